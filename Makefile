@@ -1,0 +1,44 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Needs Python 3.11+, make and a package registry.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.installed
+
+.PHONY: demo test check lint types contract docs bench bench-agent clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet -e '.[server]' --group dev
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py $(if $(ONCE),--once) $(if $(LISTEN),--listen $(LISTEN))
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+contract: $(STAMP)
+	$(BIN)/lint-imports
+
+docs: $(STAMP)
+	$(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' -o testpaths= --ignore=server/jobsight_server/storage/migrations README.md docs agent predictor scheduler server
+	$(BIN)/python docs/check.py
+
+check: lint types contract docs test
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+bench-agent: $(STAMP)
+	$(BIN)/python benchmarks/agent.py
+
+clean:
+	rm -rf $(VENV) demo-site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,244 @@
+"""The agent: reads the node at every interval, fills batches, hands them to the pusher."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jobsight_agent import __version__
+from jobsight_agent.batch import Cost, pack, to_wire
+from jobsight_agent.config import Config
+from jobsight_agent.hooks import collect, forget_unfinished, set_aside
+from jobsight_agent.portable import Reader, reader_for
+from jobsight_agent.push import Pusher, Target
+from jobsight_agent.reading import Reading
+from jobsight_agent.spool import Spool
+
+_GIVE_UP_S = 5.0
+_LONGEST_BATCH = 1000  # the server takes 5,000 readings and 2,000 marks
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Agent:
+    """One agent; ``run`` returns when it is told to stop and what can be sent is sent."""
+
+    def __init__(self, config: Config, reader: Reader | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._config, self._clock = config, clock
+        self._reader = reader or make_reader(config)
+        self._node = config.node or short_host_name()
+        self._spool = Spool(Path(config.spool), int(config.spool_megabytes * 1e6), config.spool_hours * 3600, clock)
+        self._lock = threading.Lock()  # the spool is used by the loop and by the pusher
+        target = Target(
+            config.server,
+            Path(config.token_file),
+            Path(config.ca_file) if config.ca_file else None,
+            backoff_most_s=config.backoff_most_s,
+        )
+        self._pusher = Pusher(self._spool, target, self._lock, random.Random())
+        self._open: list[Reading] = []
+        self._opened_at = 0.0
+        self._readings = 0
+        self._missed = 0
+        self._metrics_missed: Counter[str] = Counter()
+        self._stuck_marks: set[str] = set()
+        self._marks_seen = (0.0, 0.0)  # the directory's time, and when that was
+        self._said: str | None = None
+        self._greeted = False
+
+    def run(self, wait: Callable[[float], bool]) -> None:
+        """Reads until ``wait``, which pauses for some seconds, returns True."""
+        with self._lock:
+            self._open = self._spool.leftover()
+        if self._open:
+            self._forget_noted_marks()
+            self._close()
+        forget_unfinished(self._spool.marks)
+        self._pusher.start()
+        self._pusher.wake()
+        interval = self._config.interval
+        due = time.monotonic()
+        stopped = False
+        while not stopped:
+            self._take()
+            due += interval
+            late = time.monotonic() - due
+            if late > 0:
+                skipped = int(late / interval) + 1
+                self._missed += skipped
+                due += skipped * interval
+            stopped = wait(max(0.0, due - time.monotonic()))
+        self._take()
+        self._close()
+        self._pusher.finish(_GIVE_UP_S)
+        self._say()
+        self._spool.release()
+
+    def _introduce(self, reading: Reading) -> None:
+        """Who reads what and sends it where, so that a wrong name or place is seen at once."""
+        config = self._config
+        ports = ", ".join(port.name for port in reading.interfaces) or "no interface: there will be no bandwidth"
+        _tell(f"{self._node} of cluster {config.cluster}: {ports}; every {config.interval:g} s to {config.server}")
+        for metric in dict.fromkeys(reading.missed):
+            _tell(f"{metric} cannot be read under {config.root}")
+
+    def _take(self) -> None:
+        now = time.monotonic()
+        marks, damaged = collect(self._spool.marks, self._stuck_marks) if self._marks_changed() else ([], [])
+        reading = self._reader.read()
+        if not self._readings:
+            self._introduce(reading)
+        with self._lock:
+            for new in [mark for _, mark in marks] + [reading]:
+                self._open.append(new)
+                try:
+                    self._spool.note(new)
+                except OSError:  # a full disk: the reading lives in memory until its batch is closed
+                    self._metrics_missed["journal"] += 1
+                self._metrics_missed.update(new.missed)
+        for file, _ in marks:
+            self._remove_mark(file)
+        for file in damaged:
+            self._metrics_missed["mark"] += 1
+            if not set_aside(file, self._spool.directory / "damaged"):
+                self._stuck_marks.add(file.name)
+        self._readings += 1 + len(marks)
+        if len(self._open) == 1 + len(marks):
+            self._opened_at = now
+        if len(self._open) >= self._config.batch or now - self._opened_at >= self._config.batch_age_s:
+            self._close()
+            self._pusher.wake()
+        self._say()
+
+    def _marks_changed(self) -> bool:
+        """Whether the directory is to be listed, which costs half a reading: not if it has the time that it had, and
+        that was well past when it was last looked at; file times are coarse."""
+        try:
+            changed = self._spool.marks.stat().st_mtime
+        except OSError:
+            return False
+        before, self._marks_seen = self._marks_seen, (changed, time.time())
+        return changed != before[0] or changed > before[1] - 1.0
+
+    def _remove_mark(self, file: Path) -> None:
+        """A file that cannot be removed must not be taken again at every interval."""
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            self._stuck_marks.add(file.name)
+            _tell(f"cannot remove {file}: {error}; the agent must own it")
+
+    def _forget_noted_marks(self) -> None:
+        """An agent that was killed may have noted marks whose files it had no time to remove."""
+        noted = set(self._open)
+        for file, reading in collect(self._spool.marks, self._stuck_marks)[0]:
+            if reading in noted:
+                self._remove_mark(file)
+
+    def _close(self) -> None:
+        """Closes the open readings, as several batches where one cannot hold them."""
+        sent_at = round(self._clock(), 3)
+        with self._lock:
+            bodies = [
+                pack(
+                    to_wire(
+                        group,
+                        cluster=self._config.cluster,
+                        node=self._node,
+                        sequence=number,
+                        sent_at=sent_at,
+                        cost=self._cost(),
+                    ),
+                    self._config.gzip_level,
+                )
+                for number, group in enumerate(in_batches(self._open), self._spool.next_sequence)
+            ]
+            try:
+                self._spool.close_batches(bodies)
+            except OSError as error:
+                self._keep_open(error)
+                return
+        self._open = []
+
+    def _keep_open(self, error: OSError) -> None:
+        """The spool took no batch: the readings stay in memory, as many as ten batches would hold."""
+        excess = max(0, len(self._open) - 10 * self._config.batch)
+        del self._open[:excess]
+        self._missed += excess
+        _tell(f"cannot write the spool: {error}; {len(self._open)} readings wait")
+
+    def _cost(self) -> Cost:
+        return Cost(
+            version=__version__,
+            cpu_seconds=round(time.process_time(), 3),
+            rss_bytes=resident_bytes(),
+            readings=self._readings,
+            readings_missed=self._missed,
+            metrics_missed=self._metrics_missed,
+            batches_spooled=self._spool.waiting,
+            batches_dropped=self._spool.dropped + self._spool.damaged + self._pusher.refused,
+            send_failures=self._pusher.failures,
+        )
+
+    def _say(self) -> None:
+        """A new kind of trouble once, and once that it is over; the first batch that was taken."""
+        error = self._pusher.last_error
+        if error != self._said:
+            _tell(error or "the server takes batches again")
+            self._said = error
+        if self._pusher.accepted and not self._greeted:
+            self._greeted = True
+            _tell("the server took the first batch")
+
+
+def _tell(message: str) -> None:
+    print(f"jobsight-agent: {message}", file=sys.stderr, flush=True)
+
+
+def in_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
+    """The readings in groups that a batch can hold: of one shape, of one run of the clock, not too many.
+
+    When the clock is set back, sorting by time would mix counters from before and after.
+    """
+    groups: dict[object, list[Reading]] = {}
+    clock_set_back = 0
+    last_time = 0.0
+    for reading in readings:
+        if reading.mark is None:
+            clock_set_back += reading.time < last_time
+            last_time = reading.time
+        groups.setdefault((clock_set_back, reading.shape), []).append(reading)
+    return [
+        group[start : start + _LONGEST_BATCH]
+        for group in groups.values()
+        for start in range(0, len(group), _LONGEST_BATCH)
+    ]
+
+
+def make_reader(config: Config) -> Reader:
+    """The reader that the configuration asks for."""
+    return reader_for(Path(config.root), exclude=config.exclude, widths=dict.fromkeys(config.narrow, 32))
+
+
+def short_host_name() -> str:
+    """The node's name as schedulers write it.
+
+    >>> "." in short_host_name()
+    False
+    """
+    return socket.gethostname().partition(".")[0] or "localhost"
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - once per batch, and without pathlib's cost
+            return int(file.read().split()[1]) * _PAGE_BYTES
+    except (OSError, ValueError, IndexError):
+        return 0

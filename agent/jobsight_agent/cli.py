@@ -1,0 +1,95 @@
+"""The command ``jobsight-agent``. Only what a subcommand needs is loaded: the agent runs on every node."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobsight_agent import __version__
+from jobsight_agent.config import OPTIONS, Config, ConfigError, load_config
+
+_HOOKS = {"job-start": "start", "job-end": "end"}
+_HOOK_OPTIONS = ("spool", "root", "exclude", "narrow")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a subcommand: 0 done, 1 failed, 2 wrong usage."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(prog="jobsight-agent", description="Measures this node for Jobsight.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="read this node and push what was read, until stopped")
+    _add_options(run, [option.name for option in OPTIONS])
+    for name, event in _HOOKS.items():
+        hook = commands.add_parser(name, help=f"take a reading at the {event} of a job (for prologue and epilogue)")
+        hook.add_argument("job", help="the job's id, as the accounting log writes it")
+        hook.add_argument("--strict", action="store_true", help="exit with 1 if the reading could not be left")
+        _add_options(hook, _HOOK_OPTIONS)
+    replay = commands.add_parser("replay", help="emulate a whole site, with jobs and accounting files")
+    if arguments[:1] == ["replay"]:
+        from jobsight_agent.replay.cli import add_arguments
+
+        add_arguments(replay)
+    args = parser.parse_args(arguments)
+    if args.command == "replay":
+        from jobsight_agent.replay.cli import run as run_replay
+
+        return run_replay(args)
+    try:
+        config = load_config(args.config, vars(args))
+    except ConfigError as error:
+        print(f"jobsight-agent {args.command}: {error}", file=sys.stderr)
+        return 2 if args.command == "run" or args.strict else 0
+    if args.command == "run":
+        return _run(config)
+    return _mark(config, args.job, _HOOKS[args.command], strict=args.strict)
+
+
+def _add_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration (TOML)")
+    for option in OPTIONS:
+        if option.name in names:
+            default = f" (default {option.default})" if option.default not in ("", ()) else ""
+            parser.add_argument(option.flag, metavar="VALUE", help=option.help + default)
+
+
+def _run(config: Config) -> int:
+    import signal
+
+    from jobsight_agent.agent import Agent
+    from jobsight_agent.push import TargetError
+    from jobsight_agent.spool import SpoolError
+
+    if not config.server or not config.token_file:
+        print("jobsight-agent run: give --server URL and --token-file FILE, or both in --config", file=sys.stderr)
+        return 2
+    # Blocked and waited for: no handler runs in the middle of anything, and the wait is the pause between readings.
+    stopping = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, stopping)
+    try:
+        Agent(config).run(lambda seconds: signal.sigtimedwait(stopping, seconds) is not None)
+    except (SpoolError, TargetError, OSError) as error:
+        print(f"jobsight-agent run: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _mark(config: Config, job: str, event: str, *, strict: bool) -> int:
+    """Takes and leaves the reading. Whatever goes wrong, the job must run: only ``--strict`` reports by status."""
+    from jobsight_agent.hooks import checked_mark, leave
+    from jobsight_agent.portable import reader_for
+
+    try:
+        mark = checked_mark(job, event)
+        reader = reader_for(Path(config.root), exclude=config.exclude, widths=dict.fromkeys(config.narrow, 32))
+        leave(Path(config.spool) / "marks", reader.read(mark))
+    except (OSError, ValueError) as error:
+        print(f"jobsight-agent: no reading at the {event} of job {job[:80]!r}: {error}", file=sys.stderr)
+        return 1 if strict else 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""Reads one node out of ``/proc`` and ``/sys``.
+
+psutil reads the same files, but hides the counters' width and the InfiniBand ports, lists bridges beside their
+cards, and costs more than the reading itself; `portable` uses it where there is no ``/proc``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from jobsight_agent.infiniband import Port, find_ports, read_words
+from jobsight_agent.interfaces import find_interfaces
+from jobsight_agent.procfiles import busy_ticks, bytes_in_and_out, memory_bytes, network_rows
+from jobsight_agent.reading import MOST_INTERFACES, Interface, Mark, Reading, sendable_name
+
+LOOK_AGAIN_S = 60.0
+PIECE_BYTES = 65536
+Counts = list[int | None]
+
+
+class NodeReader:
+    """Reads the node whose ``proc`` and ``sys`` stand under ``root``.
+
+    A file that cannot be read, or makes no sense, costs its metric one value and is named in ``Reading.missed``:
+    ``memory``, ``cpu``, ``network``, ``infiniband``, ``infiniband_stuck``, ``interfaces``, ``boot_id``.
+    """
+
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        *,
+        exclude: Collection[str] = (),
+        widths: Mapping[str, int] | None = None,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._open: dict[str, int] = {}
+        self._proc = str(root / "proc")
+        self._sys = root / "sys"
+        self._exclude = frozenset(exclude)
+        self._widths = dict(widths or {})
+        self._clock = clock
+        self._monotonic = monotonic
+        self._ticks_per_s = os.sysconf("SC_CLK_TCK")
+        self._cards: tuple[Interface, ...] = ()
+        self._ports: tuple[Port, ...] = ()
+        self._cpus = os.cpu_count() or 1
+        self._look_again = float("-inf")
+        self._boot_id = ""
+
+    def read(self, mark: Mark | None = None) -> Reading:
+        """The node now."""
+        missed: list[str] = []
+        if self._monotonic() >= self._look_again:
+            self._find(missed)
+        now = self._clock()
+        cards_in, cards_out = self._read_cards(missed)
+        ports_in, ports_out = self._read_ports(missed)
+        memory_total, memory_used = self._read_memory(missed)
+        cpu_busy_s = self._read_cpu(missed)
+        return Reading(
+            time=round(now, 6),
+            boot_id=self._read_boot_id(missed),
+            cpus=self._cpus,
+            memory_total_bytes=memory_total,
+            interfaces=self._cards + tuple(port.interface for port in self._ports),
+            bytes_in=(*cards_in, *ports_in),
+            bytes_out=(*cards_out, *ports_out),
+            memory_used_bytes=memory_used,
+            cpu_busy_s=cpu_busy_s,
+            mark=mark,
+            missed=tuple(missed),
+        )
+
+    def _contents(self, name: str) -> bytes:
+        """A file of ``/proc``, kept open: that halves what a reading costs.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        descriptor = self._open.get(name)
+        if descriptor is None:
+            descriptor = self._open[name] = os.open(f"{self._proc}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        contents = b""
+        while piece := os.pread(descriptor, PIECE_BYTES, len(contents)):  # the kernel may hand over a page at a time
+            contents += piece
+        return contents
+
+    def close(self) -> None:
+        """Closes the files that are kept open; the next reading opens them again."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _find(self, missed: list[str]) -> None:
+        self._look_again = self._monotonic() + LOOK_AGAIN_S
+        self.close()
+        try:
+            ports = find_ports(self._sys, self._widths)
+            cards = find_interfaces(self._sys, infiniband_counted=bool(ports), widths=self._widths)
+        except OSError:  # of a kind that is not simply a file that is not there; go on with what was known
+            missed.append("interfaces")
+            return
+        ports = tuple(port for port in ports if port.interface.name not in self._exclude)
+        cards = tuple(card for card in cards if card.name not in self._exclude)
+        found = len(cards) + len(ports)
+        # One name that the server cannot take would cost the whole batch.
+        ports = tuple(port for port in ports if sendable_name(port.interface.name))
+        cards = tuple(card for card in cards if sendable_name(card.name))
+        if found > min(len(cards) + len(ports), MOST_INTERFACES):
+            missed.append("interfaces")
+        self._cards = cards[:MOST_INTERFACES]
+        self._ports = ports[: MOST_INTERFACES - len(self._cards)]
+
+    def _read_cards(self, missed: list[str]) -> tuple[Counts, Counts]:
+        if not self._cards:
+            return [], []
+        try:
+            rows = network_rows(self._contents("net/dev"))
+        except OSError:
+            rows = {}
+        counts_in: Counts = []
+        counts_out: Counts = []
+        for position, card in enumerate(self._cards):
+            try:
+                count_in, count_out = bytes_in_and_out(rows[card.name])
+            except (KeyError, ValueError):
+                counts_in.append(None)
+                counts_out.append(None)
+                missed.append("network")
+                self._look_again = float("-inf")  # the card may be gone for good
+            else:
+                counts_in.append(count_in)
+                counts_out.append(count_out)
+                if max(count_in, count_out) > card.most_bytes:
+                    self._cards = (*self._cards[:position], _wider(card), *self._cards[position + 1 :])
+        return counts_in, counts_out
+
+    def _read_ports(self, missed: list[str]) -> tuple[Counts, Counts]:
+        counts: tuple[Counts, Counts] = ([], [])
+        for position, port in enumerate(self._ports):
+            for path, column in zip((port.data_in, port.data_out), counts, strict=True):
+                try:
+                    value, stuck = read_words(path, port.interface.width_bits)
+                except (OSError, ValueError):
+                    value, stuck = None, False
+                    missed.append("infiniband")
+                    self._look_again = float("-inf")
+                if stuck:
+                    missed.append("infiniband_stuck")
+                elif value is not None and value > port.interface.most_bytes:
+                    port = Port(_wider(port.interface), port.data_in, port.data_out)
+                    self._ports = (*self._ports[:position], port, *self._ports[position + 1 :])
+                column.append(value)
+        return counts
+
+    def _read_memory(self, missed: list[str]) -> tuple[int | None, int | None]:
+        try:
+            contents = self._contents("meminfo")
+        except OSError:
+            contents = b""
+        total, available = memory_bytes(contents, b"MemTotal:"), memory_bytes(contents, b"MemAvailable:")
+        if total is None or available is None or available > total:
+            missed.append("memory")
+            return total, None
+        return total, total - available
+
+    def _read_cpu(self, missed: list[str]) -> float | None:
+        try:
+            contents = self._contents("stat")
+            ticks = busy_ticks(contents)
+        except (OSError, ValueError):
+            missed.append("cpu")
+            return None
+        self._cpus = contents.count(b"\ncpu") or self._cpus
+        return round(ticks / self._ticks_per_s, 2)
+
+    def _read_boot_id(self, missed: list[str]) -> str:
+        """Read once: a process does not outlive the boot."""
+        if not self._boot_id:
+            try:
+                boot_id = self._contents("sys/kernel/random/boot_id").decode("ascii").strip()
+            except (OSError, UnicodeDecodeError):
+                boot_id = ""
+            if not sendable_name(boot_id):
+                missed.append("boot_id")
+                return "unknown"
+            self._boot_id = boot_id
+        return self._boot_id
+
+
+def _wider(interface: Interface) -> Interface:
+    """A counter declared as 32 bits showed a larger value: it has 64, and the server would refuse the batch."""
+    return Interface(interface.name, interface.kind, 64, interface.speed_bps)

@@ -1,0 +1,97 @@
+"""Readings that a job's prologue and epilogue take, handed to the running agent through the spool.
+
+The hook is a process of its own that must be quick and never fail a job. It takes a reading and leaves it as a file;
+the agent picks it up at its next interval, or when it runs again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+from jobsight_agent.reading import Mark, Reading, from_record, to_record
+
+_LONGEST_JOB = 255
+_MOST_BYTES = 64 * 1024
+_UNFINISHED_S = 60.0
+
+
+def leave(marks: Path, reading: Reading, most_files: int = 10_000) -> Path:
+    """Leaves a marked reading in ``marks``; the agent sees the whole file or none.
+
+    A hook runs as root in a directory that belongs to the agent: links are not followed.
+
+    Raises:
+        OSError: the directory cannot be written, or holds too many files because no agent takes them.
+    """
+    name = f"{reading.time:.6f}-{os.getpid()}"
+    directory = os.open(marks, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if len(os.listdir(directory)) >= most_files:  # noqa: PTH208 - of the directory that is held open
+            raise OSError(f"{marks} holds {most_files} files that no agent took; is it running?")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(f".{name}", flags, 0o600, dir_fd=directory), "w", encoding="utf-8") as file:
+            json.dump(to_record(reading), file)
+            os.fchmod(file.fileno(), 0o644)  # root writes, the agent reads, whatever the umask
+        os.rename(f".{name}", f"{name}.json", src_dir_fd=directory, dst_dir_fd=directory)
+    finally:
+        os.close(directory)
+    return marks / f"{name}.json"
+
+
+def forget_unfinished(marks: Path) -> None:
+    """Removes what hooks that were killed in the middle have left half written."""
+    with contextlib.suppress(OSError):
+        for file in marks.glob(".[0-9]*"):
+            if time.time() - file.stat().st_mtime > _UNFINISHED_S:
+                file.unlink()
+
+
+def checked_mark(job: str, event: str) -> Mark:
+    """The mark of a job.
+
+    Raises:
+        ValueError: no job id, or one that no scheduler writes.
+    """
+    if not 0 < len(job) <= _LONGEST_JOB or not job.isprintable():
+        raise ValueError(f"job id {job[:80]!r}: give 1 to {_LONGEST_JOB} printable characters")
+    return Mark(job, event)
+
+
+def collect(marks: Path, ignore: Collection[str] = ()) -> tuple[list[tuple[Path, Reading]], list[Path]]:
+    """The readings that hooks left, in the order of their times, and the files that are none.
+
+    Files named in ``ignore`` were taken already and could not be removed.
+    """
+    found: list[tuple[Path, Reading]] = []
+    damaged: list[Path] = []
+    try:
+        # At every interval: listing names alone costs a fifth of making paths of them all.
+        names = [n for n in os.listdir(marks) if n.endswith(".json") and n[0] != "." and n not in ignore]  # noqa: PTH208
+    except OSError:
+        return [], []
+    for name in names:
+        file = marks / name
+        try:
+            with file.open("rb") as stream:
+                found.append((file, from_record(json.loads(stream.read(_MOST_BYTES)))))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, RecursionError):
+            damaged.append(file)
+    found.sort(key=lambda pair: pair[1].time)
+    return found, damaged
+
+
+def set_aside(file: Path, folder: Path) -> bool:
+    """Moves a file that is no reading where an operator can look at it; whether that could be done."""
+    try:
+        folder.mkdir(exist_ok=True)
+        file.replace(folder / file.name)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""What the kernel's text files say; a value that is cut off or no number is a `ValueError`, never a guess."""
+
+from __future__ import annotations
+
+import os
+
+MOST_COUNT = 2**64 - 1  # of the kernel's widest counter
+MOST_BYTES = 2**63 - 1  # of memory, as the wire format holds it
+MOST_TICKS = 10**15
+
+
+def number(word: bytes, most: int = MOST_COUNT) -> int:
+    """A count.
+
+    Raises:
+        ValueError: not plain digits, or more than ``most``.
+    """
+    if not word.isdigit() or len(word) > 20 or int(word) > most:
+        raise ValueError(f"not a count up to {most}: {word[:40]!r}")
+    return int(word)
+
+
+def network_rows(contents: bytes) -> dict[str, bytes]:
+    """The rows of ``/proc/net/dev`` by interface."""
+    rows: dict[str, bytes] = {}
+    for line in contents.split(b"\n")[2:]:
+        name, colon, row = line.partition(b":")
+        if colon:
+            rows[os.fsdecode(name.strip())] = row
+    return rows
+
+
+def bytes_in_and_out(row: bytes) -> tuple[int, int]:
+    """Of one interface.
+
+    Raises:
+        ValueError: the row is cut, or holds no numbers.
+    """
+    columns = row.split()
+    if len(columns) < 10:  # the one after the bytes sent shows that these are whole
+        raise ValueError(f"{len(columns)} columns")
+    return number(columns[0]), number(columns[8])
+
+
+def memory_bytes(contents: bytes, label: bytes) -> int | None:
+    """A line of ``/proc/meminfo`` in bytes; None where it is not there or makes no sense."""
+    line = (b"\n" + contents).partition(b"\n" + label)[2]
+    words = line[:40].split(None, 2)
+    if len(words) < 2 or words[1] != b"kB":
+        return None
+    try:
+        return number(words[0], MOST_BYTES // 1024) * 1024
+    except ValueError:
+        return None
+
+
+def busy_ticks(contents: bytes) -> int:
+    """Clock ticks that all processors together were busy, from ``/proc/stat``.
+
+    All modes but idle and iowait; guest time is part of user time already.
+
+    Raises:
+        ValueError: the line is cut, or is another.
+    """
+    label, user, nice, system, _idle, _iowait, irq, softirq, steal, _rest = contents.split(None, 9)
+    if label != b"cpu":
+        raise ValueError(f"not the processors' line: {label[:40]!r}")
+    return sum(number(ticks, MOST_TICKS) for ticks in (user, nice, system, irq, softirq, steal))

@@ -1,0 +1,178 @@
+"""One reading of a node, and its form on disk between the moment it is taken and the batch it ends up in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+EVENTS = ("start", "end")
+KINDS = ("ethernet", "infiniband", "opa", "other")
+METRICS = ("memory", "cpu", "network", "infiniband", "infiniband_stuck", "interfaces", "boot_id")
+MOST_INTERFACES = 64  # in a batch
+_LONGEST_NAME = 64  # of an interface or a boot
+_LONGEST_JOB = 255
+_MOST_BYTES = 2**63 - 1
+_MOST_CPUS = 2**31 - 1
+_LATEST = 8e9  # in the year 2223; not much later, a double cannot tell a microsecond from the next
+_FIELDS = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A network port whose traffic is counted; the width is that of the counter as the hardware holds it."""
+
+    name: str
+    kind: str
+    width_bits: int
+    speed_bps: int | None
+
+    @property
+    def most_bytes(self) -> int:
+        """The largest value of such a counter; those of InfiniBand count words of 4 bytes."""
+        if self.width_bits == 64:
+            return 2**64 - 1
+        return (2**32 - 1) * (4 if self.kind in ("infiniband", "opa") else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Says that a job's prologue (``"start"``) or epilogue (``"end"``) took the reading."""
+
+    job: str
+    event: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a node's counters said at one instant; None is a value that could not be read.
+
+    ``time`` is UTC epoch seconds; ``bytes_in`` and ``bytes_out`` are the raw counters in bytes, one per interface;
+    ``cpu_busy_s`` is cumulative over all processors; ``missed`` names those of ``METRICS`` that could not be read.
+    """
+
+    time: float
+    boot_id: str
+    cpus: int
+    memory_total_bytes: int | None
+    interfaces: tuple[Interface, ...]
+    bytes_in: tuple[int | None, ...]
+    bytes_out: tuple[int | None, ...]
+    memory_used_bytes: int | None
+    cpu_busy_s: float | None
+    mark: Mark | None = None
+    missed: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[str, int, tuple[Interface, ...]]:
+        """What all readings of one batch have in common."""
+        return self.boot_id, self.cpus, self.interfaces
+
+
+def to_record(reading: Reading) -> list[Any]:
+    """The reading as a list that JSON can hold; ``from_record`` is the way back."""
+    return [
+        reading.time,
+        reading.boot_id,
+        reading.cpus,
+        reading.memory_total_bytes,
+        [[port.name, port.kind, port.width_bits, port.speed_bps] for port in reading.interfaces],
+        reading.bytes_in,
+        reading.bytes_out,
+        reading.memory_used_bytes,
+        reading.cpu_busy_s,
+        None if reading.mark is None else [reading.mark.job, reading.mark.event],
+        reading.missed,
+    ]
+
+
+def from_record(record: Any) -> Reading:
+    """The reading that ``to_record`` wrote.
+
+    What the server would refuse is refused here: one such record must not cost the batch that it would be part of.
+
+    Raises:
+        ValueError: it is not such a record; files in the spool may be damaged or foreign.
+    """
+    fields = _list(record)
+    if len(fields) != _FIELDS:
+        raise ValueError(f"not a reading: {len(fields)} fields, not {_FIELDS}")
+    try:
+        time, boot_id, cpus, total, interfaces, bytes_in, bytes_out, used, busy_s, mark, missed = fields
+        ports = tuple(_interface(*_list(interface)) for interface in _list(interfaces))
+        reading = Reading(
+            time=_number(time, _LATEST),
+            boot_id=_name(boot_id, _LONGEST_NAME),
+            cpus=_count(cpus, _MOST_CPUS),
+            memory_total_bytes=_optional_count(total, _MOST_BYTES),
+            interfaces=ports,
+            bytes_in=_counters(bytes_in, ports),
+            bytes_out=_counters(bytes_out, ports),
+            memory_used_bytes=_optional_count(used, _MOST_BYTES),
+            cpu_busy_s=None if busy_s is None else _number(busy_s, 1e15),
+            mark=None if mark is None else _mark(*_list(mark)),
+            missed=tuple(_one_of(name, METRICS) for name in _list(missed)),
+        )
+    except TypeError as error:
+        raise ValueError(f"not a reading: {error}") from error
+    if len({port.name for port in ports}) != len(ports) or len(ports) > MOST_INTERFACES:
+        raise ValueError(f"not a reading: {len(ports)} interfaces; at most {MOST_INTERFACES}, each with its own name")
+    if reading.cpus < 1 or reading.time <= 0:
+        raise ValueError(f"not a reading: {reading.cpus} cpus at time {reading.time!r}")
+    return reading
+
+
+def sendable_name(text: str, longest: int = _LONGEST_NAME) -> bool:
+    """Whether the server takes it; printable, so that no NUL or half a character is in it."""
+    return 0 < len(text) <= longest and text.isprintable()
+
+
+def _interface(name: Any, kind: Any, width_bits: Any, speed_bps: Any) -> Interface:
+    if width_bits not in (32, 64):
+        raise ValueError(f"not a counter's width: {width_bits!r:.80}")
+    if speed_bps is not None and _count(speed_bps, _MOST_BYTES) == 0:
+        raise ValueError("a speed of 0; one that is not known is null")
+    return Interface(_name(name, _LONGEST_NAME), _one_of(kind, KINDS), int(width_bits), speed_bps)
+
+
+def _mark(job: Any, event: Any) -> Mark:
+    return Mark(_name(job, _LONGEST_JOB), _one_of(event, EVENTS))
+
+
+def _counters(values: Any, ports: tuple[Interface, ...]) -> tuple[int | None, ...]:
+    if len(_list(values)) != len(ports):
+        raise ValueError(f"{len(values)} counters for {len(ports)} interfaces")
+    return tuple(_optional_count(value, port.most_bytes) for value, port in zip(values, ports, strict=True))
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"not a list: {value!r:.80}")
+    return list(value)
+
+
+def _name(value: Any, longest: int) -> str:
+    if not isinstance(value, str) or not sendable_name(value, longest):
+        raise ValueError(f"not a printable name of up to {longest} characters: {value!r:.80}")
+    return value
+
+
+def _one_of(value: Any, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ValueError(f"{value!r:.80} is none of {', '.join(allowed)}")
+    return str(value)
+
+
+def _count(value: Any, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ValueError(f"not a count up to {most}: {value!r:.80}")
+    return value
+
+
+def _optional_count(value: Any, most: int) -> int | None:
+    return None if value is None else _count(value, most)
+
+
+def _number(value: Any, most: float) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < most:
+        raise ValueError(f"not a number from 0 to {most:g}: {value!r:.80}")
+    return float(value)

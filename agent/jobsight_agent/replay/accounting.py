@@ -1,0 +1,221 @@
+"""The accounting log that a TORQUE server would have written.
+
+Two kinds of server take turns: an older one (local time, ``cput`` as HH:MM:SS, memory used) and a newer one (UTC,
+``cput`` in bare seconds, no memory, so that it must come from the samples).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TextIO
+
+from jobsight_agent.replay.exec_host import exec_host, form_of
+from jobsight_agent.replay.placement import DELETED_EXIT, Run
+from jobsight_agent.replay.plan import ReplayError
+from jobsight_agent.replay.readings import MEMORY_NOISE
+from jobsight_agent.replay.site import Cluster
+from jobsight_agent.replay.workload import Job
+
+_QUEUES = {True: "parallel", False: "serial"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """One line of the log, without its stamp; ``rank`` orders the lines of one second."""
+
+    time: int
+    rank: int
+    kind: str
+    job_id: str
+    message: str
+
+
+def make_entries(cluster: Cluster, jobs: Iterable[Job], runs: Iterable[Run]) -> list[Entry]:
+    """Every line of the cluster's log in the order in which they are written."""
+    entries: list[Entry] = []
+    arrays: dict[str, list[Job]] = {}
+    for job in jobs:
+        if job.member is not None:
+            if job.array_id not in arrays:
+                entries.append(Entry(job.submitted, 4, "Q", job.array_id, f"queue={_queue(job)}"))
+            arrays.setdefault(job.array_id, []).append(job)
+        entries.append(Entry(job.submitted, 5, "Q", job.id, f"queue={_queue(job)}"))
+        if job.deleted_queued is not None:
+            entries.append(Entry(job.deleted_queued, 0, "D", job.id, _requestor(cluster, job)))
+    last: dict[str, Run] = {}
+    for run in runs:
+        entries += _run_entries(cluster, run)
+        last[run.job.id] = run
+    for members in arrays.values():
+        entries += _array_end(cluster, members, last)
+    return sorted(entries)
+
+
+def _run_entries(cluster: Cluster, run: Run) -> list[Entry]:
+    job = run.job
+    entries = [Entry(run.start, 6, "S", job.id, _start_message(cluster, run))]
+    if run.end is None:
+        return entries
+    if run.requeued:
+        return [*entries, Entry(run.end, 1, "R", job.id, "")]
+    if run.exit_status == DELETED_EXIT:
+        entries.append(Entry(run.end, 1, "D", job.id, _requestor(cluster, job)))
+    return [*entries, Entry(run.end, 2, "E", job.id, _end_message(cluster, run))]
+
+
+def _array_end(cluster: Cluster, members: list[Job], last: dict[str, Run]) -> list[Entry]:
+    """The parent's own end, once every member has ended: it ran nowhere."""
+    runs = [last.get(job.id) for job in members if job.deleted_queued is None]
+    if not runs or any(run is None or not run.ended for run in runs):
+        return []
+    start = min(run.start for run in runs if run is not None)
+    end = max(run.end for run in runs if run is not None and run.end is not None)
+    job = members[0]
+    message = " ".join(
+        [
+            *_identity(job),
+            f"start={start}",
+            f"owner={job.user.name}@login.{cluster.name}.example",
+            *_requested(cluster, job),
+            f"session=0 end={end} Exit_status=0",
+        ]
+    )
+    return [Entry(end, 3, "E", job.array_id, message)]
+
+
+def _start_message(cluster: Cluster, run: Run) -> str:
+    parts = [*_running(cluster, run)]
+    if run.start_count > 1:
+        parts.append(f"start_count={run.start_count}")
+    # A server leaves a space at the end of this one.
+    return " ".join(parts) + " "
+
+
+def _end_message(cluster: Cluster, run: Run) -> str:
+    assert run.end is not None
+    runtime_s = run.end - run.start
+    cpu_s = int(used_cpu_s(run))
+    parts = _running(cluster, run)
+    if cluster.position % 2 == 0:
+        memory_kb = int(sum(place.memory_bytes for place in run.places) * (1 + MEMORY_NOISE) / 1024)
+        used = [f"cput={duration(cpu_s)}", f"mem={memory_kb}kb", f"vmem={int(memory_kb * 1.3)}kb"]
+    else:
+        parts += [
+            f"total_execution_slots={run.job.processors}",
+            f"unique_node_count={len(run.places)}",
+        ]
+        used = [f"cput={cpu_s}", "energy_used=0"]
+    used.append(f"walltime={duration(runtime_s)}")
+    parts += [f"session={run.job.session}", f"end={run.end}", f"Exit_status={run.exit_status}"]
+    return " ".join([*parts, *(f"resources_used.{one}" for one in used)])
+
+
+def _running(cluster: Cluster, run: Run) -> list[str]:
+    job = run.job
+    places = [(cluster.nodes[place.node].name, place.slots) for place in run.places]
+    return [
+        *_identity(job),
+        f"start={run.start}",
+        f"owner={job.user.name}@login.{cluster.name}.example",
+        f"exec_host={exec_host(places, form_of(cluster.position, job))}",
+        *_requested(cluster, job),
+    ]
+
+
+def _identity(job: Job) -> list[str]:
+    user = job.user
+    account = [] if user.account is None else [f"account={user.account}"]
+    return [
+        f"user={user.name} group={user.group}",
+        *account,
+        f"jobname={job.name} queue={_queue(job)}",
+        f"ctime={job.submitted} qtime={job.submitted} etime={job.submitted}",
+    ]
+
+
+def _requested(cluster: Cluster, job: Job) -> list[str]:
+    nodes = f"{job.demand.nodes}:ppn={job.demand.processors_per_node}"
+    if job.demand.application.gigabit:
+        nodes += ":gigabit"
+    # People ask for what they once needed and half as much again, rounded up.
+    megabytes = -(-int(job.demand.application.memory_bytes * 1.5 / 2**20) // 100) * 100
+    if cluster.position % 2 == 0:
+        memory = f"Resource_List.pmem={megabytes}mb"
+    else:
+        memory = f"Resource_List.mem={megabytes * job.processors}mb"
+    return [
+        memory,
+        f"Resource_List.neednodes={nodes}",
+        f"Resource_List.nodect={job.demand.nodes}",
+        f"Resource_List.nodes={nodes}",
+        f"Resource_List.walltime={duration(job.walltime_s)}",
+    ]
+
+
+def _queue(job: Job) -> str:
+    return _QUEUES[job.user.whole_nodes]
+
+
+def _requestor(cluster: Cluster, job: Job) -> str:
+    return f"requestor={job.user.name}@login.{cluster.name}.example"
+
+
+def used_cpu_s(run: Run) -> float:
+    """CPU seconds of a run that has ended, over all its processors."""
+    assert run.end is not None
+    return run.job.demand.cpu_utilisation * run.job.processors * (run.end - run.start)
+
+
+def duration(seconds: int) -> str:
+    """``seconds`` as HH:MM:SS.
+
+    >>> duration(360_061)
+    '100:01:01'
+    """
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+@dataclass(slots=True)
+class DayFiles:
+    """A directory with a file for each day of the server's local time, ``YYYYMMDD``."""
+
+    directory: Path
+    utc_offset_s: int
+    _day: str = ""
+    _file: TextIO | None = field(default=None)
+
+    @classmethod
+    def create(cls, directory: Path, utc_offset_s: int) -> DayFiles:
+        """An empty directory. ReplayError if it holds files: their lines would be doubled."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            held = next(directory.iterdir(), None)
+        except OSError as error:
+            raise ReplayError(f"{directory}: {error.strerror}: give a directory that can be written") from error
+        if held is not None:
+            raise ReplayError(f"{directory} already holds {held.name}: give an empty directory or remove it")
+        return cls(directory, utc_offset_s)
+
+    def append(self, entry: Entry) -> None:
+        """Writes one line; ``flush`` makes it seen."""
+        local = datetime.fromtimestamp(entry.time, UTC) + timedelta(seconds=self.utc_offset_s)
+        day = local.strftime("%Y%m%d")
+        if self._file is None or day != self._day:
+            self.close()
+            self._file = (self.directory / day).open("a", encoding="utf-8")
+            self._day = day
+        self._file.write(f"{local:%m/%d/%Y %H:%M:%S};{entry.kind};{entry.job_id};{entry.message}\n")
+
+    def flush(self) -> None:
+        """Hands what was appended to whoever follows the files."""
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Closes the day's file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,201 @@
+"""``jobsight-agent replay``: the command line of the replay."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from jobsight_agent.replay.deliver import Counts, Delivery
+from jobsight_agent.replay.emulation import Emulation, make_emulation
+from jobsight_agent.replay.plan import WEEK_S, Plan, ReplayError
+from jobsight_agent.replay.play import Progress, open_books, play
+
+_INTERRUPTED = 130
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``replay``."""
+    parser.add_argument("--server", required=True, metavar="URL", help="address of the server's sample intake")
+    parser.add_argument("--token-file", required=True, type=Path, metavar="FILE", help="token of role agent")
+    parser.add_argument("--nodes", type=int, default=64, help="nodes of the site in all (default %(default)s)")
+    parser.add_argument("--clusters", type=int, default=2, help="clusters that share them (default %(default)s)")
+    parser.add_argument("--weeks", type=float, default=4.0, help="length of the period (default %(default)g)")
+    parser.add_argument("--interval", type=int, default=60, metavar="S", help="between readings (default %(default)s)")
+    parser.add_argument(
+        "--speed",
+        type=_speed,
+        default=None,
+        metavar="max|N",
+        help="N times real time (default: as fast as it goes)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="same seed and end, same site (default %(default)s)")
+    parser.add_argument("--end", type=int, metavar="EPOCH", help="when the period ends (default: the last full minute)")
+    parser.add_argument(
+        "--accounting-out",
+        required=True,
+        type=Path,
+        metavar="DIR",
+        help="accounting files, a directory per cluster",
+    )
+    parser.add_argument("--truth-out", type=Path, metavar="FILE", help="what each job really used (DIR/truth.csv)")
+    parser.add_argument("--connections", type=int, default=2, metavar="N", help="to the server (default %(default)s)")
+    parser.add_argument("--batch", type=int, default=100, metavar="N", help="readings per batch (default %(default)s)")
+    parser.add_argument("--progress-out", type=Path, metavar="FILE", help="a line of JSON, renewed as it goes")
+    parser.add_argument("--quiet", action="store_true", help="no progress line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plays the site; 0 when everything that should have been delivered was, 130 when interrupted."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
+    try:
+        return _replay(args)
+    except ReplayError as error:
+        print(f"jobsight-agent replay: {error}", file=sys.stderr)
+        return 2
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _replay(args: argparse.Namespace) -> int:
+    begun, cpu_begun = time.monotonic(), time.process_time()
+    end = int(time.time()) // 60 * 60 if args.end is None else args.end
+    if not 1 <= args.batch <= 5_000:
+        raise ReplayError(f"{args.batch} readings per batch: give 1 to 5000")
+    plan = Plan(args.nodes, args.clusters, end - int(args.weeks * WEEK_S), end, args.interval, args.seed)
+    delivery = Delivery(args.server, _token(args.token_file), args.connections)
+    emulation = make_emulation(plan, args.batch)
+    reporter = _Reporter(args.progress_out, show=sys.stderr.isatty() and not args.quiet)
+    failure: str | None = None
+    progress = Progress(plan.start, plan.end, plan.start)
+
+    def report(now: Progress) -> None:
+        nonlocal progress
+        progress = now
+        reporter.report(now)
+
+    with ExitStack() as stack:
+        books = open_books(stack, emulation, args.accounting_out, args.truth_out or args.accounting_out / "truth.csv")
+        try:
+            with delivery:
+                progress = play(emulation, delivery, books, args.batch, args.speed, report)
+        except KeyboardInterrupt:
+            failure = "interrupted"
+        except ReplayError as error:
+            failure = str(error)
+    summary = summarise(emulation, progress, delivery.counts, failure)
+    summary["seconds"] = round(time.monotonic() - begun, 3)
+    summary["cpu_seconds"] = round(time.process_time() - cpu_begun, 3)
+    reporter.finish(progress, summary["delivered"])
+    print(json.dumps(summary, indent=2))
+    if failure is not None:
+        print(f"jobsight-agent replay: {failure}", file=sys.stderr)
+    if failure == "interrupted":
+        return _INTERRUPTED
+    return 0 if summary["delivered"] else 1
+
+
+def summarise(emulation: Emulation, progress: Progress, counts: Counts, failure: str | None) -> dict[str, Any]:
+    """The figures of a replay. ``delivered``: every reading was acknowledged, none refused, none stored twice."""
+    delivered = (
+        failure is None
+        and counts.readings_acknowledged == progress.readings_made
+        and not counts.refused
+        and not counts.stored_twice
+    )
+    plan = emulation.plan
+    return {
+        "delivered": delivered,
+        "failure": failure,
+        "seed": plan.seed,
+        "start": plan.start,
+        "end": plan.end,
+        "reached": progress.reached,
+        "clusters": {cluster.name: len(cluster.nodes) for cluster in emulation.clusters},
+        "readings_made": progress.readings_made,
+        "readings_acknowledged": counts.readings_acknowledged,
+        "readings_lost_on_purpose": progress.readings_lost_on_purpose,
+        "batches_made": progress.batches_made,
+        "batches_duplicated_on_purpose": progress.batches_duplicated_on_purpose,
+        "batches_late_on_purpose": progress.batches_late_on_purpose,
+        "requests": counts.requests,
+        "bytes_sent": counts.bytes,
+        "stored": counts.stored,
+        "duplicate": counts.duplicate,
+        "stored_twice": counts.stored_twice,
+        "refused": dict(counts.refused),
+        "retries": dict(counts.retries),
+        "accounting_lines": progress.accounting_lines,
+        **emulation.facts,
+    }
+
+
+class _Reporter:
+    """Shows progress on the terminal and in a file, a few times a second at most."""
+
+    def __init__(self, path: Path | None, show: bool) -> None:
+        self._path, self._show = path, show
+        self._last = 0.0
+
+    def report(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._last < 0.2:
+            return
+        self._last = now
+        self._write(progress, done=False, delivered=None)
+
+    def finish(self, progress: Progress, delivered: bool) -> None:
+        self._write(progress, done=True, delivered=delivered)
+        if self._show:
+            print(file=sys.stderr)
+
+    def _write(self, progress: Progress, done: bool, delivered: bool | None) -> None:
+        if self._show:
+            width = int(progress.fraction * 40)
+            bar = "#" * width + "." * (40 - width)
+            text = f"{progress.readings_made:,} readings, {progress.jobs_ended:,} jobs"
+            print(f"\r[{bar}] {progress.fraction:4.0%} {text}", end="", file=sys.stderr, flush=True)
+        if self._path is not None:
+            line = {
+                "fraction": round(progress.fraction, 4),
+                "emulated_time": progress.reached,
+                "readings": progress.readings_made,
+                "jobs_ended": progress.jobs_ended,
+                "done": done,
+                "delivered": delivered,
+            }
+            fresh = self._path.with_name(self._path.name + ".new")
+            fresh.write_text(json.dumps(line) + "\n", encoding="utf-8")
+            fresh.replace(self._path)
+
+
+def _speed(text: str) -> float | None:
+    if text == "max":
+        return None
+    speed = float(text)
+    if not 0 < speed < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: give max or a number above 0")
+    return speed
+
+
+def _token(path: Path) -> str:
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReplayError(f"{path}: {error}: give a file with a token of role agent") from error
+    if not token or not token.isprintable():
+        raise ReplayError(f"{path} holds no token: give a file with a token of role agent")
+    return token
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

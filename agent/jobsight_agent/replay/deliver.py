@@ -1,0 +1,238 @@
+"""Hands batches to the server over a few keep-alive connections, each in a thread of its own.
+
+Batches of one node always take the same connection, so they arrive in the order in which they were given.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Self
+from urllib.parse import urlsplit
+
+from jobsight_agent.replay.parcels import Parcel
+from jobsight_agent.replay.plan import ReplayError
+
+_PATH = "/api/v1/samples"
+_TIMEOUT_S = 60.0
+_FIRST_BACKOFF_S = 0.1
+_LONGEST_BACKOFF_S = 10.0
+# Batches that wait for one connection: enough to keep it busy, few enough to keep the accounting close behind.
+_WAITING = 32
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of the batches. ``stored_twice``: copies that the server took for new batches."""
+
+    requests: int = 0
+    bytes: int = 0
+    stored: int = 0
+    duplicate: int = 0
+    stored_twice: int = 0
+    readings_acknowledged: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    retries: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A group of batches; ``outstanding`` of them have no final answer yet."""
+
+    outstanding: int = 0
+
+
+class _TryAgainError(Exception):
+    """No final answer; ``after_s`` is what the server asked for."""
+
+    def __init__(self, reason: str, after_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.after_s = after_s
+
+
+class Delivery:
+    """A context manager: left normally it waits for all answers, left by an exception it abandons the rest."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        connections: int = 2,
+        give_up_s: float = 300.0,
+        rng: random.Random | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ReplayError(f"server {url!r}: give an address such as http://127.0.0.1:8470")
+        if connections < 1:
+            raise ReplayError(f"{connections} connections: give at least one")
+        self.counts = Counts()
+        self._parts = parts
+        self._headers = {
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/json",
+            "Content-Encoding": "gzip",
+        }
+        self._give_up_s = give_up_s
+        self._rng = rng or random.Random()
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._failure: ReplayError | None = None
+        self._lanes: list[queue.Queue[tuple[Parcel, Ticket] | None]] = [
+            queue.Queue(_WAITING) for _ in range(connections)
+        ]
+        self._threads = [
+            threading.Thread(target=self._work, args=(lane,), name=f"deliver-{number}", daemon=True)
+            for number, lane in enumerate(self._lanes)
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is not None:
+            self._stop.set()
+        for lane in self._lanes:
+            self._put(lane, None)
+        for thread in self._threads:
+            thread.join()
+
+    def send(self, key: int, parcels: Iterable[Parcel], ticket: Ticket) -> None:
+        """Queues ``parcels`` on the connection of ``key``; waits while it is full. ReplayError once one failed."""
+        lane = self._lanes[key % len(self._lanes)]
+        for parcel in parcels:
+            with self._changed:
+                ticket.outstanding += 1
+            self._put(lane, (parcel, ticket))
+            self._raise_failure()
+
+    def wait(self, ticket: Ticket, timeout_s: float | None = None) -> bool:
+        """Whether all batches of ``ticket`` have their answer, at the latest after ``timeout_s``."""
+        with self._changed:
+            self._changed.wait_for(lambda: ticket.outstanding == 0 or self._failure is not None, timeout_s)
+            done = ticket.outstanding == 0
+        self._raise_failure()
+        return done
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _put(self, lane: queue.Queue[tuple[Parcel, Ticket] | None], item: tuple[Parcel, Ticket] | None) -> None:
+        while True:
+            try:
+                lane.put(item, timeout=0.2)
+            except queue.Full:
+                if self._stop.is_set():
+                    # The thread leaves without looking at what waits.
+                    return
+            else:
+                return
+
+    def _work(self, lane: queue.Queue[tuple[Parcel, Ticket] | None]) -> None:
+        connection = self._connection()
+        try:
+            while not self._stop.is_set():
+                try:
+                    item = lane.get(timeout=0.2)
+                except queue.Empty:
+                    continue
+                if item is None:
+                    return
+                self._deliver(connection, *item)
+        except ReplayError as error:
+            with self._changed:
+                self._failure = self._failure or error
+                self._stop.set()
+                self._changed.notify_all()
+        finally:
+            connection.close()
+
+    def _connection(self) -> HTTPConnection:
+        kind = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
+        assert self._parts.hostname is not None
+        return kind(self._parts.hostname, self._parts.port, timeout=_TIMEOUT_S)
+
+    def _deliver(self, connection: HTTPConnection, parcel: Parcel, ticket: Ticket) -> None:
+        """Tries until there is a final answer, the delivery stops, or patience ends (ReplayError)."""
+        backoff_s, since = _FIRST_BACKOFF_S, time.monotonic()
+        while True:
+            try:
+                answer = self._post(connection, parcel)
+                break
+            except _TryAgainError as error:
+                reason = str(error)
+                with self._changed:
+                    self.counts.retries[reason] += 1
+                pause_s = error.after_s if error.after_s is not None else backoff_s * self._rng.uniform(0.5, 1.0)
+                if time.monotonic() - since + pause_s > self._give_up_s:
+                    raise ReplayError(
+                        f"{self._parts.geturl()}: no answer to a batch for {self._give_up_s:g} s, last: {reason}: "
+                        "see that the server runs"
+                    ) from error
+                backoff_s = min(backoff_s * 2, _LONGEST_BACKOFF_S)
+                if self._stop.wait(pause_s):
+                    return
+        with self._changed:
+            self._count(parcel, answer)
+            ticket.outstanding -= 1
+            if ticket.outstanding == 0:
+                self._changed.notify_all()
+
+    def _post(self, connection: HTTPConnection, parcel: Parcel) -> tuple[int, str]:
+        """The final answer: status, and the word or reason in it."""
+        try:
+            connection.request("POST", self._parts.path.rstrip("/") + _PATH, parcel.body, self._headers)
+            response = connection.getresponse()
+            body = response.read()
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise _TryAgainError(type(error).__name__) from error
+        status = response.status
+        if status == 429 or status >= 500:
+            raise _TryAgainError(f"status {status}", _seconds(response.getheader("Retry-After")))
+        try:
+            answer = json.loads(body)
+            word = str(answer["status"] if status == 200 else answer["error"])
+        except (ValueError, TypeError, KeyError) as error:
+            if status == 200:
+                raise ReplayError(
+                    f"{self._parts.geturl()}: answered {body[:200]!r}: is it a Jobsight server?"
+                ) from error
+            word = repr(body[:200])
+        if status in (401, 403):
+            raise ReplayError(f"{self._parts.geturl()}: status {status}, {word}: give a token of role agent")
+        return status, word
+
+    def _count(self, parcel: Parcel, answer: tuple[int, str]) -> None:
+        status, word = answer
+        counts = self.counts
+        counts.requests += 1
+        counts.bytes += len(parcel.body)
+        if status != 200:
+            counts.refused[f"{status} {word}"] += 1
+            return
+        if word == "duplicate":
+            counts.duplicate += 1
+        elif parcel.again:
+            counts.stored_twice += 1
+        else:
+            counts.stored += 1
+        if not parcel.again:
+            counts.readings_acknowledged += parcel.readings
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """The header's seconds; its other form, a date, is left to the backoff."""
+    if retry_after is None or not retry_after.strip().isdecimal():
+        return None
+    return float(retry_after)

@@ -1,0 +1,79 @@
+"""The whole site of a plan, ready to be played: its jobs placed, its log written out, its nodes at their start."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from jobsight_agent.replay.accounting import Entry, make_entries
+from jobsight_agent.replay.parcels import Packer
+from jobsight_agent.replay.placement import DELETED_EXIT, WALLTIME_EXIT, Run, place_jobs
+from jobsight_agent.replay.plan import Plan
+from jobsight_agent.replay.readings import NodeReader
+from jobsight_agent.replay.segments import make_segments, wraps
+from jobsight_agent.replay.site import Cluster, make_site
+from jobsight_agent.replay.truth import Truth, make_truth
+from jobsight_agent.replay.workload import Job, make_jobs
+
+
+@dataclass(slots=True)
+class Station:
+    """A node and what reads it and packs its readings."""
+
+    reader: NodeReader
+    packer: Packer
+
+
+@dataclass(frozen=True, slots=True)
+class Emulation:
+    """``entries`` and ``truths`` per cluster in order of time; ``facts`` are counts for the summary."""
+
+    plan: Plan
+    clusters: tuple[Cluster, ...]
+    stations: list[Station]
+    entries: dict[str, list[Entry]]
+    truths: dict[str, list[Truth]]
+    facts: dict[str, int]
+
+
+def make_emulation(plan: Plan, batch_readings: int) -> Emulation:
+    """Everything that ``plan`` implies."""
+    clusters = make_site(plan)
+    facts: Counter[str] = Counter()
+    stations: list[Station] = []
+    entries: dict[str, list[Entry]] = {}
+    truths: dict[str, list[Truth]] = {}
+    for cluster in clusters:
+        jobs = make_jobs(plan, cluster)
+        runs = place_jobs(plan, cluster, jobs)
+        entries[cluster.name] = make_entries(cluster, jobs, runs)
+        truths[cluster.name] = make_truth(plan, cluster, runs)
+        on_node: list[list[Run]] = [[] for _ in cluster.nodes]
+        for run in runs:
+            for place in run.places:
+                on_node[place.node].append(run)
+        for position, node in enumerate(cluster.nodes):
+            segments = make_segments(node, position, on_node[position], plan)
+            stations.append(Station(NodeReader(node, segments, plan), Packer(node, plan, batch_readings)))
+            facts["wraps"] += wraps(node, segments)
+            facts["reboots"] += len(node.outages)
+        facts.update(_job_facts(jobs, runs, truths[cluster.name]))
+    return Emulation(plan, clusters, stations, entries, truths, dict(facts))
+
+
+def _job_facts(jobs: list[Job], runs: list[Run], truths: list[Truth]) -> Counter[str]:
+    return Counter(
+        {
+            "users": len({job.user.name for job in jobs}),
+            "jobs_submitted": len(jobs),
+            "jobs_ended": len(truths),
+            "jobs_exclusive": sum(truth.exclusive for truth in truths),
+            "jobs_running_at_end": sum(run.end is None for run in runs),
+            "jobs_deleted_queued": sum(job.deleted_queued is not None for job in jobs),
+            "jobs_deleted_running": sum(truth.exit_status == DELETED_EXIT for truth in truths),
+            "jobs_over_walltime": sum(truth.exit_status == WALLTIME_EXIT for truth in truths),
+            "jobs_killed_by_outage": sum(truth.killed_by_outage for truth in truths),
+            "jobs_requeued": sum(run.requeued for run in runs),
+            "marks_lost_on_purpose": sum(truth.lost_marks for truth in truths),
+        }
+    )

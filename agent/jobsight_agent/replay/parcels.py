@@ -1,0 +1,90 @@
+"""A node's readings as batches on their way: closed, encoded, and some of them delivered in a bad order."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+
+from jobsight_agent import __version__
+from jobsight_agent.replay.plan import Plan
+from jobsight_agent.replay.readings import Columns
+from jobsight_agent.replay.site import MEMORY_BYTES, PROCESSORS, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """One request body; ``again`` marks the second copy of a batch that is sent twice on purpose."""
+
+    body: bytes
+    readings: int
+    again: bool = False
+
+
+class Packer:
+    """Closes and encodes the batches of one node. Deterministic, whatever the delivery meets."""
+
+    def __init__(self, node: Node, plan: Plan, batch_readings: int) -> None:
+        self._node = node
+        self._batch_readings = batch_readings
+        self._faults = plan.faults
+        self._rng = plan.rng("delivery", node.name)
+        self._sequence = 0
+        self._readings = 0
+        self._interfaces = [
+            {"name": one.name, "kind": one.kind, "width_bits": one.width_bits, "speed_bps": one.speed_bps}
+            for one in node.interfaces
+        ]
+        self.late = 0
+
+    def pack(self, columns: Columns) -> list[Parcel]:
+        """The parcels of ``columns`` in the order of their delivery."""
+        count = len(columns)
+        pieces = -(-count // self._batch_readings)
+        late = count >= 2 and self._rng.random() < self._faults.late_batches
+        if late:
+            pieces = max(pieces, 2)
+        cuts = [count * piece // pieces for piece in range(pieces + 1)]
+        parcels = [self._parcel(columns.part(begin, end)) for begin, end in pairwise(cuts)]
+        if late:
+            self.late += 1
+            parcels[0], parcels[1] = parcels[1], parcels[0]
+        if self._rng.random() < self._faults.duplicate_batches:
+            first = parcels[0]
+            parcels.append(Parcel(first.body, first.readings, again=True))
+        return parcels
+
+    def _parcel(self, columns: Columns) -> Parcel:
+        self._sequence += 1
+        self._readings += len(columns)
+        batch = {
+            "format": 1,
+            "cluster": self._node.cluster,
+            "node": self._node.name,
+            "boot_id": columns.boot_id,
+            "sequence": self._sequence,
+            "sent_at": None,
+            "cpus": PROCESSORS,
+            "memory_total_bytes": MEMORY_BYTES,
+            "interfaces": self._interfaces,
+            "time": columns.time,
+            "bytes_in": columns.bytes_in,
+            "bytes_out": columns.bytes_out,
+            "memory_used_bytes": columns.memory_used_bytes,
+            "cpu_busy_s": columns.cpu_busy_s,
+            "marks": [{"index": index, "job": job, "event": event} for index, job, event in columns.marks],
+            "agent": {
+                "version": __version__,
+                "cpu_seconds": 0.0,
+                "rss_bytes": 0,
+                "readings": self._readings,
+                "readings_missed": columns.lost,
+                "metrics_missed": {},
+                "batches_spooled": 0,
+                "batches_dropped": 0,
+                "send_failures": 0,
+            },
+        }
+        text = json.dumps(batch, separators=(",", ":"))
+        return Parcel(gzip.compress(text.encode(), 1, mtime=0), len(columns))

@@ -1,0 +1,63 @@
+"""What is to be emulated: the size of the site, the period, the seed, and how often things go wrong."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+WEEK_S = 7 * 86_400
+
+
+class ReplayError(Exception):
+    """The replay cannot go on; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """How often the emulated site fails, as shares of readings, marks, batches and nodes.
+
+    The mean time between two outages of one node is ``outage_every_s``.
+    """
+
+    lost_readings: float = 0.01
+    lost_marks: float = 0.0007
+    duplicate_batches: float = 0.004
+    late_batches: float = 0.004
+    skewed_nodes: float = 0.06
+    outage_every_s: float = 90 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A site of ``nodes`` nodes in ``clusters`` clusters, read every ``interval_s`` from ``start`` until ``end``.
+
+    Times are UTC epoch seconds. The same plan gives the same site, jobs, readings and accounting.
+    """
+
+    nodes: int
+    clusters: int
+    start: int
+    end: int
+    interval_s: int = 60
+    seed: int = 1
+    faults: Faults = field(default_factory=Faults)
+
+    def __post_init__(self) -> None:
+        if self.clusters < 1 or self.nodes < self.clusters:
+            raise ReplayError(
+                f"{self.nodes} nodes in {self.clusters} clusters: give at least one cluster and a node for each"
+            )
+        if not 1 <= self.interval_s <= 300:
+            # A 32-bit counter on a link of 100 Mb/s wraps after 343 s: twice unseen beyond that.
+            raise ReplayError(f"an interval of {self.interval_s} s: give 1 to 300 s")
+        if self.end - self.start < 10 * self.interval_s:
+            raise ReplayError(f"a period of {self.end - self.start} s is shorter than ten intervals: give more weeks")
+
+    @property
+    def horizon(self) -> int:
+        """No job starts or ends after this: two more readings of every node follow it."""
+        return self.end - 2 * self.interval_s
+
+    def rng(self, *purpose: object) -> random.Random:
+        """A stream of its own for each purpose, so that a change in one leaves the others as they were."""
+        return random.Random("/".join(str(part) for part in (self.seed, *purpose)))

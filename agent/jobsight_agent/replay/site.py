@@ -1,0 +1,162 @@
+"""The emulated machines: clusters, their nodes, interfaces and outages."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from jobsight_agent.replay.plan import Plan, ReplayError
+
+PROCESSORS = 16
+MEMORY_BYTES = 64 * 2**30
+# Share of a job's traffic that goes over InfiniBand where a node has it.
+INFINIBAND_SHARE = 0.8
+
+_NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu")
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A counter pair; ``share`` is the part of the node's traffic that passes it."""
+
+    name: str
+    kind: str
+    width_bits: int
+    speed_bps: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """The node is off from ``down`` until ``up``, when it comes back with a new boot id."""
+
+    down: int
+    up: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine. ``lost`` holds, rising, the numbers of the regular readings that never come."""
+
+    cluster: str
+    name: str
+    gigabit: bool
+    interfaces: tuple[Interface, ...]
+    first_counters: tuple[tuple[int, int], ...]
+    first_cpu_s: float
+    idle_memory_bytes: int
+    idle_cpu: float
+    background_in_bytes_s: float
+    background_out_bytes_s: float
+    phase_s: float
+    skew_s: float
+    outages: tuple[Outage, ...]
+    lost: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """``nodes[:shared]`` take jobs smaller than a node, the others whole-node jobs; a lone node takes both."""
+
+    name: str
+    position: int
+    nodes: tuple[Node, ...]
+    shared: int
+    utc_offset_s: int
+
+    @property
+    def server(self) -> str:
+        """The name that job ids end in."""
+        return f"{self.name}-server.example"
+
+    @property
+    def shared_nodes(self) -> range:
+        """Positions of the nodes that jobs share."""
+        return range(self.shared)
+
+    @property
+    def whole_nodes(self) -> range:
+        """Positions of the nodes that jobs take whole."""
+        return range(self.shared % len(self.nodes), len(self.nodes))
+
+
+def make_site(plan: Plan) -> tuple[Cluster, ...]:
+    """The clusters of ``plan``; its nodes are split evenly."""
+    if plan.clusters > len(_NAMES):
+        raise ReplayError(f"{plan.clusters} clusters: at most {len(_NAMES)} can be named")
+    each, rest = divmod(plan.nodes, plan.clusters)
+    clusters = []
+    for position, name in enumerate(_NAMES[: plan.clusters]):
+        count = each + (position < rest)
+        nodes = tuple(_make_node(plan, name, index) for index in range(count))
+        # Every other server keeps local time five hours behind UTC, the others keep UTC.
+        offset = -5 * 3600 if position % 2 == 0 else 0
+        clusters.append(Cluster(name, position, nodes, max(1, count // 8), offset))
+    return tuple(clusters)
+
+
+def _make_node(plan: Plan, cluster: str, index: int) -> Node:
+    name = f"{cluster}-n{index + 1:03d}"
+    rng = plan.rng("node", name)
+    gigabit = index % 2 == 0
+    interfaces = _interfaces(gigabit, infiniband=index % 8 in (6, 7))
+    return Node(
+        cluster=cluster,
+        name=name,
+        gigabit=gigabit,
+        interfaces=interfaces,
+        first_counters=tuple(
+            (_first_counter(rng, interface), _first_counter(rng, interface)) for interface in interfaces
+        ),
+        first_cpu_s=round(rng.uniform(10.0, 5e6), 2),
+        idle_memory_bytes=rng.randrange(1_200, 3_000) * 2**20,
+        idle_cpu=rng.uniform(0.002, 0.008),
+        background_in_bytes_s=rng.uniform(60.0, 200.0),
+        background_out_bytes_s=rng.uniform(40.0, 120.0),
+        phase_s=rng.randrange(plan.interval_s) + rng.choice((0.25, 0.5, 0.75)),
+        skew_s=rng.choice((-1, 1)) * rng.randrange(2, 13) / 4 if rng.random() < plan.faults.skewed_nodes else 0.0,
+        outages=_outages(rng, plan),
+        lost=_lost(rng, plan),
+    )
+
+
+def _interfaces(gigabit: bool, infiniband: bool) -> tuple[Interface, ...]:
+    share = 1.0 - INFINIBAND_SHARE if infiniband else 1.0
+    if gigabit:
+        ethernet = Interface("eth0", "ethernet", 64, 1_000_000_000, share)
+    else:
+        ethernet = Interface("eth0", "ethernet", 32, 100_000_000, share)
+    if not infiniband:
+        return (ethernet,)
+    return (ethernet, Interface("mlx4_0/1", "infiniband", 64, 40_000_000_000, INFINIBAND_SHARE))
+
+
+def _first_counter(rng: random.Random, interface: Interface) -> int:
+    if interface.kind == "infiniband":
+        return rng.randrange(2**42) * 4
+    if interface.width_bits == 64:
+        return rng.randrange(2**45)
+    near = rng.random() < 0.25
+    return rng.randrange(2**32 - 2**16, 2**32) if near else rng.randrange(2**32)
+
+
+def _outages(rng: random.Random, plan: Plan) -> tuple[Outage, ...]:
+    outages: list[Outage] = []
+    down = plan.start + int(rng.expovariate(1.0 / plan.faults.outage_every_s))
+    while True:
+        up = down + rng.randrange(180, 900)
+        if up >= plan.horizon:
+            return tuple(outages)
+        outages.append(Outage(down, up))
+        down = up + 3600 + int(rng.expovariate(1.0 / plan.faults.outage_every_s))
+
+
+def _lost(rng: random.Random, plan: Plan) -> tuple[int, ...]:
+    if not plan.faults.lost_readings:
+        return ()
+    lost: list[int] = []
+    number = int(rng.expovariate(plan.faults.lost_readings))
+    while number * plan.interval_s < plan.end - plan.start:
+        lost.append(number)
+        number += 1 + int(rng.expovariate(plan.faults.lost_readings))
+    return tuple(lost)

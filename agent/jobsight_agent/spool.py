@@ -1,0 +1,200 @@
+"""What has been read and not yet acknowledged, on disk, bounded.
+
+    SPOOL/open-SEQUENCE.jsonl     the readings of the batch that is being filled, a line each
+    SPOOL/batches/SEQUENCE.gz     closed batches, the very bytes that are sent
+    SPOOL/state.json              next sequence number, what was dropped
+    SPOOL/marks/                  readings that job hooks left (see `hooks`)
+    SPOOL/damaged/                files that make no sense, set aside
+
+A line is in the kernel when ``note`` returns, so a killed agent loses no reading; a crash of the machine may cost the
+last seconds. A batch is offered for sending only after the state says that its sequence number is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jobsight_agent.reading import Reading, from_record, to_record
+
+DIRECTORY_MODE = 0o750
+MARKS_MODE = 0o770
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
+class SpoolError(Exception):
+    """The spool cannot be used; the message says why and what to do."""
+
+
+class Spool:
+    """The spool of one agent; a second one on the same directory is refused.
+
+    Bounded by ``max_bytes`` and ``max_age_s``: the oldest batches are dropped and counted in ``dropped``, which
+    outlives the agent.
+    """
+
+    def __init__(self, directory: Path, max_bytes: int, max_age_s: float, clock: Callable[[], float]) -> None:
+        self.directory = directory
+        self.marks = directory / "marks"
+        self.damaged = 0
+        self._batches = directory / "batches"
+        self._max_bytes, self._max_age_s, self._clock = max_bytes, max_age_s, clock
+        try:
+            for folder, mode in ((self._batches, DIRECTORY_MODE), (self.marks, MARKS_MODE)):
+                folder.mkdir(mode=mode, parents=True, exist_ok=True)
+            self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise SpoolError(f"spool {directory}: {error}; give a directory that the agent may write") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise SpoolError(f"spool {directory}: another agent uses it; give each agent its own --spool") from None
+        self.dropped = 0
+        self._next = 0
+        self._stateless = not self._load_state()
+        self._sizes = {number: file.stat().st_size for number, file in _numbered(self._batches, "", ".gz")}
+        self._discard_unfinished()
+        # Closed, but the disk was too full to say so: the number is used all the same.
+        self._next = max(self._next, max(self._sizes, default=-1) + 1)
+        if self._stateless:
+            # Begin where no earlier sequence number can be, even if the directory was lost.
+            self._next = max(int(clock() * 1e6), self._next)
+        self._journal: int | None = None
+
+    @property
+    def next_sequence(self) -> int:
+        """The number that the next batch gets."""
+        return self._next
+
+    @property
+    def waiting(self) -> int:
+        """Closed batches that are not acknowledged."""
+        return len(self._sizes)
+
+    def leftover(self) -> list[Reading]:
+        """The readings that an agent noted and did not close, oldest first; they are to be closed now."""
+        readings = []
+        for _, file in _numbered(self.directory, "open-", ".jsonl"):
+            for line in file.read_bytes().split(b"\n"):
+                if line:
+                    try:
+                        readings.append(from_record(json.loads(line)))
+                    except (ValueError, RecursionError):  # the last line may be cut
+                        self.damaged += 1
+        return readings
+
+    def note(self, reading: Reading) -> None:
+        """Keeps a reading of the batch that is being filled."""
+        if self._journal is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._journal = os.open(self.directory / f"open-{self._next}.jsonl", flags, 0o640)
+        # The line break comes first too: a line that a full disk cut does not take the next one with it.
+        os.write(self._journal, b"\n" + _ENCODER.encode(to_record(reading)).encode() + b"\n")
+
+    def close_batches(self, bodies: Sequence[bytes]) -> None:
+        """Closes what was noted as these batches, numbered from ``next_sequence`` on; then drops what is too much."""
+        for number, body in enumerate(bodies, self._next):
+            _write(self._batches / f"{number}.gz", body)
+        closed = range(self._next, self._next + len(bodies))
+        self._next = closed.stop
+        self._save_state()
+        if self._journal is not None:
+            os.close(self._journal)
+            self._journal = None
+        for _, file in _numbered(self.directory, "open-", ".jsonl"):
+            file.unlink()
+        self._sizes.update({number: len(body) for number, body in zip(closed, bodies, strict=True)})
+        self._drop_excess()
+
+    def oldest(self) -> tuple[int, bytes] | None:
+        """The batch to send next: its number and its bytes. A file that cannot be read is set aside and counted."""
+        while self._sizes:
+            number = min(self._sizes)
+            file = self._batches / f"{number}.gz"
+            try:
+                body = file.read_bytes()
+            except OSError:
+                body = b""
+            if body[:2] == b"\x1f\x8b":
+                return number, body
+            self.damaged += 1
+            folder = self.directory / "damaged"
+            folder.mkdir(exist_ok=True)
+            with contextlib.suppress(OSError):
+                file.replace(folder / file.name)
+            self._sizes.pop(number, None)
+        return None
+
+    def remove(self, number: int) -> None:
+        """The batch was acknowledged, or can never be."""
+        (self._batches / f"{number}.gz").unlink(missing_ok=True)
+        self._sizes.pop(number, None)
+
+    def release(self) -> None:
+        """Lets another agent use the directory."""
+        if self._journal is not None:
+            os.close(self._journal)
+        os.close(self._lock)
+
+    def _drop_excess(self) -> None:
+        oldest_allowed, dropped = self._clock() - self._max_age_s, 0
+        total = sum(self._sizes.values())
+        for number in sorted(self._sizes):
+            file = self._batches / f"{number}.gz"
+            too_much = total > self._max_bytes and len(self._sizes) > 1
+            if not too_much and file.exists() and file.stat().st_mtime >= oldest_allowed:
+                break
+            total -= self._sizes[number]
+            self.remove(number)
+            dropped += 1
+        if dropped:
+            self.dropped += dropped
+            self._save_state()
+
+    def _load_state(self) -> bool:
+        """Whether there is a state to go on from."""
+        file = self.directory / "state.json"
+        try:
+            state = json.loads(file.read_bytes())
+            self._next, self.dropped = max(0, int(state["next_sequence"])), max(0, int(state["dropped"]))
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            self.damaged += 1
+            return False
+        return True
+
+    def _save_state(self) -> None:
+        state = {"next_sequence": self._next, "dropped": self.dropped}
+        _write(self.directory / "state.json", json.dumps(state).encode())
+
+    def _discard_unfinished(self) -> None:
+        """A journal that was closed before the crash is done with; batches of one that was not are made anew."""
+        for number, file in _numbered(self.directory, "open-", ".jsonl"):
+            if number < self._next:
+                file.unlink()
+                continue
+            for unfinished in [n for n in self._sizes if n >= number]:
+                self.remove(unfinished)
+
+
+def _numbered(folder: Path, prefix: str, suffix: str) -> list[tuple[int, Path]]:
+    """The files of ``folder`` named by a sequence number, in its order; others are none of ours."""
+    found = []
+    for file in folder.iterdir():
+        digits = file.name.removeprefix(prefix).removesuffix(suffix)
+        if digits.isdecimal() and file.name == f"{prefix}{digits}{suffix}":
+            found.append((int(digits), file))
+    return sorted(found)
+
+
+def _write(file: Path, content: bytes) -> None:
+    """The whole file or none of it."""
+    fresh = file.with_name(file.name + ".new")
+    fresh.write_bytes(content)
+    fresh.replace(file)

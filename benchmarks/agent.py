@@ -1,0 +1,136 @@
+"""What the agent costs a node: CPU seconds and memory, beside a bare psutil loop and prometheus-node-exporter.
+
+    python benchmarks/agent.py [--seconds 300] [--interval 1]
+
+All run at the same time, each in a process of its own, at the same interval: the agent with a real collector's
+HTTP answer at the other end, a loop that only calls psutil, and the exporter (where Debian's package is installed)
+scraped at the interval. CPU is user + system from the kernel, over the whole life and without the first ten seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import contextlib
+import gzip
+import http.client
+import http.server
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import jobsight_agent
+
+WARM_UP_S = 10
+PSUTIL_LOOP = """
+import sys, time, psutil
+while True:
+    psutil.net_io_counters(pernic=True, nowrap=False); psutil.virtual_memory(); psutil.cpu_times()
+    time.sleep(float(sys.argv[1]))
+"""
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    """Acknowledges every batch and counts the readings."""
+
+    protocol_version = "HTTP/1.1"
+    readings = 0
+
+    def do_POST(self) -> None:
+        body = gzip.decompress(self.rfile.read(int(self.headers["Content-Length"])))
+        type(self).readings += len(json.loads(body)["time"])
+        answer = b'{"status": "stored"}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        pass
+
+
+def usage(pid: int) -> tuple[float, float]:
+    """CPU seconds and resident megabytes of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    status = Path(f"/proc/{pid}/status").read_text()
+    return seconds, int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def scrape(port: int, interval: float, stop: threading.Event) -> None:
+    """Asks the exporter as Prometheus would."""
+    while not stop.wait(interval):
+        with contextlib.suppress(OSError):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            connection.request("GET", "/metrics")
+            connection.getresponse().read()
+            connection.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--interval", type=float, default=1)
+    args = parser.parse_args()
+    collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    stop = threading.Event()
+    with tempfile.TemporaryDirectory() as directory:
+        token = Path(directory) / "token"
+        token.write_text("bench")
+        commands = {
+            "jobsight-agent": [
+                sys.executable, "-m", "jobsight_agent.cli", "run", "--server",
+                f"http://127.0.0.1:{collector.server_port}", "--token-file", str(token), "--interval",
+                str(args.interval), "--spool", f"{directory}/spool",
+            ],
+            "psutil loop": [sys.executable, "-c", PSUTIL_LOOP, str(args.interval)],
+        }  # fmt: skip
+        if shutil.which("prometheus-node-exporter"):
+            port = free_port()
+            commands["node-exporter"] = ["prometheus-node-exporter", f"--web.listen-address=127.0.0.1:{port}"]
+            threading.Thread(target=scrape, args=(port, args.interval, stop), daemon=True).start()
+        # An installed package is compiled; a checkout may not be, and then the compiler would be measured.
+        package = Path(jobsight_agent.__file__).parent
+        shutil.copytree(package, f"{directory}/installed/{package.name}")
+        compileall.compile_dir(f"{directory}/installed", quiet=1)
+        environment = {**os.environ, "PYTHONPATH": f"{directory}/installed"}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        processes = {name: subprocess.Popen(command, env=environment, **quiet) for name, command in commands.items()}
+        try:
+            time.sleep(WARM_UP_S)
+            for name, process in processes.items():
+                if process.poll() is not None:
+                    raise SystemExit(f"{name} ended with status {process.returncode}: {' '.join(commands[name])}")
+            warm = {name: usage(process.pid) for name, process in processes.items()}
+            time.sleep(max(1.0, args.seconds - WARM_UP_S))
+            done = {name: usage(process.pid) for name, process in processes.items()}
+        finally:
+            stop.set()
+            for process in processes.values():
+                process.terminate()
+                process.wait()
+    collector.shutdown()
+    print(f"{args.seconds:g} s at {args.interval:g} s; the collector got {Collector.readings} readings")
+    print(f"{'':<16}{'CPU s':>8}{'% of a core':>13}{'% after start':>15}{'RSS MB':>9}")
+    for name in commands:
+        total, memory = done[name]
+        steady = (total - warm[name][0]) / max(1.0, args.seconds - WARM_UP_S)
+        print(f"{name:<16}{total:>8.2f}{total / args.seconds:>13.3%}{steady:>15.3%}{memory:>9.1f}")
+
+
+if __name__ == "__main__":
+    main()

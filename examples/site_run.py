@@ -1,0 +1,146 @@
+"""A site on this machine: the server and the replay as processes, used through their public interfaces."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+JOBSIGHT = [sys.executable, "-m", "jobsight_server.cli"]
+AGENT = [sys.executable, "-m", "jobsight_agent.cli"]
+
+
+class Site:
+    """A directory with a database, accounting files and a running server.
+
+    ``api`` asks with a token of role admin, made by `jobsight token create` as an operator would.
+    """
+
+    def __init__(self, directory: Path, clusters: Sequence[str], listen: str, settings: Sequence[str] = ()) -> None:
+        self.directory = directory
+        self.accounting = directory / "accounting"
+        self.database = f"sqlite:///{directory / 'jobsight.db'}"
+        self.url = f"http://{listen}"
+        host, port = listen.split(":")
+        self.ingest_url = f"http://{host}:{int(port) + 1}"
+        self.log = directory / "server.log"
+        for cluster in clusters:
+            (self.accounting / cluster).mkdir(parents=True)
+        self.agent_token_file = directory / "agent.token"
+        self._token = self._create_token("admin")
+        self.agent_token_file.write_text(self._create_token("agent"))
+        self._command = [
+            *JOBSIGHT, "serve", "--database", self.database, "--listen", listen,
+            "--ingest-listen", f"{host}:{int(port) + 1}", *settings,
+            *(part for c in clusters for part in ("--accounting", f"{c}={self.accounting / c}")),
+        ]  # fmt: skip
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @contextmanager
+    def serve(self) -> Iterator[None]:
+        """Runs the server while the block runs."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
+            try:
+                wait_until(self._answers, 60, lambda: f"the server does not answer:\n{self.log.read_text()[-2000:]}")
+                yield
+            finally:
+                self.process.terminate()
+                self.process.wait(60)
+
+    @contextmanager
+    def replay(self, *options: str) -> Iterator[subprocess.Popen[str]]:
+        """Runs `jobsight-agent replay` against this site; its summary comes on standard output."""
+        command = [
+            *AGENT, "replay", "--server", self.ingest_url, "--token-file", str(self.agent_token_file),
+            "--accounting-out", str(self.accounting), "--truth-out", str(self.directory / "truth.csv"),
+            "--progress-out", str(self.directory / "progress.json"), "--quiet", *options,
+        ]  # fmt: skip
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            process.wait(30)
+
+    def progress(self) -> dict[str, Any]:
+        """How far the replay is."""
+        file = self.directory / "progress.json"
+        return dict(json.loads(file.read_text())) if file.exists() else {"fraction": 0.0, "readings": 0}
+
+    def api(self, path: str, **query: str) -> Any:
+        """The JSON answer of ``/api/v1/PATH``."""
+        url = f"{self.url}/api/v1/{path}" + (f"?{urllib.parse.urlencode(query)}" if query else "")
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self._token}"})
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)
+
+    def login_link(self) -> str:
+        """A one-time login to the pages."""
+        return self._run("token", "login", "--url", self.url).split()[-1]
+
+    def settled(self, ended: int) -> bool:
+        """All ``ended`` runs are known and profiled."""
+        jobs = self.api("overview")["jobs"]
+        return bool(jobs["ended"] >= ended and jobs["waiting"] == 0)
+
+    def truth(self) -> list[dict[str, str]]:
+        """The rows of the replay's truth file."""
+        with (self.directory / "truth.csv").open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    def _answers(self) -> bool:
+        try:
+            urllib.request.urlopen(f"{self.url}/ready", timeout=5).close()
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+        return True
+
+    def _create_token(self, role: str) -> str:
+        return self._run("token", "create", "--role", role).split()[-1]
+
+    def _run(self, *command: str) -> str:
+        done = subprocess.run(
+            [*JOBSIGHT, *command, "--database", self.database], check=True, stdout=subprocess.PIPE, text=True
+        )
+        return done.stdout
+
+
+def wait_until(
+    condition: Callable[[], bool], seconds: float, complaint: Callable[[], str], pause_s: float = 0.25
+) -> None:
+    """Waits for ``condition``.
+
+    Raises:
+        TimeoutError: it did not come true in time; the message is the complaint.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(complaint())
+        time.sleep(pause_s)
+
+
+def free_address() -> str:
+    """HOST:PORT of which this port and the next are free."""
+    for port in range(20000 + os.getpid() % 20000, 60000, 2):
+        try:
+            for number in (port, port + 1):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", number))
+        except OSError:
+            continue
+        return f"127.0.0.1:{port}"
+    raise OSError("no two free ports in a row on 127.0.0.1")

@@ -1,0 +1,61 @@
+"""Holds the profiles that the server made against what the replay knows to be true."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from sqlalchemy import Engine, text
+
+TRUE_COLUMNS = {"bandwidth": "bandwidth_bps_per_processor", "memory": "memory_bytes_per_processor"}
+_PROFILES = text(
+    "SELECT jobs.cluster, jobs.job_id, jobs.start, profiles.metric, profiles.value, profiles.reason, "
+    "profiles.source, profiles.attribution FROM jobs JOIN profiles ON profiles.run_id = jobs.id"
+)
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Of the true runs that were judged, per metric: how many have a value, and how many are within 1 %."""
+
+    judged: int = 0
+    valued: Counter[str] = field(default_factory=Counter)
+    within: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    unexplained: list[str] = field(default_factory=list)
+    missing_runs: list[str] = field(default_factory=list)
+    worst: list[tuple[float, str]] = field(default_factory=list)
+
+    def share(self, metric: str) -> float:
+        """Share of the judged runs with a value that is within 1 % of the truth; 0 when none has one."""
+        return self.within[metric] / self.valued[metric] if self.valued[metric] else 0.0
+
+
+def judge(engine: Engine, truth: list[dict[str, str]], interval_s: float) -> Verdict:
+    """Compares every true run on exclusive nodes of at least 10 sampling intervals with its profile.
+
+    Runs that were killed by the outage of a node and run again are judged by their last run alone, as accounting
+    has an end for no other.
+    """
+    with engine.connect() as connection:
+        found = {(row.cluster, row.job_id, float(row.start), row.metric): row for row in connection.execute(_PROFILES)}
+    verdict = Verdict()
+    for row in truth:
+        if row["exclusive"] != "1" or float(row["runtime_s"]) < 10 * interval_s:
+            continue
+        verdict.judged += 1
+        for metric, column in TRUE_COLUMNS.items():
+            name = f"{row['cluster']} {row['job_id']} {row['start']} {metric}"
+            profile = found.get((row["cluster"], row["job_id"], float(row["start"]), metric))
+            if profile is None:
+                verdict.missing_runs.append(name)
+            elif profile.value is None:
+                (verdict.reasons.update([profile.reason]) if profile.reason else verdict.unexplained.append(name))
+            else:
+                verdict.valued[metric] += 1
+                true = float(row[column])
+                error = abs(profile.value - true) / true
+                verdict.within[metric] += error <= 0.01
+                verdict.worst.append((error, f"{name}: {profile.value:.6g}, true {true:.6g} ({profile.source})"))
+    verdict.worst.sort(reverse=True)
+    return verdict

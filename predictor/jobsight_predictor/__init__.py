@@ -1,0 +1,1 @@
+"""Forecasts what a job will need from what earlier jobs used."""

@@ -1,0 +1,54 @@
+"""How likely it is that a forecast will be within 20 %."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp
+from typing import Any, Self
+
+FEATURES = ("votes agree", "user's hits", "group's hits", "group near the forecast", "group's size")
+"""What the estimate rests on, each 0..1."""
+
+_STEP = 0.05
+_FIRST_WEIGHTS = (-4.0, 2.0, 2.0, 2.0, 1.0, 0.0)
+
+
+class Confidence:
+    """Logistic regression of hit or miss on `FEATURES`, learned on line, one small step a job.
+
+    Starts from weights that let every feature count, so that the first answers rank sensibly; PQM looks only at how
+    alike the values are to the first one, and knows nothing of how forecasts fared.
+    """
+
+    def __init__(self) -> None:
+        self._weights = list(_FIRST_WEIGHTS)
+        self._n = 0
+
+    def probability(self, features: Sequence[float]) -> float:
+        """Probability that the forecast is within 20 % of what the job will use, 0..1."""
+        bias, *slopes = self._weights
+        lean = bias + sum([slope * feature for slope, feature in zip(slopes, features, strict=True)])
+        return 1.0 / (1.0 + exp(-lean)) if lean > -500.0 else 0.0
+
+    def score(self, features: Sequence[float], hit: bool) -> None:
+        """Take in whether the forecast with these features was within 20 %."""
+        # The step shrinks to a tenth: quick to find its place, steady once there.
+        self._n += 1
+        step = _STEP * max(0.1, 1.0 / (1.0 + self._n / 2000.0))
+        push = step * (hit - self.probability(features))
+        weights = self._weights
+        weights[0] += push
+        for i, feature in enumerate(features, start=1):
+            weights[i] += push * feature
+
+    def state(self) -> dict[str, Any]:
+        """Everything known, as values that JSON can carry."""
+        return {"weights": list(self._weights), "n": self._n}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """The one whose `state()` this was, exactly."""
+        restored = cls()
+        restored._weights = [float(weight) for weight in state["weights"]]
+        restored._n = int(state["n"])
+        return restored

@@ -1,0 +1,48 @@
+"""One algorithm a file; all of them, by the name that answers and settings use, in one table."""
+
+from __future__ import annotations
+
+from .autoregressive import Autoregressive
+from .base import LARGEST, Floats, Forecaster, checked, checked_series
+from .crowd import Crowd
+from .exponential import Exponential
+from .history import History
+from .locality import Locality
+from .median import Median
+from .quantile import Quantile
+from .sliding_window import SlidingWindow
+from .weighted import Weighted
+
+FORECASTERS: dict[str, type[Forecaster]] = {
+    "history": History,
+    "sliding-window": SlidingWindow,
+    "weighted": Weighted,
+    "locality": Locality,
+    "exponential": Exponential,
+    "median": Median,
+    "quantile": Quantile,
+    "autoregressive": Autoregressive,
+    "crowd": Crowd,
+}
+
+FIVE: tuple[str, ...] = ("history", "sliding-window", "weighted", "locality", "exponential")
+"""The published five, in their published order."""
+
+__all__ = [
+    "FIVE",
+    "FORECASTERS",
+    "LARGEST",
+    "Autoregressive",
+    "Crowd",
+    "Exponential",
+    "Floats",
+    "Forecaster",
+    "History",
+    "Locality",
+    "Median",
+    "Quantile",
+    "SlidingWindow",
+    "Weighted",
+    "checked",
+    "checked_series",
+]

@@ -1,0 +1,219 @@
+"""The value that most of the past would have called a good forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any, Self
+
+from .base import LARGEST, Forecaster, refusal
+
+SAME = 0.005
+"""Values this close, relative to the newer one, are one place in the crowd."""
+
+PLACES = 12
+"""Places kept; the lightest hands its weight to its neighbour when one more is needed."""
+
+SHIFT = 20.0
+"""How much less the past counts, in the short memory, once the level has shifted."""
+
+_RESCALE = 1e90
+
+# Columns of a row: place, then weight and score in short, medium and long memory.
+_LONG_WEIGHT = itemgetter(3)
+_SHORT_SCORE = itemgetter(4)
+_MEDIUM_SCORE = itemgetter(5)
+_LONG_SCORE = itemgetter(6)
+
+Triple = tuple[float, float, float]
+
+
+class Crowd(Forecaster):
+    """Scores every place that the history visits by the accuracy it would have had, faded with age.
+
+    The score of a place c is `sum_i f^(age of i) max(0, 1 - |c - y_i| / y_i)`; the forecast is the best place. Where
+    the mean of a series that jumps between two levels lies where no value ever was, and its median changes sides at
+    a whim, this is the level that pays. Three fades f are kept side by side: short, medium (the one `forecast` uses)
+    and long memory. A new place is scored on the weights of those known: O(PLACES) a value however long the history.
+
+    The short memory notices a shift of level at once: two values in a row that agree within 20 %, where less than a
+    tenth of the history was, make all before them count `SHIFT` times less. One value alone, a spike, does not.
+    """
+
+    __slots__ = ("_best", "_fades", "_last", "_n", "_rows", "_total", "_weights")
+
+    def __init__(self, fades: Triple = (0.8, 0.97, 0.995)) -> None:
+        if len(fades) != 3 or not 0.0 < fades[0] <= fades[1] <= fades[2] < 1.0:
+            raise ValueError(f"fades are {fades}: three are needed, ascending, above 0 and below 1")
+        self._fades = fades
+        self._n = 0
+        self._last = 0.0
+        # A row per place. Weights grow by 1/f a value instead of everything else shrinking by f.
+        self._rows: list[list[float]] = []
+        self._weights = [1.0, 1.0, 1.0]
+        self._total = 0.0  # weight of all places in the long memory
+        self._best: Triple | None = None
+
+    @property
+    def n(self) -> int:
+        """How many values were learned."""
+        return self._n
+
+    @property
+    def last(self) -> float | None:
+        """The last value; None before anything was learned."""
+        return self._last if self._n else None
+
+    def learn(self, value: float) -> None:
+        if not 0.0 <= value <= LARGEST:
+            raise refusal(value)
+        weights = self._weights
+        rows = self._rows
+        if self._n > 2 and 0.8 * value <= self._last <= 1.2 * value and self._is_new_level(value):
+            weights[0] *= SHIFT
+        short, medium, long = weights
+        here: list[float] | None = None
+        reach = 2.0 * value
+        alike = 1.0 - SAME
+        for row in rows:
+            place = row[0]
+            if place < reach:
+                closeness = place / value if place <= value else 2.0 - place / value
+                row[4] += short * closeness
+                row[5] += medium * closeness
+                row[6] += long * closeness
+                if closeness >= alike:
+                    here = row
+            elif place == value:  # both zero
+                row[4] += short
+                row[5] += medium
+                row[6] += long
+                here = row
+        if here is None:
+            here = self._settle(value)
+        here[1] += short
+        here[2] += medium
+        here[3] += long
+        self._total += long
+        self._last = value
+        self._n += 1
+        self._best = None
+        fades = self._fades
+        weights[0] = short / fades[0]
+        weights[1] = medium / fades[1]
+        weights[2] = long / fades[2]
+        if weights[0] > _RESCALE:
+            self._rescale()
+
+    def forecast(self) -> float | None:
+        return self.best()[1] if self._n else None
+
+    def best(self) -> Triple:
+        """The best place in short, medium and long memory; LookupError before anything was learned."""
+        if self._best is None:
+            rows = self._rows
+            if not rows:
+                raise LookupError("nothing was learned yet: ask for `forecast()`, or look at `n` first")
+            if len(rows) == 1:
+                place = rows[0][0]
+                self._best = (place, place, place)
+            else:
+                self._best = (
+                    max(rows, key=_SHORT_SCORE)[0],
+                    max(rows, key=_MEDIUM_SCORE)[0],
+                    max(rows, key=_LONG_SCORE)[0],
+                )
+        return self._best
+
+    def crowd(self) -> tuple[list[tuple[float, float]], float]:
+        """(place, weight) pairs in long memory, and the sum of weights, in values: at most `n`, and 200 by default."""
+        newest = self._weights[2] * self._fades[2]
+        return [(row[0], row[3] / newest) for row in self._rows], self._total / newest
+
+    def copy(self) -> Self:
+        """Another crowd that has learned the same."""
+        twin = type(self)(self._fades)
+        twin._n = self._n
+        twin._last = self._last
+        twin._rows = [row.copy() for row in self._rows]
+        twin._weights = self._weights.copy()
+        twin._total = self._total
+        return twin
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "fades": list(self._fades),
+            "n": self._n,
+            "last": self._last,
+            "rows": [list(row) for row in self._rows],
+            "weights": list(self._weights),
+            "total": self._total,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        short, medium, long = state["fades"]
+        restored = cls((short, medium, long))
+        restored._n = state["n"]
+        restored._last = state["last"]
+        restored._rows = [list(row) for row in state["rows"]]
+        restored._weights = list(state["weights"])
+        restored._total = state["total"]
+        return restored
+
+    def row(self) -> list[Any]:
+        """The state of a crowd of default fades without names: for those who keep tens of thousands."""
+        return [self._n, self._last, self._rows, self._weights, self._total]
+
+    @classmethod
+    def from_row(cls, row: list[Any]) -> Self:
+        """The crowd whose `row()` this was, exactly; takes over the lists in it."""
+        restored = cls()
+        restored._n, restored._last, restored._rows, restored._weights, restored._total = row
+        return restored
+
+    def fresh(self) -> Self:
+        return type(self)(self._fades)
+
+    def _is_new_level(self, value: float) -> bool:
+        low, high = 0.8 * value, 1.2 * value
+        near = sum([row[3] for row in self._rows if low <= row[0] <= high])
+        own = self._weights[2] * self._fades[2]  # what the last value itself brought is no history yet
+        return near - own < 0.1 * (self._total - own)
+
+    def _settle(self, value: float) -> list[float]:
+        """A new place at `value`, scored on the weights of those known."""
+        rows = self._rows
+        if len(rows) >= PLACES:
+            self._leave()
+        scores = list(self._weights)
+        for place, short, medium, long, *_ in rows:
+            if value < 2.0 * place:
+                closeness = value / place if value <= place else 2.0 - value / place
+                scores[0] += short * closeness
+                scores[1] += medium * closeness
+                scores[2] += long * closeness
+        row = [value, 0.0, 0.0, 0.0, *scores]
+        rows.append(row)
+        return row
+
+    def _leave(self) -> None:
+        """Give up the lightest place but the highest; its nearest neighbour takes its weight.
+
+        The highest stays for those who read the crowd as a distribution and reserve by its upper end.
+        """
+        rows = self._rows
+        rows.sort()
+        gone = min(rows[:-1], key=_LONG_WEIGHT)
+        rows.remove(gone)
+        neighbour = min(rows, key=lambda row: abs(row[0] - gone[0]))
+        for k in (1, 2, 3):
+            neighbour[k] += gone[k]
+
+    def _rescale(self) -> None:
+        for row in self._rows:
+            for k, weight in enumerate(self._weights, start=1):
+                row[k] /= weight
+                row[k + 3] /= weight
+        self._total /= self._weights[2]
+        self._weights = [1.0, 1.0, 1.0]

@@ -1,0 +1,121 @@
+"""How alike the values of a series are, and how good one forecast was [P 4; DEFINITIONS 3]."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from .forecasters import checked
+
+NEAR = 0.2
+"""Values are alike when they differ by less than this share of the reference."""
+
+RECENT = 20
+"""Values that the recent PQM looks at."""
+
+
+def near(value: float, reference: float) -> bool:
+    """Whether a value is within 20 % of the reference; a reference of 0 is near nothing but 0."""
+    if reference == 0.0:
+        return value == 0.0
+    return abs(value - reference) < NEAR * reference
+
+
+def pqm(values: Sequence[float]) -> float | None:
+    """Share of values near the first one, itself included; None below two values. 0..1."""
+    if len(values) < 2:
+        return None
+    return sum(near(value, values[0]) for value in values) / len(values)
+
+
+def recent_pqm(values: Sequence[float]) -> float | None:
+    """Share of the last 20 values near the last one, itself included; None below two values. 0..1."""
+    if len(values) < 2:
+        return None
+    recent = values[-RECENT:]
+    return sum(near(value, recent[-1]) for value in recent) / len(recent)
+
+
+def accuracy(forecast: float, actual: float) -> float:
+    """`max(0, 1 - |forecast - actual| / actual)`, 0..1. Of an actual 0: 1 when forecast exactly, else 0.
+
+    ValueError when either is no measurement (NaN, infinite, negative).
+    """
+    checked(forecast)
+    if checked(actual) == 0.0:
+        return 1.0 if forecast == 0.0 else 0.0
+    return max(0.0, 1.0 - abs(forecast - actual) / actual)
+
+
+def within20(forecast: float, actual: float) -> bool:
+    """Whether the forecast missed by at most 20 % of the actual; of an actual 0, whether it was exact."""
+    return abs(forecast - actual) <= NEAR * actual
+
+
+def wape(forecasts: Iterable[float], actuals: Iterable[float]) -> float | None:
+    """Weighted absolute percentage error: all misses over all actuals; None when the actuals sum to 0."""
+    missed = total = 0.0
+    for forecast, actual in zip(forecasts, actuals, strict=True):
+        missed += abs(forecast - actual)
+        total += actual
+    return missed / total if total else None
+
+
+def pinball(forecast: float, actual: float, quantile: float) -> float:
+    """Loss of `forecast` as the given quantile (0..1), in the unit of the values; least at the true quantile."""
+    miss = actual - forecast
+    return quantile * miss if miss >= 0 else (quantile - 1.0) * miss
+
+
+class Pqm:
+    """PQM and recent PQM of a series as it grows; holds its first value, two counts and the last 20 values."""
+
+    __slots__ = ("_alike", "_first", "_n", "_recent")
+
+    def __init__(self) -> None:
+        self._first = 0.0
+        self._n = 0
+        self._alike = 0
+        self._recent: deque[float] = deque(maxlen=RECENT)
+
+    def learn(self, value: float) -> None:
+        """Take in the next value; ValueError when it is no measurement."""
+        checked(value)
+        if self._n == 0:
+            self._first = value
+        self._n += 1
+        self._alike += near(value, self._first)
+        self._recent.append(value)
+
+    @property
+    def n(self) -> int:
+        """How many values were learned."""
+        return self._n
+
+    @property
+    def last_values(self) -> tuple[float, ...]:
+        """The last values, at most 20, oldest first."""
+        return tuple(self._recent)
+
+    def pqm(self) -> float | None:
+        """Share of values near the first; None below two values."""
+        return self._alike / self._n if self._n >= 2 else None
+
+    def recent_pqm(self) -> float | None:
+        """Share of the last 20 near the last; None below two values."""
+        return recent_pqm(list(self._recent))
+
+    def state(self) -> dict[str, Any]:
+        """Everything known, as values that JSON can carry."""
+        return {"first": self._first, "n": self._n, "alike": self._alike, "recent": list(self._recent)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """The one whose `state()` this was, exactly."""
+        restored = cls()
+        restored._first = float(state["first"])
+        restored._n = int(state["n"])
+        restored._alike = int(state["alike"])
+        restored._recent.extend(state["recent"])
+        return restored

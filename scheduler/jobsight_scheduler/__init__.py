@@ -1,0 +1,1 @@
+"""Places jobs: policies and the simulator that tests them."""

@@ -1,0 +1,1 @@
+"""Jobs to be scheduled: read from traces, brought into one form."""

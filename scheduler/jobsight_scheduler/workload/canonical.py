@@ -1,0 +1,58 @@
+"""The canonical form in which traces are simulated (DEFINITIONS 4), so that simulators can be compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_scheduler.workload.swf import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Jobs in the order of their submission, numbered from 1 by position; arrays of shape (jobs,), times in seconds.
+
+    ``row`` is the position of each job in its trace. ``counts``: ``jobs``, ``dropped``, ``clamped``.
+    """
+
+    submit_s: NDArray[np.float64]
+    run_s: NDArray[np.float64]
+    estimate_s: NDArray[np.float64]
+    processors: NDArray[np.int64]
+    row: NDArray[np.int64]
+    counts: Counter[str]
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+
+def canonical(trace: Trace, machine_processors: int) -> Workload:
+    """The jobs of ``trace`` that a machine of ``machine_processors`` can run.
+
+    Processors are those requested, else those used; the estimate is the time requested, else the run time; the run
+    time is cut at the estimate (``clamped``). Jobs without run time or processors, or too large, are ``dropped``.
+    Sorted by submission (stable), the first at 0.
+
+    Raises:
+        ValueError: the machine has no processor.
+    """
+    if machine_processors < 1:
+        raise ValueError(f"a machine of {machine_processors} processors runs nothing; give at least 1")
+    processors = np.where(trace["requested_processors"] > 0, trace["requested_processors"], trace["processors"])
+    run = trace["run_s"]
+    estimate = np.where(trace["requested_s"] > 0, trace["requested_s"], run)
+    kept = np.flatnonzero((run > 0) & (processors > 0) & (processors <= machine_processors))
+    kept = kept[np.argsort(trace["submit_s"][kept], kind="stable")]
+    submit = trace["submit_s"][kept]
+    clamped = int(np.count_nonzero(run[kept] > estimate[kept]))
+    return Workload(
+        submit_s=submit - submit[0] if len(submit) else submit,
+        run_s=np.minimum(run[kept], estimate[kept]),
+        estimate_s=estimate[kept],
+        processors=processors[kept].astype(np.int64),
+        row=kept,
+        counts=Counter(jobs=len(kept), dropped=len(trace) - len(kept), clamped=clamped),
+    )

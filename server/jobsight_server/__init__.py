@@ -1,0 +1,1 @@
+"""Collects samples and accounting, stores profiles, answers questions about the next job."""

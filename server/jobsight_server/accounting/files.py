@@ -1,0 +1,143 @@
+"""Accounting files on disk: plain or gzip, growing, cut, replaced, renamed."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import stat
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from jobsight_server.accounting.lines import LONGEST_LINE, PIECE_BYTES, TAIL_BYTES
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_DAY = re.compile(r"[0-9]{8}(\.gz)?", re.ASCII)
+# Enough before a position to see the whole of a cut line there.
+WINDOW_BYTES = LONGEST_LINE + TAIL_BYTES
+
+
+class UnreadableError(OSError):
+    """A file or directory that cannot be read; the message says why, without the path."""
+
+
+def day_files(directory: Path) -> list[Path]:
+    """The accounting files ``YYYYMMDD`` and ``YYYYMMDD.gz``, oldest first; other names are somebody else's.
+
+    Raises:
+        UnreadableError: the directory cannot be listed.
+    """
+    try:
+        names = [entry.name for entry in os.scandir(directory)]
+    except OSError as error:
+        raise UnreadableError(f"directory: {error.strerror}") from error
+    return [directory / name for name in sorted(names) if _DAY.fullmatch(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What tells, without opening it, that a file has not changed."""
+
+    size: int
+    text: str
+
+
+def look(path: Path) -> Stat:
+    """Size and identity of a regular file.
+
+    Raises:
+        UnreadableError: there is none.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise UnreadableError(f"file: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise UnreadableError("file: not a regular file")
+    return Stat(found.st_size, f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}")
+
+
+class Content:
+    """The unpacked content of one file, read forward. Damage in a gzip file ends it; ``damage`` then says what."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises UnreadableError."""
+        self.stat = look(path)
+        self.damage: str | None = None
+        self.path = path
+        try:
+            self._raw: BinaryIO = path.open("rb")
+            self.packed = self._raw.read(2) == _GZIP_MAGIC
+            self._raw.seek(0)
+        except OSError as error:
+            raise UnreadableError(f"file: {error.strerror}") from error
+        self._stream: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=self._raw) if self.packed else self._raw
+
+    def __enter__(self) -> Content:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._raw.close()
+
+    @property
+    def raw_position(self) -> int:
+        """How much of the file as it lies on disk has been read, in bytes: for showing progress."""
+        return self._raw.tell()
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes; b"" at the end and after damage."""
+        if self.damage is not None:
+            return b""
+        try:
+            # Not more than one step of unpacking at a time, so that damage costs only the step that meets it.
+            return self._stream.read1(size) if isinstance(self._stream, gzip.GzipFile) else self._stream.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            self.damage = f"damaged gzip: {error}"
+        except OSError as error:
+            self.damage = f"file: {error.strerror}"
+        return b""
+
+    def head(self) -> bytes:
+        """The first bytes that a fingerprint is made of."""
+        self._rewind()
+        head = self._exactly(TAIL_BYTES)
+        self._rewind()
+        return head
+
+    def go_to(self, offset: int) -> bytes:
+        """Moves to ``offset`` and returns up to ``WINDOW_BYTES`` bytes before it; short where the file ends before."""
+        first = max(0, offset - WINDOW_BYTES)
+        self._rewind()
+        if not self.packed:
+            self._stream.seek(first)
+            return self._exactly(offset - first)
+        skipped, kept = 0, b""
+        while skipped < offset and (piece := self.read(min(PIECE_BYTES, offset - skipped))):
+            skipped += len(piece)
+            kept = (kept + piece)[-WINDOW_BYTES:]
+        return kept if skipped == offset else b""
+
+    def _rewind(self) -> None:
+        self.damage = None
+        self._raw.seek(0)
+        if self.packed:
+            self._stream = gzip.GzipFile(fileobj=self._raw)
+
+    def _exactly(self, size: int) -> bytes:
+        found = b""
+        while len(found) < size and (piece := self.read(size - len(found))):
+            found += piece
+        return found
+
+
+def fingerprint(head: bytes, tail: bytes, offset: int) -> str:
+    """Tells, with ``offset``, whether content is still what was read: of its beginning and of what ends there."""
+    length = min(offset, TAIL_BYTES)
+    digest = hashlib.sha256(head[:length] + tail[-length:] if length else b"")
+    return f"{length}:{hashlib.sha256(head[:length]).hexdigest()[:32]}:{digest.hexdigest()[:32]}"

@@ -1,0 +1,42 @@
+"""Follows a directory of accounting files, one a day, across rotation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import tzinfo
+
+from sqlalchemy import Engine
+
+from jobsight_server.accounting.feed import Feed
+from jobsight_server.accounting.files import UnreadableError, day_files
+from jobsight_server.accounting.intake import FollowReport
+from jobsight_server.accounting.stamps import ServerClock
+from jobsight_server.settings import AccountingSource
+
+
+def follow_once(
+    engine: Engine,
+    source: AccountingSource,
+    clock: Callable[[], float],
+    stop: threading.Event | None = None,
+    zone: tzinfo | None = None,
+) -> FollowReport:
+    """Takes in whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
+
+    ``zone`` is the scheduler's, for the case that its log does not show it; None is this machine's. What cannot be
+    read is counted and reported, and the rest is read.
+    """
+    feed = Feed(engine, source.cluster, clock, source.format, ServerClock(zone), stop)
+    try:
+        files = day_files(source.directory)
+    except UnreadableError as error:
+        feed.unreadable(str(source.directory), str(error))
+        return feed.report
+    days = [file.name[:8] for file in files]
+    for position, file in enumerate(files):
+        if stop is not None and stop.is_set():
+            break
+        previous = files[position - 1] if position else None
+        feed.read(file, final=days[position] < days[-1], previous=previous)
+    return feed.report

@@ -1,0 +1,111 @@
+"""The runs of one job, and what a record does to them.
+
+Applying the same records again, in whatever portions, leaves the runs as they are; so a file may be read twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from jobsight_server.accounting.record import JobEvent, RunRecord
+
+# The states of ``jobs.state`` that this module gives.
+RUNNING, ENDED, REQUEUED, DELETED = "running", "ended", "requeued", "deleted"
+
+# How far before a run's start the R or D record that ends it may seem to lie.
+_SLACK_S = 60.0
+
+
+@dataclass(slots=True)
+class Run:
+    """One run as it is kept. ``id`` is None while it is new; ``changed`` when it is to be written."""
+
+    id: int | None
+    state: str
+    record: RunRecord
+    changed: bool = False
+    nodes_changed: bool = False
+
+    def close(self, state: str, end: float) -> None:
+        """Ends the run without an E record of its own."""
+        self.state = state
+        self.record = replace(self.record, end=max(self.record.start, end))
+        self.changed = True
+
+
+@dataclass(slots=True)
+class JobRuns:
+    """The runs of one job in order of their start."""
+
+    runs: list[Run] = field(default_factory=list)
+
+    def apply(self, event: JobEvent, utc: float, utc_known: bool) -> str:
+        """Takes in a record of kind S, E, R, D or A; ``utc`` is its stamp. Returns what came of it, for counting."""
+        if event.run is not None:
+            return self._started(event.run) if event.kind == "S" else self._ended(event.run)
+        state = REQUEUED if event.kind == "R" else DELETED
+        open_runs = [run for run in self.runs if run.state == RUNNING]
+        if utc_known:
+            open_runs = [run for run in open_runs if run.record.start <= utc + _SLACK_S]
+        if not open_runs:
+            return "no run of it under way"
+        open_runs[-1].close(state, utc)
+        return state
+
+    def _started(self, record: RunRecord) -> str:
+        if self._find(record.start) is not None:
+            return "already known"
+        run = self._add(RUNNING, record)
+        self._close_before(record.start)
+        later = [other for other in self.runs if other.record.start > record.start]
+        if later:
+            run.close(REQUEUED, _latest_end(record, later[0].record.start))
+            return "requeued"
+        return "running"
+
+    def _ended(self, record: RunRecord) -> str:
+        run = self._find(record.start)
+        if run is None:
+            self._add(ENDED, record)
+            outcome = "ended, its start not seen"
+        elif run.state == ENDED:
+            same = (run.record.end, run.record.exit_status) == (record.end, record.exit_status)
+            return "already known" if same else "already ended otherwise"
+        else:
+            # What the E record leaves out, the S record has said.
+            run.nodes_changed |= record.exec_host not in (None, run.record.exec_host)
+            run.state, run.record, run.changed = ENDED, _merged(run.record, record), True
+            outcome = "ended"
+        self._close_before(record.start)
+        return outcome
+
+    def _close_before(self, start: float) -> None:
+        """A job runs once at a time: earlier runs that nothing has ended were requeued, and the R record is lost."""
+        for run in self.runs:
+            if run.state == RUNNING and run.record.start < start:
+                run.close(REQUEUED, _latest_end(run.record, start))
+
+    def _find(self, start: float) -> Run | None:
+        return next((run for run in self.runs if run.record.start == start), None)
+
+    def _add(self, state: str, record: RunRecord) -> Run:
+        run = Run(None, state, record, changed=True, nodes_changed=bool(record.nodes))
+        self.runs.append(run)
+        self.runs.sort(key=lambda other: other.record.start)
+        return run
+
+
+def _latest_end(record: RunRecord, next_start: float) -> float:
+    """When a run whose end is not known was over at the latest."""
+    walltime_s = record.requested_walltime_s
+    return next_start if walltime_s is None else min(next_start, record.start + walltime_s)
+
+
+def _merged(older: RunRecord, newer: RunRecord) -> RunRecord:
+    """``newer``, with the values of ``older`` where it has none."""
+    kept: dict[str, Any] = {}
+    for column in fields(RunRecord):
+        if getattr(newer, column.name) in (None, ()):
+            kept[column.name] = getattr(older, column.name)
+    return replace(newer, **kept)

@@ -1,0 +1,99 @@
+"""How far each accounting file was read, and where to read on when it grew, was cut, replaced, packed or renamed.
+
+A file is known by a fingerprint of its first bytes and of the bytes before the place up to which it was read.
+Behind the fingerprint stands what ``stat`` said when all of the file had been read, so that a file that has not
+changed since is not opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select, text
+
+from jobsight_server.accounting.files import Content, fingerprint
+from jobsight_server.accounting.lines import TAIL_BYTES
+from jobsight_server.storage.schema import accounting_files
+
+_SET = text(
+    'INSERT INTO accounting_files (cluster, path, fingerprint, "offset", lines, updated) '
+    "VALUES (:cluster, :path, :fingerprint, :offset, :lines, :updated) "
+    "ON CONFLICT (cluster, path) DO UPDATE SET fingerprint = excluded.fingerprint, "
+    '"offset" = excluded."offset", lines = excluded.lines, updated = excluded.updated'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The place up to which a file was read: ``offset`` in unpacked bytes, ``lines`` before it.
+
+    ``stat`` is empty unless nothing was left to read.
+    """
+
+    path: str
+    print: str
+    stat: str
+    offset: int
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """Where to read on. ``before`` are the bytes that end there; ``source`` is the position that it continues."""
+
+    offset: int
+    lines: int
+    before: bytes
+    source: Position | None
+
+
+def positions(connection: Connection, cluster: str, path: str | None = None) -> dict[str, Position]:
+    """By path the positions in the cluster's files, or in one of them."""
+    query = select(accounting_files).where(accounting_files.c.cluster == cluster)
+    if path is not None:
+        query = query.where(accounting_files.c.path == path)
+    found = {}
+    for row in connection.execute(query).mappings():
+        print_, _, stat = row["fingerprint"].partition("@")
+        found[row["path"]] = Position(row["path"], print_, stat, row["offset"], row["lines"])
+    return found
+
+
+def set_position(connection: Connection, cluster: str, position: Position, now: float) -> None:
+    """Stores the position in the caller's transaction."""
+    row = {
+        "cluster": cluster,
+        "path": position.path,
+        "fingerprint": f"{position.print}@{position.stat}",
+        "offset": position.offset,
+        "lines": position.lines,
+        "updated": now,
+    }
+    connection.execute(_SET, row)
+
+
+def resume(content: Content, head: bytes, own: Position | None, others: Iterable[Position]) -> Resumption:
+    """Where to read on in ``content``, which begins with ``head``; it is left standing there.
+
+    ``own`` is the position of this path. Without one, the content may have been read under another name: the
+    position that is farthest on counts. A file that is not what was read is read from its beginning.
+    """
+    candidates: Mapping[str, Position] = {} if own is None else {own.print: own}
+    if own is None:
+        candidates = {other.print: other for other in sorted(others, key=lambda other: other.offset)}
+    prints: dict[int, str] = {}
+    for candidate in sorted(candidates.values(), key=lambda one: -one.offset):
+        length = min(candidate.offset, TAIL_BYTES)
+        if length == 0 or length > len(head) or (not content.packed and content.stat.size < candidate.offset):
+            continue
+        # The first two parts depend on the head alone: most other files differ there already.
+        if length not in prints:
+            prints[length] = fingerprint(head, b"", length).rpartition(":")[0]
+        if candidate.print.rpartition(":")[0] != prints[length]:
+            continue
+        before = content.go_to(candidate.offset)
+        if fingerprint(head, before, candidate.offset) == candidate.print:
+            return Resumption(candidate.offset, candidate.lines, before, candidate)
+    content.go_to(0)
+    return Resumption(0, 0, b"", None)

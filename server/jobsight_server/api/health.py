@@ -1,0 +1,60 @@
+"""``/health``: this process lives. ``/ready``: it can do its work."""
+
+from __future__ import annotations
+
+import http.client
+
+from alembic.runtime.migration import MigrationContext
+from flask import Response
+from sqlalchemy.exc import SQLAlchemyError
+
+from jobsight_server.api.reply import json_reply
+from jobsight_server.api.routes import Route
+from jobsight_server.settings import split_address
+from jobsight_server.site import Site, site
+
+_WRITER_TIMEOUT_S = 2.0
+
+
+def show_health() -> Response:
+    return json_reply({"status": "ok"})
+
+
+def show_ready() -> Response:
+    """Says no more than the kind of what is missing: this answer is open."""
+    here = site()
+    reason = _database_problem(here) or _writer_problem(here)
+    if reason is None:
+        return json_reply({"status": "ok", "reason": None})
+    return json_reply({"status": "unavailable", "reason": reason}, 503, {"Retry-After": "5"})
+
+
+def _database_problem(here: Site) -> str | None:
+    try:
+        with here.read_engine.connect() as connection:
+            version = MigrationContext.configure(connection).get_current_revision()
+    except SQLAlchemyError:
+        return "the database does not answer"
+    return None if version == here.schema_version else "the database has other tables than this program needs"
+
+
+def _writer_problem(here: Site) -> str | None:
+    host, port = split_address(here.settings.ingest_listen)
+    connection = http.client.HTTPConnection(host, port, timeout=_WRITER_TIMEOUT_S)
+    try:
+        connection.request("GET", "/health")
+        return None if connection.getresponse().status == 200 else "the writer does not work"
+    except (OSError, http.client.HTTPException):
+        return "the writer does not answer"
+    finally:
+        connection.close()
+
+
+ROUTES = tuple(
+    Route("GET", f"{prefix}/{name}", handler, None, summary, answer, errors=errors)
+    for prefix in ("", "/api/v1")
+    for name, handler, summary, answer, errors in (
+        ("health", show_health, "Whether this process lives", "Health", ()),
+        ("ready", show_ready, "Whether database and writer answer", "Ready", (503,)),
+    )
+)

@@ -1,0 +1,86 @@
+"""Reads what a request asks for; whatever is wrong is answered 400 with value, place and what to do."""
+
+from __future__ import annotations
+
+import math
+
+from flask import request
+from werkzeug.exceptions import BadRequest
+
+from jobsight_predictor.metrics import METRICS
+
+_SHOWN = 60
+
+
+def name_text(value: str, place: str) -> str:
+    """A name from outside: any text that both databases can compare.
+
+    Raises:
+        BadRequest: empty, with a NUL character, or with half of a surrogate pair.
+    """
+    if not value:
+        raise BadRequest(f"{place} is empty; give a name")
+    if "\0" in value or (not value.isprintable() and _has_surrogate(value)):
+        raise BadRequest(f"{place} = {value[:_SHOWN]!r} holds a character that no name has (NUL or a lone surrogate)")
+    return value
+
+
+def name_argument(name: str) -> str | None:
+    """Query parameter ``name`` as a name; None where it was not given."""
+    value = request.args.get(name)
+    return None if value is None else name_text(value, f"query parameter {name}")
+
+
+def choice_argument(name: str, allowed: tuple[str, ...]) -> str | None:
+    """Query parameter ``name``, one of ``allowed``; None where it was not given."""
+    value = request.args.get(name)
+    if value is not None and value not in allowed:
+        raise BadRequest(f"{name}={value[:_SHOWN]!r} is unknown; use one of: {', '.join(allowed)}")
+    return value
+
+
+def metric_argument() -> str | None:
+    """Query parameter ``metric``; None where it was not given."""
+    return choice_argument("metric", tuple(METRICS))
+
+
+def integer_argument(name: str, default: int, largest: int) -> int:
+    """Query parameter ``name``, a whole number from 1 to ``largest``."""
+    value = request.args.get(name)
+    if value is None:
+        return default
+    if not (value.isascii() and value.isdigit() and len(value) <= 12 and 1 <= int(value) <= largest):
+        raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a whole number from 1 to {largest}")
+    return int(value)
+
+
+def time_argument(name: str) -> float | None:
+    """Query parameter ``name``, UTC epoch seconds; None where it was not given."""
+    value = request.args.get(name)
+    if value is None:
+        return None
+    try:
+        time_s = float(value)
+    except ValueError:
+        time_s = math.nan
+    if not 0 <= time_s <= 1e11:
+        raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a time; give UTC epoch seconds")
+    return time_s
+
+
+def one_cluster(found: list[str], noun: str) -> str | None:
+    """The cluster to answer for: the one asked for, else the only one that knows the name; None where none does.
+
+    Raises:
+        BadRequest: several know it and none was asked for.
+    """
+    asked = name_argument("cluster")
+    if asked is not None:
+        return asked
+    if len(found) > 1:
+        raise BadRequest(f"several clusters know this {noun} ({', '.join(found)}); add ?cluster=NAME")
+    return found[0] if found else None
+
+
+def _has_surrogate(value: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in value)

@@ -1,0 +1,71 @@
+"""``/api/v1/jobs``."""
+
+from __future__ import annotations
+
+from flask import Response
+from werkzeug.exceptions import NotFound
+
+from jobsight_server.api.inputs import (
+    choice_argument,
+    integer_argument,
+    name_argument,
+    name_text,
+    one_cluster,
+)
+from jobsight_server.api.reply import json_reply
+from jobsight_server.api.routes import TEXT, Parameter, Route
+from jobsight_server.site import site
+from jobsight_server.views.jobs import job_clusters, job_detail, job_list
+from jobsight_server.views.timeline import POINTS
+
+_STATES = ("running", "ended", "requeued", "deleted", "lost")
+
+
+def list_jobs() -> Response:
+    cluster, user, state = name_argument("cluster"), name_argument("user"), choice_argument("state", _STATES)
+    page = integer_argument("page", 1, 10**6)
+    with site().read_engine.connect() as connection:
+        return json_reply(job_list(connection, cluster, user, state, page))
+
+
+def show_job(name: str) -> Response:
+    job_id = name_text(name, "the job id in the path")
+    points = integer_argument("points", POINTS, POINTS)
+    with site().read_engine.connect() as connection:
+        cluster = one_cluster(job_clusters(connection, job_id), "job")
+        found = None if cluster is None else job_detail(connection, cluster, job_id, site().clock(), points)
+    if found is None:
+        raise NotFound(f"no job {job_id[:60]!r} in {'any cluster' if cluster is None else repr(cluster[:60])}")
+    return json_reply(found)
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/jobs",
+        list_jobs,
+        ("scheduler",),
+        "Runs of jobs, the last recorded first; 50 a page",
+        "JobList",
+        (
+            Parameter("cluster", "only this cluster's", TEXT),
+            Parameter("user", "only this user's", TEXT),
+            Parameter("state", "only runs in this state", {"type": "string", "enum": list(_STATES)}),
+            Parameter("page", "from 1", {"type": "integer", "minimum": 1}),
+        ),
+        errors=(400,),
+    ),
+    Route(
+        "GET",
+        "/api/v1/jobs/{name}",
+        show_job,
+        ("scheduler",),
+        "One job, by the id that the accounting log writes: its runs, what they used, its nodes over its life",
+        "Job",
+        (
+            Parameter("cluster", "needed where several clusters have a job of this id", TEXT),
+            Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
+        ),
+        errors=(400, 404),
+    ),
+)

@@ -1,0 +1,105 @@
+"""``/api/v1/openapi.json``, made from the tables of routes that are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from flask import Response, current_app
+
+from jobsight_server.api.reply import json_reply
+from jobsight_server.api.routes import Route
+from jobsight_server.api.schemas import SCHEMAS, ref
+
+API_VERSION = "1"
+
+_MEANINGS = {
+    400: "The request is wrong; the error says where, what it holds and what to do",
+    401: "No token, or one that is unknown or revoked",
+    403: "The token's role does not reach this",
+    404: "There is no such thing",
+    413: "The body is too large",
+    415: "The body is not JSON",
+    422: "The batch can never be stored; it is kept in quarantine",
+    429: "Too many requests; send it again later",
+    503: "Something that this needs does not answer; try again",
+}
+
+
+def show_openapi() -> Response:
+    return json_reply(openapi(current_app.extensions["jobsight_routes"]))
+
+
+def openapi(routes: Iterable[Route]) -> dict[str, Any]:
+    """The description of ``routes`` in OpenAPI 3.1."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Jobsight",
+            "version": API_VERSION,
+            "summary": "What a user's next job will need, and what it rests on",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": SCHEMAS,
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token made by `jobsight token create`; one of role admin may do everything",
+                }
+            },
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    errors = set(route.errors) | ({400, 401, 403} if route.roles is not None else set())
+    answers: dict[str, Any] = {"200": _response("Answered", route.answer, route.media_type)}
+    for status in sorted(errors):
+        schema = route.answer if route.answer == "Ready" else "Error"
+        answers[str(status)] = _response(_MEANINGS[status], schema, "application/json")
+    roles = "open to everybody" if route.roles is None else "role " + " or ".join((*route.roles, "admin"))
+    operation: dict[str, Any] = {
+        "operationId": f"{route.method.lower()}{route.path.replace('/', '_')}".translate(_NOT_IN_IDS),
+        "summary": route.summary,
+        "description": f"Access: {roles}.",
+        "security": [{"token": []}] if route.roles is not None else [],
+        "parameters": _parameters(route),
+        "responses": answers,
+    }
+    if route.body is not None:
+        content = {"application/json": {"schema": ref(route.body)}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _parameters(route: Route) -> list[dict[str, Any]]:
+    in_query = [
+        {
+            "name": parameter.name,
+            "in": "query",
+            "required": parameter.required,
+            "description": parameter.description,
+            "schema": parameter.schema,
+        }
+        for parameter in route.parameters
+    ]
+    if "{name}" not in route.path:
+        return in_query
+    text = "any characters, percent-encoded; slashes may stand as they are"
+    named = {"name": "name", "in": "path", "required": True, "description": text, "schema": {"type": "string"}}
+    return [named, *in_query]
+
+
+def _response(description: str, schema: str, media_type: str) -> dict[str, Any]:
+    return {"description": description, "content": {media_type: {"schema": ref(schema)}}}
+
+
+_NOT_IN_IDS = str.maketrans({"{": "", "}": "", ".": "_", "-": "_"})
+
+ROUTES = (Route("GET", "/api/v1/openapi.json", show_openapi, ("agent", "scheduler"), "This description", "OpenApi"),)

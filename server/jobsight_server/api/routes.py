@@ -1,0 +1,87 @@
+"""A route of the API: what serves it, who may ask, what it takes and answers.
+
+The application, the access check, the check of parameters and ``openapi.json`` are all made from these records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Flask, Response, request
+from werkzeug.exceptions import BadRequest
+from werkzeug.routing import BaseConverter
+
+from jobsight_server.auth.guard import require_role
+
+TEXT: dict[str, Any] = {"type": "string"}
+NUMBER: dict[str, Any] = {"type": "number"}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter; ``schema`` is JSON Schema."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path. ``roles`` None: open to everybody; an empty tuple: to admins only."""
+
+    method: str
+    path: str
+    handler: Callable[..., Response]
+    roles: tuple[str, ...] | None
+    summary: str
+    answer: str
+    parameters: tuple[Parameter, ...] = ()
+    body: str | None = None
+    media_type: str = "application/json"
+    errors: tuple[int, ...] = ()
+    checks_roles_itself: bool = False
+
+    @property
+    def endpoint(self) -> str:
+        return f"{self.method} {self.path}".replace(".", "_")
+
+    @property
+    def rule(self) -> str:
+        """The path as Werkzeug writes it."""
+        return re.sub(r"\{(\w+)\}", r"<name:\1>", self.path)
+
+
+class NameConverter(BaseConverter):
+    """Any text, slashes and line ends included: names of users, jobs and nodes come from outside."""
+
+    regex = r"[\s\S]+?"
+    part_isolating = False
+
+
+def register(app: Flask, routes: Iterable[Route]) -> None:
+    """Serves ``routes``, each behind its roles and the check of its parameters."""
+    app.url_map.converters["name"] = NameConverter
+    for route in routes:
+        app.add_url_rule(route.rule, route.endpoint, _guarded(route), methods=[route.method], merge_slashes=False)
+
+
+def _guarded(route: Route) -> Callable[..., Response]:
+    known = {parameter.name for parameter in route.parameters}
+
+    def view(**names: str) -> Response:
+        if route.roles is not None and not route.checks_roles_itself:
+            require_role(route.roles)
+        for name, values in request.args.lists():
+            if name not in known:
+                takes = ", ".join(sorted(known)) or "none"
+                raise BadRequest(f"query parameter {name[:100]!r} is unknown; {route.path} takes: {takes}")
+            if len(values) > 1:
+                raise BadRequest(f"query parameter {name!r} was given {len(values)} times; give it once")
+        return route.handler(**names)
+
+    return view

@@ -1,0 +1,275 @@
+"""What the API answers, as JSON Schema. Times are UTC epoch seconds; null means that there is no value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jobsight_predictor.forecasters import FIVE
+from jobsight_predictor.metrics import METRICS
+
+Schema = dict[str, Any]
+
+
+def record(required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
+    """An object with these fields and no others."""
+    return {
+        "type": "object",
+        "properties": {**required, **(optional or {})},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def listing(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def table_of(values: Schema) -> Schema:
+    """An object that maps any name to such a value."""
+    return {"type": "object", "additionalProperties": values}
+
+
+def or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def one_of(values: Sequence[str]) -> Schema:
+    return {"type": "string", "enum": list(values)}
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+TEXT: Schema = {"type": "string"}
+INTEGER: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+INTEGER_OR_NULL: Schema = {"type": ["integer", "null"]}
+NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
+METRIC = one_of(tuple(METRICS))
+STATE = one_of(("running", "ended", "requeued", "deleted", "lost"))
+STATUS = one_of(("up", "late", "silent"))
+
+_ANSWER = {
+    "cluster": TEXT_OR_NULL,
+    "user": TEXT,
+    "metric": METRIC,
+    "value": NUMBER_OR_NULL,
+    "unit": TEXT,
+    "forecaster": or_null(one_of(FIVE)),
+    "forecasts": record(dict.fromkeys(FIVE, NUMBER_OR_NULL)),
+    "n": INTEGER,
+    "pqm": or_null(SHARE),
+    "recent_pqm": or_null(SHARE),
+    "accuracy": record({name: or_null(SHARE) for name in FIVE}),
+    "updated": NUMBER_OR_NULL,
+    "reason": TEXT_OR_NULL,
+}
+_PAGES = {"page": INTEGER, "pages": INTEGER, "total": INTEGER}
+_TALLY = record({"name": TEXT, "label": TEXT, "value": INTEGER})
+_NODE_FIGURES = record(
+    {
+        **dict.fromkeys(("total", "up", "late", "silent"), INTEGER),
+        **dict.fromkeys(("newest_age_s", "median_age_s", "oldest_age_s"), NUMBER_OR_NULL),
+    }
+)
+_JOB_FIGURES = record(
+    dict.fromkeys(("running", "ended", "requeued", "deleted", "lost", "profiled", "waiting"), INTEGER)
+)
+_RUN = {
+    "cluster": TEXT,
+    "job_id": TEXT,
+    "start": NUMBER,
+    "end": NUMBER_OR_NULL,
+    "state": STATE,
+    "user": TEXT,
+    **dict.fromkeys(("group", "account", "name", "queue", "requested_nodes"), TEXT_OR_NULL),
+    **dict.fromkeys(("created", "queued", "eligible", "requested_walltime_s"), NUMBER_OR_NULL),
+    **dict.fromkeys(("used_cpu_s", "used_walltime_s"), NUMBER_OR_NULL),
+    **dict.fromkeys(("processors", "exit_status"), INTEGER_OR_NULL),
+    **dict.fromkeys(("requested_memory_bytes", "used_memory_bytes"), INTEGER_OR_NULL),
+    "recorded_at": NUMBER,
+    "profiled": {"type": "boolean"},
+}
+_TIMELINE = record(
+    {
+        "since": NUMBER,
+        "until": NUMBER,
+        "time": listing(NUMBER),
+        **dict.fromkeys(("in_bps", "out_bps", "memory_used_bytes", "cpu_utilisation"), listing(NUMBER_OR_NULL)),
+    }
+)
+_NODE = {
+    "cluster": TEXT,
+    "name": TEXT,
+    "status": STATUS,
+    "age_s": NUMBER,
+    "received_at": NUMBER,
+    "first_time": NUMBER,
+    "last_time": NUMBER,
+    "clock_skew_s": NUMBER_OR_NULL,
+    "cpus": INTEGER,
+    "memory_total_bytes": INTEGER_OR_NULL,
+    "boot_id": TEXT,
+    **dict.fromkeys(("samples", "boots", "wraps", "resets", "missing"), INTEGER),
+    "interfaces": listing({"type": "object"}),
+    "agent": {"type": "object"},
+}
+
+SCHEMAS: dict[str, Schema] = {
+    "Error": record({"error": TEXT}),
+    "Text": TEXT,
+    "OpenApi": {"type": "object"},
+    "Health": record({"status": one_of(("ok",))}),
+    "Ready": record({"status": one_of(("ok", "unavailable")), "reason": TEXT_OR_NULL}),
+    "Batch": {"type": "object", "description": "see docs/wire-format.md"},
+    "Stored": record({"status": one_of(("stored", "duplicate"))}, {"samples": INTEGER}),
+    "Answer": record(_ANSWER),
+    "Predictions": record({"predictions": listing(ref("Answer"))}),
+    "Questions": record(
+        {
+            "questions": {
+                **listing(
+                    record(
+                        {"cluster": TEXT, "user": TEXT},
+                        {"metric": {"type": ["string", "null"], "enum": [*METRICS, None]}},
+                    )
+                ),
+                "maxItems": 10_000,
+            }
+        }
+    ),
+    "UserList": record(
+        {
+            "users": listing(
+                record(
+                    {
+                        "cluster": TEXT,
+                        "user": TEXT,
+                        "jobs": INTEGER,
+                        "first_start": NUMBER,
+                        "last_end": NUMBER_OR_NULL,
+                        "metrics": record({metric: or_null(ref("Answer")) for metric in METRICS}),
+                    }
+                )
+            ),
+            **_PAGES,
+            "sort": TEXT,
+            "descending": {"type": "boolean"},
+            "search": TEXT_OR_NULL,
+        }
+    ),
+    "UserProfile": record(
+        {
+            "cluster": TEXT,
+            "user": TEXT,
+            "jobs": table_of(INTEGER),
+            "last_end": NUMBER_OR_NULL,
+            "metrics": listing(record({**_ANSWER, "history": {"type": "object"}})),
+        }
+    ),
+    "JobList": record({"jobs": listing(record(_RUN)), **_PAGES}),
+    "Job": record(
+        {
+            "now": NUMBER,
+            "cluster": TEXT,
+            "job_id": TEXT,
+            "runs": listing(
+                record(
+                    {
+                        **_RUN,
+                        "exec_host": TEXT_OR_NULL,
+                        "profile": listing(
+                            record(
+                                {
+                                    "metric": METRIC,
+                                    "unit": TEXT,
+                                    **dict.fromkeys(("value", "peak"), NUMBER_OR_NULL),
+                                    **dict.fromkeys(("source", "attribution", "reason"), TEXT_OR_NULL),
+                                }
+                            )
+                        ),
+                        "nodes": listing(
+                            record(
+                                {
+                                    "node": TEXT,
+                                    "processors": INTEGER,
+                                    "series": or_null(_TIMELINE),
+                                    "reason": TEXT_OR_NULL,
+                                }
+                            )
+                        ),
+                        "nodes_drawn": INTEGER,
+                    }
+                )
+            ),
+        }
+    ),
+    "NodeList": record({"now": NUMBER, "nodes": listing(record(_NODE))}),
+    "Node": record(
+        {
+            "now": NUMBER,
+            **_NODE,
+            "series": _TIMELINE,
+            "runs": listing(
+                record(
+                    {
+                        "job_id": TEXT,
+                        "user": TEXT,
+                        "start": NUMBER,
+                        "end": NUMBER_OR_NULL,
+                        "state": STATE,
+                        "processors": INTEGER,
+                    }
+                )
+            ),
+            "runs_listed_at_most": INTEGER,
+        }
+    ),
+    "Overview": record(
+        {
+            "now": NUMBER,
+            "clusters": listing(
+                record({"cluster": TEXT, "nodes": _NODE_FIGURES, "jobs": _JOB_FIGURES, "users": INTEGER})
+            ),
+            "nodes": _NODE_FIGURES,
+            "jobs": _JOB_FIGURES,
+            "users": INTEGER,
+            "ingest": record(
+                {
+                    "samples": INTEGER,
+                    "batches": table_of(INTEGER),
+                    "rate": record({"bar_s": NUMBER, "time": listing(NUMBER), "samples_per_s": listing(NUMBER)}),
+                }
+            ),
+            "refused": listing(_TALLY),
+            "refused_total": INTEGER,
+        }
+    ),
+    "Refused": record(
+        {
+            "refused": listing(_TALLY),
+            "tallies": listing(_TALLY),
+            "quarantine": listing(
+                record(
+                    {
+                        "id": INTEGER,
+                        "received_at": NUMBER,
+                        "cluster": TEXT_OR_NULL,
+                        "node": TEXT_OR_NULL,
+                        "reason": TEXT,
+                        "bytes": INTEGER,
+                    }
+                )
+            ),
+            "quarantine_kept": INTEGER,
+            "accounting_rejects": listing(
+                record({"id": INTEGER, "cluster": TEXT, "path": TEXT, "line": INTEGER, "reason": TEXT, "text": TEXT})
+            ),
+            "accounting_rejects_kept": INTEGER,
+        }
+    ),
+}

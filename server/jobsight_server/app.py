@@ -1,0 +1,132 @@
+"""The query application: the API and the pages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from flask import Flask, Response, request
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from werkzeug.exceptions import HTTPException, ServiceUnavailable, Unauthorized
+from werkzeug.wrappers import Response as AnyResponse
+
+from jobsight_server.api import (
+    health,
+    jobs,
+    metrics,
+    nodes,
+    openapi,
+    predictions,
+    relay,
+    site_state,
+    users,
+)
+from jobsight_server.api.reply import error_reply
+from jobsight_server.api.routes import register
+from jobsight_server.api.shortcut import PredictionShortcut
+from jobsight_server.auth.failures import LoginFailures
+from jobsight_server.auth.login import login
+from jobsight_server.auth.tokens import AuthError, TokenCache
+from jobsight_server.pages import error_page, pages_blueprint
+from jobsight_server.settings import Settings
+from jobsight_server.site import Site
+from jobsight_server.storage.migrate import newest_version
+from jobsight_server.views.predictions import AnswerTexts
+
+ROUTES = (
+    *predictions.ROUTES,
+    *users.ROUTES,
+    *jobs.ROUTES,
+    *nodes.ROUTES,
+    *site_state.ROUTES,
+    *relay.ROUTES,
+    *health.ROUTES,
+    *metrics.ROUTES,
+    *openapi.ROUTES,
+)
+_NOT_PAGES = frozenset({"/health", "/ready", "/metrics"})
+
+_API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
+_PAGE_HEADERS = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "same-origin"),
+    (
+        "Content-Security-Policy",
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    ),
+)
+
+
+def create_app(
+    settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
+) -> Flask:
+    """The application of one query worker; ``write_engine`` serves logins only."""
+    app = Flask(__name__, static_folder=None)
+    app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
+    site = Site(
+        settings=settings,
+        read_engine=read_engine,
+        write_engine=write_engine,
+        clock=clock,
+        tokens=TokenCache(read_engine),
+        answers=AnswerTexts(read_engine),
+        failures=LoginFailures(),
+        schema_version=newest_version(),
+    )
+    app.extensions["jobsight"] = site
+    app.extensions["jobsight_routes"] = ROUTES
+    register(app, ROUTES)
+    app.register_blueprint(login)
+    app.register_blueprint(pages_blueprint())
+    app.register_error_handler(HTTPException, _on_http_error)
+    app.register_error_handler(AuthError, _on_auth_error)
+    app.register_error_handler(DBAPIError, _on_database_error)
+    app.register_error_handler(read_engine.dialect.loaded_dbapi.OperationalError, _on_driver_error)
+    app.after_request(_protect)
+    app.wsgi_app = PredictionShortcut(app.wsgi_app, site, ("scheduler",), _API_HEADERS)  # type: ignore[method-assign]
+    return app
+
+
+def _on_http_error(error: HTTPException) -> AnyResponse:
+    if error.code is None or error.code < 400:
+        return Response(error.get_response().response, headers=error.get_headers())
+    if not _is_api():
+        return error_page(error)
+    headers = {name: value for name, value in error.get_headers() if name not in {"Content-Type", "Content-Length"}}
+    return error_reply(error.description or error.name, error.code, headers)
+
+
+def _on_auth_error(error: AuthError) -> AnyResponse:
+    if not _is_api():
+        return error_page(Unauthorized(str(error)))
+    return error_reply(str(error), error.status, error.headers)
+
+
+def _on_database_error(error: DBAPIError) -> AnyResponse:
+    """A database that is away or busy; anything else that it refuses is a fault of this program."""
+    if not (error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)):
+        raise error
+    return _on_driver_error(error)
+
+
+def _on_driver_error(_error: Exception) -> AnyResponse:
+    """The same from the look-ups that go past SQLAlchemy."""
+    message = "the database does not answer; try again"
+    if not _is_api():
+        return error_page(ServiceUnavailable(message))
+    return error_reply(message, 503, {"Retry-After": "5"})
+
+
+def _is_api() -> bool:
+    return request.path.startswith("/api/") or request.path in _NOT_PAGES
+
+
+def _protect(response: Response) -> Response:
+    if _is_api():
+        response.headers.extend(_API_HEADERS)
+        return response
+    response.headers.extend(_PAGE_HEADERS)
+    if request.endpoint != "pages.static":
+        response.headers["Cache-Control"] = "no-cache, private"
+    return response

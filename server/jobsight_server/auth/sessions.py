@@ -1,0 +1,66 @@
+"""Logins of people: a one-time link or a token becomes a session, which the browser holds as a cookie.
+
+Only digests are kept. A session made from a token ends when that token is revoked.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from sqlalchemy import Connection, delete, insert, or_, select
+
+from jobsight_server.auth.tokens import digest_of
+from jobsight_server.storage.schema import sessions, tokens
+
+LOGIN_LINK_S = 3600.0
+
+
+def create_login(connection: Connection, now: float) -> str:
+    """The secret of a one-time login that is valid for an hour."""
+    return _create(connection, "login", None, now, now + LOGIN_LINK_S)
+
+
+def redeem_login(connection: Connection, secret: str, now: float, session_s: float) -> str | None:
+    """Uses up a one-time login: the secret of a new session, or None where the login is unknown, used or too old.
+
+    The row that is deleted decides, so of two that come at once only one gets in.
+    """
+    used = connection.execute(
+        delete(sessions).where(
+            sessions.c.digest == digest_of(secret), sessions.c.kind == "login", sessions.c.expires > now
+        )
+    )
+    return create_session(connection, None, now, session_s) if used.rowcount == 1 else None
+
+
+def create_session(connection: Connection, token_id: int | None, now: float, session_s: float) -> str:
+    """The secret of a new session; sessions and logins that have expired are removed on the way."""
+    connection.execute(delete(sessions).where(sessions.c.expires <= now))
+    return _create(connection, "session", token_id, now, now + session_s)
+
+
+def session_is_valid(connection: Connection, secret: str, now: float) -> bool:
+    """Whether the session exists, has not expired, and the token it was made from is not revoked."""
+    query = (
+        select(sessions.c.kind)
+        .outerjoin(tokens, tokens.c.id == sessions.c.token_id)
+        .where(
+            sessions.c.digest == digest_of(secret),
+            sessions.c.kind == "session",
+            sessions.c.expires > now,
+            or_(sessions.c.token_id.is_(None), tokens.c.revoked.is_(None)),
+        )
+    )
+    return connection.execute(query).one_or_none() is not None
+
+
+def end_session(connection: Connection, secret: str) -> None:
+    """Ends one session; nothing happens where there is none."""
+    connection.execute(delete(sessions).where(sessions.c.digest == digest_of(secret), sessions.c.kind == "session"))
+
+
+def _create(connection: Connection, kind: str, token_id: int | None, now: float, expires: float) -> str:
+    secret = secrets.token_urlsafe(32)
+    row = {"digest": digest_of(secret), "kind": kind, "token_id": token_id, "created": now, "expires": expires}
+    connection.execute(insert(sessions).values(row))
+    return secret

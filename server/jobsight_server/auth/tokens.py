@@ -1,0 +1,157 @@
+"""Bearer tokens: made once, kept as digests, looked up for every request."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, insert, select, update
+
+from jobsight_server.errors import UserError
+from jobsight_server.storage.schema import tokens
+
+ROLES = ("agent", "scheduler", "admin")
+KEEP_S = 5.0
+_CACHED_AT_MOST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token that is known and not revoked; the secret itself is nowhere kept."""
+
+    id: int
+    name: str
+    role: str
+
+
+class AuthError(Exception):
+    """A request that is not let in: 401 when nobody is known, 403 when the role does not reach."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"WWW-Authenticate": 'Bearer realm="jobsight"'} if self.status == 401 else {}
+
+
+def digest_of(secret: str) -> str:
+    """What is kept of a secret.
+
+    The secrets are 256 random bits, so a plain digest cannot be reversed by guessing, and a look-up by digest
+    tells nothing by its timing: whoever measures it does not choose the digest.
+    """
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def create_token(connection: Connection, role: str, name: str, now: float) -> tuple[int, str]:
+    """A new token's number and its secret, which is never shown again.
+
+    Raises:
+        UserError: no such role.
+    """
+    if role not in ROLES:
+        raise UserError(f"role {role!r}: choose one of {', '.join(ROLES)}")
+    secret = f"jobsight_{role}_{secrets.token_urlsafe(32)}"
+    row = {"name": name, "role": role, "digest": digest_of(secret), "created": now, "revoked": None}
+    number = connection.execute(insert(tokens).values(row).returning(tokens.c.id)).scalar_one()
+    return number, secret
+
+
+def list_tokens(connection: Connection) -> list[dict[str, Any]]:
+    """Every token ever made, without digest, oldest first."""
+    columns = (tokens.c.id, tokens.c.name, tokens.c.role, tokens.c.created, tokens.c.revoked)
+    return [dict(row) for row in connection.execute(select(*columns).order_by(tokens.c.id)).mappings()]
+
+
+def revoke_token(connection: Connection, number: int, now: float) -> None:
+    """Ends token ``number``; processes that looked it up forget it within 5 s.
+
+    Raises:
+        UserError: there is no such token.
+    """
+    if connection.execute(select(tokens.c.id).where(tokens.c.id == number)).one_or_none() is None:
+        raise UserError(f"token {number}: there is none of this number; `jobsight token list` shows them")
+    connection.execute(update(tokens).where(tokens.c.id == number, tokens.c.revoked.is_(None)).values(revoked=now))
+
+
+def find_token(engine: Engine, secret: str) -> Token | None:
+    """The token with this secret, unless it is unknown or revoked.
+
+    Goes past SQLAlchemy's transactions: on a writing engine those would wait for the writer's lock.
+    """
+    mark = "?" if engine.dialect.name == "sqlite" else "%s"
+    connection = engine.raw_connection()
+    try:
+        cursor = connection.cursor()
+        cursor.execute(
+            f"SELECT id, name, role FROM tokens WHERE digest = {mark} AND revoked IS NULL", (digest_of(secret),)
+        )
+        row = cursor.fetchone()
+        cursor.close()
+    finally:
+        connection.close()
+    return None if row is None else Token(*row)
+
+
+def authenticate(engine: Engine, header: str | None, roles: Collection[str], now: float) -> Token:
+    """The token that an ``Authorization`` header bears, when its role is one of ``roles`` or admin.
+
+    ``now`` is not used for tokens, which do not expire; revocation takes effect at once.
+
+    Raises:
+        AuthError: no token, an unknown one, or one of another role.
+    """
+    return _checked(bearer(header), lambda secret: find_token(engine, secret), roles)
+
+
+class TokenCache:
+    """Authenticates like ``authenticate`` and remembers the tokens it found for 5 s, never a wrong one."""
+
+    def __init__(self, engine: Engine, keep_s: float = KEEP_S) -> None:
+        self._engine = engine
+        self._keep_s = keep_s
+        self._known: dict[str, tuple[float, Token]] = {}
+
+    def authenticate(self, header: str | None, roles: Collection[str], now: float) -> Token:
+        """As the function of this name."""
+        return _checked(bearer(header), lambda secret: self._find(secret, now), roles)
+
+    def _find(self, secret: str, now: float) -> Token | None:
+        known = self._known.get(secret)
+        if known is not None and 0 <= now - known[0] < self._keep_s:
+            return known[1]
+        token = find_token(self._engine, secret)
+        if token is None:
+            self._known.pop(secret, None)
+            return None
+        if len(self._known) >= _CACHED_AT_MOST:
+            self._known.clear()
+        self._known[secret] = (now, token)
+        return token
+
+
+def bearer(header: str | None) -> str:
+    """The secret of an ``Authorization`` header.
+
+    Raises:
+        AuthError: there is none.
+    """
+    scheme, _, secret = (header or "").partition(" ")
+    secret = secret.strip()
+    if scheme.lower() != "bearer" or not secret:
+        raise AuthError(401, "send a token: Authorization: Bearer TOKEN (made by `jobsight token create`)")
+    return secret
+
+
+def _checked(secret: str, find: Callable[[str], Token | None], roles: Collection[str]) -> Token:
+    token = find(secret)
+    if token is None:
+        raise AuthError(401, "this token is unknown or revoked; make another with `jobsight token create`")
+    if token.role != "admin" and token.role not in roles:
+        raise AuthError(403, f"a token of role {token.role} may not do this; needed: {' or '.join(roles) or 'admin'}")
+    return token

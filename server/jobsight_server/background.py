@@ -1,0 +1,65 @@
+"""What happens by itself: following accounting, profiling jobs, retention, database upkeep."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from sqlalchemy import Engine
+
+from jobsight_server.accounting.follow import follow_once
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.settings import AccountingSource, Settings
+from jobsight_server.storage.upkeep import delete_old, refresh_statistics
+
+log = logging.getLogger(__name__)
+
+
+def run_until(
+    stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float] = time.time
+) -> None:
+    """Runs the periodic work until ``stop`` is set; what runs then is finished first."""
+    # One thread: the jobs write to the same tables, and two of them at once would only wait for each other.
+    scheduler = BackgroundScheduler(
+        executors={"default": ThreadPoolExecutor(1)},
+        job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+        timezone="UTC",
+    )
+    for source in settings.accounting:
+        scheduler.add_job(
+            _follow,
+            "interval",
+            seconds=settings.follow_interval_s,
+            args=(stop, engine, source, clock),
+            id=f"follow {source.cluster} {source.directory}",
+        )
+    scheduler.add_job(
+        profile_finished,
+        "interval",
+        seconds=settings.profile_interval_s,
+        args=(engine, settings.profile_grace_s, clock),
+        kwargs={"stop": stop},
+        id="profile",
+    )
+    scheduler.add_job(
+        _keep_up, "interval", seconds=settings.upkeep_interval_s, args=(stop, engine, settings, clock), id="upkeep"
+    )
+    scheduler.start()
+    log.info("following %d accounting directories", len(settings.accounting))
+    stop.wait()
+    scheduler.shutdown(wait=True)
+
+
+def _follow(stop: threading.Event, engine: Engine, source: AccountingSource, clock: Callable[[], float]) -> None:
+    if not stop.is_set():
+        follow_once(engine, source, clock, stop)
+
+
+def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    if not stop.is_set():
+        delete_old(engine, clock() - settings.retention_days * 86400, stop)
+        refresh_statistics(engine)

@@ -1,0 +1,67 @@
+"""The command ``jobsight``: finds the command's module, lets it declare its arguments, runs it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from jobsight_server.errors import UserError
+
+# Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``.
+COMMANDS = {
+    "serve": ("jobsight_server.commands.serve", "run the collector, the API and the pages"),
+    "import": ("jobsight_server.commands.import_logs", "read accounting files once"),
+    "predict": ("jobsight_server.commands.predict", "forecast a user's next job from the database"),
+    "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),
+    "refused": ("jobsight_server.commands.refused", "list what was refused: batches and accounting lines"),
+    "rebuild": ("jobsight_server.commands.rebuild", "learn all forecasts anew from the stored profiles"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit status: 0 done, 1 failed, 2 wrong usage."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments == ["--version"]:
+        print(metadata.version("jobsight"))
+        return 0
+    if not arguments or arguments[0] not in COMMANDS:
+        return _overview(arguments)
+    name = arguments[0]
+    module_name, help_text = COMMANDS[name]
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("jobsight_"):
+            raise
+        # A node has the agent alone; this command is there too, because both come in one distribution.
+        print(f"jobsight {name}: {error.name} is not installed: pip install 'jobsight[server]'", file=sys.stderr)
+        return 1
+    parser = argparse.ArgumentParser(prog=f"jobsight {name}", description=f"{help_text[:1].upper()}{help_text[1:]}.")
+    module.add_arguments(parser)
+    try:
+        status: int = module.run(parser.parse_args(arguments[1:]))
+    except UserError as error:
+        print(f"jobsight {name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"jobsight {name}: interrupted", file=sys.stderr)
+        return 130
+    return status
+
+
+def _overview(arguments: Sequence[str]) -> int:
+    wanted = not arguments or arguments[0] in {"-h", "--help"}
+    stream = sys.stdout if wanted else sys.stderr
+    if not wanted:
+        print(f"jobsight: no command {arguments[0]!r}", file=stream)
+    print("usage: jobsight COMMAND [--help] | --version\n\ncommands:", file=stream)
+    for name, (_, help_text) in COMMANDS.items():
+        print(f"  {name:<10}{help_text}", file=stream)
+    return 0 if wanted else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

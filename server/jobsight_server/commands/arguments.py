@@ -1,0 +1,90 @@
+"""Arguments that several commands share: the settings file and flags made from the declared settings."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+
+from jobsight_server.settings import SETTINGS, Settings, load_settings
+from jobsight_server.storage.engine import Access, DatabaseError, open_engine
+from jobsight_server.storage.migrate import newest_version, present_version, upgrade
+
+
+def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Adds ``--config`` and a flag for each named setting (all of them when none is named)."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings file (TOML)")
+    for setting in SETTINGS:
+        if not names or setting.name in names:
+            help_text = f"{setting.help} (default {setting.default}; {setting.environment})"
+            parser.add_argument(setting.flag, dest=setting.name, metavar="VALUE", help=help_text)
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """The settings that defaults, file, environment and these flags give."""
+    return load_settings(args.config, os.environ, vars(args))
+
+
+def open_database(args: argparse.Namespace) -> Engine:
+    """A writing engine on the configured database, made or brought up to date; says so where a file is made.
+
+    Raises:
+        DatabaseError: it cannot be opened; the message has the database's own words.
+    """
+    url = settings_of(args).database
+    engine = open_engine(url)
+    file = sqlite_file(engine)
+    if file is not None and not file.exists():
+        if not file.parent.is_dir():
+            raise DatabaseError(f"database {url!r}: there is no directory {file.parent}; make it first")
+        print(f"jobsight: makes a new database, {file.resolve()}", file=sys.stderr)
+    with _own_words(url):
+        upgrade(engine)
+    return engine
+
+
+def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
+    """An engine on a database that is there and has the present tables.
+
+    Raises:
+        DatabaseError: there is none, or of another version.
+    """
+    url = settings_of(args).database
+    engine = open_engine(url, access)
+    file = sqlite_file(engine)
+    if file is not None and not file.exists():
+        raise DatabaseError(f"database {url!r}: there is no such file; `jobsight import` and `jobsight serve` make it")
+    with _own_words(url):
+        present, newest = present_version(engine), newest_version()
+    if present != newest:
+        engine.dispose()
+        raise DatabaseError(
+            f"database {url!r} has tables of version {present}, this program needs {newest}: "
+            "start `jobsight serve` once to bring them up to date"
+        )
+    return engine
+
+
+def sqlite_file(engine: Engine) -> Path | None:
+    """The file of an SQLite database; None for another system."""
+    return Path(engine.url.database or "") if engine.dialect.name == "sqlite" else None
+
+
+def shown_database(engine: Engine) -> str:
+    """The database as an operator can find it, without a password."""
+    file = sqlite_file(engine)
+    return str(file.resolve()) if file is not None else engine.url.render_as_string()
+
+
+@contextmanager
+def _own_words(url: str) -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        raise DatabaseError(f"database {url!r}: {str(error.orig).strip()}") from error

@@ -1,0 +1,43 @@
+"""``jobsight serve``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+
+from jobsight_server.commands.arguments import add_settings, open_database, settings_of, shown_database
+from jobsight_server.serve.supervisor import Supervisor
+from jobsight_server.settings import check_addresses
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_settings(parser)
+    parser.add_argument(
+        "--accounting",
+        action="append",
+        metavar="CLUSTER=DIRECTORY",
+        help="follow the TORQUE accounting files of this cluster in this directory; may be repeated",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s serve %(levelname)s %(message)s")
+    settings = settings_of(args)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    check_addresses(settings.listen, settings.ingest_listen)
+    engine = open_database(args)
+    engine.dispose()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    print(f"jobsight: API and pages on http://{settings.listen}, samples also on http://{settings.ingest_listen}")
+    print(f"jobsight: database {shown_database(engine)}")
+    for source in settings.accounting:
+        absent = "" if source.directory.is_dir() else " (not there yet)"
+        print(f"jobsight: following {source.directory} as cluster {source.cluster}{absent}")
+    sys.stdout.flush()
+    Supervisor(settings).run(stop)
+    return 0

@@ -1,0 +1,45 @@
+"""Looks back: what a user's jobs used, and what each forecaster would have said before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_server.storage.schema import jobs, profiles
+
+
+def history(connection: Connection, cluster: str, user: str, metric: str, limit: int) -> dict[str, Any]:
+    """The last ``limit`` values learned of one series, oldest first, as arrays of equal length.
+
+    ``time`` end of the job, ``job_id``, ``actual`` what it used, ``forecasts`` per forecaster what it said before
+    it knew (None for the first job ever); ``n`` counts all values, those before the listed ones included.
+    """
+    query = (
+        select(jobs.c.end, jobs.c.job_id, profiles.c.value)
+        .join(profiles, profiles.c.run_id == jobs.c.id)
+        .where(
+            jobs.c.cluster == cluster,
+            jobs.c.user == user,
+            profiles.c.metric == metric,
+            profiles.c.value.is_not(None),
+        )
+        .order_by(profiles.c.position)
+    )
+    rows = connection.execute(query).all()
+    actual = np.array([row.value for row in rows], dtype=np.float64)
+    first = max(0, len(rows) - limit)
+    listed = rows[first:]
+    return {
+        "n": len(rows),
+        "time": [row.end for row in listed],
+        "job_id": [row.job_id for row in listed],
+        "actual": [row.value for row in listed],
+        # Replayed from the very first value: a forecast depends on all that came before it.
+        "forecasts": {
+            name: [None if np.isnan(value) else value for value in FORECASTERS[name]().replay(actual)[first:].tolist()]
+            for name in FIVE
+        },
+    }

@@ -1,0 +1,1 @@
+"""Takes in batches of samples: decode, check, correct the counters, commit in groups."""

@@ -1,0 +1,241 @@
+"""Corrects raw counters for wraps and resets into cumulative columns (DEFINITIONS 1).
+
+A node's cumulative columns only ever rise by what is known to have happened; the seconds for which it is not
+known (a reboot, a counter set back, an interface that was not there before) are added up in ``gap_s``. The
+difference of two rows is then the traffic between them, and the difference of their ``gap_s`` says for how long
+nothing is known.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct
+
+from jobsight_server.ingest.wire import Batch, Interface
+
+# More than any link can move between two readings: such a jump is a damaged counter, not traffic.
+_LARGEST_STEP_BYTES = 2**60
+# The clock may have been slewed between two readings; a wrap is not refused for that.
+_CLOCK_SLACK = 1.1
+# Some kernels let the busy time of /proc/stat step back by a tick; that is no reset.
+_CPU_STEP_BACK_S = 0.5
+
+Row = tuple[float, int | None, int | None, float | None, int | None, float]
+
+
+class State(Struct):
+    """The counters of a node after one reading.
+
+    ``raw`` holds per interface the raw counters in and out and the time when they were read.
+    """
+
+    boot_id: str
+    time: float
+    net_in: int = 0
+    net_out: int = 0
+    cpu: float = 0.0
+    gap: float = 0.0
+    raw_cpu: float | None = None
+    raw: dict[str, tuple[int, int, float]] = {}
+
+
+def dump_state(state: State) -> str:
+    """``state`` as JSON text."""
+    return msgspec.json.encode(state).decode()
+
+
+def load_state(text: str) -> State:
+    """The state that ``dump_state`` wrote."""
+    return _state_decoder.decode(text)
+
+
+_state_decoder = msgspec.json.Decoder(State)
+
+
+@dataclass(slots=True)
+class Corrected:
+    """A batch's rows ``(time, net_in, net_out, cpu_busy, memory_used, gap)``, and what was met on the way."""
+
+    rows: list[Row]
+    first: State
+    last: State
+    wraps: int = 0
+    resets: int = 0
+    boots: int = 0
+    missing: int = 0
+
+
+@dataclass(slots=True)
+class _Step:
+    """What one reading added."""
+
+    net_in: int = 0
+    net_out: int = 0
+    known: bool = True
+    unknown_since: float | None = None
+    raw: dict[str, tuple[int, int, float]] = field(default_factory=dict)
+
+
+def correct(batch: Batch, before: State | None, assumed_speed_bps: float) -> Corrected:
+    """The rows of ``batch``, continued from ``before`` (None: the node's first batch)."""
+    if before is not None and before.boot_id == batch.boot_id and _only_rises(batch, before):
+        return _correct_rising(batch, before)
+    return _correct_each(batch, before, assumed_speed_bps)
+
+
+def _only_rises(batch: Batch, before: State) -> bool:
+    """No wrap, no reset, nothing missing, the same interfaces as before: all but a few batches."""
+    if not batch.interfaces or before.raw_cpu is None or len(batch.interfaces) != len(before.raw):
+        return False
+    for interface, column_in, column_out in zip(batch.interfaces, batch.bytes_in, batch.bytes_out, strict=True):
+        raw = before.raw.get(interface.name)
+        if raw is None or raw[2] != before.time:
+            return False
+        if not (_rises(raw[0], column_in) and _rises(raw[1], column_out)):
+            return False
+    return _rises(before.raw_cpu, batch.cpu_busy_s) and None not in batch.memory_used_bytes
+
+
+def _rises(before: float, column: list[int | None] | list[float | None]) -> bool:
+    if None in column:
+        return False
+    first, last = column[0], column[-1]
+    assert first is not None
+    assert last is not None
+    return (
+        before <= first and last - before < _LARGEST_STEP_BYTES and all(map(operator.le, column, column[1:]))  # type: ignore[arg-type]
+    )
+
+
+def _correct_rising(batch: Batch, before: State) -> Corrected:
+    totals_in = list(map(sum, zip(*batch.bytes_in, strict=True)))
+    totals_out = list(map(sum, zip(*batch.bytes_out, strict=True)))
+    offset_in = before.net_in - sum(raw[0] for raw in before.raw.values())
+    offset_out = before.net_out - sum(raw[1] for raw in before.raw.values())
+    assert before.raw_cpu is not None
+    offset_cpu, gap = before.cpu - before.raw_cpu, before.gap
+    rows: list[Row] = [
+        (time, total_in + offset_in, total_out + offset_out, busy + offset_cpu, memory, gap)  # type: ignore[operator]
+        for time, total_in, total_out, busy, memory in zip(
+            batch.time, totals_in, totals_out, batch.cpu_busy_s, batch.memory_used_bytes, strict=True
+        )
+    ]
+    return Corrected(rows, _state_at(batch, rows, 0), _state_at(batch, rows, -1))
+
+
+def _state_at(batch: Batch, rows: list[Row], index: int) -> State:
+    time, net_in, net_out, cpu, _, gap = rows[index]
+    assert net_in is not None
+    assert net_out is not None
+    assert cpu is not None
+    raw = {
+        interface.name: (column_in[index], column_out[index], time)
+        for interface, column_in, column_out in zip(batch.interfaces, batch.bytes_in, batch.bytes_out, strict=True)
+    }
+    return State(batch.boot_id, time, net_in, net_out, cpu, gap, batch.cpu_busy_s[index], raw)  # type: ignore[arg-type]
+
+
+def _correct_each(batch: Batch, before: State | None, assumed_speed_bps: float) -> Corrected:
+    """Reading by reading, for whatever can happen."""
+    result = Corrected([], State(batch.boot_id, batch.time[0]), State(batch.boot_id, batch.time[0]))
+    state = before
+    for index, time in enumerate(batch.time):
+        first_ever = state is None
+        if state is None:
+            state = State(batch.boot_id, time)
+        rebooted = state.boot_id != batch.boot_id
+        step = _network_step(batch, index, None if rebooted or first_ever else state, assumed_speed_bps, result)
+        gap = 0.0
+        if rebooted:
+            result.boots += 1
+            gap = time - state.time
+        elif step.unknown_since is not None:
+            result.resets += 1
+            gap = time - step.unknown_since
+        if gap:
+            step.net_in = step.net_out = 0
+        cpu, raw_cpu = _cpu_step(batch.cpu_busy_s[index], None if rebooted else state.raw_cpu, result)
+        memory = batch.memory_used_bytes[index]
+        result.missing += memory is None
+        state = State(
+            batch.boot_id,
+            time,
+            state.net_in + step.net_in,
+            state.net_out + step.net_out,
+            state.cpu + cpu,
+            state.gap + gap,
+            raw_cpu,
+            step.raw,
+        )
+        result.rows.append(
+            (
+                time,
+                state.net_in if step.known else None,
+                state.net_out if step.known else None,
+                None if batch.cpu_busy_s[index] is None else state.cpu,
+                memory,
+                state.gap,
+            )
+        )
+        if index == 0:
+            result.first = state
+    assert state is not None
+    result.last = state
+    return result
+
+
+def _network_step(batch: Batch, index: int, before: State | None, assumed_speed_bps: float, result: Corrected) -> _Step:
+    """What the interfaces moved since ``before`` (None: nothing to compare with, after a boot)."""
+    time = batch.time[index]
+    step = _Step(known=bool(batch.interfaces))
+    for interface, column_in, column_out in zip(batch.interfaces, batch.bytes_in, batch.bytes_out, strict=True):
+        now_in, now_out = column_in[index], column_out[index]
+        last = before.raw.get(interface.name) if before else None
+        if now_in is None or now_out is None:
+            step.known = False
+            result.missing += 1
+            if last is not None:
+                step.raw[interface.name] = last
+            continue
+        step.raw[interface.name] = (now_in, now_out, time)
+        if last is None:
+            if before:  # an interface that appeared: what it carried since the last reading is not known
+                step.unknown_since = min(step.unknown_since or time, before.time)
+            continue
+        possible = (interface.speed_bps or assumed_speed_bps) * (time - last[2]) / 8 * _CLOCK_SLACK
+        delta_in, wraps_in = _delta(last[0], now_in, interface, possible)
+        delta_out, wraps_out = _delta(last[1], now_out, interface, possible)
+        if delta_in is None or delta_out is None:
+            step.unknown_since = min(step.unknown_since or time, last[2])
+            continue
+        result.wraps += wraps_in + wraps_out
+        step.net_in += delta_in
+        step.net_out += delta_out
+    return step
+
+
+def _delta(last: int, now: int, interface: Interface, possible_bytes: float) -> tuple[int | None, int]:
+    """Bytes counted between two readings and the number of wraps; None for a counter that was set back."""
+    delta = now - last
+    if 0 <= delta < _LARGEST_STEP_BYTES:
+        return delta, 0
+    if interface.width_bits == 32 and delta < 0:
+        words = 4 if interface.kind in {"infiniband", "opa"} else 1
+        wrapped = delta + 2**32 * words
+        if 0 <= wrapped <= possible_bytes:
+            return wrapped, 1
+    return None, 0
+
+
+def _cpu_step(now: float | None, last: float | None, result: Corrected) -> tuple[float, float | None]:
+    """CPU seconds to add, and the raw value to continue from."""
+    if now is None:
+        result.missing += 1
+        return 0.0, last
+    if last is None or now >= last:
+        return (0.0 if last is None else now - last), now
+    result.resets += now < last - _CPU_STEP_BACK_S
+    return 0.0, now

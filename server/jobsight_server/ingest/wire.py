@@ -1,0 +1,154 @@
+"""Decodes and checks a batch (docs/wire-format.md)."""
+
+from __future__ import annotations
+
+import operator
+import zlib
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+MAX_READINGS = 5_000
+MAX_INTERFACES = 64
+MAX_MARKS = 2_000
+LARGEST_COUNTER = 2**64 - 1
+LARGEST_INTEGER = 2**63 - 1
+
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
+Count = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER)]
+Counter = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class WireError(ValueError):
+    """A batch that can never be stored; the message says what is wrong and where."""
+
+
+class TooLargeError(WireError):
+    """A batch over a size limit."""
+
+
+class Interface(Struct, frozen=True):
+    name: Annotated[str, Meta(min_length=1, max_length=64)]
+    kind: Literal["ethernet", "infiniband", "opa", "other"]
+    width_bits: Literal[32, 64]
+    speed_bps: Annotated[float, Meta(gt=0)] | None = None
+
+
+class Mark(Struct, frozen=True):
+    index: Annotated[int, Meta(ge=0, lt=MAX_READINGS)]
+    job: Name
+    event: Literal["start", "end"]
+
+
+class AgentReport(Struct, frozen=True):
+    version: Annotated[str, Meta(max_length=64)] = ""
+    cpu_seconds: Seconds = 0.0
+    rss_bytes: Count = 0
+    readings: Count = 0
+    readings_missed: Count = 0
+    metrics_missed: Annotated[dict[Annotated[str, Meta(max_length=64)], Count], Meta(max_length=64)] = {}
+    batches_spooled: Count = 0
+    batches_dropped: Count = 0
+    send_failures: Count = 0
+
+
+class Batch(Struct, frozen=True):
+    """One batch as sent: columns of n readings."""
+
+    format: Literal[1]
+    cluster: Name
+    node: Name
+    boot_id: Annotated[str, Meta(min_length=1, max_length=64)]
+    sequence: Count
+    cpus: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    interfaces: Annotated[list[Interface], Meta(max_length=MAX_INTERFACES)]
+    time: Annotated[list[float], Meta(min_length=1, max_length=MAX_READINGS)]
+    bytes_in: list[list[Counter | None]]
+    bytes_out: list[list[Counter | None]]
+    memory_used_bytes: list[Count | None]
+    cpu_busy_s: list[Seconds | None]
+    sent_at: float | None = None
+    memory_total_bytes: Count | None = None
+    marks: Annotated[list[Mark], Meta(max_length=MAX_MARKS)] = []
+    agent: AgentReport = AgentReport()
+
+
+_decoder = msgspec.json.Decoder(Batch)
+
+
+def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes:
+    """``body`` without its ``Content-Encoding``.
+
+    Raises:
+        WireError: an encoding other than gzip or identity, or damaged gzip.
+        TooLargeError: more than ``max_unpacked_bytes`` come out; no more than that is ever held.
+    """
+    if encoding in {"", "identity"}:
+        unpacked = body
+    elif encoding == "gzip":
+        inflater = zlib.decompressobj(wbits=31)
+        try:
+            unpacked = inflater.decompress(body, max_unpacked_bytes + 1)
+        except zlib.error as error:
+            raise WireError(f"damaged gzip: {error}") from error
+        if len(unpacked) <= max_unpacked_bytes and not inflater.eof:
+            raise WireError(f"gzip ends before its end, after {len(body)} bytes")
+        if inflater.unused_data:
+            raise WireError(f"{len(inflater.unused_data)} bytes follow the end of the gzip stream")
+    else:
+        raise WireError(f"Content-Encoding {encoding[:50]!r} is not known; use gzip or none")
+    if len(unpacked) > max_unpacked_bytes:
+        raise TooLargeError(f"the batch unpacks to more than {max_unpacked_bytes} bytes")
+    return unpacked
+
+
+def decode(payload: bytes) -> Batch:
+    """The batch in ``payload``, with all columns checked against each other.
+
+    Raises:
+        WireError: not JSON, a wrong type or range, columns of unequal length, times that do not rise.
+    """
+    try:
+        batch = _decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise WireError(str(error)) from error
+    n, interfaces = len(batch.time), len(batch.interfaces)
+    for name in ("bytes_in", "bytes_out"):
+        columns = getattr(batch, name)
+        if len(columns) != interfaces:
+            raise WireError(f"{name} has {len(columns)} columns for {interfaces} interfaces")
+        for interface, column in zip(batch.interfaces, columns, strict=True):
+            _check_length(f"{name} of {interface.name}", column, n)
+            _check_counter(name, interface, column)
+    _check_length("memory_used_bytes", batch.memory_used_bytes, n)
+    _check_length("cpu_busy_s", batch.cpu_busy_s, n)
+    if len({interface.name for interface in batch.interfaces}) != interfaces:
+        raise WireError("two interfaces have the same name")
+    if batch.time[0] < 0 or not all(map(operator.lt, batch.time, batch.time[1:])):
+        index = next((i for i, (a, b) in enumerate(pairwise(batch.time), 1) if a >= b), 0)
+        raise WireError(f"time must rise: position {index} holds {batch.time[index]!r}")
+    for mark in batch.marks:
+        if mark.index >= n:
+            raise WireError(f"a mark of job {mark.job!r} points to reading {mark.index} of {n}")
+    for text in (batch.cluster, batch.node, batch.boot_id, *(mark.job for mark in batch.marks)):
+        if "\x00" in text:
+            raise WireError(f"the name {text!r} holds a NUL character")
+    return batch
+
+
+def _check_length(name: str, column: list[int | None] | list[float | None], n: int) -> None:
+    if len(column) != n:
+        raise WireError(f"{name} has {len(column)} values for {n} times")
+
+
+def _check_counter(name: str, interface: Interface, column: list[int | None]) -> None:
+    limit = LARGEST_COUNTER
+    if interface.width_bits == 32:
+        # An InfiniBand counter counts 4-byte words and is sent in bytes.
+        limit = (2**32 - 1) * (4 if interface.kind in {"infiniband", "opa"} else 1)
+    largest = max((value for value in column if value is not None), default=0)
+    if largest > limit:
+        raise WireError(f"{name} of {interface.name}: {largest} does not fit a {interface.width_bits}-bit counter")

@@ -1,0 +1,131 @@
+"""Profiles the runs that have finished, and lets the forecasters learn them, in order of their end."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Engine, insert, text
+
+from jobsight_server.forecasts.learn import Key, Learner, learnable
+from jobsight_server.profiler.profile import ABOVE, Entry, OnNode, missing_labels, profile
+from jobsight_server.profiler.readings import Boundaries, read_boundaries, read_readings
+from jobsight_server.profiler.ready import Sender, Senders, read_finished, ready
+from jobsight_server.profiler.sharing import Presences, Run, neighbours, read_presences
+from jobsight_server.profiler.usage import Missing
+from jobsight_server.storage.schema import profiles
+from jobsight_server.storage.tallies import add_tallies
+
+# Only where it is still to be done: whoever changed the run meanwhile, the run is profiled once.
+_DONE = text("UPDATE jobs SET profiled = :yes WHERE id = :id AND profiled = :no AND state = 'ended'")
+_LAST_POSITION = text("SELECT coalesce(max(position), 0) FROM profiles")
+
+_BEGINNING = (float("-inf"), 0)
+
+Profile = Mapping[str, Entry]
+
+
+def profile_finished(
+    engine: Engine,
+    grace_s: float,
+    clock: Callable[[], float],
+    limit: int = 200,
+    stop: threading.Event | None = None,
+) -> int:
+    """Profiles and learns every ended run whose samples are in, or whose record was read ``grace_s`` ago.
+
+    At most ``limit`` runs are committed together. Returns how many were profiled; ends early when ``stop`` is set.
+    """
+    done, after = 0, _BEGINNING
+    with engine.connect().execution_options(reading=True) as connection:
+        senders = Senders(connection)
+    while not (stop and stop.is_set()):
+        # Reading and arithmetic first, without holding up those who write; then a short transaction to store.
+        with engine.connect().execution_options(reading=True) as connection:
+            finished = read_finished(connection, after, limit)
+            if not finished:
+                break
+            runs = ready(connection, finished, senders, waited_since=clock() - grace_s)
+            presences = read_presences(connection, runs)
+            profiled = []
+            for run in runs:
+                if stop and stop.is_set():
+                    break
+                profiled.append((run, profile(run, _on_nodes(connection, run, senders, presences))))
+        if profiled:
+            with engine.begin() as connection:
+                done += _store(connection, profiled)
+        after = (finished[-1].end, finished[-1].id)
+    return done
+
+
+def _on_nodes(connection: Connection, run: Run, senders: Senders, presences: Presences) -> list[OnNode]:
+    if not run.nodes or run.end <= run.start:
+        return []
+    return [_on_node(connection, run, node, senders.find(run.cluster, node), presences) for node in run.nodes]
+
+
+def _on_node(connection: Connection, run: Run, node: str, sender: Sender | None, presences: Presences) -> OnNode:
+    at = Boundaries(run.start, run.end)
+    if sender is not None:
+        at = read_boundaries(connection, sender.id, run.job_id, run.start, run.end, run.next_start)
+    return OnNode(
+        node=node,
+        processors=run.nodes[node],
+        readings=None if sender is None else read_readings(connection, sender.id, at.start, at.end),
+        boundaries=at,
+        neighbours=neighbours(run, presences.get((run.cluster, node), ())),
+    )
+
+
+def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]]) -> int:
+    """Stores and learns the profiles; returns how many of the runs were still to be profiled."""
+    counts: Counter[tuple[str, str]] = Counter()
+    learner = Learner(connection)
+    position: int = connection.execute(_LAST_POSITION).scalar_one()
+    first = position
+    rows: list[dict[str, Any]] = []
+    for run, found in profiled:
+        if not connection.execute(_DONE, {"id": run.id, "yes": True, "no": False}).rowcount:
+            continue
+        position += 1
+        entries = {metric: _refused_if_wrong(entry, counts) for metric, entry in found.items()}
+        for metric, entry in entries.items():
+            rows.append(_row(run, metric, position, entry))
+            counts["profiles", metric] += 1
+            counts["cpu_above_1.05", ""] += entry.reason == ABOVE
+            if entry.value is not None:
+                learner.learn(Key(run.cluster, run.user, metric), entry.value, run.end)
+        for metric, label in missing_labels(entries).items():
+            counts["profiles_missing", f"{metric}: {label}"] += 1
+    if rows:
+        connection.execute(insert(profiles), rows)
+    learner.store()
+    add_tallies(connection, counts)
+    return position - first
+
+
+def _refused_if_wrong(entry: Entry, counts: Counter[tuple[str, str]]) -> Entry:
+    """The entry without its value where that is no measurement, so that nobody learns it."""
+    if entry.value is None or learnable(entry.value):
+        return entry
+    kind = "negative" if entry.value < 0 else "not finite"
+    counts["profiles_refused", kind] += 1
+    missing = Missing(f"its value is {kind}: {entry.value!r}")
+    return replace(entry, value=None, peak=None, reason=missing.reason, missing=Missing(f"its value is {kind}"))
+
+
+def _row(run: Run, metric: str, position: int, entry: Entry) -> dict[str, Any]:
+    return {
+        "run_id": run.id,
+        "metric": metric,
+        "position": position,
+        "value": entry.value,
+        "peak": entry.peak,
+        "source": entry.source,
+        "attribution": entry.attribution,
+        "reason": entry.reason,
+    }

@@ -1,0 +1,1 @@
+"""``jobsight serve``: three roles as processes of their own, started, watched and stopped together."""

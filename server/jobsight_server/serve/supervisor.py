@@ -1,0 +1,88 @@
+"""Starts the roles, restarts one that ended by itself, stops all together."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+
+from jobsight_server.errors import UserError
+from jobsight_server.serve.roles import ROLES, settings_to_json
+from jobsight_server.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_STOP_S = 25.0
+_QUICK_END_S = 3.0  # a role that ends sooner than this after its start has a lasting cause, such as a taken port
+_QUICK_ENDS = 3
+
+
+@dataclass(slots=True)
+class _Role:
+    name: str
+    process: subprocess.Popen[str]
+    started: float
+    quick_ends: int = field(default=0)
+
+
+class Supervisor:
+    """Runs the three roles as child processes until ``stop`` is set."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._roles: list[_Role] = []
+
+    def run(self, stop: threading.Event) -> None:
+        """Returns when ``stop`` is set and all roles have ended.
+
+        Raises:
+            UserError: a role cannot stay up; its own last words are on standard error.
+        """
+        try:
+            for name in ROLES:
+                self._roles.append(_Role(name, self._start(name), time.monotonic()))
+            while not stop.wait(0.2):
+                for role in self._roles:
+                    self._watch(role)
+        finally:
+            self._stop_all()
+
+    def _start(self, name: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "jobsight_server.serve.roles", name]
+        # A session of its own: Ctrl-C reaches the supervisor alone, which stops the roles in order.
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+        assert process.stdin is not None
+        try:
+            process.stdin.write(settings_to_json(self._settings) + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            log.error("%s ended before it read its settings", name)
+        return process
+
+    def _watch(self, role: _Role) -> None:
+        status = role.process.poll()
+        if status is None:
+            return
+        lasted = time.monotonic() - role.started
+        role.quick_ends = role.quick_ends + 1 if lasted < _QUICK_END_S else 0
+        if role.quick_ends >= _QUICK_ENDS:
+            raise UserError(f"the {role.name} ended {_QUICK_ENDS} times at once (status {status}); see above why")
+        log.warning("the %s ended with status %s after %.0f s; starting it again", role.name, status, lasted)
+        role.process, role.started = self._start(role.name), time.monotonic()
+
+    def _stop_all(self) -> None:
+        deadline = time.monotonic() + _STOP_S
+        for role in self._roles:
+            if role.process.poll() is None:
+                role.process.send_signal(signal.SIGTERM)
+        for role in self._roles:
+            try:
+                role.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                log.warning("the %s did not stop within %.0f s; killing it", role.name, _STOP_S)
+                role.process.kill()
+                role.process.wait()

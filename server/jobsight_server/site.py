@@ -1,0 +1,35 @@
+"""What a request works with: settings, engines, clock and what the process remembers of tokens and logins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flask import current_app
+from sqlalchemy import Engine
+
+from jobsight_server.auth.failures import LoginFailures
+from jobsight_server.auth.tokens import TokenCache
+from jobsight_server.settings import Settings
+from jobsight_server.views.predictions import AnswerTexts
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Made once by ``create_app``; a view gets it by ``site()``."""
+
+    settings: Settings
+    read_engine: Engine
+    write_engine: Engine
+    clock: Callable[[], float]
+    tokens: TokenCache
+    answers: AnswerTexts
+    failures: LoginFailures
+    schema_version: str | None
+
+
+def site() -> Site:
+    """The site of the application that handles the present request."""
+    found = current_app.extensions["jobsight"]
+    assert isinstance(found, Site)
+    return found

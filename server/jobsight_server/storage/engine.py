@@ -1,0 +1,80 @@
+"""Database engines: the one place that knows how SQLite and PostgreSQL are opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from jobsight_server.errors import UserError
+
+Access = Literal["write", "read"]
+
+
+class DatabaseError(UserError):
+    """A database URL that cannot be used."""
+
+
+def open_engine(url: str, access: Access = "write") -> Engine:
+    """An engine for ``url`` (``sqlite:///file.db`` or ``postgresql://...``).
+
+    With SQLite every connection is WAL with ``synchronous=FULL``: a commit has reached the disk when it returns.
+    Writing transactions begin IMMEDIATE, so that two processes that write wait for each other instead of failing;
+    a connection with the execution option ``reading=True`` only reads and holds nobody up.
+    ``access="read"`` refuses every write. PostgreSQL keeps its own durability (``synchronous_commit``).
+
+    Raises:
+        DatabaseError: the URL is not one, or names another database system.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise DatabaseError(f"database {url!r}: {error}") from error
+    system = parsed.get_backend_name()
+    if system == "sqlite":
+        if parsed.database in (None, "", ":memory:"):
+            raise DatabaseError(f"database {url!r}: several processes share it, so it must be a file")
+        return _sqlite(url, access)
+    if system == "postgresql":
+        options = "-c default_transaction_read_only=on" if access == "read" else "-c synchronous_commit=on"
+        return create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            connect_args={"options": options},
+            pool_pre_ping=True,
+        )
+    raise DatabaseError(f"database {url!r}: use sqlite:///FILE or postgresql://HOST/NAME")
+
+
+def protect_file(url: str) -> None:
+    """Makes a new SQLite file readable by its owner only; it holds users' names and digests of tokens."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite" and parsed.database:
+        file = Path(parsed.database)
+        if not file.exists():
+            file.touch(mode=0o600)
+
+
+def _sqlite(url: str, access: Access) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": 30.0})
+
+    @event.listens_for(engine, "connect")
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # this module begins transactions, not the driver
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.execute("PRAGMA cache_size=-65536")
+        if access == "read":
+            cursor.execute("PRAGMA query_only=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def on_begin(connection: Any) -> None:
+        reading = access == "read" or connection.get_execution_options().get("reading", False)
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+    return engine

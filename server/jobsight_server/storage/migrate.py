@@ -1,0 +1,42 @@
+"""Brings a database to the present tables with Alembic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine
+
+from jobsight_server.storage.engine import protect_file
+
+
+def alembic_config() -> Config:
+    """Alembic's configuration, without a file of its own."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    return config
+
+
+def upgrade(engine: Engine) -> None:
+    """Creates or upgrades all tables; does nothing where they are up to date."""
+    protect_file(str(engine.url.render_as_string(hide_password=False)))
+    if present_version(engine) == newest_version():
+        return
+    config = alembic_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def present_version(engine: Engine) -> str | None:
+    """The database's version; None where it has no tables yet."""
+    with engine.connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def newest_version() -> str | None:
+    """The version that this program needs."""
+    return ScriptDirectory.from_config(alembic_config()).get_current_head()

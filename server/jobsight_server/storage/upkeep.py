@@ -1,0 +1,60 @@
+"""Retention of raw samples, and what the database needs now and then."""
+
+from __future__ import annotations
+
+import threading
+
+from sqlalchemy import Engine, text
+
+from jobsight_server.storage.tallies import add_tallies
+
+_PIECE_S = 6 * 3600.0  # of one node's samples deleted in one transaction, so that ingest never waits long
+
+
+def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
+    """Deletes samples, marks and acknowledged batches of the time before ``before``; profiles and jobs stay.
+
+    Returns the number of samples deleted, which is also tallied. Interrupted by ``stop`` between transactions.
+    """
+    deleted = 0
+    with engine.connect() as connection:
+        oldest = text("SELECT node_id, min(time) FROM samples GROUP BY node_id HAVING min(time) < :before")
+        nodes = [tuple(row) for row in connection.execute(oldest, {"before": before})]
+        expired = text("SELECT DISTINCT node_id FROM batches WHERE last_time < :before")
+        silent = [row.node_id for row in connection.execute(expired, {"before": before})]
+    for node_id, first in nodes:
+        until = first
+        while until < before and not (stop and stop.is_set()):
+            until = min(until + _PIECE_S, before)
+            with engine.begin() as connection:
+                query = text("DELETE FROM samples WHERE node_id = :node_id AND time < :until")
+                count = connection.execute(query, {"node_id": node_id, "until": until}).rowcount
+                add_tallies(connection, {("samples_expired", ""): count})
+            deleted += count
+    for node_id in silent:
+        with engine.begin() as connection:
+            # Batches are what makes ingest idempotent; ingest refuses readings older than the retention, so a
+            # batch that is forgotten here can never be stored a second time.
+            key = {"node_id": node_id, "before": before}
+            connection.execute(text("DELETE FROM batches WHERE node_id = :node_id AND last_time < :before"), key)
+            connection.execute(text("DELETE FROM marks WHERE node_id = :node_id AND time < :before"), key)
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM sessions WHERE expires < :before"), {"before": before})
+    return deleted
+
+
+def refresh_statistics(engine: Engine) -> None:
+    """Lets the query planner know the tables, and SQLite give the write-ahead log back to the file system."""
+    if engine.dialect.name == "sqlite":
+        # On the driver's own connection: a checkpoint cannot run inside a transaction.
+        connection = engine.raw_connection()
+        try:
+            cursor = connection.cursor()
+            cursor.execute("PRAGMA optimize")
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            cursor.close()
+        finally:
+            connection.close()
+    else:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as postgresql:
+            postgresql.exec_driver_sql("ANALYZE")

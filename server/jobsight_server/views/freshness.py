@@ -1,0 +1,19 @@
+"""How fresh a node's samples are, in three words."""
+
+from __future__ import annotations
+
+UP_WITHIN_S = 120.0
+LATE_WITHIN_S = 3600.0
+
+
+def status(age_s: float) -> str:
+    """``up``, ``late`` or ``silent`` for a node heard of ``age_s`` seconds ago.
+
+    An agent sends at least once a minute, so two minutes are one batch lost, an hour is more than a restart.
+
+    >>> [status(age) for age in (5, 600, 86400)]
+    ['up', 'late', 'silent']
+    """
+    if age_s <= UP_WITHIN_S:
+        return "up"
+    return "late" if age_s <= LATE_WITHIN_S else "silent"

@@ -1,0 +1,58 @@
+"""What was refused, rejected or had no value: counted by reason, and the kept examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from jobsight_server.storage.schema import accounting_rejects, quarantine
+from jobsight_server.storage.tallies import read_tallies
+
+LISTED = 200
+
+# Tallies that count refusals, by reason.
+_REFUSALS = (
+    "batches_rejected",
+    "quarantined_because",
+    "accounting_rejected_because",
+    "accounting_unreadable",
+    "profiles_refused",
+)
+
+
+def refused(connection: Connection, limit: int = LISTED) -> dict[str, Any]:
+    """Every tally, and the newest ``limit`` quarantined batches (without bodies) and accounting lines."""
+    tallies = read_tallies(connection)
+    quarantined = select(*(column for column in quarantine.c if column.name != "body"))
+    return {
+        "refused": refusals(tallies),
+        "tallies": [{"name": n, "label": label, "value": v} for (n, label), v in tallies.items()],
+        "quarantine": [
+            dict(row)
+            for row in connection.execute(quarantined.order_by(quarantine.c.id.desc()).limit(limit)).mappings()
+        ],
+        "quarantine_kept": connection.scalar(select(func.count()).select_from(quarantine)),
+        "accounting_rejects": [
+            dict(row)
+            for row in connection.execute(
+                select(accounting_rejects).order_by(accounting_rejects.c.id.desc()).limit(limit)
+            ).mappings()
+        ],
+        "accounting_rejects_kept": connection.scalar(select(func.count()).select_from(accounting_rejects)),
+    }
+
+
+def quarantined_body(connection: Connection, number: int) -> bytes | None:
+    """The body of one quarantined batch as it was sent; None where there is no such batch."""
+    body: bytes | None = connection.scalar(select(quarantine.c.body).where(quarantine.c.id == number))
+    return body
+
+
+def refusals(tallies: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
+    """The tallies that count something refused, largest first."""
+    found = [
+        {"name": name, "label": label, "value": value} for (name, label), value in tallies.items() if name in _REFUSALS
+    ]
+    return sorted(found, key=lambda entry: (-entry["value"], entry["name"], entry["label"]))

@@ -1,0 +1,372 @@
+"""The agent's parts where a whole process would hide the case: batches, hooks' files, the sender's answers."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import http.server
+import json
+import os
+import random
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobsight_agent.agent import Agent, in_batches
+from jobsight_agent.config import OPTIONS, Config, ConfigError, load_config
+from jobsight_agent.hooks import checked_mark, collect, forget_unfinished, leave
+from jobsight_agent.push import Answer, Pusher, Sender, Target, TargetError
+from jobsight_agent.reading import Interface, Mark, Reading
+from jobsight_agent.spool import Spool
+
+PORT = Interface("eth0", "ethernet", 64, 10**9)
+READING = Reading(100.0, "boot", 4, 2**30, (PORT,), (5,), (6,), 2**20, 1.5)
+MARKED = replace(READING, mark=Mark("1.s", "start"))
+
+
+def at(time: float, reading: Reading = READING) -> Reading:
+    return replace(reading, time=time)
+
+
+def times(groups: list[list[Reading]]) -> list[list[float]]:
+    return [[reading.time for reading in group] for group in groups]
+
+
+def test_readings_of_one_shape_make_one_batch() -> None:
+    assert times(in_batches([at(1), at(1.5, MARKED), at(1.2, MARKED), at(2)])) == [[1, 1.5, 1.2, 2]]
+
+
+def test_another_boot_or_other_interfaces_make_a_batch_of_their_own() -> None:
+    other_boot = replace(MARKED, boot_id="earlier")
+    other_card = replace(READING, interfaces=(replace(PORT, speed_bps=None),))
+    readings = [at(1), at(0.5, other_boot), at(2), at(3, other_card)]
+    assert times(in_batches(readings)) == [[1, 2], [0.5], [3]]
+
+
+def test_a_clock_set_back_starts_a_batch_so_that_counters_do_not_mix() -> None:
+    assert times(in_batches([at(10), at(11), at(9), at(10), at(11)])) == [[10, 11], [9, 10, 11]]
+
+
+def test_no_batch_is_larger_than_the_server_takes() -> None:
+    sizes = [len(group) for group in in_batches([at(i, MARKED) for i in range(2500)])]
+    assert sum(sizes) == 2500
+    assert max(sizes) <= 2000
+
+
+def make_config(directory: Path, port: int = 9) -> Config:
+    (directory / "token").write_text("secret")
+    flags = {
+        "server": f"http://127.0.0.1:{port}", "token_file": str(directory / "token"),
+        "spool": str(directory / "spool"), "interval": 0.1, "batch_age_s": 1000.0, "node": "n1",
+    }  # fmt: skip
+    return load_config(None, flags)
+
+
+class Still:
+    """A node on which nothing happens but time."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def read(self, mark: Mark | None = None) -> Reading:
+        self.now += 1.0
+        return replace(READING, time=self.now, mark=mark)
+
+
+def spooled(directory: Path) -> Spool:
+    return Spool(directory / "spool", 10**6, 10**9, clock=lambda: 5000.0)
+
+
+def noted(directory: Path) -> list[Reading]:
+    spool = spooled(directory)
+    try:
+        return spool.leftover()
+    finally:
+        spool.release()
+
+
+def test_a_mark_noted_before_a_kill_is_not_taken_twice(tmp_path: Path) -> None:
+    spool = spooled(tmp_path)
+    leave(spool.marks, at(999.0, MARKED))
+    leave(spool.marks, at(999.5, replace(READING, mark=Mark("2.s", "end"))))
+    spool.note(at(999.0, MARKED))
+    spool.release()
+    bodies: list[int] = []
+
+    agent = Agent(make_config(tmp_path), Still(), clock=lambda: 5000.0)
+    agent.run(lambda seconds: bool(bodies.append(1)) or len(bodies) > 2)
+    batches = [json.loads(gzip.decompress(f.read_bytes())) for f in sorted((tmp_path / "spool/batches").iterdir())]
+    assert [batch["time"] for batch in batches] == [[999.0], [999.5, 1001.0, 1002.0, 1003.0, 1004.0]]
+    assert [[mark["job"] for mark in batch["marks"]] for batch in batches] == [["1.s"], ["2.s"]]
+    assert list((tmp_path / "spool/marks").iterdir()) == []
+
+
+def test_an_agent_that_is_late_counts_what_it_missed_and_keeps_the_beat(tmp_path: Path) -> None:
+    pauses: list[float] = []
+
+    class Slow(Still):
+        def read(self, mark: Mark | None = None) -> Reading:
+            if len(pauses) == 1:
+                time.sleep(0.35)
+            return super().read(mark)
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        time.sleep(seconds)
+        return len(pauses) == 3
+
+    Agent(make_config(tmp_path), Slow(), clock=lambda: 5000.0).run(wait)
+    (file,) = (tmp_path / "spool/batches").iterdir()
+    cost = json.loads(gzip.decompress(file.read_bytes()))["agent"]
+    assert cost["readings_missed"] >= 3
+    assert all(0 <= pause <= 0.1 for pause in pauses)
+
+
+def test_a_hook_leaves_a_whole_file_that_another_user_can_read(tmp_path: Path) -> None:
+    umask = os.umask(0o077)
+    try:
+        file = leave(tmp_path, MARKED)
+    finally:
+        os.umask(umask)
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert collect(tmp_path) == ([(file, MARKED)], [])
+    assert collect(tmp_path, {file.name}) == ([], [])
+    assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
+
+
+def test_a_hook_does_not_follow_a_link_out_of_the_spool(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "marks").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="marks"):
+        leave(tmp_path / "marks", MARKED)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_hooks_stop_filling_the_disk_when_no_agent_runs(tmp_path: Path) -> None:
+    leave(tmp_path, at(1, MARKED))
+    leave(tmp_path, at(2, MARKED))
+    with pytest.raises(OSError, match="is it running"):
+        leave(tmp_path, at(3, MARKED), most_files=2)
+
+
+def test_what_is_no_reading_is_told_apart(tmp_path: Path) -> None:
+    leave(tmp_path, MARKED)
+    for name, content in {"a.json": b"{", "b.json": b"[" * 60_000, "c.json": b"\xff", "d.json": b"[1]"}.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / ".half").write_bytes(b"{")
+    (tmp_path / "e.json").mkdir()
+    found, damaged = collect(tmp_path)
+    assert [reading for _, reading in found] == [MARKED]
+    assert sorted(file.name for file in damaged) == ["a.json", "b.json", "c.json", "d.json", "e.json"]
+
+
+def test_half_written_files_of_killed_hooks_are_removed(tmp_path: Path) -> None:
+    old, fresh = tmp_path / ".1700000000.000000-12", tmp_path / ".1700000001.000000-13"
+    old.write_text("[")
+    fresh.write_text("[")
+    os.utime(old, (1, 1))
+    forget_unfinished(tmp_path)
+    assert list(tmp_path.iterdir()) == [fresh]
+
+
+@pytest.mark.parametrize("job", ["", "a\nb", "x" * 256, "\0"])
+def test_a_job_id_that_no_scheduler_writes_is_refused(job: str) -> None:
+    with pytest.raises(ValueError, match="printable"):
+        checked_mark(job, "start")
+
+
+@contextlib.contextmanager
+def answering(*answers: bytes, context: ssl.SSLContext | None = None) -> Iterator[tuple[int, list[bytes]]]:
+    """A server that answers each request on any connection with the next of ``answers``, raw."""
+    waiting, requests = list(answers), []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            requests.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.wfile.write(waiting.pop(0))
+            self.close_connection = not waiting
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server.server_port, requests
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def response(status: int, body: bytes, *headers: bytes) -> bytes:
+    lines = [b"HTTP/1.1 %d X" % status, b"Content-Length: %d" % len(body), *headers, b"", body]
+    return b"\r\n".join(lines)
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    file = tmp_path / "token"
+    file.write_text("secret\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (response(200, b'{"status": "stored", "samples": 3}'), Answer(200, "stored", None)),
+        (response(429, b'{"error": "slow down"}', b"Retry-After: 7"), Answer(429, "slow down", 7.0)),
+        (response(503, b"<html>", b"Retry-After: Wed, 21 Oct 2015 07:28:00 GMT"), Answer(503, "", None)),
+        (response(400, b'{"error": "a\\u001b[31m\\nb"}'), Answer(400, "a [31m b", None)),
+        (response(200, b"[" * 60_000), Answer(200, "", None)),
+        (response(200, b'["stored"]'), Answer(200, "", None)),
+        (response(500, b'{"error": 5}'), Answer(500, "", None)),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n{", Answer(200, "", None)),  # cut off
+    ],
+)
+def test_what_the_server_says_is_understood(token: Path, raw: bytes, expected: Answer) -> None:
+    with answering(raw) as (port, _):
+        sender = Sender(Target(f"http://127.0.0.1:{port}", token))
+        assert sender.send(b"body") == expected
+        sender.close()
+
+
+@pytest.mark.parametrize("raw", [b"", b"\x00\xff rubbish\r\n\r\n"])
+def test_what_is_no_answer_is_an_error(token: Path, raw: bytes) -> None:
+    with answering(raw) as (port, _):
+        sender = Sender(Target(f"http://127.0.0.1:{port}", token, timeout_s=1.0))
+        with pytest.raises(ConnectionError, match="HTTP answer"):
+            sender.send(b"body")
+
+
+def test_an_endless_answer_is_not_read_to_its_end(token: Path) -> None:
+    long = response(200, b" " * 300_000)
+    with answering(long, response(200, b'{"status": "stored"}')) as (port, _):
+        sender = Sender(Target(f"http://127.0.0.1:{port}", token))
+        assert sender.send(b"body").word == ""
+        assert sender.send(b"body").word == "stored"
+        sender.close()
+
+
+def make_pusher(spool: Spool, token: Path, port: int) -> Pusher:
+    target = Target(f"http://127.0.0.1:{port}", token, backoff_s=0.05, backoff_most_s=0.1)
+    return Pusher(spool, target, threading.Lock(), random.Random(1))
+
+
+def test_only_an_acknowledgement_of_ours_deletes_a_batch(tmp_path: Path, token: Path) -> None:
+    spool = spooled(tmp_path)
+    body = b"\x1f\x8b the batch"
+    spool.close_batches([body])
+    strangers = [response(200, b"<html>log in</html>"), response(302, b""), response(404, b"{}")]
+    with answering(*strangers, response(200, b'{"status": "duplicate"}')) as (port, requests):
+        pusher = make_pusher(spool, token, port)
+        pusher.start()
+        wait_until(lambda: spool.waiting == 0)
+        pusher.finish(5)
+    assert requests == [body] * 4
+    assert (pusher.failures, pusher.refused, pusher.last_error) == (3, 0, None)
+
+
+def test_stopping_tries_once_more_and_leaves_the_rest(tmp_path: Path, token: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        spool = spooled(tmp_path)
+        spool.close_batches([b"\x1f\x8b a", b"\x1f\x8b b"])
+        pusher = make_pusher(spool, token, closed.getsockname()[1])
+        pusher.start()
+        wait_until(lambda: pusher.failures > 0)
+        start = time.monotonic()
+        pusher.finish(5)
+        assert time.monotonic() - start < 2
+    assert spool.waiting == 2
+
+
+def test_a_slow_server_holds_up_stopping_no_longer_than_told(tmp_path: Path, token: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        spool = spooled(tmp_path)
+        spool.close_batches([b"\x1f\x8b a"])
+        pusher = make_pusher(spool, token, silent.getsockname()[1])
+        pusher.start()
+        start = time.monotonic()
+        pusher.finish(0.3)
+        assert time.monotonic() - start < 2
+    assert spool.waiting == 1
+
+
+def test_https_trusts_only_what_it_is_told_to(tmp_path: Path, token: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", str(key), "-out"]
+    command += [str(certificate), "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("no openssl to make a certificate with")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with answering(response(200, b'{"status": "stored"}'), context=context) as (port, requests):
+        url = f"https://127.0.0.1:{port}"
+        with pytest.raises(ssl.SSLCertVerificationError):
+            Sender(Target(url, token)).send(b"secret body")
+        assert requests == []
+        sender = Sender(Target(url, token, certificate))
+        assert sender.send(b"body").word == "stored"
+        sender.close()
+
+
+@pytest.mark.parametrize("content", ["", "two words", "ü", "a\nb"])
+def test_a_token_file_without_a_token_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "token"
+    file.write_text(content)
+    with pytest.raises(TargetError, match="token file"):
+        Sender(Target("http://127.0.0.1:1", file))
+
+
+def test_each_option_is_declared_once() -> None:
+    assert [option.name for option in OPTIONS] == list(Config.__dataclass_fields__)
+
+
+def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text('interval = 5\nexclude = ["eth9"]\nbatch = 7\n')
+    config = load_config(file, {"batch": "9", "narrow": "eth0,eth1", "cluster": None})
+    assert (config.interval, config.exclude, config.batch) == (5.0, ("eth9",), 9)
+    assert (config.narrow, config.cluster) == (("eth0", "eth1"), "default")
+
+
+WRONG_LINES = (
+    "intervall = 5",
+    "interval = true",
+    "interval = nan",
+    "interval = inf",
+    "batch = 1.5x",
+    "exclude = [1]",
+    "gzip_level = 10",
+)
+
+
+@pytest.mark.parametrize("text", WRONG_LINES)
+def test_a_wrong_file_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError):
+        load_config(file, {})
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)

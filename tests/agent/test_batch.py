@@ -1,0 +1,167 @@
+"""Batches out of readings: the golden file, the server's own decoder, the same bytes every time."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobsight_agent.agent import in_batches
+from jobsight_agent.batch import Cost, in_order, pack, to_wire
+from jobsight_agent.reading import KINDS, METRICS, Interface, Mark, Reading
+from jobsight_server.ingest.wire import decode, unpack
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "batch.json"
+BOOT = "0b8e6f5c-3f3a-4e0e-9a51-6f9f1d2c7a10"
+PORTS = (
+    Interface("eth0", "ethernet", 64, 10**9),
+    Interface("mlx5_0/1", "infiniband", 32, 10**11),
+)
+TIMES = (
+    (1700000010.0, (126000, 800), (1500, 0), 2147483648, 110.5, None),
+    (1700000000.0, (1000, 400), (500, 0), 2147483648, 100.0, None),
+    (1700000020.0, (251000, None), (2500, None), 4294967296, 121.0, None),
+    (1700000017.25, (216000, 1200), (2000, 40), None, 118.25, Mark("4711.server", "start")),
+)
+READINGS = [Reading(t, BOOT, 16, 68719476736, PORTS, i, o, used, cpu, mark) for t, i, o, used, cpu, mark in TIMES]
+COST = Cost("0.1.0", 0.05, 20971520, 4, 0, {"memory": 1}, 0, 0, 0)
+
+
+def wire(readings: list[Reading], cost: Cost = COST) -> dict[str, Any]:
+    return to_wire(readings, cluster="alpha", node="n001", sequence=1700000000, sent_at=1700000030.5, cost=cost)
+
+
+def test_the_golden_batch_is_made_from_readings_in_any_order() -> None:
+    assert wire(READINGS) == json.loads(GOLDEN.read_text())
+    assert list(wire(READINGS)) == list(json.loads(GOLDEN.read_text()))
+
+
+@pytest.mark.parametrize("level", [1, 6, 9])
+def test_a_packed_batch_is_gzip_of_the_same_json(level: int) -> None:
+    body = pack(wire(READINGS), level)
+    assert json.loads(gzip.decompress(body)) == json.loads(GOLDEN.read_text())
+    assert unpack(body, "gzip", 10**6) == gzip.decompress(body)
+    assert b" " not in gzip.decompress(body)
+
+
+def test_the_same_batch_has_the_same_bytes_without_a_time_in_them() -> None:
+    body = pack(wire(READINGS), 6)
+    assert body == pack(wire(list(READINGS)), 6)
+    assert body[4:8] == bytes(4)  # RFC 1952: MTIME
+
+
+def test_equal_times_are_made_to_rise() -> None:
+    same = [READINGS[0]] * 3 + [READINGS[1]]
+    ordered, times = in_order(same)
+    assert [reading.time for reading in ordered] == sorted(reading.time for reading in same)
+    assert times == [1700000000.0, 1700000010.0, 1700000010.000001, 1700000010.000002]
+
+
+def test_readings_of_one_time_keep_their_order() -> None:
+    first, second = replace(READINGS[0], cpu_busy_s=1.0), replace(READINGS[0], cpu_busy_s=2.0)
+    assert wire([first, second])["cpu_busy_s"] == [1.0, 2.0]
+
+
+def test_a_time_within_the_microsecond_of_the_last_does_not_fall_behind_it() -> None:
+    times = in_order([replace(READINGS[0], time=t) for t in (5.0, 5.0, 5.0, 5.000001, 5.0000015)])[1]
+    assert times == [5.0, 5.000001, 5.000002, 5.000003, 5.000004]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.floats(0, 8e9, exclude_max=True), min_size=1, max_size=20), st.integers(1, 4))
+def test_times_rise_and_move_no_more_than_they_must(instants: list[float], copies: int) -> None:
+    readings = [replace(READINGS[0], time=instant) for instant in instants * copies]
+    ordered, times = in_order(readings)
+    assert all(a < b for a, b in pairwise(times))
+    assert all(0 <= t - r.time + 2e-6 <= 1e-6 * (len(times) + 3) for t, r in zip(times, ordered, strict=True))
+
+
+def test_one_reading_without_the_memory_does_not_take_it_from_the_batch() -> None:
+    lost = replace(READINGS[2], memory_total_bytes=None, memory_used_bytes=None)
+    batch = wire([READINGS[0], READINGS[1], lost])
+    assert batch["memory_total_bytes"] == 68719476736
+    assert batch["memory_used_bytes"] == [2147483648, 2147483648, None]
+    assert wire([lost])["memory_total_bytes"] is None
+
+
+def test_a_node_without_interfaces_makes_a_batch() -> None:
+    bare = replace(READINGS[0], interfaces=(), bytes_in=(), bytes_out=())
+    batch = decode(json.dumps(wire([bare])).encode())
+    assert (batch.bytes_in, batch.bytes_out, batch.interfaces) == ([], [], [])
+
+
+NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=64)
+INTERFACES = st.lists(
+    st.builds(Interface, NAMES, st.sampled_from(KINDS), st.sampled_from((32, 64)), st.none() | st.integers(1, 2**40)),
+    max_size=4,
+    unique_by=lambda interface: interface.name,
+).map(tuple)
+
+
+@st.composite
+def node_readings(draw: st.DrawFn) -> list[Reading]:
+    """Readings of one node that the agent can have taken, in any order."""
+    ports, boot, cpus = draw(INTERFACES), draw(NAMES), draw(st.integers(1, 2**31 - 1))
+    counters = st.tuples(*(st.none() | st.integers(0, port.most_bytes) for port in ports))
+    amounts = st.none() | st.integers(0, 2**63 - 1)
+    reading = st.builds(
+        Reading,
+        time=st.floats(0, 8e9, exclude_min=True, exclude_max=True) | st.sampled_from((1.7e9, 1.7e9 + 1e-6)),
+        boot_id=st.just(boot),
+        cpus=st.just(cpus),
+        memory_total_bytes=amounts,
+        interfaces=st.just(ports),
+        bytes_in=counters,
+        bytes_out=counters,
+        memory_used_bytes=amounts,
+        cpu_busy_s=st.none() | st.floats(0, 1e15, exclude_max=True),
+        mark=st.none() | st.builds(Mark, NAMES, st.sampled_from(("start", "end"))),
+        missed=st.lists(st.sampled_from(METRICS), max_size=3).map(tuple),
+    )
+    return draw(st.lists(reading, min_size=1, max_size=8))
+
+
+@settings(deadline=None, max_examples=150)
+@given(node_readings())
+def test_the_server_takes_whatever_was_read(readings: list[Reading]) -> None:
+    total = 0
+    for group in in_batches(readings):
+        batch = decode(unpack(pack(wire(group), 1), "gzip", 10**7))
+        ordered = sorted(group, key=lambda reading: reading.time)
+        total += len(batch.time)
+        for position, reading in enumerate(ordered):
+            assert batch.time[position] == pytest.approx(reading.time, abs=1e-5)
+            assert tuple(column[position] for column in batch.bytes_in) == reading.bytes_in
+            assert tuple(column[position] for column in batch.bytes_out) == reading.bytes_out
+            assert batch.memory_used_bytes[position] == reading.memory_used_bytes
+            assert batch.cpu_busy_s[position] == reading.cpu_busy_s
+        marks = [(mark.index, mark.job, mark.event) for mark in batch.marks]
+        assert marks == [(i, r.mark.job, r.mark.event) for i, r in enumerate(ordered) if r.mark is not None]
+    assert total == len(readings)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.dictionaries(st.sampled_from((*METRICS, "mark", "journal")), st.integers(0, 2**40)), st.integers(0, 2**40))
+def test_the_server_reads_the_cost_as_it_was_meant(missed: dict[str, int], count: int) -> None:
+    cost = Cost("1.2.3", 1.5, count, count + 1, count + 2, missed, count + 3, count + 4, count + 5)
+    told = decode(pack_plain(wire(READINGS, cost))).agent
+    assert (told.version, told.cpu_seconds, told.rss_bytes) == ("1.2.3", 1.5, count)
+    assert (told.readings, told.readings_missed, told.metrics_missed) == (count + 1, count + 2, missed)
+    assert (told.batches_spooled, told.batches_dropped, told.send_failures) == (count + 3, count + 4, count + 5)
+
+
+def pack_plain(batch: dict[str, Any]) -> bytes:
+    return zlib.decompress(pack(batch, 1), wbits=31)
+
+
+def test_what_json_cannot_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        pack(wire([replace(READINGS[0], cpu_busy_s=float("nan"))]), 1)

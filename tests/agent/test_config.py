@@ -1,0 +1,146 @@
+"""The agent's options: the file, then flags; each refusal has the option's name, value and place."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobsight_agent.config import OPTIONS, Config, ConfigError, load_config
+
+DEPLOYED = Path(__file__).parents[2] / "deploy" / "agent.toml"
+
+
+def load(tmp_path: Path, text: str, **flags: str) -> Config:
+    file = tmp_path / "agent.toml"
+    file.write_text(text)
+    return load_config(file, flags)
+
+
+def test_defaults() -> None:
+    config = load_config(None, {})
+    assert {option.name: getattr(config, option.name) for option in OPTIONS} == {o.name: o.default for o in OPTIONS}
+    assert (config.interval, config.batch, config.cluster, config.exclude) == (10.0, 60, "default", ())
+
+
+def test_every_option_comes_from_the_file_and_from_its_flag(tmp_path: Path) -> None:
+    values = {str: "text", int: 7, float: 7.5, tuple: ["a", "b"]}
+    wanted = {str: "text", int: 7, float: 7.5, tuple: ("a", "b")}
+    flags = {str: "flag", int: "8", float: "8.5", tuple: "c, d,"}
+    flagged = {str: "flag", int: 8, float: 8.5, tuple: ("c", "d")}
+    for option in OPTIONS:
+        kind = type(option.default)
+        value = values[kind]
+        text = f"{option.name} = {json.dumps(value)}\n"
+        assert getattr(load(tmp_path, text), option.name) == wanted[kind]
+        assert getattr(load(tmp_path, text, **{option.name: str(flags[kind])}), option.name) == flagged[kind]
+        others = [o for o in OPTIONS if o is not option]
+        assert all(getattr(load(tmp_path, text), other.name) == other.default for other in others)
+
+
+def test_a_flag_that_was_not_given_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text("interval = 3\n")
+    assert load_config(file, {"interval": None, "unrelated": 5}).interval == 3.0
+
+
+def test_values_have_the_type_of_their_default(tmp_path: Path) -> None:
+    config = load(tmp_path, "interval = 3\nbatch = 60.0\nexclude = []\n", narrow="")
+    assert (repr(config.interval), repr(config.batch), config.exclude, config.narrow) == ("3.0", "60", (), ())
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("intervall = 5", r"unknown option 'intervall'; known: .*interval"),
+        ("[interval]\nx = 1", r"interval = \{'x': 1\} is not a number"),
+        ("interval = true", "interval = True is not a number"),
+        ("interval = nan", "interval = nan is not a number"),
+        ("interval = inf", "interval = inf is not a number"),
+        ("interval = 'soon'", "interval = 'soon' is not a number"),
+        (f"interval = 1{'0' * 400}", "is not a number"),
+        ("interval = 0.05", "interval = 0.05 must be at least 0.1"),
+        ("interval = -1", "interval = -1 must be at least 0.1"),
+        ("interval = 1e300", r"interval = 1e\+300 must be at most 86400"),
+        ("batch = 1.5", "batch = 1.5 is not a whole number"),
+        ("batch = inf", "batch = inf is not a whole number"),
+        ("batch = false", "batch = False is not a whole number"),
+        ("batch = 0", "batch = 0 must be at least 1"),
+        ("batch = 5001", "batch = 5001 must be at most 5000"),
+        ("gzip_level = 10", "gzip_level = 10 must be at most 9"),
+        ("backoff_most_s = 1e12", "must be at most 86400"),
+        ("batch_age_s = 1e12", "must be at most 86400"),
+        ("spool_megabytes = 1e308", r"must be at most 1e\+09"),
+        ("spool_hours = 0", "spool_hours = 0 must be at least 0.01"),
+        ("exclude = [1]", r"exclude = \[1\] is not a list of texts"),
+        ("exclude = 1", "exclude = 1 is not a list of texts"),
+        ("exclude = {eth0 = 1}", "is not a list of texts"),
+        ("server = 5", "server = 5 is not text"),
+        ("server = ['a']", r"server = \['a'\] is not text"),
+        ("cluster = ''", "cluster = '': the server takes 1 to 255"),
+        ('cluster = "a\\u0000"', "cluster = .*printable"),
+        ('node = "a\\u0007"', "node = .*printable"),
+        (f"node = '{'n' * 256}'", "node = .*printable"),
+        ("interval 5", r"agent\.toml: .*line 1"),
+        ("interval = 5\ninterval = 6", r"agent\.toml"),
+        (f"exclude = {'[' * 3000}", r"agent\.toml"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(tmp_path: Path, line: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load(tmp_path, line)
+
+
+def test_a_refusal_says_where_the_value_stands(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"/agent\.toml: batch = 0 must"):
+        load(tmp_path, "batch = 0")
+    with pytest.raises(ConfigError, match=r"^--batch-age-s: batch_age_s = 'x' is not a number$"):
+        load_config(None, {"batch_age_s": "x"})
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b"node = '\xe9'")
+    for file in (tmp_path / "absent.toml", tmp_path, tmp_path / "latin.toml"):
+        with pytest.raises(ConfigError, match=file.name):
+            load_config(file, {})
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from([option.name for option in OPTIONS]),
+    st.text() | st.integers() | st.floats() | st.booleans() | st.lists(st.text() | st.integers(), max_size=3),
+)
+def test_any_value_is_used_or_refused(name: str, value: object) -> None:
+    try:
+        config = load_config(None, {name: value})
+    except ConfigError as error:
+        assert name in str(error)  # noqa: PT017 - both outcomes are right
+        return
+    option = next(option for option in OPTIONS if option.name == name)
+    assert type(getattr(config, name)) is type(option.default)
+
+
+def test_options_are_declared_once_and_their_flags_differ() -> None:
+    flags = [option.flag for option in OPTIONS]
+    assert len(set(flags)) == len(flags)
+    assert all(flag.startswith("--") and "_" not in flag for flag in flags)
+    assert [option.name for option in OPTIONS] == list(Config.__dataclass_fields__)
+    assert all(option.help for option in OPTIONS)
+
+
+def test_defaults_keep_the_bounds() -> None:
+    for option in OPTIONS:
+        assert option.parse(option.default, "default") == option.default
+
+
+@pytest.mark.skipif(not DEPLOYED.exists(), reason="deploy/agent.toml is not there")
+def test_every_option_is_in_the_example() -> None:
+    text = DEPLOYED.read_text()
+    for option in OPTIONS:
+        assert f"\n# {option.name} = " in text, option.name
+    assert set(tomllib.loads(text)) <= {option.name for option in OPTIONS}
+    load_config(DEPLOYED, {})

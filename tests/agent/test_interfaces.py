@@ -1,0 +1,205 @@
+"""Which interfaces are counted, on sysfs trees with the links that Linux makes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jobsight_agent.interfaces import find_interfaces, kernel_width_bits
+from jobsight_agent.reading import Interface
+
+WIDTH = kernel_width_bits()
+
+
+class Sysfs:
+    """``class/net`` holds links into ``devices``, a card's ``device`` one to its bus address, as in Linux."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._net = root / "class/net"
+        self._net.mkdir(parents=True)
+
+    def card(self, name: str, slot: str | None = None, **files: str) -> Path:
+        address = f"devices/pci0000:00/{slot or name}"
+        folder = self._add(name, f"{address}/net/{name}", files)
+        (folder / "device").symlink_to("../..")
+        return folder
+
+    def virtual(self, name: str, *below: str, **files: str) -> Path:
+        folder = self._add(name, f"devices/virtual/net/{name}", files)
+        for other in below:
+            (folder / f"lower_{other}").symlink_to((self._net / other).resolve())
+            ((self._net / other).resolve() / f"upper_{name}").symlink_to(folder)
+        return folder
+
+    def master(self, slave: str, master: str) -> None:
+        (self._net / slave / "master").symlink_to((self._net / master).resolve())
+
+    def names(self, **options: bool) -> list[str]:
+        return [interface.name for interface in find_interfaces(self.root, **options)]
+
+    def _add(self, name: str, place: str, files: dict[str, str]) -> Path:
+        folder = self.root / place
+        folder.mkdir(parents=True)
+        for file, text in {"type": "1", **files}.items():
+            (folder / file).write_text(text + "\n")
+        (self._net / name).symlink_to(os.path.relpath(folder, self._net))
+        return folder
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path) -> Sysfs:
+    sysfs = Sysfs(tmp_path)
+    sysfs.virtual("lo", type="772")
+    return sysfs
+
+
+def test_a_card_and_what_is_known_of_it(sysfs: Sysfs) -> None:
+    sysfs.card("enp3s0", speed="25000")
+    assert find_interfaces(sysfs.root) == (Interface("enp3s0", "ethernet", WIDTH, 25 * 10**9),)
+
+
+def test_a_vlan_counts_once(sysfs: Sysfs) -> None:
+    sysfs.card("eth0")
+    sysfs.virtual("eth0.100", "eth0")
+    sysfs.virtual("storage", "eth0")  # a VLAN may have any name
+    assert sysfs.names() == ["eth0"]
+
+
+def test_a_bond_counts_as_its_slaves(sysfs: Sysfs) -> None:
+    sysfs.card("eth0")
+    sysfs.card("eth1")
+    bond = sysfs.virtual("bond0", "eth0", "eth1")
+    (bond / "bonding").mkdir()
+    sysfs.master("eth0", "bond0")
+    sysfs.master("eth1", "bond0")
+    (sysfs.root / "class/net/bonding_masters").write_text("bond0\n")  # a file among the interfaces
+    assert sysfs.names() == ["eth0", "eth1"]
+
+
+def test_a_bridge_with_a_card_and_virtual_machines_counts_as_the_card(sysfs: Sysfs) -> None:
+    sysfs.card("eno1")
+    for tap in ("tap0", "vnet1", "veth7a", "vmtap9"):
+        (sysfs.virtual(tap) / "tun_flags").write_text("0x1002\n")
+    bridge = sysfs.virtual("br0", "eno1", "tap0", "vnet1", "veth7a")
+    (bridge / "bridge").mkdir()
+    for port in ("eno1", "tap0", "vnet1", "veth7a"):
+        sysfs.master(port, "br0")
+    assert sysfs.names() == ["eno1"]
+
+
+@pytest.mark.parametrize(
+    "name", ["docker0", "veth0", "ifb0", "tun0", "tap0", "dummy0", "virbr0", "wg0", "cali1", "flannel.1", "vxlan1"]
+)
+def test_nothing_virtual_counts_beside_a_card_or_alone(sysfs: Sysfs, name: str) -> None:
+    sysfs.virtual(name)
+    assert sysfs.names() == []
+    sysfs.card("eth0")
+    assert sysfs.names() == ["eth0"]
+
+
+def test_a_virtual_machines_cards_count(sysfs: Sysfs) -> None:
+    sysfs.card("eth0", "0000:00:03.0/virtio0")
+    sysfs.card("ens192", "0000:0b:00.0")
+    assert sysfs.names() == ["ens192", "eth0"]
+
+
+def test_a_card_below_a_paravirtual_card_counts_once(sysfs: Sysfs) -> None:
+    sysfs.card("eth0")
+    sysfs.card("enP1p0s2")
+    sysfs.master("enP1p0s2", "eth0")
+    assert sysfs.names() == ["eth0"]
+
+
+@pytest.mark.parametrize(
+    ("port_name", "counted"), [("p0", True), ("pf0vf3", False), ("c1pf0vf3", False), ("pf0sf88", False), ("", True)]
+)
+def test_a_port_that_stands_for_a_virtual_function_does_not_count(sysfs: Sysfs, port_name: str, counted: bool) -> None:
+    sysfs.card("eth0", phys_port_name=port_name)
+    assert sysfs.names() == (["eth0"] if counted else [])
+
+
+def test_a_container_counts_its_end_of_the_pair(sysfs: Sysfs) -> None:
+    sysfs.virtual("eth0", speed="10000")
+    sysfs.virtual("tunl0")
+    assert find_interfaces(sysfs.root) == (Interface("eth0", "other", WIDTH, 10**10),)
+
+
+def test_a_container_with_stacked_interfaces_counts_the_lowest(sysfs: Sysfs) -> None:
+    sysfs.virtual("net1")
+    sysfs.virtual("net1x", "net1")
+    (sysfs.virtual("pair") / "bonding").mkdir()
+    assert sysfs.names() == ["net1"]
+
+
+def test_ip_over_infiniband_counts_only_where_the_port_does_not(sysfs: Sysfs) -> None:
+    sysfs.card("eth0")
+    sysfs.card("ib0", type="32", speed="100000")
+    assert [interface.kind for interface in find_interfaces(sysfs.root)] == ["ethernet", "infiniband"]
+    assert sysfs.names(infiniband_counted=True) == ["eth0"]
+
+
+def test_a_node_with_infiniband_alone_is_no_container(sysfs: Sysfs) -> None:
+    sysfs.card("ib0", type="32")
+    sysfs.virtual("net1")
+    assert sysfs.names(infiniband_counted=True) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "speed_bps"),
+    [
+        ("10", 10**7), ("400000", 4 * 10**11), ("-1", None), ("0", None), ("", None), ("unknown", None),
+        ("4294967295", None), ("1e4", None), ("9" * 5000, None), ("١٠", None),
+    ],
+)  # fmt: skip
+def test_a_speed_that_is_not_known_is_none(sysfs: Sysfs, text: str, speed_bps: int | None) -> None:
+    sysfs.card("eth0", speed=text)
+    assert find_interfaces(sysfs.root)[0].speed_bps == speed_bps
+
+
+def test_a_speed_that_cannot_be_read_is_none(sysfs: Sysfs) -> None:
+    """A link that is down answers with an error; a directory does so for root too."""
+    folder = sysfs.card("eth0")
+    (folder / "speed").mkdir()
+    (folder / "phys_port_name").mkdir()
+    assert find_interfaces(sysfs.root) == (Interface("eth0", "ethernet", WIDTH, None),)
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "65534", "9" * 5000])
+def test_a_card_of_another_type_counts(sysfs: Sysfs, text: str) -> None:
+    sysfs.card("eth0", type=text)
+    assert find_interfaces(sysfs.root)[0].kind == "other"
+
+
+def test_a_driver_known_to_wrap_early(sysfs: Sysfs) -> None:
+    sysfs.card("eth0")
+    sysfs.card("eth1")
+    found = find_interfaces(sysfs.root, widths={"eth1": 32})
+    assert [interface.width_bits for interface in found] == [WIDTH, 32]
+
+
+def test_a_link_that_leads_nowhere(sysfs: Sysfs) -> None:
+    sysfs.card("eth0")
+    (sysfs.root / "class/net/eth1").symlink_to("../../devices/gone")
+    (sysfs.root / "class/net/eth2").symlink_to("eth2")
+    assert sysfs.names() == ["eth0"]
+
+
+@pytest.mark.parametrize("make", ["nothing", "file", "empty"])
+def test_no_interfaces_at_all(tmp_path: Path, make: str) -> None:
+    if make != "nothing":
+        (tmp_path / "class").mkdir()
+    if make == "file":
+        (tmp_path / "class/net").write_text("")
+    if make == "empty":
+        (tmp_path / "class/net").mkdir()
+    assert find_interfaces(tmp_path) == ()
+
+
+def test_this_machines_cards_have_a_device() -> None:
+    net = Path("/sys/class/net")
+    for interface in find_interfaces(Path("/sys")):
+        assert (net / interface.name / "device").exists() or not any(net.glob("*/device"))
+        assert interface.name != "lo"

@@ -1,0 +1,305 @@
+"""The replay against a real HTTP server: delivery, order of the accounting log, summary, failures."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobsight_agent.replay.cli import add_arguments, run
+from jobsight_agent.replay.deliver import Delivery, Ticket
+from jobsight_agent.replay.parcels import Parcel
+from jobsight_agent.replay.plan import ReplayError
+
+END = 1_700_000_040
+AGENT = Path(__file__).parents[2] / "agent"
+
+Answer = tuple[int, dict[str, Any], dict[str, str]]
+
+
+@dataclass
+class Sink:
+    """A collector of batches in memory; ``answer`` may give another answer than the ordinary one."""
+
+    answer: Callable[[int], Answer | None] = lambda number: None
+    batches: dict[tuple[str, str, int], dict[str, Any]] = field(default_factory=dict)
+    order: list[tuple[str, int]] = field(default_factory=list)
+    tokens: set[str | None] = field(default_factory=set)
+    requests: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, headers: Any, body: bytes) -> Answer:
+        with self.lock:
+            self.requests += 1
+            self.tokens.add(headers["Authorization"])
+            told = self.answer(self.requests)
+            if told is not None:
+                return told
+            batch = json.loads(gzip.decompress(body))
+            key = (batch["node"], batch["boot_id"], batch["sequence"])
+            self.order.append((batch["node"], batch["sequence"]))
+            if key in self.batches:
+                return 200, {"status": "duplicate"}, {}
+            self.batches[key] = batch
+            return 200, {"status": "stored", "samples": len(batch["time"])}, {}
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Sink], str]]:
+    """Starts servers for sinks; the address of each."""
+    servers: list[tuple[ThreadingHTTPServer, threading.Thread]] = []
+
+    def start(sink: Sink) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                assert self.path == "/api/v1/samples"
+                status, answer, headers = sink.take(self.headers, body)
+                text = json.dumps(answer).encode()
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        servers.append((server, thread))
+        return f"http://127.0.0.1:{server.server_address[1]}"
+
+    yield start
+    for server, thread in servers:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text("secret\n")
+    return path
+
+
+def _arguments(server: str, token: Path, out: Path, *more: str) -> list[str]:
+    return [
+        *("--server", server, "--token-file", str(token), "--accounting-out", str(out), "--end", str(END)),
+        *("--nodes", "4", "--clusters", "2", "--weeks", str(2 / 24 / 7), *more),
+    ]
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def test_a_tiny_site_is_delivered_whole(
+    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink, out, progress = Sink(), tmp_path / "log", tmp_path / "progress"
+    status = run(_parse(_arguments(serve(sink), token, out, "--progress-out", str(progress), "--batch", "20")))
+    summary = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert summary["delivered"] is True
+    received = sum(len(batch["time"]) for batch in sink.batches.values())
+    assert received == summary["readings_made"] == summary["readings_acknowledged"]
+    marks = sum(len(batch["marks"]) for batch in sink.batches.values())
+    assert received - marks + summary["readings_lost_on_purpose"] == 4 * 120
+    assert summary["batches_made"] == summary["stored"] == len(sink.batches)
+    assert summary["requests"] == sink.requests == summary["stored"] + summary["duplicate"]
+    assert summary["duplicate"] == summary["batches_duplicated_on_purpose"]
+    assert summary["refused"] == {}
+    assert sink.tokens == {"Bearer secret"}
+    lines = [line for path in out.glob("*/2*") for line in path.read_text().splitlines()]
+    assert len(lines) == summary["accounting_lines"] > 0
+    truths = list(csv.DictReader((out / "truth.csv").read_text().splitlines()))
+    assert len(truths) == summary["jobs_ended"] > 0
+    ended = {line.split(";")[2] for line in lines if line.split(";")[1] == "E" and "[]" not in line}
+    assert {truth["job_id"] for truth in truths} == ended
+    assert {path.name for path in out.iterdir()} == {"alpha", "beta", "truth.csv"}
+    assert json.loads(progress.read_text())["done"] is True
+    assert json.loads(progress.read_text())["fraction"] == 1.0
+
+
+def test_twice_the_same_gives_the_same_files_and_batches(
+    serve: Callable[[Sink], str], token: Path, tmp_path: Path
+) -> None:
+    sinks, files = [Sink(), Sink()], []
+    for number, sink in enumerate(sinks):
+        out = tmp_path / f"log{number}"
+        assert run(_parse(_arguments(serve(sink), token, out, "--connections", str(number + 1)))) == 0
+        files.append({path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()})
+    assert files[0] == files[1]
+    assert sinks[0].batches == sinks[1].batches
+    for node in {name for name, _ in sinks[0].order}:
+        # One connection a node: the order in which its batches arrive is kept as well.
+        assert [one for one in sinks[0].order if one[0] == node] == [one for one in sinks[1].order if one[0] == node]
+
+
+def test_the_log_never_runs_ahead_of_the_samples(serve: Callable[[Sink], str], token: Path, tmp_path: Path) -> None:
+    out = tmp_path / "log"
+    latest_truth: list[tuple[int, float]] = []
+    reached: dict[str, float] = {}
+
+    def look(number: int) -> Answer | None:
+        rows = (out / "truth.csv").read_text().splitlines()[1:]
+        if rows:
+            latest_truth.append((max(int(row.split(",")[3]) for row in rows), min(reached.values())))
+        return None
+
+    class Watching(Sink):
+        def take(self, headers: Any, body: bytes) -> Answer:
+            answer = super().take(headers, body)
+            batch = json.loads(gzip.decompress(body))
+            with self.lock:
+                reached[batch["node"]] = max(batch["time"][-1], reached.get(batch["node"], 0.0))
+            return answer
+
+    assert run(_parse(_arguments(serve(Watching(look)), token, out, "--batch", "10"))) == 0
+    assert len(latest_truth) > 10
+    # Up to two regular readings in a row may be missing at the end of a slice, and clocks may be 3 s off.
+    assert all(end <= seen + 180 for end, seen in latest_truth)
+
+
+def test_a_server_in_trouble_is_asked_again(
+    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    troubles: list[Answer] = [
+        (503, {"error": "starting"}, {}),
+        (429, {"error": "busy"}, {"Retry-After": "0"}),
+        (500, {"error": "?"}, {}),
+    ]
+    sink = Sink(lambda number: troubles[number - 1] if number <= 3 else None)
+    assert run(_parse(_arguments(serve(sink), token, tmp_path / "log"))) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["delivered"] is True
+    assert sum(summary["retries"].values()) == 3
+    assert sum(len(batch["time"]) for batch in sink.batches.values()) == summary["readings_made"]
+
+
+def test_a_refused_batch_is_counted_and_fails_the_replay(
+    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink = Sink(lambda number: (422, {"error": "time must rise"}, {}) if number == 2 else None)
+    assert run(_parse(_arguments(serve(sink), token, tmp_path / "log"))) == 1
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["delivered"] is False
+    assert summary["refused"] == {"422 time must rise": 1}
+    assert summary["readings_acknowledged"] < summary["readings_made"]
+
+
+def test_a_refused_token_ends_the_replay_at_once(
+    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink = Sink(lambda number: (401, {"error": "unknown token"}, {}))
+    assert run(_parse(_arguments(serve(sink), token, tmp_path / "log"))) == 1
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["delivered"] is False
+    assert "give a token of role agent" in captured.err
+    assert sink.requests <= 2
+    assert list((tmp_path / "log").glob("*/2*")) == []
+
+
+def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], str]) -> None:
+    sink = Sink(lambda number: (503, {"error": "away"}, {}))
+    delivery = Delivery(serve(sink), "secret", give_up_s=0.3)
+    ticket = Ticket()
+    with delivery:
+        delivery.send(0, [Parcel(b"x", 1)], ticket)
+        with pytest.raises(ReplayError, match="status 503"):
+            delivery.wait(ticket)
+    assert sink.requests >= 2
+    assert ticket.outstanding == 1
+
+
+def test_a_copy_that_counts_as_new_is_told(serve: Callable[[Sink], str]) -> None:
+    sink = Sink(lambda number: (200, {"status": "stored", "samples": 1}, {}))
+    delivery = Delivery(serve(sink), "secret")
+    ticket = Ticket()
+    with delivery:
+        delivery.send(0, [Parcel(b"x", 1), Parcel(b"x", 1, again=True)], ticket)
+    assert (delivery.counts.stored, delivery.counts.stored_twice) == (1, 1)
+    assert delivery.counts.readings_acknowledged == 1
+    assert ticket.outstanding == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--nodes", "1"], "1 nodes in 2 clusters"),
+        (["--batch", "0"], "0 readings per batch"),
+        (["--server", "127.0.0.1:80"], "give an address"),
+        (["--token-file", "/does/not/exist"], "give a file with a token"),
+        (["--connections", "0"], "0 connections"),
+    ],
+)
+def test_wrong_options_are_told_before_anything_is_written(
+    more: list[str], told: str, token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(_parse(_arguments("http://127.0.0.1:9", token, tmp_path / "log", *more))) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "fast"])
+def test_a_wrong_speed_is_refused(text: str) -> None:
+    with pytest.raises(SystemExit):
+        _parse(_arguments("http://x", Path("t"), Path("d"), "--speed", text))
+
+
+def test_speed_keeps_to_the_clock(serve: Callable[[Sink], str], token: Path, tmp_path: Path) -> None:
+    begun = time.monotonic()
+    # Two hours at this speed take one second.
+    assert run(_parse(_arguments(serve(Sink()), token, tmp_path / "log", "--speed", "7200"))) == 0
+    assert 0.9 <= time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_replay_stops_cleanly(
+    number: signal.Signals, serve: Callable[[Sink], str], token: Path, tmp_path: Path
+) -> None:
+    sink = Sink()
+    code = (
+        "import argparse, sys; from jobsight_agent.replay.cli import add_arguments, run; "
+        "p = argparse.ArgumentParser(); add_arguments(p); sys.exit(run(p.parse_args()))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *_arguments(serve(sink), token, tmp_path / "log", "--speed", "60")],
+        env={**os.environ, "PYTHONPATH": str(AGENT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 20
+    while sink.requests < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    summary = json.loads(out)
+    assert summary["failure"] == "interrupted"
+    assert summary["delivered"] is False
+    assert "Traceback" not in err
+    assert sum(len(batch["time"]) for batch in sink.batches.values()) >= summary["readings_acknowledged"] > 0

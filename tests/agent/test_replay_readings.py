@@ -1,0 +1,259 @@
+"""The readings: valid on the wire, and they integrate to the truth of the jobs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from jobsight_agent.replay.emulation import Emulation, make_emulation
+from jobsight_agent.replay.plan import Faults, Plan
+from jobsight_agent.replay.readings import Columns, NodeReader
+from jobsight_agent.replay.segments import make_segments
+from jobsight_server.ingest.wire import decode
+
+END = 1_700_000_040
+DAY_S = 86_400
+PLAN = Plan(
+    16,
+    2,
+    END - 3 * DAY_S,
+    END,
+    seed=5,
+    faults=Faults(outage_every_s=2 * DAY_S, late_batches=0.05, lost_marks=0.01),
+)
+STEP_S = 92 * 60
+
+Batch = dict[str, Any]
+
+
+def _play(plan: Plan, step_s: int = STEP_S) -> tuple[Emulation, list[bytes]]:
+    emulation = make_emulation(plan, 100)
+    bodies = []
+    for until in [*range(plan.start + step_s, plan.end, step_s), plan.end]:
+        for station in emulation.stations:
+            for columns in station.reader.advance(until):
+                bodies += [parcel.body for parcel in station.packer.pack(columns)]
+    return emulation, bodies
+
+
+@pytest.fixture(scope="module")
+def played() -> tuple[Emulation, list[bytes]]:
+    return _play(PLAN)
+
+
+@pytest.fixture(scope="module")
+def batches(played: tuple[Emulation, list[bytes]]) -> dict[str, list[Batch]]:
+    """Per node its batches in order, each once."""
+    of_node: dict[str, dict[int, Batch]] = {}
+    for body in played[1]:
+        batch = json.loads(gzip.decompress(body))
+        of_node.setdefault(batch["node"], {})[batch["sequence"]] = batch
+    return {node: [batch for _, batch in sorted(numbered.items())] for node, numbered in of_node.items()}
+
+
+def test_every_batch_is_valid_on_the_wire(played: tuple[Emulation, list[bytes]]) -> None:
+    for body in played[1]:
+        text = gzip.decompress(body)
+        batch = decode(text)
+        assert 1 <= len(batch.time) <= 100
+        raw = json.loads(text)
+        assert raw["sent_at"] is None
+        for columns in (raw["bytes_in"], raw["bytes_out"]):
+            for interface, column in zip(raw["interfaces"], columns, strict=True):
+                assert all(type(value) is int for value in column)
+                if interface["kind"] == "infiniband":
+                    assert all(value % 4 == 0 for value in column)
+
+
+def test_readings_of_a_node_rise_in_time_and_each_boot_begins_near_zero(
+    played: tuple[Emulation, list[bytes]], batches: dict[str, list[Batch]]
+) -> None:
+    reboots = 0
+    for cluster in played[0].clusters:
+        for node in cluster.nodes:
+            mine = batches[node.name]
+            times = [time for batch in mine for time in batch["time"]]
+            assert all(earlier < later for earlier, later in pairwise(times))
+            for outage in node.outages:
+                assert not any(outage.down <= time - node.skew_s < outage.up for time in times)
+            for before, after in pairwise(mine):
+                for key in ("cpu_busy_s",):
+                    if before["boot_id"] == after["boot_id"]:
+                        assert before[key][-1] <= after[key][0]
+                if before["boot_id"] != after["boot_id"]:
+                    reboots += 1
+                    assert after["cpu_busy_s"][0] < 1_000
+                    # The boot's own few bytes and at most an interval or two of an idle node.
+                    assert all(column[0] < 10**6 for column in after["bytes_in"] + after["bytes_out"])
+            assert len({batch["boot_id"] for batch in mine}) == 1 + len(node.outages)
+    assert reboots == played[0].facts["reboots"] > 5
+
+
+def test_the_share_of_lost_readings_is_as_planned(batches: dict[str, list[Batch]]) -> None:
+    regular = sum(len(batch["time"]) - len(batch["marks"]) for mine in batches.values() for batch in mine)
+    assert regular == pytest.approx(0.99 * 16 * 3 * DAY_S / 60, rel=0.01)
+
+
+def _counter_sums(mine: list[Batch]) -> list[tuple[float, str, list[int], int, float]]:
+    """Readings as (time, boot, [bytes in, bytes out] risen since the node's first, memory, CPU), wraps undone."""
+    rows: list[tuple[float, str, list[int], int, float]] = []
+    total, before, boot = [0, 0], None, ""
+    for batch in mine:
+        for index, time in enumerate(batch["time"]):
+            raw = [[column[index] for column in batch[key]] for key in ("bytes_in", "bytes_out")]
+            if before is not None and boot == batch["boot_id"]:
+                for direction in (0, 1):
+                    for position, interface in enumerate(batch["interfaces"]):
+                        step = raw[direction][position] - before[direction][position]
+                        total[direction] += step % 2 ** interface["width_bits"]
+            before, boot = raw, batch["boot_id"]
+            rows.append((time, boot, list(total), batch["memory_used_bytes"][index], batch["cpu_busy_s"][index]))
+    return rows
+
+
+def test_counters_integrate_to_the_truth_of_exclusive_jobs(
+    played: tuple[Emulation, list[bytes]], batches: dict[str, list[Batch]]
+) -> None:
+    marks: dict[tuple[str, str, str], list[float]] = {}
+    rows = {}
+    for node, mine in batches.items():
+        rows[node] = _counter_sums(mine)
+        for batch in mine:
+            for mark in batch["marks"]:
+                marks.setdefault((node, mark["job"], mark["event"]), []).append(batch["time"][mark["index"]])
+    checked = on_wrapping = 0
+    for truth in (truth for truths in played[0].truths.values() for truth in truths):
+        if not truth.exclusive or truth.runtime_s < 600 or truth.killed_by_outage or truth.lost_marks:
+            continue
+        bandwidth = memory = cpu = 0.0
+        for node in truth.nodes.split("+"):
+            # A requeued job has a start for each run: the last is that of the run that ended.
+            begin, end = marks[node, truth.job_id, "start"][-1], marks[node, truth.job_id, "end"][-1]
+            assert end - begin == pytest.approx(truth.runtime_s, abs=0.1)
+            life = [row for row in rows[node] if begin <= row[0] <= end]
+            bandwidth += max(life[-1][2][way] - life[0][2][way] for way in (0, 1)) * 8 / (end - begin)
+            inner = [row[3] for row in life[1:-1]]
+            memory += sum(inner) / len(inner) - life[0][3]
+            cpu += life[-1][4] - life[0][4]
+            on_wrapping += batches[node][0]["interfaces"][0]["width_bits"] == 32
+        checked += 1
+        assert bandwidth / truth.processors == pytest.approx(truth.bandwidth_bps_per_processor, rel=0.005)
+        assert memory / truth.processors == pytest.approx(truth.memory_bytes_per_processor, rel=0.005)
+        used = cpu / truth.processors / truth.runtime_s
+        assert used == pytest.approx(truth.cpu_utilisation, rel=0.01)
+    assert checked > 50
+    assert on_wrapping > 20
+
+
+def test_expected_and_lost_readings_are_what_was_emitted(
+    played: tuple[Emulation, list[bytes]], batches: dict[str, list[Batch]]
+) -> None:
+    skew = {node.name: node.skew_s for cluster in played[0].clusters for node in cluster.nodes}
+    emitted = {
+        node: [
+            (
+                time - skew[node],
+                {(mark["job"], mark["event"]) for mark in batch["marks"] if mark["index"] == index},
+            )
+            for batch in mine
+            for index, time in enumerate(batch["time"])
+        ]
+        for node, mine in batches.items()
+    }
+    for truth in (truth for truths in played[0].truths.values() for truth in truths):
+        if truth.start_count > 1:
+            continue
+        found = 0
+        for node in truth.nodes.split("+"):
+            for time, marked in emitted[node]:
+                if marked:
+                    found += len(marked & {(truth.job_id, "start"), (truth.job_id, "end")})
+                else:
+                    found += truth.start <= time < truth.end
+        assert found == truth.readings_expected - truth.lost_readings, truth
+
+
+def test_counters_of_narrow_links_wrap(played: tuple[Emulation, list[bytes]], batches: dict[str, list[Batch]]) -> None:
+    falls = 0
+    for mine in batches.values():
+        for before, after in pairwise(
+            (batch["boot_id"], values)
+            for batch in mine
+            for values in zip(batch["bytes_in"][0], batch["bytes_out"][0], strict=True)
+        ):
+            if before[0] == after[0]:
+                falls += sum(later < earlier for earlier, later in zip(before[1], after[1], strict=True))
+    # Readings are lost on purpose, so two wraps can lie in one longer interval.
+    assert 0.97 * played[0].facts["wraps"] <= falls <= played[0].facts["wraps"]
+    assert falls > 500
+
+
+def _joined(parts: list[Columns]) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for columns in parts:
+        marks = {index: (job, event) for index, job, event in columns.marks}
+        rows += [
+            (columns.boot_id, time, *values, marks.get(index))
+            for index, (time, *values) in enumerate(
+                zip(
+                    columns.time,
+                    *columns.bytes_in,
+                    *columns.bytes_out,
+                    columns.memory_used_bytes,
+                    columns.cpu_busy_s,
+                    strict=True,
+                )
+            )
+        ]
+    return rows
+
+
+def test_readings_do_not_depend_on_how_time_is_sliced() -> None:
+    plan = Plan(8, 1, END - DAY_S, END, seed=2, faults=Faults(outage_every_s=DAY_S))
+    whole, sliced = make_emulation(plan, 100), make_emulation(plan, 100)
+    for one, other in zip(whole.stations, sliced.stations, strict=True):
+        expected = _joined(one.reader.advance(plan.end))
+        parts = []
+        for until in [*range(plan.start + 777, plan.end, 777), plan.end]:
+            parts += other.reader.advance(until)
+        assert _joined(parts) == expected
+        assert len(expected) > 1_000
+        assert one.reader.advance(plan.end) == []
+
+
+def test_the_same_plan_gives_the_same_bytes() -> None:
+    plan = Plan(4, 2, END - DAY_S // 2, END, seed=9)
+    assert _play(plan)[1] == _play(plan)[1]
+    assert _play(plan)[1] != _play(Plan(4, 2, END - DAY_S // 2, END, seed=10))[1]
+
+
+def test_late_and_doubled_batches_are_sent(played: tuple[Emulation, list[bytes]]) -> None:
+    last: dict[str, int] = {}
+    late = doubled = 0
+    seen = set()
+    for body in played[1]:
+        batch = json.loads(gzip.decompress(body))
+        doubled += (batch["node"], batch["sequence"]) in seen
+        late += batch["sequence"] == last.get(batch["node"], 0) - 1
+        seen.add((batch["node"], batch["sequence"]))
+        last[batch["node"]] = batch["sequence"]
+    assert late >= 5
+    assert doubled >= 1
+    # No number is left out.
+    for node in last:
+        numbers = [sequence for name, sequence in seen if name == node]
+        assert sorted(numbers) == list(range(1, len(numbers) + 1))
+
+
+def test_an_idle_node_moves_little() -> None:
+    plan = Plan(1, 1, END - DAY_S, END, faults=Faults(outage_every_s=1e12))
+    node = make_emulation(plan, 100).clusters[0].nodes[0]
+    reader = NodeReader(node, make_segments(node, 0, [], plan), plan)
+    (columns,) = reader.advance(plan.end)
+    assert 0 < columns.bytes_in[0][-1] - columns.bytes_in[0][0] < 250 * DAY_S
+    assert columns.cpu_busy_s[-1] - columns.cpu_busy_s[0] < 0.01 * DAY_S
+    assert max(columns.memory_used_bytes) - min(columns.memory_used_bytes) < 2**20

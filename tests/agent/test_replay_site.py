@@ -1,0 +1,293 @@
+"""The emulated site itself: placement, accounting log and truth, against independent checks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from jobsight_agent.replay.accounting import DayFiles, Entry, duration, make_entries
+from jobsight_agent.replay.exec_host import exec_host
+from jobsight_agent.replay.placement import Run, exclusive_runs, place_jobs
+from jobsight_agent.replay.plan import WEEK_S, Faults, Plan, ReplayError
+from jobsight_agent.replay.site import Cluster, make_site
+from jobsight_agent.replay.truth import make_truth
+from jobsight_agent.replay.workload import Job, make_jobs
+
+END = 1_700_000_040
+# Outages often enough that jobs are killed and requeued.
+PLAN = Plan(16, 2, END - WEEK_S, END, seed=3, faults=Faults(lost_marks=0.02, outage_every_s=86_400))
+
+Site = list[tuple[Cluster, list[Job], list[Run]]]
+
+
+def _site(plan: Plan) -> Site:
+    placed = []
+    for cluster in make_site(plan):
+        jobs = make_jobs(plan, cluster)
+        placed.append((cluster, jobs, place_jobs(plan, cluster, jobs)))
+    return placed
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    return _site(PLAN)
+
+
+def test_no_processor_is_held_twice_nor_while_its_node_is_down(site: Site) -> None:
+    for cluster, _, runs in site:
+        held: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for run in runs:
+            end = PLAN.end if run.end is None else run.end
+            assert run.start < end
+            for place in run.places:
+                assert len(place.slots) == run.job.demand.processors_per_node
+                for slot in place.slots:
+                    held.setdefault((place.node, slot), []).append((run.start, end))
+                for outage in cluster.nodes[place.node].outages:
+                    assert end <= outage.down or run.start > outage.up, (run, outage)
+        for stays in held.values():
+            stays.sort()
+            assert all(earlier[1] <= later[0] for earlier, later in pairwise(stays))
+
+
+def test_a_node_is_never_faster_than_its_link_nor_fuller_than_its_memory(site: Site) -> None:
+    for cluster, _, runs in site:
+        for run in runs:
+            for place in run.places:
+                node = cluster.nodes[place.node]
+                mates = [
+                    other_place
+                    for other in runs
+                    for other_place in other.places
+                    if other_place.node == place.node
+                    and other.start <= run.start
+                    and (other.end is None or other.end > run.start)
+                ]
+                for interface in node.interfaces:
+                    for column in ("in_bytes_s", "out_bytes_s"):
+                        bps = sum(getattr(mate, column) for mate in mates) * 8 * interface.share
+                        assert bps < 0.95 * interface.speed_bps
+                used = node.idle_memory_bytes + sum(mate.memory_bytes for mate in mates)
+                assert used < 0.95 * 64 * 2**30
+
+
+def test_exclusive_agrees_with_comparing_each_pair(site: Site) -> None:
+    for _, _, runs in site:
+        nodes = [{place.node for place in run.places} for run in runs]
+        expected = set()
+        for run, mine in zip(runs, nodes, strict=True):
+            overlaps = any(
+                other is not run
+                and mine & others
+                and other.start < (run.end or PLAN.end + 1)
+                and run.start < (other.end or PLAN.end + 1)
+                for other, others in zip(runs, nodes, strict=True)
+            )
+            if not overlaps:
+                expected.add((run.job.id, run.start))
+        assert exclusive_runs(runs) == expected
+        assert 0 < len(expected) < len(runs)
+
+
+def test_every_job_is_accounted_for(site: Site) -> None:
+    for _, jobs, runs in site:
+        by_job: dict[str, list[Run]] = {}
+        for run in runs:
+            by_job.setdefault(run.job.id, []).append(run)
+        assert len({job.id for job in jobs}) == len(jobs)
+        waiting = 0
+        for job in jobs:
+            of_job = by_job.pop(job.id, [])
+            if job.deleted_queued is not None:
+                assert not of_job
+            elif not of_job:
+                waiting += 1
+            else:
+                # All runs but the last were requeued, and only the last may have an E record.
+                assert all(run.requeued for run in of_job[:-1])
+                assert [run.start_count for run in of_job] == list(range(1, len(of_job) + 1))
+        assert not by_job
+        assert waiting < 0.1 * len(jobs)
+    kinds = Counter(
+        "requeued" if run.requeued else "outage" if run.killed_on is not None else str(run.exit_status)
+        for _, _, runs in site
+        for run in runs
+    )
+    assert {"requeued", "outage", "0", "-11", "271"} <= set(kinds), kinds
+
+
+def test_the_same_plan_gives_the_same_site_and_another_seed_another(site: Site) -> None:
+    again = _site(PLAN)
+    for (cluster, jobs, runs), (other_cluster, other_jobs, other_runs) in zip(site, again, strict=True):
+        assert cluster == other_cluster
+        assert runs == other_runs
+        assert make_entries(cluster, jobs, runs) == make_entries(other_cluster, other_jobs, other_runs)
+        assert make_truth(PLAN, cluster, runs) == make_truth(PLAN, other_cluster, other_runs)
+    other = _site(Plan(16, 2, END - WEEK_S, END, seed=4, faults=PLAN.faults))
+    assert [run.start for run in other[0][2]] != [run.start for run in site[0][2]]
+
+
+def test_the_site_has_every_kind_of_node() -> None:
+    nodes = [node for cluster in make_site(Plan(64, 2, END - WEEK_S, END)) for node in cluster.nodes]
+    assert len(nodes) == 64
+    assert sum(node.interfaces[0].width_bits == 64 for node in nodes) == 32
+    assert sum(len(node.interfaces) == 2 for node in nodes) == 16
+    assert any(node.first_counters[0][0] > 2**32 - 2**16 and not node.gigabit for node in nodes)
+    skews = [node.skew_s for node in nodes if node.skew_s]
+    assert 1 <= len(skews) <= 10
+    assert all(abs(skew) <= 3 for skew in skews)
+    lost = sum(len(node.lost) for node in nodes) / (64 * WEEK_S / 60)
+    assert lost == pytest.approx(0.01, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "clusters", "interval_s", "length_s"),
+    [(1, 2, 60, WEEK_S), (4, 0, 60, WEEK_S), (4, 1, 0, WEEK_S), (4, 1, 301, WEEK_S), (4, 1, 60, 500)],
+)
+def test_an_impossible_plan_is_refused(nodes: int, clusters: int, interval_s: int, length_s: int) -> None:
+    with pytest.raises(ReplayError):
+        Plan(nodes, clusters, END - length_s, END, interval_s)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 5])
+def test_a_tiny_cluster_runs_jobs(nodes: int) -> None:
+    plan = Plan(nodes, 1, END - 86_400, END)
+    ((cluster, _, runs),) = _site(plan)
+    assert make_truth(plan, cluster, runs)
+
+
+# The log, read back by an independent reading of its grammar.
+
+_STAMP = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d")
+_IDENTITY = re.compile(
+    r"user=(?P<user>\S+) group=(?P<group>\S+)(?: account=(?P<account>.+?))? jobname=(?P<jobname>.+) "
+    r"queue=(?P<queue>\S+) ctime=\d+ qtime=\d+ etime=\d+ start=(?P<start>\d+) owner=\S+"
+    r"(?: exec_host=(?P<hosts>\S+))? Resource_List\.(?P<rest>.*)"
+)
+
+
+def _processors(hosts: str) -> Counter[str]:
+    """Processors per node of any form of exec_host."""
+    count: Counter[str] = Counter()
+    for part in hosts.split("+"):
+        name, _, slots = part.partition("/")
+        if "*" in slots:
+            count[name] += int(slots.partition("*")[2])
+        elif "-" in slots:
+            low, high = slots.split("-")
+            count[name] += int(high) - int(low) + 1
+        else:
+            assert slots.isdigit()
+            count[name] += 1
+    return count
+
+
+def test_the_log_is_well_formed_and_tells_what_happened(site: Site) -> None:
+    for cluster, jobs, runs in site:
+        entries = make_entries(cluster, jobs, runs)
+        assert [entry.time for entry in entries] == sorted(entry.time for entry in entries)
+        run_of = {(run.job.id, run.start): run for run in runs}
+        ends = set()
+        for entry in entries:
+            assert "\n" not in entry.message
+            if entry.kind not in "SE":
+                continue
+            match = _IDENTITY.fullmatch(entry.message)
+            assert match is not None, entry
+            if "[]" in entry.job_id:
+                assert match["hosts"] is None
+                continue
+            run = run_of[entry.job_id, int(match["start"])]
+            assert match["user"] == run.job.user.name
+            assert match["account"] == run.job.user.account
+            assert match["jobname"] == run.job.name
+            expected = Counter({cluster.nodes[place.node].name: len(place.slots) for place in run.places})
+            assert _processors(match["hosts"]) == expected
+            assert ("start_count=2" in match["rest"]) == (entry.kind == "S" and run.start_count == 2)
+            if entry.kind == "E":
+                assert f"end={run.end} Exit_status={run.exit_status}" in match["rest"]
+                assert ("resources_used.mem=" in match["rest"]) == (cluster.name == "alpha")
+                cput = re.search(r"resources_used\.cput=(\S+)", match["rest"])
+                assert cput is not None
+                assert (":" in cput[1]) == (cluster.name == "alpha")
+                ends.add((run.job.id, run.start))
+        assert ends == {(run.job.id, run.start) for run in runs if run.ended}
+        kinds = Counter(entry.kind for entry in entries)
+        assert kinds["S"] == len(runs)
+        assert kinds["R"] == sum(run.requeued for run in runs)
+        assert set(kinds) == set("QSEDR"), kinds
+    messages = [entry.message for cluster, jobs, runs in site for entry in make_entries(cluster, jobs, runs)]
+    for odd in ("jobname=odd=na,me;x", "account=acct with space", "/0*16", "/0-15", "n003/15+"):
+        assert any(odd in message for message in messages), odd
+
+
+def test_truth_follows_from_the_places(site: Site) -> None:
+    for cluster, _, runs in site:
+        run_of = {(run.job.id, run.start): run for run in runs}
+        truths = make_truth(PLAN, cluster, runs)
+        assert [truth.end for truth in truths] == sorted(truth.end for truth in truths)
+        for truth in truths:
+            run = run_of[truth.job_id, truth.start]
+            # Places are made so that the job gets on average what it demands.
+            assert truth.bandwidth_bps_per_processor == pytest.approx(run.job.demand.bandwidth_bps, rel=1e-6)
+            assert truth.memory_bytes_per_processor == pytest.approx(run.job.demand.memory_bytes, rel=1e-6)
+            assert truth.readings_expected >= len(run.places) * (truth.runtime_s // 60 + 1)
+            assert truth.lost_marks <= truth.lost_readings <= truth.readings_expected
+        assert any(truth.lost_marks for truth in truths)
+
+
+def test_users_are_steady_drifting_and_switching(site: Site) -> None:
+    truths = [truth for cluster, _, runs in site for truth in make_truth(PLAN, cluster, runs)]
+    series: dict[tuple[str, str], list[float]] = {}
+    applications: dict[tuple[str, str], set[str]] = {}
+    for truth in truths:
+        key = (truth.cluster, truth.user)
+        series.setdefault(key, []).append(truth.bandwidth_bps_per_processor)
+        applications.setdefault(key, set()).add(truth.application)
+    for (_, user), values in series.items():
+        if user.startswith("x"):
+            middle = sorted(values)[len(values) // 2]
+            assert all(abs(value / middle - 1) < 0.2 for value in values)
+    assert all(len(names) == 1 for (_, user), names in applications.items() if user[0] in "xy")
+    assert any(len(names) > 1 for (_, user), names in applications.items() if user[0] == "z")
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [("slots", "n1/3+n1/1+n1/0+n2/4"), ("ranges", "n1/0-1+n1/3+n2/4"), ("stars", "n1/0*3+n2/4*1")],
+)
+def test_exec_host_forms(form: str, expected: str) -> None:
+    assert exec_host([("n1", (0, 1, 3)), ("n2", (4,))], form) == expected
+
+
+def test_durations() -> None:
+    assert [duration(seconds) for seconds in (0, 61, 3_599, 360_061)] == [
+        "00:00:00",
+        "00:01:01",
+        "00:59:59",
+        "100:01:01",
+    ]
+
+
+def test_the_log_is_rotated_by_the_day_of_local_time(tmp_path: Path) -> None:
+    midnight = int(datetime(2023, 11, 14, tzinfo=UTC).timestamp())
+    log = DayFiles.create(tmp_path / "alpha", -5 * 3600)
+    for time in (midnight, midnight + 5 * 3600 - 1, midnight + 5 * 3600):
+        log.append(Entry(time, 0, "Q", "1.alpha", "queue=serial"))
+    log.close()
+    assert sorted(path.name for path in (tmp_path / "alpha").iterdir()) == ["20231113", "20231114"]
+    lines = (tmp_path / "alpha" / "20231113").read_text().splitlines()
+    assert lines == ["11/13/2023 19:00:00;Q;1.alpha;queue=serial", "11/13/2023 23:59:59;Q;1.alpha;queue=serial"]
+    assert all(_STAMP.match(line) for line in lines)
+
+
+def test_a_log_is_never_written_over(tmp_path: Path) -> None:
+    (tmp_path / "alpha").mkdir()
+    (tmp_path / "alpha" / "20231113").write_text("here before\n")
+    with pytest.raises(ReplayError, match="already holds 20231113"):
+        DayFiles.create(tmp_path / "alpha", 0)

@@ -1,0 +1,212 @@
+"""A small site with hostile names in a real database, a real server on it, and Chromium."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+from sqlalchemy import Connection, Engine, insert
+
+from jobsight_server.auth.sessions import create_login
+from jobsight_server.forecasts import rebuild
+from jobsight_server.storage import schema
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.migrate import upgrade
+from jobsight_server.storage.tallies import add_tallies
+
+SCRIPT = "<script>alert(1)</script>"
+NAMES = (SCRIPT, "'; DROP TABLE jobs; --", "a/b", "..", "steady", "drifting", "switching", "ü" * 300)
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+HOURS = 26
+JOBS_EACH = 40
+
+
+class Address(NamedTuple):
+    """Where the site answers, and the database under it."""
+
+    url: str
+    engine: Engine
+
+    def login_link(self) -> str:
+        """A one-time login."""
+        with self.engine.begin() as connection:
+            return f"{self.url}/login?once={create_login(connection, time.time())}"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window; skips where there is none."""
+    program = os.environ.get("JOBSIGHT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no Chromium on this machine (set JOBSIGHT_CHROMIUM)")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """A server of its own over a small site."""
+    folder = tmp_path_factory.mktemp("site")
+    database = f"sqlite:///{folder / 'jobsight.db'}"
+    engine = open_engine(database)
+    upgrade(engine)
+    with engine.begin() as connection:
+        fill(connection, time.time())
+    rebuild(engine)
+    listen, ingest_listen = (f"127.0.0.1:{port}" for port in free_ports(2))
+    command = [sys.executable, "-m", "jobsight_server.cli", "serve", "--database", database]
+    command += ["--listen", listen, "--ingest-listen", ingest_listen]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with (folder / "server.log").open("wb") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
+    try:
+        wait_until_open(f"http://{listen}/login", server, folder / "server.log")
+        yield Address(f"http://{listen}", engine)
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+        engine.dispose()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(one.getsockname()[1]) for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def wait_until_open(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Returns when the address answers; fails with the server's log when it does not within 30 s."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    pytest.fail(f"{url} does not answer:\n{log.read_text()}")
+
+
+def fill(connection: Connection, now: float) -> None:
+    """Two clusters with eight nodes each, a user and forty jobs per name, and something refused."""
+    rng = random.Random(1)
+    for c, cluster in enumerate(("alpha", "beta")):
+        for number in range(8):
+            add_node(connection, c * 8 + number + 1, cluster, f"n{number + 1:02}", now, rng)
+    run_id = 0
+    for number in range(JOBS_EACH):
+        for u, user in enumerate(NAMES):
+            run_id += 1
+            end = now - 600 - (JOBS_EACH - number) * 2100 + u * 60
+            add_job(connection, run_id, user, number, end, values_of(user, number, rng))
+    name = SCRIPT
+    running = {"state": "running", "end": None, "profiled": False, "exit_status": None}
+    connection.execute(insert(schema.jobs), [job_row(run_id + 1, SCRIPT, "<b>9", now - 1500, now) | running])
+    connection.execute(insert(schema.job_nodes), [{"run_id": run_id + 1, "node": "n01", "processors": 4}])
+    row = {"received_at": now, "cluster": name, "node": name, "reason": f"time[3] = {name}", "bytes": 9}
+    connection.execute(insert(schema.quarantine), [row | {"body": b"x"}])
+    reject = {"cluster": "alpha", "path": "20261120", "line": 7, "reason": "no key=value", "text": name}
+    connection.execute(insert(schema.accounting_rejects), [reject])
+    counts = {("batches_received", ""): 421, ("batches_stored", ""): 418, ("batches_duplicate", ""): 1}
+    refused = {("batches_rejected", name): 1, ("batches_quarantined", ""): 1, ("quarantined_because", "time"): 1}
+    add_tallies(connection, {**counts, **refused, ("samples_stored", ""): 16 * HOURS * 60})
+
+
+def add_node(connection: Connection, node_id: int, cluster: str, name: str, now: float, rng: random.Random) -> None:
+    """A node with a reading a minute; one of them silent since two hours, one late."""
+    last = now - {3: 7200.0, 12: 900.0}.get(node_id, 5.0)
+    traffic, busy, rows = 0.0, 0.0, []
+    for minute in range(HOURS * 60):
+        at = last - (HOURS * 60 - 1 - minute) * 60
+        load = max(0.0, 0.5 + 0.45 * math.sin(minute / 90 + node_id) + rng.gauss(0, 0.04))
+        traffic, busy = traffic + load * 60 * 25e6, busy + load * 60 * 16
+        memory = None if minute % 211 == 7 else int(4e9 + 40e9 * load)
+        rows.append(
+            {
+                "node_id": node_id,
+                "time": at,
+                "net_in_bytes": int(traffic),
+                "net_out_bytes": int(traffic * 0.4),
+                "cpu_busy_s": busy,
+                "memory_used_bytes": memory,
+                "gap_s": 0.0,
+            }
+        )
+    connection.execute(insert(schema.samples), rows)
+    agent: dict[str, Any] = {"version": "0.1.0", "cpu_seconds": 3.2, "rss_bytes": 21_000_000, "readings": 1560}
+    agent |= {"readings_missed": 0, "metrics_missed": {}, "batches_spooled": 0, "batches_dropped": 0}
+    interfaces = [{"name": "eth0", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e10}]
+    node = {"id": node_id, "cluster": cluster, "name": name, "boot_id": "b", "cpus": 16, "wraps": 3, "resets": 1}
+    node |= {"memory_total_bytes": 64 * 2**30, "interfaces": json.dumps(interfaces), "counters": "{}"}
+    node |= {"agent": json.dumps(agent), "first_time": rows[0]["time"], "last_time": last, "received_at": last}
+    node |= {"clock_skew_s": 0.21, "samples": len(rows), "boots": 2, "missing": HOURS * 60 // 211}
+    connection.execute(insert(schema.nodes), [node])
+    batches = [
+        {"node_id": node_id, "boot_id": "b", "sequence": n, "checksum": n, "samples": 1, "received_at": row["time"]}
+        | {"first_time": row["time"], "last_time": row["time"], "counters": "{}"}
+        for n, row in enumerate(rows[-60:])
+    ]
+    connection.execute(insert(schema.batches), batches)
+
+
+def values_of(user: str, number: int, rng: random.Random) -> dict[str, float | None]:
+    """What a user's job used: steady, drifting or switching, as the published users are."""
+    level = {"drifting": 1 + number / 10, "switching": 1.0 if number % 16 < 9 else 4.0}.get(user, 1.0)
+    noise = rng.uniform(0.93, 1.07)
+    return {
+        "bandwidth": None if number % 13 == 5 else 8e6 * level * noise,
+        "memory": 9e8 * level * noise,
+        "cpu": min(1.0, 0.9 * noise),
+        "runtime": 1700.0 * noise,
+    }
+
+
+def job_row(run_id: int, user: str, job_id: str, start: float, recorded: float) -> dict[str, Any]:
+    row: dict[str, Any] = {column.name: None for column in schema.jobs.c}
+    row |= {"id": run_id, "cluster": "alpha", "job_id": job_id, "user": user, "group": "g", "account": "a b"}
+    row |= {"name": user, "queue": "batch", "start": start, "queued": start - 90, "processors": 8}
+    return row | {"exec_host": "", "requested_walltime_s": 3600.0, "recorded_at": recorded}
+
+
+def add_job(
+    connection: Connection, run_id: int, user: str, number: int, end: float, values: dict[str, float | None]
+) -> None:
+    job_id = SCRIPT if (user, number) == (SCRIPT, JOBS_EACH - 1) else f"{run_id}.server"
+    ended = {"end": end, "state": "ended", "exit_status": -11 if number % 17 == 3 else 0, "profiled": True}
+    connection.execute(insert(schema.jobs), [job_row(run_id, user, job_id, end - 1700, end + 5) | ended])
+    hosts = ("n01", "n02", "n09") if number % 7 == 4 else ("n01", "n02")
+    rows = [{"run_id": run_id, "node": host, "processors": 4} for host in hosts]
+    connection.execute(insert(schema.job_nodes), rows)
+    profile = [
+        {"run_id": run_id, "metric": metric, "position": run_id, "value": value, "attribution": "exclusive"}
+        | {"peak": value * 1.4 if value is not None and metric == "bandwidth" else None, "source": "samples"}
+        | {"reason": "no samples of n09" if value is None else None}
+        for metric, value in values.items()
+    ]
+    connection.execute(insert(schema.profiles), profile)

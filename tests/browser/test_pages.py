@@ -1,0 +1,288 @@
+"""Every page in Chromium: what it shows, that nothing from outside gets to run, and both themes and widths."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+from sqlalchemy import select, update
+
+from jobsight_server.auth import create_token
+from jobsight_server.pages.units import FORMATS
+from jobsight_server.storage import schema
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+SCRIPT = "<script>alert(1)</script>"
+SCRIPT_PATH = quote(SCRIPT, safe="")
+PAGES = {
+    "overview": "/",
+    "users": "/users",
+    "user": f"/users/alpha/{SCRIPT_PATH}",
+    "jobs": "/jobs",
+    "job": f"/jobs/alpha/{SCRIPT_PATH}",
+    "running job": f"/jobs/alpha/{quote('<b>9', safe='')}",
+    "nodes": "/nodes",
+    "node": "/nodes/alpha/n01",
+    "refused": "/refused",
+}
+
+
+class Watched:
+    """A page, with everything that it should not have done."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.faults: list[str] = []
+        page.on("console", lambda message: self._note(message.type, message.text))
+        page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        page.on("requestfailed", lambda request: self._failed(request.url, request.failure))
+        page.on("request", lambda request: self._asked(request.url))
+
+        def on_dialog(dialog: Any) -> None:
+            self.faults.append(f"dialog: {dialog.message}")
+            dialog.dismiss()
+
+        page.on("dialog", on_dialog)
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in {"error", "warning"}:  # violations of the content security policy are errors
+            self.faults.append(f"{kind}: {text}")
+
+    def _failed(self, url: str, failure: str | None) -> None:
+        if "ERR_ABORTED" not in (failure or ""):  # leaving a page aborts its poll
+            self.faults.append(f"request: {url}: {failure}")
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+            self.faults.append(f"asked another host: {url}")
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, address: Any) -> Iterator[BrowserContext]:
+    """A browser that logged in by a one-time link."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=address.url)
+    context.set_default_timeout(15_000)
+    page = context.new_page()
+    page.goto(address.login_link())
+    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+    page.close()
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def watched(context: BrowserContext) -> Iterator[Watched]:
+    """A fresh page; whatever it did that it should not have fails the test."""
+    page = context.new_page()
+    watched = Watched(page)
+    yield watched
+    page.close()
+    assert watched.faults == []
+
+
+def show(page: Page, name: str) -> None:
+    """Opens a page and waits until its scripts have drawn it."""
+    page.goto(PAGES[name])
+    if name == "job":  # it does not change any more, so it does not poll
+        expect(page.locator(".key").first).to_be_visible()
+    else:
+        expect(page.locator("#live")).to_have_text("live")
+
+
+def test_pages_need_a_login(browser: Browser, address: Any) -> None:
+    context = browser.new_context(base_url=address.url)
+    page = context.new_page()
+    for path in PAGES.values():
+        page.goto(path)
+        assert page.url == f"{address.url}/login"
+        twin = context.request.get(path, params={"format": "json"}, max_redirects=0)
+        assert twin.status in {303, 401}
+        assert "alpha" not in twin.text()
+    context.close()
+
+
+def test_login_by_token_and_logout(browser: Browser, address: Any) -> None:
+    with address.engine.begin() as connection:
+        _, token = create_token(connection, "admin", "test", 0.0)
+    context = browser.new_context(base_url=address.url)
+    page = context.new_page()
+    page.goto("/login")
+    page.get_by_label("Token of an admin").fill("jobsight_admin_wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_contain_text("Not let in")
+    page.get_by_label("Token of an admin").fill(token)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Token of an admin")).to_be_visible()
+    page.goto("/users")
+    assert page.url == f"{address.url}/login"
+    context.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_in_both_themes_and_widths_with_its_twin(watched: Watched, name: str) -> None:
+    page = watched.page
+    show(page, name)
+    twin = page.locator("link[rel=alternate][type='application/json']").get_attribute("href")
+    answer = page.request.get(twin or "")
+    assert answer.headers["content-type"] == "application/json"
+    assert isinstance(answer.json(), dict)
+    grounds = set()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        for width in (1280, 390, 320):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (scheme, width)
+    assert len(grounds) == 2
+
+
+def test_overview(watched: Watched) -> None:
+    page = watched.page
+    show(page, "overview")
+    expect(page.locator("section", has=page.locator("#tile-nodes")).locator(".figure")).to_contain_text("of 16")
+    expect(page.locator("section", has=page.locator("#tile-jobs")).locator(".figure")).to_contain_text(
+        "320 of 320 ended"
+    )
+    expect(page.locator("#refused")).to_contain_text(SCRIPT)
+    expect(page.locator("svg[data-spark] rect")).to_have_count(60)
+    expect(page.locator("svg[data-spark] rect:not(.empty)").first).to_be_attached()
+
+
+def test_figures_follow_the_database(watched: Watched, address: Any) -> None:
+    page = watched.page
+    show(page, "nodes")
+    cells = page.locator("tr", has_text="n05").first.locator("td[data-bind=wraps]")
+    expect(cells).to_have_text("3")
+    before = cells.bounding_box()
+    with address.engine.begin() as connection:
+        connection.execute(update(schema.nodes).where(schema.nodes.c.id == 5).values(wraps=4))
+    expect(cells).to_have_text("4")
+    after = cells.bounding_box()
+    assert before is not None and after is not None
+    # The row stays where it is; ages in other columns tick on and may move it sideways.
+    assert (after["y"], after["height"]) == (before["y"], before["height"])
+
+
+def test_new_rows_appear_without_reloading(watched: Watched, address: Any) -> None:
+    page = watched.page
+    show(page, "jobs")
+    page.evaluate("document.body.dataset.still = 'here'")
+    with address.engine.begin() as connection:
+        row = dict(connection.execute(select(schema.jobs).where(schema.jobs.c.job_id == "<b>9")).mappings().one())
+        row |= {"id": 9999, "job_id": "new<i>"}
+        connection.execute(schema.jobs.insert().values(row))
+    expect(page.locator("#jobs tbody tr").first.locator("th")).to_have_text("new<i>")
+    assert page.evaluate("document.body.dataset.still") == "here"
+
+
+def test_users_are_sorted_and_searched_by_the_server(watched: Watched) -> None:
+    page = watched.page
+    show(page, "users")
+    expect(page.locator("tbody tr")).to_have_count(8)
+    page.locator("thead tr").nth(1).get_by_role("link", name="PQM").first.click()
+    first = page.locator("tbody tr").nth(0).locator("td.shade").first
+    last = page.locator("tbody tr").nth(7).locator("th")
+    expect(first).to_have_text("100 %")
+    expect(last).to_have_text("drifting")
+    page.get_by_label("Name contains").fill("SCRIPT>")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator("tbody th")).to_have_text([SCRIPT])
+    page.locator("tbody th a").click()
+    expect(page.locator("h1")).to_contain_text(SCRIPT)
+
+
+@pytest.mark.parametrize("user", ["'; DROP TABLE jobs; --", "a/b", "..", SCRIPT, "ü" * 300])
+def test_each_name_leads_to_its_own_page(watched: Watched, user: str) -> None:
+    page = watched.page
+    page.goto("/users")
+    page.locator("tbody th a").filter(has_text=user[:20]).first.click()
+    expect(page.locator("h1 .name")).to_have_text(user)
+    expect(page.locator(".plot .u-over")).to_have_count(4)
+
+
+def test_user_shows_forecasts_with_toggles(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/users/alpha/switching")
+    expect(page.locator(".plot .u-over")).to_have_count(4)
+    bandwidth = page.locator(".plot[data-metric=bandwidth]")
+    expect(bandwidth.locator(".key")).to_have_text(
+        ["actual", "history", "sliding-window", "weighted", "locality", "exponential"]
+    )
+    before = bandwidth.locator("canvas").evaluate("canvas => canvas.toDataURL()")
+    key = bandwidth.get_by_role("button", name="weighted")
+    key.focus()
+    page.keyboard.press("Space")
+    expect(key).to_have_attribute("aria-pressed", "false")
+    page.wait_for_function("old => document.querySelector('.plot canvas').toDataURL() !== old", arg=before)
+    bandwidth.locator(".u-over").hover()
+    expect(bandwidth.locator(".readout")).to_contain_text("actual")
+    expect(bandwidth.locator(".readout")).not_to_contain_text("weighted")
+    page.get_by_label("time of their end").check()
+    bandwidth.locator(".u-over").hover()
+    expect(bandwidth.locator(".readout b")).to_contain_text(":")
+    expect(page.locator("#present td.used")).to_have_count(4)
+
+
+def test_job_shows_profile_reasons_and_nodes(watched: Watched) -> None:
+    page = watched.page
+    show(page, "job")
+    expect(page.locator("h1")).to_contain_text(SCRIPT)
+    expect(page.locator(".key")).to_have_text(["n01", "n02"])
+    expect(page.locator(".plot .u-over")).to_have_count(3)
+    expect(page.locator(".plain")).to_contain_text("this node never sent samples")
+    show(page, "running job")
+    expect(page.locator("tbody")).to_contain_text("the job still runs")
+
+
+def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None:
+    page = watched.page
+    show(page, "overview")
+    numbers = [0, 0.0004, 0.25, 0.9996, 1, 2.5, 9.994, 9.996, 12.34, 59.94, 59.96, 61.5, 99.96, 754, 999.5, 3599.5]
+    numbers += [1023.6, 18_720.5, 273_600, 1234567.5, 1e9, 8.54e6, 1_610_612_736, 1.7e9, -0.21, -75.0]
+    values: dict[str, list[Any]] = {name: [*numbers, None] for name in FORMATS}
+    values["minute_rate"] = [[1.0, 2.0, 3.0, 4.5, 5.0], [0.0] * 60, [], None]
+    values["accuracy"] = [{"forecaster": "a", "accuracy": {"a": 0.875}}, {"forecaster": None}, None]
+    values["text"] = ["", "a", SCRIPT, None]
+    written: list[tuple[str, list[str]]] = page.evaluate(
+        """async (values) => {
+            const { format } = await import("/assets/format.js");
+            return Object.entries(values).map(([name, list]) => [name, list.map((value) => format(name, value))]);
+        }""",
+        values,
+    )
+    expected = {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS}
+    assert dict(written) == expected
+
+
+def test_spare_connections_of_browsers_hold_nobody_up(address: Any) -> None:
+    host, port = urlsplit(address.url).hostname or "", urlsplit(address.url).port or 0
+    spare = [socket.create_connection((host, port)) for _ in range(8)]
+    with urllib.request.urlopen(f"{address.url}/login", timeout=10) as answer:
+        assert answer.status == 200
+    for one in spare:
+        one.close()
+
+
+def test_wrong_addresses_are_answered_for_people(context: BrowserContext) -> None:
+    page = context.new_page()
+    for path, status, words in (
+        ("/users/alpha/nobody", 404, "knows no user"),
+        ("/jobs/alpha/0", 404, "has no job"),
+        ("/nodes/alpha/n99", 404, "has no node"),
+        ("/users?page=-1", 400, "is not a page number"),
+        ("/jobs?state=%3Cscript%3E", 400, "is not one of"),
+        ("/nothing", 404, "not found"),
+    ):
+        answer = page.goto(path)
+        assert answer is not None
+        assert answer.status == status
+        expect(page.locator("main")).to_contain_text(words)
+    page.close()

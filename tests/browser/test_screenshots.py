@@ -1,0 +1,95 @@
+"""Takes the screenshots of `docs/screenshots` from a running site, the demo's.
+
+    JOBSIGHT_SCREENSHOTS=docs/screenshots JOBSIGHT_SITE_URL=http://127.0.0.1:8470 \
+    JOBSIGHT_LOGIN="$(jobsight token login ...)" pytest tests/browser/test_screenshots.py
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+pytestmark = pytest.mark.browser
+
+LARGEST_BYTES = 200_000
+HEIGHTS = (1150, 1000, 850, 700, 550)
+
+
+def test_screenshots(browser: Browser) -> None:
+    """One picture of each page, some also dark or on a phone; none over 200 kB."""
+    folder, url, login = (
+        os.environ.get(name) for name in ("JOBSIGHT_SCREENSHOTS", "JOBSIGHT_SITE_URL", "JOBSIGHT_LOGIN")
+    )
+    if not (folder and url and login):
+        pytest.skip("set JOBSIGHT_SCREENSHOTS, JOBSIGHT_SITE_URL and JOBSIGHT_LOGIN to take the screenshots")
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=url)
+    page = context.new_page()
+    page.goto(login)
+    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
+    paths = choose(page)
+    for scheme, width, names in (
+        ("light", 1280, tuple(paths)),
+        ("dark", 1280, ("overview", "user", "job")),
+        ("light", 390, ("overview", "user")),
+    ):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": HEIGHTS[0]})
+        for name in names:
+            page.goto(paths[name])
+            settle(page)
+            suffix = ("-dark" if scheme == "dark" else "") + ("-phone" if width < 500 else "")
+            (target / f"{name}{suffix}.png").write_bytes(picture(page, width))
+    context.close()
+
+
+def picture(page: Page, width: int) -> bytes:
+    """The page from its top, as much of it as fits into the largest size."""
+    bottom = page.evaluate("Math.ceil(document.querySelector('footer').getBoundingClientRect().bottom)")
+    for height in HEIGHTS:
+        clip = {"x": 0, "y": 0, "width": width, "height": min(height, bottom)}
+        png = page.screenshot(clip=clip, animations="disabled")  # type: ignore[arg-type]
+        if len(png) < LARGEST_BYTES:
+            return png
+    pytest.fail(f"{page.url}: {len(png)} bytes even at height {HEIGHTS[-1]}")
+
+
+def choose(page: Page) -> dict[str, str]:
+    """The pages to show: of the user and the job that show most, as the site's own JSON says."""
+    users: list[dict[str, Any]] = page.request.get("/users?format=json&sort=bandwidth:n&dir=desc").json()["users"]
+
+    def telling(user: dict[str, Any]) -> float:
+        # Neither always right nor hopeless: where forecasters differ there is something to see.
+        answer = user["metrics"]["bandwidth"] or {}
+        return abs((answer.get("pqm") or 0.0) - 0.55)
+
+    user = min(users[:20], key=telling)
+    runs = page.request.get("/jobs", params={"format": "json", "state": "ended"}).json()["jobs"]
+    # On several nodes if there is one, but not on so many that the lines hide each other.
+    run = max(runs, key=lambda run: (run["profiled"], min(run["processors"] or 0, 64), run["end"] - run["start"]))
+    node = page.request.get("/nodes?format=json").json()["nodes"][0]
+    return {
+        "overview": "/",
+        "users": "/users?sort=bandwidth:n&dir=desc",
+        "user": f"/users/{user['cluster']}/{user['user']}",
+        "jobs": "/jobs",
+        "job": f"/jobs/{run['cluster']}/{run['job_id']}",
+        "nodes": "/nodes",
+        "node": f"/nodes/{node['cluster']}/{node['name']}?hours=168",
+        "refused": "/refused",
+    }
+
+
+def settle(page: Page) -> None:
+    """Waits until the page's first data have come and its charts are drawn."""
+    page.wait_for_load_state("load")
+    if page.locator("[data-settled]").count() == 0:
+        expect(page.locator("#live")).to_have_text("live")
+    for chart in page.locator(".chart").all():
+        expect(chart.locator("canvas")).to_be_attached()
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

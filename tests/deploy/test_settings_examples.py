@@ -1,0 +1,56 @@
+"""The example settings say what the programs say: every setting, with its default, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobsight_agent.config import OPTIONS, load_config
+from jobsight_server.settings import SETTINGS, AccountingSource, load_settings
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+COMMENTED = re.compile(r"^# (\w+) = (.+)$", re.MULTILINE)
+
+
+def commented(text: str) -> dict[str, Any]:
+    """Settings that are commented out, before any table."""
+    return tomllib.loads("\n".join(f"{name} = {value}" for name, value in COMMENTED.findall(text)))
+
+
+@pytest.mark.parametrize(("file", "declared"), [("jobsight.toml", SETTINGS), ("agent.toml", OPTIONS)])
+def test_every_setting_stands_there_with_its_default_and_help(file: str, declared: Any) -> None:
+    text = (DEPLOY / file).read_text().partition("# [[accounting]]")[0]
+    found = commented(text)
+    expected = {one.name: list(one.default) if isinstance(one.default, tuple) else one.default for one in declared}
+    assert list(found) == list(expected)
+    assert found == expected
+    assert {name: type(value) for name, value in found.items()} == {n: type(v) for n, v in expected.items()}
+    for one in declared:
+        assert f"# {one.help[0].upper()}{one.help[1:]}.\n# {one.name} = " in text
+
+
+def test_server_reads_its_example() -> None:
+    settings = load_settings(DEPLOY / "jobsight.toml")
+    assert settings.database == "sqlite:////var/lib/jobsight/jobsight.db"
+    assert settings.accounting == ()
+    defaults = {setting.name: setting.default for setting in SETTINGS if setting.name != "database"}
+    assert {name: getattr(settings, name) for name in defaults} == defaults
+
+
+def test_server_reads_the_accounting_table_that_the_example_shows(tmp_path: Path) -> None:
+    table = (DEPLOY / "jobsight.toml").read_text().partition("# [[accounting]]\n")[2]
+    file = tmp_path / "jobsight.toml"
+    file.write_text("[[accounting]]\n" + re.sub(r"^# ", "", table, flags=re.MULTILINE))
+    directory = Path("/var/spool/torque/server_priv/accounting")
+    assert load_settings(file).accounting == (AccountingSource("default", directory, "torque"),)
+
+
+def test_agent_reads_its_example() -> None:
+    config = load_config(DEPLOY / "agent.toml", {})
+    assert (config.server, config.cluster) == ("https://jobsight.example.org", "default")
+    assert config.token_file == "/etc/jobsight/agent-token"
+    assert config.spool == "/var/spool/jobsight"

@@ -1,0 +1,191 @@
+"""One contract for every forecaster: whatever is in the table is held to all of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from jobsight_predictor.forecasters import FIVE, FORECASTERS, LARGEST, Forecaster
+
+each = pytest.mark.parametrize("name", list(FORECASTERS))
+values_strategy = st.lists(
+    st.one_of(st.floats(0, 1e12), st.sampled_from([0.0, 1.0, 1e-300, 1e300, 5e-324])), max_size=60
+)
+property_settings = settings(deadline=None, max_examples=60)
+
+
+def learned(name: str, values: list[float]) -> Forecaster:
+    forecaster = FORECASTERS[name]()
+    for value in values:
+        forecaster.learn(value)
+    return forecaster
+
+
+def test_the_five_are_in_the_table() -> None:
+    assert set(FIVE) <= set(FORECASTERS)
+    assert len(FIVE) == 5
+
+
+@each
+def test_asked_before_it_learned_anything(name: str) -> None:
+    assert FORECASTERS[name]().forecast() is None
+
+
+@each
+@pytest.mark.parametrize("value", [0.0, 7.5, 1e-300, 1e300])
+def test_constant_series_is_forecast_as_that_constant(name: str, value: float) -> None:
+    for n in (1, 2, 40):
+        assert learned(name, [value] * n).forecast() == pytest.approx(value, rel=1e-12, abs=1e-310)
+
+
+@each
+@property_settings
+@given(values=values_strategy)
+@example(values=[1e300] * 60)
+@example(values=[0.0] * 59 + [1e300])
+def test_forecast_lies_within_what_was_seen(name: str, values: list[float]) -> None:
+    forecaster = FORECASTERS[name]()
+    for i, value in enumerate(values):
+        forecaster.learn(value)
+        forecast = forecaster.forecast()
+        assert forecast is not None
+        assert math.isfinite(forecast)
+        seen = values[: i + 1]
+        assert min(seen) * (1 - 1e-9) <= forecast <= max(seen) * (1 + 1e-9)
+
+
+@each
+@property_settings
+@given(values=values_strategy)
+@example(values=[])
+@example(values=[3.0])
+def test_replay_equals_one_by_one(name: str, values: list[float]) -> None:
+    series = np.array(values, dtype=float)
+    kept = series.copy()
+    forecasts = FORECASTERS[name]().replay(series)
+    assert forecasts.shape == series.shape
+    forecaster = FORECASTERS[name]()
+    scale = max(values, default=0.0)
+    for forecast, value in zip(forecasts.tolist(), values, strict=True):
+        expected = forecaster.forecast()
+        if expected is None:
+            assert math.isnan(forecast)
+        else:
+            assert forecast == pytest.approx(expected, rel=1e-9, abs=max(scale * 1e-12, 1e-300))
+        forecaster.learn(value)
+    assert np.array_equal(series, kept), "replay changed its input"
+
+
+@each
+def test_long_replay_equals_one_by_one(name: str) -> None:
+    rng = np.random.default_rng(5)
+    values = np.concatenate([rng.gamma(2.0, 50.0, 700), np.full(300, 20.0), rng.lognormal(3.0, 2.0, 1500)])
+    forecasts = FORECASTERS[name]().replay(values)
+    forecaster = FORECASTERS[name]()
+    for forecast, value in zip(forecasts[1:].tolist(), values.tolist(), strict=False):
+        forecaster.learn(value)
+        assert forecast == pytest.approx(forecaster.forecast(), rel=1e-9)
+
+
+@each
+def test_replay_leaves_the_forecaster_alone(name: str) -> None:
+    forecaster = learned(name, [4.0, 9.0])
+    before = forecaster.state()
+    forecaster.replay(np.array([1.0, 2.0, 3.0]))
+    assert forecaster.state() == before
+
+
+@each
+def test_asking_changes_nothing(name: str) -> None:
+    forecaster = learned(name, [4.0, 9.0, 1.0])
+    before = forecaster.state()
+    assert forecaster.forecast() == forecaster.forecast()
+    assert forecaster.state() == before
+
+
+@each
+@property_settings
+@given(values=values_strategy, more=values_strategy)
+def test_state_goes_through_json_exactly(name: str, values: list[float], more: list[float]) -> None:
+    forecaster = learned(name, values)
+    text = json.dumps(forecaster.state(), allow_nan=False)
+    restored = FORECASTERS[name].from_state(json.loads(text))
+    assert restored.state() == forecaster.state()
+    for value in more:
+        assert restored.forecast() == forecaster.forecast()
+        restored.learn(value)
+        forecaster.learn(value)
+    assert restored.forecast() == forecaster.forecast()
+
+
+@each
+def test_long_history_restores_exactly_and_stays_small(name: str) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.lognormal(5, 2, 5000).tolist()
+    forecaster = learned(name, values)
+    text = json.dumps(forecaster.state())
+    assert len(text) < 16_000
+    restored = FORECASTERS[name].from_state(json.loads(text))
+    for value in rng.lognormal(5, 3, 1500).tolist():
+        assert restored.forecast() == forecaster.forecast()
+        restored.learn(value)
+        forecaster.learn(value)
+
+
+@each
+def test_memory_is_bounded(name: str) -> None:
+    forecaster = FORECASTERS[name]()
+    sizes = []
+    for i in range(6000):
+        forecaster.learn(float(i % 1777))
+        if i >= 2000 and i % 500 == 0:
+            sizes.append(len(pickle.dumps(forecaster)))
+    assert max(sizes) < 30_000
+
+
+@each
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1.0, -5e-324, LARGEST * 10])
+def test_no_measurement_is_refused_by_name(name: str, bad: float) -> None:
+    forecaster = learned(name, [4.0, 9.0])
+    before = forecaster.state()
+    with pytest.raises(ValueError, match=str(bad).replace("+", r"\+")):
+        forecaster.learn(bad)
+    assert forecaster.state() == before
+    with pytest.raises(ValueError, match=str(bad).replace("+", r"\+")):
+        forecaster.replay(np.array([1.0, bad, 2.0]))
+
+
+@each
+def test_learning_does_not_grow_slower_with_history(name: str) -> None:
+    """Counted in lines run, not in seconds: the last thousand cost at most about what the second thousand did."""
+    rng = np.random.default_rng(1)
+    values = rng.lognormal(5, 1, 8000).tolist()
+    forecaster = FORECASTERS[name]()
+
+    def lines(chunk: list[float]) -> int:
+        count = 0
+
+        def tracer(*_: object) -> Callable[..., object]:
+            nonlocal count
+            count += 1
+            return tracer  # type: ignore[return-value]
+
+        previous = sys.gettrace()
+        sys.settrace(tracer)  # type: ignore[arg-type]
+        try:
+            for value in chunk:
+                forecaster.learn(value)
+        finally:
+            sys.settrace(previous)
+        return count
+
+    costs = [lines(values[i : i + 1000]) for i in range(0, 8000, 1000)]
+    assert max(costs[4:]) <= 2.5 * max(costs[:3])

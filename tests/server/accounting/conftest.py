@@ -1,0 +1,87 @@
+"""A small accounting log in the making, and the whole of a database as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, select
+
+from jobsight_server.storage.schema import metadata
+
+NOON = 1_700_000_000
+_CHANGING = {"updated", "recorded_at"}
+
+
+@dataclass
+class Log:
+    """Lines as a server ``offset_s`` from UTC writes them."""
+
+    offset_s: int = -18_000
+    lines: list[str] = field(default_factory=list)
+
+    def write(self, time: int, kind: str, job_id: str, message: str = "") -> str:
+        stamp = datetime.fromtimestamp(time, UTC) + timedelta(seconds=self.offset_s)
+        self.lines.append(f"{stamp:%m/%d/%Y %H:%M:%S};{kind};{job_id};{message}\n")
+        return self.lines[-1]
+
+    def start(self, job_id: str, start: int, user: str = "ann", host: str = "n1/0+n1/1") -> str:
+        return self.write(start, "S", job_id, f"{_common(user, start, host)} ")
+
+    def end(self, job_id: str, start: int, end: int, user: str = "ann", host: str = "n1/0+n1/1") -> str:
+        used = "resources_used.cput=00:01:00 resources_used.mem=2048kb resources_used.walltime=00:02:00"
+        message = f"{_common(user, start, host)} session=1 end={end} Exit_status=0 {used}"
+        return self.write(end, "E", job_id, message)
+
+    @property
+    def data(self) -> bytes:
+        return "".join(self.lines).encode()
+
+
+def _common(user: str, start: int, host: str) -> str:
+    return (
+        f"user={user} group=staff jobname=job queue=batch ctime={start - 60} qtime={start - 60} etime={start - 60} "
+        f"start={start} owner={user}@login exec_host={host} Resource_List.walltime=01:00:00"
+    )
+
+
+def _dump(engine: Engine) -> dict[str, list[dict[str, Any]]]:
+    found = {}
+    with engine.connect() as connection:
+        for table in metadata.sorted_tables:
+            columns = [column for column in table.c if column.name not in _CHANGING]
+            rows = connection.execute(select(*columns)).mappings()
+            found[table.name] = sorted((dict(row) for row in rows), key=repr)
+    return found
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+def make_log() -> Callable[[int], Log]:
+    return Log
+
+
+@pytest.fixture
+def dump() -> Callable[[Engine], dict[str, list[dict[str, Any]]]]:
+    """Every row of every table but the times at which the server itself did something."""
+    return _dump
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    found = tmp_path / "accounting"
+    found.mkdir()
+    return found
+
+
+@pytest.fixture
+def noon() -> int:
+    return NOON

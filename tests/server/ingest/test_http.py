@@ -1,0 +1,189 @@
+"""`POST /api/v1/samples` over a real HTTP server: what is answered, counted and kept for every kind of input."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import random
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, text
+from werkzeug.serving import make_server
+
+from jobsight_server.auth.tokens import create_token
+from jobsight_server.ingest.app import create_writer
+from jobsight_server.ingest.committer import GroupCommitter
+from jobsight_server.settings import load_settings
+from jobsight_server.storage.tallies import read_tallies
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
+NOW = 1_700_000_100.0
+PARTS = ("stored", "duplicate", "quarantined", "rejected")
+
+
+@dataclass
+class Writer:
+    """A writer that serves on ``port``; ``post`` answers (status, JSON)."""
+
+    port: int
+    engine: Engine
+    agent_token: str
+    scheduler_token: str
+    committer: GroupCommitter
+
+    def post(self, body: bytes, token: str | None = None, **headers: str) -> tuple[int, dict[str, Any]]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        authorization = {"Authorization": f"Bearer {self.agent_token if token is None else token}"}
+        given_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request("POST", "/api/v1/samples", body, authorization | given_headers)
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        connection.close()
+        return response.status, answer
+
+    def balance(self) -> dict[str, int]:
+        """Batches by what became of them; asserts that none is unaccounted for."""
+        self.committer.flush()
+        with self.engine.connect() as connection:
+            tallies = read_tallies(connection)
+        sums = dict.fromkeys(("received", *PARTS), 0)
+        for (name, _), value in tallies.items():
+            short = name.removeprefix("batches_")
+            if short in sums:
+                sums[short] += value
+        assert sums["received"] == sum(sums[part] for part in PARTS)
+        return sums
+
+
+@pytest.fixture
+def writer(engine: Engine) -> Iterator[Writer]:
+    with engine.begin() as connection:
+        tokens = [create_token(connection, role, "test", 0.0)[1] for role in ("agent", "scheduler")]
+    limits = {"database": "unused", "max_body_bytes": 100_000, "max_unpacked_bytes": 1_000_000}
+    app = create_writer(load_settings(flags=limits), engine, clock=lambda: NOW)
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield Writer(server.server_port, engine, *tokens, app.extensions["committer"])
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    app.extensions["committer"].close()
+
+
+def batch(**changes: Any) -> bytes:
+    return json.dumps({**GOLDEN, **changes}).encode()
+
+
+def refusals(writer: Writer) -> list[str]:
+    """The reasons in quarantine."""
+    writer.committer.flush()
+    with writer.engine.connect() as connection:
+        return [row[0] for row in connection.execute(text("SELECT reason FROM quarantine ORDER BY id"))]
+
+
+def test_a_batch_is_stored_once(writer: Writer) -> None:
+    packed = gzip.compress(batch())
+    assert writer.post(packed, Content_Encoding="gzip") == (200, {"status": "stored", "samples": 4})
+    assert writer.post(packed, Content_Encoding="gzip") == (200, {"status": "duplicate"})
+    assert writer.post(batch()) == (200, {"status": "duplicate"})
+    status, answer = writer.post(batch(cpus=8))
+    assert status == 422
+    assert "was used before with other content" in answer["error"]
+    assert refusals(writer) == [answer["error"]]
+    sums = writer.balance()
+    assert [sums[part] for part in PARTS] == [1, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "reason"),
+    [
+        (b"\x00\xff\x17 rubbish", {}, 422, "malformed|invalid|truncated"),
+        (b"\x00\xff rubbish", {"Content_Encoding": "gzip"}, 400, "damaged gzip"),
+        (gzip.compress(b"x" * 1000)[:-6], {"Content_Encoding": "gzip"}, 400, "ends before its end"),
+        (gzip.compress(b"0" * 2_000_000), {"Content_Encoding": "gzip"}, 413, "unpacks to more than 1000000"),
+        (b"0" * 100_001, {}, 413, "100001 bytes; at most 100000"),
+        (b"{}", {"Content_Encoding": "zstd"}, 400, "not known"),
+        (batch(cpus=None), {}, 422, "cpus"),
+        (batch().replace(b"118.25", b"NaN"), {}, 422, "invalid"),
+        (batch(bytes_in=[[-1, 0, 0, 0], [0, 0, 0, 0]]), {}, 422, ">= 0"),
+        (batch(time=[NOW, NOW + 1, NOW + 2, NOW + 86400]), {}, 422, "ahead of the server's clock"),
+        (batch(time=[1.0, 2.0, 3.0, 4.0]), {}, 422, "older than the 90 days"),
+        (b"", {}, 422, "truncated"),
+    ],
+)
+def test_what_is_wrong_is_answered_counted_and_shown(
+    writer: Writer, body: bytes, headers: dict[str, str], status: int, reason: str
+) -> None:
+    answered, answer = writer.post(body, **headers)
+    assert answered == status
+    assert re.search(reason, answer["error"])
+    if status != 413:
+        assert refusals(writer) == [answer["error"]]
+    assert writer.post(batch())[0] == 200  # nothing else is lost
+    sums = writer.balance()
+    assert (sums["stored"], sums["quarantined"]) == (1, 0 if status == 413 else 1)
+
+
+def test_only_agents_may_send(writer: Writer) -> None:
+    assert writer.post(batch(), token="wrong")[0] == 401
+    assert writer.post(batch(), token="")[0] == 401
+    assert writer.post(batch(), token=writer.scheduler_token)[0] == 403
+    assert writer.balance()["rejected"] == 3
+
+
+def test_hostile_names_are_names(writer: Writer) -> None:
+    for number, name in enumerate(["<script>alert(1)</script>", "'; DROP TABLE samples; --", "ü" * 255, "n/../../x"]):
+        assert writer.post(batch(node=name, sequence=number))[0] == 200
+    assert writer.post(batch(node="x" * 10_000))[0] == 422
+    with writer.engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM nodes")).scalar() == 4
+
+
+def test_many_senders_at_once(writer: Writer) -> None:
+    answers: list[int] = []
+
+    def send(node: int) -> None:
+        order = random.Random(node).sample(range(10), 10)
+        answers.extend(writer.post(batch(node=f"n{node}", sequence=n, time=times(n)))[0] for n in order)
+
+    def times(sequence: int) -> list[float]:
+        return [1_700_000_000.0 + 8 * sequence + k for k in range(4)]
+
+    threads = [threading.Thread(target=send, args=(node,)) for node in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [200] * 80
+    assert writer.balance()["stored"] == 80
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=60),
+            st.integers(0, 3).map(lambda n: batch(sequence=n)),
+            st.integers(0, 3).map(lambda n: gzip.compress(batch(sequence=n))),
+            st.sampled_from([batch(time=[5.0, 6.0]), batch(format=3), b"[]", b"null", b'{"format": 1}']),
+        ),
+        max_size=12,
+    )
+)
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_comes_is_accounted_for(writer: Writer, bodies: list[bytes]) -> None:
+    before = writer.balance()["received"]
+    for body in bodies:
+        encoding = "gzip" if body[:2] == b"\x1f\x8b" else ""
+        status, _ = writer.post(body, Content_Encoding=encoding)
+        assert status in {200, 400, 422}
+    assert writer.balance()["received"] == before + len(bodies)

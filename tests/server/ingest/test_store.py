@@ -1,0 +1,139 @@
+"""The store: each batch once, late ones in their place, totals that add up; on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from jobsight_server.ingest.refusals import Refusal
+from jobsight_server.ingest.store import SampleStore, Submission
+from jobsight_server.ingest.wire import Batch
+from jobsight_server.storage.tallies import read_tallies
+
+MakeBatch = Callable[..., Batch]
+
+
+@pytest.fixture
+def store(engine: Engine) -> SampleStore:
+    return SampleStore(engine, assumed_speed_bps=1e10, quarantine_keep=3)
+
+
+def submission(batch: Batch, checksum: int = 1) -> Submission:
+    return Submission(batch, checksum, received_at=5000.0)
+
+
+def rows(engine: Engine, query: str) -> list[tuple[Any, ...]]:
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(text(query))]
+
+
+def balance(engine: Engine) -> dict[str, int]:
+    """The tallies of batches; asserts that none is unaccounted for."""
+    with engine.connect() as connection:
+        tallies = read_tallies(connection)
+    sums: dict[str, int] = {}
+    for (name, _), value in tallies.items():
+        sums[name] = sums.get(name, 0) + value
+    parts = ("stored", "duplicate", "quarantined", "rejected")
+    assert sums.get("batches_received", 0) == sum(sums.get(f"batches_{part}", 0) for part in parts)
+    assert sums.get("batches_quarantined", 0) == sums.get("quarantined_because", 0)
+    return sums
+
+
+def test_a_batch_counts_once(store: SampleStore, engine: Engine, make_batch: MakeBatch) -> None:
+    batch = make_batch(bytes_in=[7, 107, 307], marks=[(1, "4711", "start")])
+    first = store.apply([submission(batch)])
+    again = store.apply([submission(batch), submission(batch)])
+    other = store.apply([submission(batch, checksum=2)])
+    assert [outcome.status for outcome in first + again + other] == [
+        "stored",
+        "duplicate",
+        "duplicate",
+        "conflict",
+    ]
+    assert first[0].samples == 3
+    stored = rows(engine, "SELECT time, net_in_bytes, memory_used_bytes, gap_s FROM samples ORDER BY time")
+    assert stored == [(1000.0, 0, 1 << 30, 0.0), (1010.0, 100, 1 << 30, 0.0), (1020.0, 300, 1 << 30, 0.0)]
+    assert rows(engine, "SELECT job_id, event, time FROM marks") == [("4711", "start", 1010.0)]
+    store.apply([], [Refusal("other content", "conflict", 1.0, 3, b"abc", "alpha", "n001")])
+    assert balance(engine)["batches_received"] == 4
+
+
+def test_the_chain_goes_on_in_a_new_process(engine: Engine, make_batch: MakeBatch) -> None:
+    SampleStore(engine, 1e10, 3).apply([submission(make_batch(width=32, bytes_in=[0, 0, 2**32 - 10]))])
+    late_life = make_batch(width=32, time=[1030.0], bytes_in=[90], sequence=2, cpu_busy_s=[5.5])
+    SampleStore(engine, 1e10, 3).apply([submission(late_life)])
+    assert rows(engine, "SELECT net_in_bytes, cpu_busy_s FROM samples ORDER BY time")[-1] == (2**32 + 90, 5.5)
+    assert rows(engine, "SELECT samples, wraps, last_time FROM nodes") == [(4, 1, 1030.0)]
+
+
+def test_any_order_of_arrival_gives_the_same_rows(engine: Engine, make_batch: MakeBatch) -> None:
+    """A 32-bit counter that wraps about every other batch; oracle: the unbounded counter."""
+    rng = random.Random(5)
+    true, batches = [0], []
+    for _ in range(40):
+        true.append(true[-1] + rng.randrange(10**9))
+    for number in range(10):
+        part = range(4 * number, 4 * number + 4)
+        batches.append(
+            make_batch(
+                width=32,
+                sequence=number,
+                time=[1000.0 + 10 * i for i in part],
+                bytes_in=[true[i] % 2**32 for i in part],
+                cpu_busy_s=[float(i) for i in part],
+            )
+        )
+    for round_ in range(4):
+        order = batches[:]
+        rng.shuffle(order)
+        store = SampleStore(engine, 1e10, 3)
+        for batch in order:
+            store.apply([submission(batch)])
+        stored = rows(engine, "SELECT net_in_bytes, cpu_busy_s, gap_s FROM samples ORDER BY time")
+        assert [row[0] - stored[0][0] for row in stored] == [value - true[0] for value in true[:40]], round_
+        assert [row[1] - stored[0][1] for row in stored] == [float(i) for i in range(40)]
+        assert len({row[2] for row in stored}) == 1
+        with engine.begin() as connection:
+            for table in ("samples", "batches", "nodes", "marks"):
+                connection.execute(text(f"DELETE FROM {table}"))
+
+
+def test_overlapping_times_keep_the_first_and_are_counted(
+    store: SampleStore, engine: Engine, make_batch: MakeBatch
+) -> None:
+    store.apply([submission(make_batch())])
+    store.apply([submission(make_batch(sequence=2, time=[1010.0, 1015.0], bytes_in=[100, 150]))])
+    assert rows(engine, "SELECT time, net_in_bytes FROM samples ORDER BY time") == [
+        (1000.0, 0), (1010.0, 100), (1015.0, 150), (1020.0, 200),
+    ]  # fmt: skip
+    assert balance(engine)["samples_overlapping"] == 1
+
+
+def test_a_transaction_that_fails_leaves_nothing_behind(
+    store: SampleStore, engine: Engine, make_batch: MakeBatch
+) -> None:
+    store.apply([submission(make_batch())])
+    before = rows(engine, "SELECT * FROM samples"), rows(engine, "SELECT * FROM nodes")
+    too_big = make_batch(sequence=3, time=[1100.0], bytes_in=[500], memory_used_bytes=[2**70])
+    with pytest.raises((SQLAlchemyError, OverflowError)):
+        store.apply([submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300])), submission(too_big)])
+    assert (rows(engine, "SELECT * FROM samples"), rows(engine, "SELECT * FROM nodes")) == before
+    store.apply([submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300]))])
+    assert rows(engine, "SELECT net_in_bytes FROM samples ORDER BY time")[-1] == (300,)
+    assert balance(engine)["batches_stored"] == 2
+
+
+def test_quarantine_is_bounded_and_everything_is_counted(store: SampleStore, engine: Engine) -> None:
+    refusals = [Refusal(f"reason {i}", "wrong content", 1.0, 3, b"abc") for i in range(5)]
+    store.apply([], [*refusals, Refusal("large", "too large", 1.0, 10**9, None)])
+    assert [row[0] for row in rows(engine, "SELECT reason FROM quarantine ORDER BY id")] == [
+        "reason 2", "reason 3", "reason 4",
+    ]  # fmt: skip
+    sums = balance(engine)
+    assert (sums["batches_received"], sums["batches_quarantined"], sums["batches_rejected"]) == (6, 5, 1)

@@ -1,0 +1,112 @@
+"""Decoding: what is taken, what is refused and with which words."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobsight_server.ingest.wire import TooLargeError, WireError, decode, unpack
+
+GOLDEN = (Path(__file__).parents[2] / "golden" / "batch.json").read_bytes()
+
+
+def changed(**changes: Any) -> bytes:
+    return json.dumps({**json.loads(GOLDEN), **changes}).encode()
+
+
+def test_golden_batch() -> None:
+    batch = decode(GOLDEN)
+    assert (batch.cluster, batch.node, batch.sequence) == ("alpha", "n001", 1700000000)
+    assert batch.interfaces[1].kind == "infiniband"
+    assert batch.bytes_in[1] == [400, 800, 1200, None]
+    assert batch.memory_used_bytes[2] is None
+    assert batch.marks[0].job == "4711.server"
+    assert batch.agent.metrics_missed == {"memory": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"format": 2}, "format"),
+        ({"cluster": ""}, "length >= 1"),
+        ({"cluster": "x" * 256}, "length <= 255"),
+        ({"cluster": "a\x00b"}, "NUL"),
+        ({"sequence": -1}, ">= 0"),
+        ({"cpus": "16"}, "Expected `int`"),
+        ({"time": []}, "length >= 1"),
+        ({"time": [1.0, 2.0, 2.0, 3.0]}, "time must rise: position 2 holds 2.0"),
+        ({"time": [-5.0, 2.0, 3.0, 4.0]}, "time must rise: position 0"),
+        ({"bytes_in": [[1, 2, 3, 4]]}, "bytes_in has 1 columns for 2 interfaces"),
+        ({"memory_used_bytes": [1, 2]}, "memory_used_bytes has 2 values for 4 times"),
+        ({"memory_used_bytes": [1, 2, 3, -4]}, ">= 0"),
+        ({"bytes_out": [[0, 0, 0, 0], [0, 0, 40, 2**34]]}, "does not fit a 32-bit counter"),
+        ({"bytes_out": [[0, 0, 0, 2**64], [0, 0, 40, 1]]}, "does not fit a 64-bit counter"),
+        ({"bytes_in": [[0, 0, 0, -1], [0, 0, 40, 1]]}, ">= 0"),
+        ({"marks": [{"index": 4, "job": "1", "event": "end"}]}, "points to reading 4 of 4"),
+        ({"marks": [{"index": 0, "job": "1", "event": "pause"}]}, "Invalid enum value"),
+        ({"interfaces": [{"name": "a", "kind": "ethernet", "width_bits": 64}] * 2}, "same name"),
+        ({"interfaces": [{"name": "a", "kind": "token ring", "width_bits": 64}]}, "Invalid enum value"),
+    ],
+)
+def test_wrong_content_is_named(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(WireError, match=reason.replace("(", r"\(")):
+        decode(changed(**changes))
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "1e999"])
+def test_no_number_but_a_finite_one(text: str) -> None:
+    with pytest.raises(WireError):
+        decode(GOLDEN.replace(b"118.25", text.encode()))
+
+
+def test_unpack_refuses_what_is_cut_damaged_or_followed() -> None:
+    packed = gzip.compress(GOLDEN)
+    assert unpack(packed, "gzip", 10**6) == GOLDEN
+    assert unpack(GOLDEN, "", 10**6) == GOLDEN
+    for body, reason in [
+        (packed[:-9], "ends before its end"),
+        (b"rubbish", "damaged gzip"),
+        (packed + b"more", "4 bytes follow"),
+        (packed[:-8] + b"\0" * 8, "damaged gzip"),
+    ]:
+        with pytest.raises(WireError, match=reason):
+            unpack(body, "gzip", 10**6)
+    with pytest.raises(WireError, match="not known"):
+        unpack(packed, "br", 10**6)
+
+
+def test_a_decompression_bomb_is_stopped_at_the_limit() -> None:
+    bomb = gzip.compress(b"0" * 10_000_000)
+    assert len(bomb) < 20_000
+    with pytest.raises(TooLargeError, match="more than 1000 bytes"):
+        unpack(bomb, "gzip", 1000)
+
+
+@given(st.binary(max_size=300))
+@settings(deadline=None, max_examples=200)
+def test_random_bytes_raise_nothing_but_a_wire_error(body: bytes) -> None:
+    for encoding in ("", "gzip"):
+        with pytest.raises(WireError):
+            decode(unpack(body, encoding, 1000))
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=200)
+def test_any_one_field_replaced_by_anything(data: st.DataObject) -> None:
+    batch = json.loads(GOLDEN)
+    name = data.draw(st.sampled_from(sorted(batch)))
+    anything = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=8,
+    )
+    batch[name] = data.draw(anything)
+    with suppress(WireError):
+        assert len(decode(json.dumps(batch).encode()).time) > 0

@@ -1,0 +1,136 @@
+"""The pages without a browser: links that any name survives, twins, ETags, the login in front."""
+
+from __future__ import annotations
+
+import re
+import time
+from urllib.parse import urlsplit
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, insert
+
+from jobsight_server.app import create_app
+from jobsight_server.auth.sessions import create_login
+from jobsight_server.pages.links import job_url, node_url, user_url
+from jobsight_server.settings import load_settings
+from jobsight_server.storage import schema
+
+PATHS = ("/", "/users", "/jobs", "/nodes", "/refused")
+
+# What an accounting file can hold in UTF-8; NUL ends the address of a request.
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
+awkward = st.sampled_from(
+    [".", "..", "/", "//", "a//b", "a/../b", "/a", "a/", "%2F", "a?b=c", "a#b", "a b", "\\", "\n"]
+)
+
+
+@pytest.fixture
+def app(sqlite_engine: Engine) -> Flask:
+    url = sqlite_engine.url.render_as_string(hide_password=False)
+    return create_app(load_settings(flags={"database": url}), sqlite_engine, sqlite_engine, time.time)
+
+
+@pytest.fixture
+def client(app: Flask, sqlite_engine: Engine) -> FlaskClient:
+    """Logged in."""
+    client = app.test_client()
+    with sqlite_engine.begin() as connection:
+        secret = create_login(connection, time.time())
+    assert client.get("/login", query_string={"once": secret}).status_code == 303
+    return client
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/users/c/u", "/user?cluster=c&name=u", "/jobs/c/1", "/nodes/c/n"])
+def test_nothing_is_shown_before_the_login(app: Flask, path: str) -> None:
+    answer = app.test_client().get(path)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/login")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_an_empty_site_has_pages_and_twins(client: FlaskClient, path: str) -> None:
+    page = client.get(path)
+    assert page.status_code == 200
+    twin = re.search(r'<link rel="alternate" type="application/json" href="([^"]+)">', page.text)
+    assert twin is not None
+    assert isinstance(client.get(twin[1].replace("&amp;", "&")).get_json(), dict)
+
+
+def test_no_page_has_inline_script_or_style(client: FlaskClient) -> None:
+    for path in (*PATHS, "/login", "/nowhere"):
+        page = client.get(path).text
+        assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page), path
+        assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", page)), path
+
+
+def test_an_unchanged_twin_is_not_sent_again(client: FlaskClient, sqlite_engine: Engine) -> None:
+    first = client.get("/refused?format=json")
+    again = client.get("/refused?format=json", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.tallies).values(name="batches_rejected", label="x", value=1))
+    changed = client.get("/refused?format=json", headers={"If-None-Match": first.headers["ETag"]})
+    assert changed.status_code == 200
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cluster=names | awkward, name=names | awkward)
+@example(cluster="0", name="0\n")
+def test_every_name_survives_its_link(app: Flask, cluster: str, name: str) -> None:
+    with app.test_request_context("/"):
+        links = {"user": user_url(cluster, name), "job": job_url(cluster, name), "node": node_url(cluster, name)}
+    for noun, link in links.items():
+        assert not re.search(r"(^|/)\.\.?(/|$)|//", urlsplit(link).path), link
+        with app.test_request_context(link) as context:
+            found = {**context.request.args, **(context.request.view_args or {})}
+            assert (context.request.endpoint or "").startswith(f"pages.{noun}")
+            assert (found["cluster"], found["name"]) == (cluster, name)
+
+
+def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> None:
+    hostile = "\"'><script>alert(1)</script>&{{7*7}}"
+    run = dict.fromkeys(column.name for column in schema.jobs.c)
+    run |= {"id": 1, "cluster": hostile, "job_id": hostile, "user": hostile, "name": hostile, "queue": hostile}
+    run |= {"start": 1.0, "state": "running", "recorded_at": 1.0, "profiled": False, "exec_host": hostile}
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.jobs).values(run))
+        connection.execute(insert(schema.job_nodes).values(run_id=1, node=hostile, processors=1))
+    query = {"cluster": hostile, "name": hostile}
+    for path, arguments in (
+        ("/", {}),
+        ("/users", {"search": hostile}),
+        ("/jobs", {}),
+        ("/user", query),
+        ("/job", query),
+    ):
+        answer = client.get(path, query_string=arguments)
+        assert answer.status_code == 200, path
+        assert "<script>alert" not in answer.text
+        assert "{{7*7}}" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/users?page=0", 400),
+        ("/users?page=%D9%A1", 400),
+        ("/users?page=99999999999", 400),
+        ("/users?page=900000", 200),
+        ("/users?sort=x", 400),
+        ("/jobs?state=gone", 400),
+        ("/nodes/c/n?hours=1e9", 400),
+        ("/user", 404),
+        ("/users/c/nobody", 404),
+    ],
+)
+def test_wrong_addresses_say_what_is_wrong(client: FlaskClient, path: str, status: int) -> None:
+    assert client.get(path).status_code == status
+    if status != 200:
+        answer = (
+            client.get(path, query_string={"format": "json"}) if "?" not in path else client.get(f"{path}&format=json")
+        )
+        assert answer.status_code == status
+        assert answer.get_json()["error"]

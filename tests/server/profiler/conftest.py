@@ -1,0 +1,105 @@
+"""A small site written straight into the tables: nodes with readings, marks, and runs of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, insert, select
+
+from jobsight_server.storage.schema import batches, job_nodes, jobs, marks, nodes, profiles, samples
+
+Row = tuple[float, int | None, int | None, float | None, int | None, float]
+
+
+class Site:
+    """Writes what ingest and accounting would have written."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def node(self, name: str, rows: Sequence[Row], cluster: str = "alpha") -> int:
+        """A node with readings ``(time, in, out, cpu, memory, gap)``."""
+        values = {
+            "cluster": cluster,
+            "name": name,
+            "boot_id": "boot",
+            "cpus": 16,
+            "interfaces": "[]",
+            "counters": "{}",
+            "agent": "{}",
+            "first_time": rows[0][0] if rows else 0.0,
+            "last_time": rows[-1][0] if rows else 0.0,
+            "received_at": 0.0,
+            **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
+        }
+        names = [column.name for column in samples.c][1:]
+        with self.engine.begin() as connection:
+            node_id: int = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()
+            if rows:
+                connection.execute(
+                    insert(samples), [{"node_id": node_id, **dict(zip(names, row, strict=True))} for row in rows]
+                )
+        return node_id
+
+    def mark(self, node_id: int, job_id: str, event: str, time: float) -> None:
+        with self.engine.begin() as connection:
+            connection.execute(insert(marks).values(node_id=node_id, job_id=job_id, event=event, time=time))
+
+    def batch(self, node_id: int, sequence: int, first: float, last: float) -> None:
+        values = {
+            "node_id": node_id,
+            "boot_id": "boot",
+            "sequence": sequence,
+            "first_time": first,
+            "last_time": last,
+        }
+        with self.engine.begin() as connection:
+            connection.execute(insert(batches).values(**values, checksum=0, samples=1, received_at=0.0, counters="{}"))
+
+    def run(
+        self, job_id: str, start: float, end: float | None, on: Mapping[str, int] | None = None, **changes: Any
+    ) -> int:
+        """A run on ``on`` (node -> processors, none by default)."""
+        on = on or {}
+        values = {
+            "cluster": "alpha",
+            "job_id": job_id,
+            "start": start,
+            "end": end,
+            "state": "running" if end is None else "ended",
+            "user": "u1",
+            "processors": sum(on.values()),
+            "recorded_at": 0.0,
+            "profiled": False,
+            **changes,
+        }
+        with self.engine.begin() as connection:
+            run_id: int = connection.execute(insert(jobs).values(values).returning(jobs.c.id)).scalar_one()
+            if on:
+                connection.execute(
+                    insert(job_nodes),
+                    [{"run_id": run_id, "node": node, "processors": count} for node, count in on.items()],
+                )
+        return run_id
+
+    def profile(self, run_id: int) -> dict[str, Any]:
+        """Metric -> its row, for a run that was profiled; empty before."""
+        with self.engine.connect() as connection:
+            rows = connection.execute(select(profiles).where(profiles.c.run_id == run_id)).all()
+        return {row.metric: row for row in rows}
+
+    def dump(self, table: Any) -> list[tuple[Any, ...]]:
+        with self.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))]
+
+
+@pytest.fixture
+def site(engine: Engine) -> Site:
+    return Site(engine)
+
+
+@pytest.fixture
+def sqlite_site(sqlite_engine: Engine) -> Site:
+    return Site(sqlite_engine)

@@ -1,0 +1,214 @@
+"""From samples and accounting in the tables to profiles, series and tallies."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event, text, update
+
+from jobsight_server.forecasts import rebuild
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage.schema import jobs, profiles, series
+from jobsight_server.storage.tallies import read_tallies
+
+GIB = 2**30
+Row = tuple[float, int | None, int | None, float | None, int | None, float]
+
+
+def readings(until: int, in_rate: int, out_rate: int, cpu_rate: float = 2.0, memory: int = GIB) -> list[Row]:
+    """One a minute, from -60 on."""
+    return [(float(t), in_rate * t, out_rate * t, cpu_rate * t, memory, 0.0) for t in range(-60, until + 1, 60)]
+
+
+def go(engine: Engine, now: float = 0.0, grace_s: float = 600.0, limit: int = 200) -> int:
+    return profile_finished(engine, grace_s, lambda: now, limit)
+
+
+def test_the_larger_direction_of_each_node_is_summed_and_divided(site: Any) -> None:
+    site.node("n1", readings(1200, 1000, 200))
+    site.node("n2", readings(1200, 300, 500))
+    run = site.run("1.s", 60, 960, {"n1": 4, "n2.site.example": 2}, used_memory_bytes=12 * GIB, used_cpu_s=2700.0)
+    assert go(site.engine) == 1
+    found = site.profile(run)
+    assert found["bandwidth"].value == pytest.approx((1000 + 500) * 8 / 6)
+    assert found["bandwidth"].peak == pytest.approx((1000 + 500) * 8 / 6)
+    assert (found["bandwidth"].source, found["bandwidth"].attribution) == ("samples", "exclusive")
+    # The accounting log's own figures win over the nodes'.
+    assert (found["memory"].value, found["memory"].source, found["memory"].attribution) == (
+        2 * GIB,
+        "accounting",
+        "cgroup",
+    )
+    assert found["cpu"].value == pytest.approx(2700 / 900 / 6)
+    assert found["runtime"].value == 900
+    assert {row.reason for row in found.values()} == {None}
+    assert go(site.engine) == 0
+
+
+def test_without_accounting_memory_and_cpu_come_from_the_samples(site: Any) -> None:
+    rows = [
+        (time, *row[:3], (5 if 60 < time < 960 else 1) * GIB, 0.0) for time, *row in readings(1200, 0, 0, cpu_rate=3.0)
+    ]
+    site.node("n1", rows)
+    run = site.run("1.s", 60, 960, {"n1": 4})
+    # 0 bytes and 0 seconds: the batch system never looked.
+    other = site.run("2.s", 1000, 1001, {"n9": 1}, used_memory_bytes=0, used_cpu_s=0.0)
+    assert go(site.engine, now=600.0) == 2
+    found = site.profile(run)
+    assert (found["memory"].value, found["memory"].source) == (pytest.approx(GIB), "samples")
+    assert (found["cpu"].value, found["cpu"].source) == (pytest.approx(3 / 4), "samples")
+    missing = site.profile(other)
+    assert [missing[m].value for m in ("bandwidth", "memory", "cpu", "runtime")] == [None, None, None, 1.0]
+    assert missing["memory"].reason == missing["cpu"].reason == "no samples of n9"
+
+
+def test_shared_nodes_are_apportioned_between_runs_even_running_ones(site: Any) -> None:
+    site.node("n1", readings(1200, 1000, 0))
+    first = site.run("1.s", 0, 600, {"n1": 1})
+    second = site.run("2.s", 300, 900, {"n1": 3})
+    site.run("3.s", 600, None, {"n1": 4})
+    next_door = site.run("4.s", 0, 600, {"n1": 1}, cluster="beta")
+    assert go(site.engine) == 2
+    assert go(site.engine, now=600.0) == 1
+    assert site.profile(first)["bandwidth"].value == pytest.approx((300 * 1000 + 300 * 250) / 600 * 8)
+    assert site.profile(first)["bandwidth"].attribution == "apportioned"
+    assert site.profile(second)["bandwidth"].value == pytest.approx((300 * 750 + 300 * 3000 / 7) / 600 * 8 / 3)
+    assert site.profile(next_door)["bandwidth"].reason == "no samples of n1"
+
+
+def test_a_share_that_cannot_be_told_is_unknown_and_not_learned(site: Any) -> None:
+    site.node("n1", readings(1200, 1000, 0))
+    run = site.run("1.s", 0, 600, {"n1": 1})
+    site.run("2.s", 0, 700, {"n1": 0}, processors=None, state="running")
+    assert go(site.engine) == 1
+    found = site.profile(run)["bandwidth"]
+    assert (found.value, found.attribution) == (None, "unknown")
+    assert found.reason == "other jobs were on n1 and their share of it is not known"
+    assert [row[2] for row in site.dump(series)] == ["runtime"]
+
+
+def test_marks_are_the_boundaries(site: Any) -> None:
+    # The node's clock is 3 s ahead; 2000 B/s during the job, nothing else; hooks read at both ends.
+    def moved(t: float) -> int:
+        return int(2000 * (min(max(t, 103), 703) - 103))
+
+    times = sorted([*range(0, 901, 60), 103, 703])
+    node = site.node("n1", [(float(t), moved(t), 0, 0.0, GIB, 0.0) for t in times])
+    site.mark(node, "1.s", "start", 103)
+    site.mark(node, "1.s", "end", 703)
+    run = site.run("1.s", 100, 700, {"n1": 2})
+    assert go(site.engine) == 1
+    assert site.profile(run)["bandwidth"].value == pytest.approx(2000 * 8 / 2)
+    assert site.profile(run)["bandwidth"].peak == pytest.approx(2000 * 8 / 2)
+
+
+def test_runs_wait_for_their_samples_but_not_for_ever(site: Any) -> None:
+    node = site.node("n1", readings(600, 1000, 0))
+    site.run("1.s", 0, 599.5, {"n1": 1}, recorded_at=1000.0)
+    site.run("2.s", 0, 500, {"never": 1}, recorded_at=1000.0)
+    site.run("3.s", 0, 500, {"n1": 1}, recorded_at=1000.0)
+    assert go(site.engine, now=1599.0) == 1
+    assert go(site.engine, now=1600.0) == 2
+    # A batch about the end is still under way: its number is missing.
+    site.batch(node, 1, -60, 300)
+    site.batch(node, 3, 480, 600)
+    site.run("4.s", 0, 420, {"n1": 1}, recorded_at=2000.0)
+    assert go(site.engine, now=2100.0) == 0
+    site.batch(node, 2, 360, 420)
+    assert go(site.engine, now=2100.0) == 1
+
+
+def test_only_ended_runs_are_profiled(site: Any) -> None:
+    for position, state in enumerate(("requeued", "deleted", "lost")):
+        site.run(f"{position}.s", 0, 100, state=state)
+    site.run("9.s", 0, None)
+    assert go(site.engine, now=1e9) == 0
+    assert site.dump(profiles) == []
+
+
+def test_reasons_are_counted_without_node_names(site: Any) -> None:
+    site.run("1.s", 0, 100, {"a": 1})
+    site.run("2.s", 0, 100, {"b": 1}, used_cpu_s=120.0)
+    site.run("3.s", 0, 100)
+    site.run("4.s", 100, 100, {"a": 1})
+    site.run("5.s", 100, 90, {"a": 1})
+    assert go(site.engine, now=1e9) == 5
+    with site.engine.connect() as connection:
+        counted = read_tallies(connection)
+    assert counted == {
+        ("profiles", "bandwidth"): 5,
+        ("profiles", "memory"): 5,
+        ("profiles", "cpu"): 5,
+        ("profiles", "runtime"): 5,
+        ("profiles_missing", "bandwidth: no samples of a node"): 2,
+        ("profiles_missing", "bandwidth: it ran for less than a second"): 2,
+        ("profiles_missing", "bandwidth: the accounting log gives no processors"): 1,
+        ("profiles_missing", "memory: no samples of a node"): 2,
+        ("profiles_missing", "memory: it ran for less than a second"): 2,
+        ("profiles_missing", "memory: the accounting log gives no processors"): 1,
+        ("profiles_missing", "cpu: no samples of a node"): 1,
+        ("profiles_missing", "cpu: it ran for less than a second"): 2,
+        ("profiles_missing", "cpu: the accounting log gives no processors"): 1,
+        ("profiles_missing", "runtime: its value is negative"): 1,
+        ("profiles_refused", "negative"): 1,
+        ("cpu_above_1.05", ""): 1,
+    }
+    flagged = [row for row in site.dump(profiles) if row[7] == "above 1.05"]
+    assert [row[3] for row in flagged] == [pytest.approx(1.2)]
+
+
+def test_learning_one_by_one_equals_a_rebuild(site: Any) -> None:
+    rng = random.Random(7)
+    for position in range(300):
+        memory = int(rng.lognormvariate(20, 2))
+        user = rng.choice(["a", "b", "' \"<c>\u00fc"])
+        run_s = rng.choice([1, 60, 3600.25, 1e-3])
+        end = float(rng.randrange(10_000, 20_000))
+        site.run(f"{position}.s", end - run_s, end, {"n": 3}, user=user, used_memory_bytes=memory, recorded_at=end)
+    # In uneven portions, as time goes on, some in transactions of a few runs.
+    for now, limit in ((12_000, 7), (12_500, 200), (17_777, 30), (20_000, 1)):
+        go(site.engine, now=now, grace_s=0.0, limit=limit)
+    learned = site.dump(series)
+    assert sum(row[3] for row in learned) == 600
+    assert [row[1:3] for row in learned if row[3] == 0] == []
+    assert rebuild(site.engine) == 6
+    assert site.dump(series) == learned
+
+
+def test_a_failure_leaves_nothing_half_done(sqlite_site: Any) -> None:
+    site = sqlite_site
+    for position in range(5):
+        site.run(f"{position}.s", 0, 100 + position, user="a")
+
+    def fail(_connection: Any, _cursor: Any, statement: str, *_rest: object) -> None:
+        if statement.startswith("INSERT INTO tallies"):
+            raise RuntimeError("the disk is full")
+
+    event.listen(site.engine, "before_cursor_execute", fail)
+    with pytest.raises(RuntimeError, match="disk is full"):
+        go(site.engine, now=1e9)
+    event.remove(site.engine, "before_cursor_execute", fail)
+    assert site.dump(profiles) == site.dump(series) == []
+    assert go(site.engine, now=1e9) == 5
+    assert [row[3] for row in site.dump(series)] == [5]
+
+
+def test_reading_holds_no_writer_up(sqlite_site: Any) -> None:
+    """While the profiler reads, another connection can begin to write at once."""
+    site = sqlite_site
+    with site.engine.connect().execution_options(reading=True) as reader:
+        reader.execute(text("SELECT count(*) FROM jobs"))
+        with site.engine.connect() as writer:
+            writer.exec_driver_sql("PRAGMA busy_timeout=0")
+            writer.execute(update(jobs).values(user="x"))
+            writer.commit()
+
+
+def test_stop_ends_it_early(site: Any) -> None:
+    site.run("1.s", 0, 100)
+    stop = threading.Event()
+    stop.set()
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, stop=stop) == 0

@@ -1,0 +1,70 @@
+"""An emulated site's readings, wraps and reboots and lost ones included, against what its jobs really used."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from jobsight_agent.replay.emulation import make_emulation
+from jobsight_agent.replay.plan import Faults, Plan
+from jobsight_server.ingest.store import SampleStore, Submission
+from jobsight_server.ingest.wire import decode, unpack
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage.schema import jobs, profiles
+
+INTERVAL_S = 60
+END = 1_790_000_040
+
+
+@pytest.mark.slow
+def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
+    site = sqlite_site
+    faults = Faults(outage_every_s=1.5 * 86_400, lost_marks=0.05, skewed_nodes=0.5)
+    plan = Plan(nodes=12, clusters=2, start=END - 6 * 86_400, end=END, interval_s=INTERVAL_S, faults=faults)
+    emulation = make_emulation(plan, batch_readings=100)
+    store = SampleStore(site.engine, assumed_speed_bps=1e10, quarantine_keep=10)
+    for until in range(plan.start + 6000, plan.end + 6000, 6000):
+        group = []
+        for station in emulation.stations:
+            for columns in station.reader.advance(min(until, plan.end)):
+                for parcel in station.packer.pack(columns):
+                    payload = unpack(parcel.body, "gzip", 2**25)
+                    group.append(Submission(decode(payload), zlib.crc32(payload), float(until)))
+        store.apply(group)
+
+    truths = {(t.job_id, float(t.start)): t for cluster in emulation.truths.values() for t in cluster}
+    for truth in truths.values():
+        names = truth.nodes.split("+")
+        on = {name: truth.processors // len(names) for name in names}
+        site.run(truth.job_id, truth.start, truth.end, on, cluster=truth.cluster, user=truth.user)
+    done = profile_finished(site.engine, 600.0, lambda: 0.0) + profile_finished(site.engine, 0.0, lambda: 1.0)
+    assert done == len(truths) > 100
+
+    query = select(jobs.c.job_id, jobs.c.start, profiles).join(profiles, profiles.c.run_id == jobs.c.id)
+    seen: Counter[str] = Counter()
+    wrong = []
+    with site.engine.connect() as connection:
+        rows = connection.execute(query).all()
+    for row in rows:
+        truth = truths[row.job_id, row.start]
+        assert (row.value is None) <= bool(row.reason)
+        if row.metric not in {"bandwidth", "memory"} or not truth.exclusive or truth.runtime_s < 10 * INTERVAL_S:
+            continue
+        assert row.attribution == "exclusive"
+        seen["judged"] += 1
+        seen["killed"] += truth.killed_by_outage
+        if row.value is None:
+            seen["missing"] += 1
+            continue
+        true = truth.bandwidth_bps_per_processor if row.metric == "bandwidth" else truth.memory_bytes_per_processor
+        if abs(row.value - true) > 0.01 * true:
+            wrong.append((row.job_id, row.metric, row.value, true))
+    assert emulation.facts["wraps"] > 10
+    assert emulation.facts["reboots"] > 10
+    assert seen["killed"] > 0
+    assert len(wrong) <= 0.01 * seen["judged"], wrong
+    assert seen["missing"] <= 0.05 * seen["judged"]

@@ -1,0 +1,212 @@
+"""Tokens: made once, kept as digests, three roles, revocable; one-time logins and sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from jobsight_server.auth import (
+    AuthError,
+    TokenCache,
+    authenticate,
+    create_token,
+    list_tokens,
+    revoke_token,
+)
+from jobsight_server.auth.failures import ALLOWED, WINDOW_S, LoginFailures
+from jobsight_server.auth.sessions import (
+    create_login,
+    create_session,
+    end_session,
+    redeem_login,
+    session_is_valid,
+)
+from jobsight_server.cli import main
+from jobsight_server.errors import UserError
+from jobsight_server.storage.engine import open_engine
+
+
+def make(engine: Engine, role: str) -> tuple[int, str]:
+    with engine.begin() as connection:
+        return create_token(connection, role, "name", 1.0)
+
+
+def test_the_secret_is_long_and_nowhere_in_the_database(sqlite_engine: Engine) -> None:
+    _, secret = make(sqlite_engine, "agent")
+    assert secret.startswith("jobsight_agent_")
+    assert len(secret) >= len("jobsight_agent_") + 43
+    with sqlite_engine.connect() as connection:
+        login = create_login(connection, 1.0)
+        connection.commit()
+    for file in Path(str(sqlite_engine.url.database)).parent.iterdir():
+        assert secret.encode() not in file.read_bytes()
+        assert secret.removeprefix("jobsight_agent_").encode() not in file.read_bytes()
+        assert login.encode() not in file.read_bytes()
+
+
+@pytest.mark.parametrize("role", ["agent", "scheduler", "admin"])
+@pytest.mark.parametrize("wanted", ["agent", "scheduler", "admin"])
+def test_roles_reach_as_far_as_they_should(engine: Engine, role: str, wanted: str) -> None:
+    number, secret = make(engine, role)
+    if role in (wanted, "admin"):
+        assert authenticate(engine, f"Bearer {secret}", (wanted,), 2.0).id == number
+        return
+    with pytest.raises(AuthError, match=f"role {role} may not") as refused:
+        authenticate(engine, f"Bearer {secret}", (wanted,), 2.0)
+    assert refused.value.status == 403
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Basic eDp5", "jobsight_agent_x"])
+def test_a_request_without_a_token_is_told_how_to_send_one(sqlite_engine: Engine, header: str | None) -> None:
+    with pytest.raises(AuthError, match="Authorization: Bearer") as refused:
+        authenticate(sqlite_engine, header, ("agent",), 2.0)
+    assert refused.value.status == 401
+    assert refused.value.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("secret", ["' OR 1=1 --", "x" * 10_000, "\udcff", "\0", "jobsight_admin_"])
+def test_a_wrong_token_is_unknown_whatever_it_holds(engine: Engine, secret: str) -> None:
+    make(engine, "admin")
+    with pytest.raises(AuthError, match="unknown or revoked"):
+        authenticate(engine, f"Bearer {secret}", ("agent",), 2.0)
+
+
+def test_a_look_up_does_not_wait_for_a_writer(sqlite_engine: Engine) -> None:
+    _, secret = make(sqlite_engine, "agent")
+    with sqlite_engine.begin() as connection:
+        connection.execute(text("INSERT INTO tallies VALUES ('a', '', 1)"))
+        assert authenticate(sqlite_engine, f"Bearer {secret}", ("agent",), 2.0).role == "agent"
+
+
+def test_revocation_reaches_a_cache_within_five_seconds_and_a_plain_look_up_at_once(engine: Engine) -> None:
+    number, secret = make(engine, "agent")
+    header, cache = f"Bearer {secret}", TokenCache(engine)
+    assert cache.authenticate(header, ("agent",), 100.0).id == number
+    with engine.begin() as connection:
+        revoke_token(connection, number, 101.0)
+    with pytest.raises(AuthError):
+        authenticate(engine, header, ("agent",), 101.0)
+    assert cache.authenticate(header, ("agent",), 104.9).id == number
+    with pytest.raises(AuthError):
+        cache.authenticate(header, ("agent",), 105.0)
+
+
+def test_a_cache_never_remembers_a_wrong_token(engine: Engine) -> None:
+    cache = TokenCache(engine)
+    _, secret = make(engine, "agent")
+    for wrong in ("a", "b"):
+        with pytest.raises(AuthError):
+            cache.authenticate(f"Bearer {wrong}", ("agent",), 1.0)
+    assert cache.authenticate(f"Bearer {secret}", ("agent",), 1.0).role == "agent"
+    with pytest.raises(AuthError) as refused:
+        cache.authenticate(f"Bearer {secret}", ("scheduler",), 1.0)
+    assert refused.value.status == 403
+
+
+def test_a_login_link_works_once_and_for_an_hour(engine: Engine) -> None:
+    with engine.begin() as connection:
+        link, late = create_login(connection, 1000.0), create_login(connection, 1000.0)
+        assert redeem_login(connection, late, 1000.0 + 3600, 60.0) is None
+        assert redeem_login(connection, "something else", 1001.0, 60.0) is None
+        session = redeem_login(connection, link, 1000.0 + 3599, 60.0)
+        assert session is not None
+        assert redeem_login(connection, link, 1000.0 + 3599, 60.0) is None
+        assert session_is_valid(connection, session, 4599.0 + 59)
+        assert not session_is_valid(connection, session, 4599.0 + 60)
+        assert not session_is_valid(connection, link, 1001.0), "a login is not a session"
+
+
+def test_a_session_cannot_be_used_as_a_login_link(engine: Engine) -> None:
+    with engine.begin() as connection:
+        session = create_session(connection, None, 0.0, 60.0)
+        assert redeem_login(connection, session, 1.0, 60.0) is None
+        assert session_is_valid(connection, session, 1.0)
+
+
+def test_sessions_end_by_logout_and_with_their_token(engine: Engine) -> None:
+    number, _ = make(engine, "admin")
+    with engine.begin() as connection:
+        first = create_session(connection, number, 0.0, 60.0)
+        second = create_session(connection, number, 0.0, 60.0)
+        end_session(connection, first)
+        assert not session_is_valid(connection, first, 1.0)
+        assert session_is_valid(connection, second, 1.0)
+        revoke_token(connection, number, 2.0)
+        assert not session_is_valid(connection, second, 2.0)
+
+
+def test_expired_sessions_are_removed(engine: Engine) -> None:
+    with engine.begin() as connection:
+        create_session(connection, None, 0.0, 10.0)
+        create_session(connection, None, 5.0, 10.0)
+        create_session(connection, None, 12.0, 10.0)
+        assert connection.execute(text("SELECT count(*) FROM sessions")).scalar() == 2
+
+
+def test_failed_logins_slow_an_address_down_and_no_other() -> None:
+    failures = LoginFailures()
+    for second in range(ALLOWED):
+        assert failures.wait_s("a", second) == 0
+        failures.add("a", second)
+    assert failures.wait_s("a", ALLOWED) == WINDOW_S - ALLOWED
+    assert failures.wait_s("b", ALLOWED) == 0
+    assert failures.wait_s("a", WINDOW_S) == 0
+    for number in range(5000):
+        failures.add(str(number), 100.0)
+    assert len(failures._times) <= 1024
+
+
+@pytest.fixture
+def run(database_url: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def command(*arguments: str) -> tuple[int, str, str]:
+        status = main([*arguments, "--database", database_url])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return command
+
+
+def test_the_command_creates_lists_and_revokes(run: Callable[..., tuple[int, str, str]], database_url: str) -> None:
+    status, secret, _ = run("token", "create", "--role", "scheduler", "--name", "maui")
+    assert status == 0
+    engine = open_engine(database_url)
+    token = authenticate(engine, f"Bearer {secret.strip()}", ("scheduler",), 0.0)
+    assert (token.name, token.role) == ("maui", "scheduler")
+    listed = run("token", "list")[1]
+    assert "maui" in listed
+    assert secret.strip() not in listed
+    assert run("token", "revoke", str(token.id))[0] == 0
+    with pytest.raises(AuthError):
+        authenticate(engine, f"Bearer {secret.strip()}", ("scheduler",), 0.0)
+    with engine.connect() as connection:
+        revoked = list_tokens(connection)[0]["revoked"]
+    status, _, complaint = run("token", "revoke", "99")
+    assert status == 1
+    assert "token 99" in complaint
+    run("token", "revoke", str(token.id))
+    with engine.connect() as connection:
+        assert list_tokens(connection)[0]["revoked"] == revoked, "the first revocation stands"
+    engine.dispose()
+
+
+def test_the_command_prints_a_login_link(run: Callable[..., tuple[int, str, str]], database_url: str) -> None:
+    assert run("token", "login")[0] == 1, "a link to a database that nobody serves would open nothing"
+    run("token", "create", "--role", "admin")
+    link = run("token", "login", "--url", "https://jobsight.example.org/")[1].strip()
+    address, _, secret = link.partition("?once=")
+    assert address == "https://jobsight.example.org/login"
+    engine = open_engine(database_url)
+    with engine.begin() as connection:
+        row = connection.execute(text("SELECT expires - created FROM sessions")).scalar_one()
+        assert row == pytest.approx(3600)
+        assert session_is_valid(connection, secret, 0.0) is False
+    engine.dispose()
+    assert run("token", "login")[1].startswith("http://127.0.0.1:8470/login?once=")
+
+
+def test_an_unknown_role_is_refused(sqlite_engine: Engine) -> None:
+    with sqlite_engine.begin() as connection, pytest.raises(UserError, match=r"'root'.*agent, scheduler, admin"):
+        create_token(connection, "root", "", 0.0)

@@ -1,0 +1,162 @@
+"""Asking for forecasts and looking back, through the tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event, insert
+
+from jobsight_predictor.forecasters import FIVE
+from jobsight_predictor.metrics import METRICS
+from jobsight_server import cli
+from jobsight_server.forecasts import Question, answers, history, rebuild
+from jobsight_server.forecasts.ask import UnknownMetricError
+from jobsight_server.storage.schema import jobs, profiles
+
+STEPS = [200.0, 200.0, 800.0, 800.0, 800.0, 800.0, 800.0, 800.0]
+
+
+def fill(engine: Engine, user: str, values: list[float], metric: str = "bandwidth", cluster: str = "alpha") -> None:
+    """Runs of one user with these values, learned."""
+    with engine.begin() as connection:
+        for position, value in enumerate(values):
+            run = {
+                "cluster": cluster,
+                "job_id": f"{user}-{metric}-{position}",
+                "start": 0.0,
+                "end": 1000.0 + position,
+                "state": "ended",
+                "user": user,
+                "recorded_at": 0.0,
+                "profiled": True,
+            }
+            run_id = connection.execute(insert(jobs).values(run).returning(jobs.c.id)).scalar_one()
+            row = {"run_id": run_id, "metric": metric, "position": position + 1, "value": value}
+            connection.execute(insert(profiles).values(row))
+    rebuild(engine)
+
+
+def test_an_answer_carries_all_five(engine: Engine) -> None:
+    fill(engine, "u", STEPS)
+    with engine.connect() as connection:
+        (answer,) = answers(connection, [Question("alpha", "u", "bandwidth")])
+    forecasts = answer.pop("forecasts")
+    assert forecasts == {
+        "history": pytest.approx(650),
+        "sliding-window": 800,
+        # Bins of 60 over [200, 800]: two values of 200 in the first, six of 800 in the last.
+        "weighted": pytest.approx((2 * 400 + 6 * 4800) / (4 + 36)),
+        "locality": 800,
+        # Brown's line says 846.875, beyond every value seen.
+        "exponential": 800,
+    }
+    accuracy = answer.pop("accuracy")
+    assert set(accuracy) == set(FIVE)
+    # Wrong once in seven: 200 forecast where 800 came.
+    assert accuracy["locality"] == pytest.approx((6 + 0.25) / 7)
+    assert answer == {
+        "cluster": "alpha",
+        "user": "u",
+        "metric": "bandwidth",
+        "unit": METRICS["bandwidth"],
+        "value": 800,
+        "forecaster": "locality",
+        "n": 8,
+        "pqm": 2 / 8,
+        "recent_pqm": 6 / 8,
+        "updated": 1007.0,
+        "reason": None,
+    }
+
+
+def test_an_unknown_user_has_no_history(engine: Engine) -> None:
+    with engine.connect() as connection:
+        found = answers(connection, [Question("alpha", "'; DROP TABLE series; --")])
+    assert [answer["metric"] for answer in found] == list(METRICS)
+    for answer in found:
+        assert (answer["value"], answer["n"], answer["updated"]) == (None, 0, None)
+        assert answer["reason"].startswith("no history")
+        assert answer["forecasts"] == dict.fromkeys(FIVE)
+
+
+def test_many_questions_are_answered_in_their_order(engine: Engine) -> None:
+    fill(engine, "u", [1.0])
+    fill(engine, "v", [2.0], metric="memory")
+    fill(engine, "u", [3.0], cluster="beta")
+    questions = [
+        *(Question("alpha", f"nobody{i}", "cpu") for i in range(700)),
+        Question("beta", "u", "bandwidth"),
+        Question("alpha", "u"),
+        Question("alpha", "v", "memory"),
+        Question("beta", "u", "bandwidth"),
+    ]
+    with engine.connect() as connection:
+        found = answers(connection, questions)
+    assert len(found) == 700 + 1 + 4 + 1 + 1
+    assert [answer["value"] for answer in found[700:]] == [3.0, 1.0, None, None, None, 2.0, 3.0]
+    assert [answer["user"] for answer in found[:2]] == ["nobody0", "nobody1"]
+
+
+def test_questions_are_looked_up_by_key(sqlite_engine: Engine) -> None:
+    """Not by reading the whole table, however many are asked at once."""
+    plans: list[str] = []
+
+    def explain(connection: Any, cursor: Any, statement: str, parameters: Any, *_rest: object) -> None:
+        if statement.startswith("WITH asked"):
+            plan = connection.connection.cursor().execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plans.extend(row[3] for row in plan)
+
+    event.listen(sqlite_engine, "before_cursor_execute", explain)
+    with sqlite_engine.connect() as connection:
+        answers(connection, [Question("alpha", f"u{i}") for i in range(50)])
+    assert any(line.startswith("SEARCH s USING") for line in plans)
+    assert not any(line.startswith("SCAN s") for line in plans)
+
+
+def test_a_metric_that_is_not_forecast_is_named(engine: Engine) -> None:
+    with engine.connect() as connection, pytest.raises(UnknownMetricError, match=r"'disk'.*bandwidth"):
+        answers(connection, [Question("alpha", "u", "disk")])
+
+
+def test_history_says_what_was_forecast_before(engine: Engine) -> None:
+    fill(engine, "u", STEPS)
+    with engine.connect() as connection:
+        whole = history(connection, "alpha", "u", "bandwidth", 100)
+        tail = history(connection, "alpha", "u", "bandwidth", 3)
+        nobody = history(connection, "alpha", "w", "bandwidth", 3)
+    assert whole["actual"] == STEPS
+    assert whole["forecasts"]["locality"] == [None, *STEPS[:-1]]
+    assert whole["forecasts"]["history"] == pytest.approx([None, 200, 200, 400, 500, 560, 600, 4400 / 7])
+    assert tail["n"] == 8
+    assert tail["time"] == [1005.0, 1006.0, 1007.0]
+    assert tail["job_id"] == ["u-bandwidth-5", "u-bandwidth-6", "u-bandwidth-7"]
+    for name in FIVE:
+        assert tail["forecasts"][name] == whole["forecasts"][name][-3:]
+    assert nobody == {"n": 0, "time": [], "job_id": [], "actual": [], "forecasts": {name: [] for name in FIVE}}
+
+
+def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(engine, "u", STEPS)
+    assert cli.main(["predict", "--database", database_url, "--cluster", "alpha", "--user", "u", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["predictions"]
+    assert [answer["metric"] for answer in found] == list(METRICS)
+    assert found[0]["value"] == 800
+    ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "w", "--metric", "cpu"]
+    assert cli.main(ask) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["predictions"]
+    assert answer["reason"].startswith("no history")
+
+
+def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/none.db"
+    assert cli.main(["predict", "--database", url, "--cluster", "c", "--user", "u"]) == 1
+    assert "there is no such file" in capsys.readouterr().err
+
+
+def test_rebuild_the_command(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(engine, "u", STEPS)
+    assert cli.main(["rebuild", "--database", database_url]) == 0
+    assert capsys.readouterr().out == "1 series learned anew\n"

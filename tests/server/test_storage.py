@@ -1,0 +1,121 @@
+"""The database itself: durability, versions, locks, retention."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Engine, inspect, text
+from sqlalchemy.exc import DatabaseError as RefusedByDatabase
+
+from jobsight_server.storage.engine import DatabaseError, open_engine
+from jobsight_server.storage.lock import LockedError, role_lock
+from jobsight_server.storage.migrate import newest_version, present_version, upgrade
+from jobsight_server.storage.schema import metadata
+from jobsight_server.storage.tallies import add_tallies, read_tallies
+from jobsight_server.storage.upkeep import delete_old, refresh_statistics
+
+
+def test_every_connection_that_writes_is_durable(sqlite_engine: Engine) -> None:
+    """A kill of the process cannot show a missing fsync, so the setting itself is asserted, on several connections."""
+    connections = [sqlite_engine.connect() for _ in range(3)]
+    for connection in connections:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        connection.close()
+
+
+def test_postgresql_commits_are_durable(engine: Engine) -> None:
+    if engine.dialect.name == "postgresql":
+        with engine.connect() as connection:
+            assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+
+
+def test_a_reading_engine_refuses_to_write(engine: Engine, database_url: str) -> None:
+    reader = open_engine(database_url, "read")
+    with pytest.raises(RefusedByDatabase), reader.begin() as connection:
+        add_tallies(connection, {("x", ""): 1})
+    reader.dispose()
+    with engine.begin() as connection:
+        add_tallies(connection, {("x", ""): 1})
+
+
+def test_the_migrations_make_the_tables_that_the_program_declares(engine: Engine) -> None:
+    assert present_version(engine) == newest_version()
+    upgrade(engine)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+    if engine.dialect.name == "sqlite":
+        with engine.connect() as connection:
+            sql = dict(connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'table'")).all())
+        declared = {table.name for table in metadata.sorted_tables if not table.dialect_options["sqlite"]["with_rowid"]}
+        assert {name for name, statement in sql.items() if "WITHOUT ROWID" in statement} == declared
+    assert set(inspect(engine).get_table_names()) == {*metadata.tables, "alembic_version"}
+
+
+def test_a_new_database_is_its_owners_alone(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path / 'new.db'}")
+    upgrade(engine)
+    engine.dispose()
+    assert (tmp_path / "new.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("url", ["nonsense", "sqlite://", "sqlite:///:memory:", "mysql://localhost/x"])
+def test_a_database_that_cannot_be_used_is_named(url: str) -> None:
+    with pytest.raises(DatabaseError, match="database '"):
+        open_engine(url)
+
+
+def test_only_one_process_plays_a_role(engine: Engine, database_url: str) -> None:
+    code = (
+        "import sys; from jobsight_server.storage.engine import open_engine; "
+        "from jobsight_server.storage.lock import role_lock\n"
+        "with role_lock(open_engine(sys.argv[1]), 'background'): print('held')"
+    )
+
+    def elsewhere() -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", code, database_url]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+    with role_lock(engine, "background"), role_lock(engine, "writer"):
+        assert "another process is the background" in elsewhere().stderr
+        other = open_engine(database_url)
+        with pytest.raises(LockedError), role_lock(other, "background"):
+            pass
+        other.dispose()
+    assert elsewhere().stdout == "held\n"
+
+
+def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for node in (1, 2):
+            for time in range(0, 100_000, 1000):
+                connection.execute(
+                    text("INSERT INTO samples (node_id, time, gap_s) VALUES (:node, :time, 0)"),
+                    {"node": node, "time": time},
+                )
+            for sequence, last in enumerate((40_000, 90_000)):
+                connection.execute(
+                    text(
+                        "INSERT INTO batches (node_id, boot_id, sequence, checksum, first_time, last_time, samples, "
+                        "received_at, counters) VALUES (:node, 'b', :sequence, 0, 0, :last, 1, 0, '{}')"
+                    ),
+                    {"node": node, "sequence": sequence, "last": last},
+                )
+    stop = threading.Event()
+    assert delete_old(engine, 50_000.0, stop) == 100
+    refresh_statistics(engine)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*), min(time) FROM samples")).one() == (100, 50_000.0)
+        assert connection.execute(text("SELECT count(*) FROM batches")).scalar() == 2
+        assert read_tallies(connection) == {("samples_expired", ""): 100}
+    stop.set()
+    assert delete_old(engine, 80_000.0, stop) == 0

@@ -1,0 +1,166 @@
+"""`jobsight serve` as an operator meets it: start, stop, a crash of one role, a second one, wrong settings."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from site_run import JOBSIGHT, Site, free_address, wait_until
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "batch.json").read_text())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path / "site", ["alpha"], free_address(), ("--follow-interval-s", "0.1"))
+    with site.serve():
+        yield site
+
+
+def children(pid: int) -> dict[str, int]:
+    """The roles by name."""
+    found = {}
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        role = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+        if b"jobsight_server.serve.roles" in role:
+            found[role[role.index(b"jobsight_server.serve.roles") + 1].decode()] = int(child)
+    return found
+
+
+def post(url: str, site: Site, sequence: int) -> int:
+    now = time.time() - 3600 + 10 * sequence
+    body = json.dumps({**GOLDEN, "sequence": sequence, "time": [now, now + 1, now + 2, now + 3]}).encode()
+    headers = {"Authorization": f"Bearer {site.agent_token_file.read_text()}"}
+    request = urllib.request.Request(f"{url}/api/v1/samples", body, headers)
+    with urllib.request.urlopen(request, timeout=20) as response:
+        return int(response.status)
+
+
+def test_three_roles_start_and_stop_together(site: Site) -> None:
+    assert site.process is not None
+    roles = children(site.process.pid)
+    assert set(roles) == {"writer", "query", "background"}
+    assert post(site.ingest_url, site, 1) == 200
+    assert post(site.url, site, 2) == 200  # handed on to the writer
+    assert site.api("overview")["ingest"]["batches"]["stored"] == 2
+    site.process.terminate()
+    assert site.process.wait(30) == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in roles.values())
+    assert "Traceback" not in site.log.read_text()
+
+
+def test_a_role_that_dies_is_started_again(site: Site) -> None:
+    assert site.process is not None
+    before = children(site.process.pid)
+    assert post(site.ingest_url, site, 1) == 200
+    for pid in before.values():
+        os.kill(pid, signal.SIGKILL)
+
+    def back() -> bool:
+        assert site.process is not None
+        now = children(site.process.pid)
+        with contextlib.suppress(OSError):
+            return (
+                set(now) == set(before)
+                and not set(now.values()) & set(before.values())
+                and post(site.url, site, 2) == 200
+            )
+        return False
+
+    wait_until(back, 40, lambda: site.log.read_text()[-3000:])
+    assert site.api("overview")["ingest"]["samples"] == 8
+
+
+def test_the_roles_end_with_a_killed_supervisor(site: Site) -> None:
+    assert site.process is not None
+    roles = children(site.process.pid)
+    site.process.kill()
+    wait_until(
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in roles.values()), 40, lambda: f"still there: {roles}"
+    )
+
+
+def test_a_second_server_on_the_same_database_is_refused(site: Site) -> None:
+    other = free_address()
+    host, port = other.split(":")
+    command = [*JOBSIGHT, "serve", "--database", site.database, "--listen", other]
+    second = subprocess.run(
+        [*command, "--ingest-listen", f"{host}:{int(port) + 1}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert second.returncode == 1
+    assert "another process is the writer of database" in second.stderr
+    assert post(site.url, site, 1) == 200
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--listen", "8470"], "'8470' is not an address"),
+        (["--query-workers", "0"], "query_workers = '0' must be at least 1"),
+        (["--database", "oracle://x"], "database 'oracle://x'"),
+        (["--accounting", "/var/spool"], "write CLUSTER=DIRECTORY"),
+        (["--config", "/nonexistent.toml"], "settings file /nonexistent.toml"),
+    ],
+)
+def test_what_cannot_be_started_says_why(tmp_path: Path, flags: list[str], message: str) -> None:
+    database = [] if "--database" in flags else ["--database", f"sqlite:///{tmp_path / 'x.db'}"]
+    done = subprocess.run([*JOBSIGHT, "serve", *database, *flags], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_taken_address_is_said_at_once(site: Site, tmp_path: Path) -> None:
+    taken = site.url.removeprefix("http://")
+    command = [*JOBSIGHT, "serve", "--database", f"sqlite:///{tmp_path / 'other.db'}"]
+    for flags, message in (
+        (["--listen", taken, "--ingest-listen", free_address()], f"{taken}: Address already in use; choose others"),
+        (["--listen", free_address(), "--ingest-listen", taken], f"{taken}: Address already in use; choose others"),
+        (["--listen", "127.0.0.1:9", "--ingest-listen", "127.0.0.1:9"], "are both 127.0.0.1:9"),
+    ):
+        done = subprocess.run([*command, *flags], capture_output=True, text=True, check=False, timeout=30)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert message in done.stderr
+    assert not (tmp_path / "other.db").exists()
+
+
+@pytest.mark.parametrize("command", [["token", "list"], ["token", "login"], ["token", "revoke", "1"], ["refused"]])
+def test_a_mistyped_database_is_not_made(tmp_path: Path, command: list[str]) -> None:
+    flags = ["--database", f"sqlite:///{tmp_path / 'typo.db'}"]
+    done = subprocess.run([*JOBSIGHT, *command, *flags], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "there is no such file" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_database_says_so(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_text(
+        "This is no database, but quite long enough to be looked at as if it were one. " * 20
+    )
+    for command in (["token", "create", "--role", "agent"], ["token", "list"]):
+        flags = ["--database", f"sqlite:///{tmp_path / 'x.db'}"]
+        done = subprocess.run([*JOBSIGHT, *command, *flags], capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "file is not a database" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_unknown_commands_are_usage_errors() -> None:
+    done = subprocess.run([sys.executable, "-m", "jobsight_server.cli", "sreve"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no command 'sreve'" in done.stderr
