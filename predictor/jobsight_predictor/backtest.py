@@ -1,0 +1,332 @@
+"""What the forecasts would have been worth: every job forecast before it was learned [DEFINITIONS 3]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .forecasters import FIVE, FORECASTERS, Exponential, Floats
+from .profile import Profile
+from .quality import NEAR, RECENT
+from .reservations import RULES, Cost, cost
+from .templates import DEFAULT_TEMPLATES, Question, Template, Templates
+
+Protocol = Literal["completion", "submission"]
+Grouping = Literal["user", "template"]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """A workload of n jobs: one value each, in one unit. Arrays are (n,), times in seconds.
+
+    `requested` is what the user asked for, in the unit of the values, NaN where unknown; `skipped` counts, by
+    reason, what was in the source and is not here.
+    """
+
+    name: str
+    metric: str
+    questions: Sequence[Question]
+    submitted: Floats
+    ended: Floats
+    values: Floats
+    seconds: Floats
+    requested: Floats
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = len(self.questions)
+        for name in ("submitted", "ended", "values", "seconds", "requested"):
+            if getattr(self, name).shape != (n,):
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, for {n} jobs: it has to be ({n},)")
+        good = (self.values >= 0.0) & np.isfinite(self.values)
+        if not good.all():
+            raise ValueError(f"values has {self.values[~good][0]!r}: skip and count what is no measurement")
+        if (self.ended < self.submitted).any():
+            raise ValueError("a job ended before it was submitted: skip and count it")
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What Jobsight would have said of each job, arrays (n,), NaN where it had nothing to say."""
+
+    forecasts: Floats
+    bounds: Floats
+    probabilities: Floats
+    profile: Profile
+
+
+def accuracies(forecasts: Floats, values: Floats) -> Floats:
+    """Accuracy of each forecast, (n,), 0 where there is none (NaN)."""
+    misses = np.abs(forecasts - values)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        shares = np.where(values > 0.0, 1.0 - misses / values, np.where(misses == 0.0, 1.0, 0.0))
+    return np.where(np.isnan(forecasts), 0.0, np.maximum(0.0, shares))
+
+
+def known_when_asked(submitted: Floats, ended: Floats) -> tuple[Indices, Indices]:
+    """(order, known): indices of the jobs in order of completion; how many of those had ended when each was submitted.
+
+    A job that ended at the instant of a submission counts as ended; a job never counts as ended before itself.
+    """
+    order = np.argsort(ended, kind="stable")
+    known = np.searchsorted(ended[order], submitted, side="right")
+    place = np.empty(len(order), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    return order, np.minimum(known, place)
+
+
+def replay_forecaster(
+    name: str, jobs: Jobs, groups: Sequence[Indices], protocol: Protocol, *, raw: bool = False
+) -> Floats:
+    """Forecasts of one forecaster per group of jobs, (n,), NaN where there was none.
+
+    `raw` takes the exponential forecast before clipping, as published.
+    """
+    forecasts = np.full(len(jobs), np.nan)
+    forecaster = FORECASTERS[name]()
+    replay = forecaster.raw_replay if raw and isinstance(forecaster, Exponential) else forecaster.replay
+    for group in groups:
+        values = jobs.values[group]
+        if protocol == "submission":
+            forecasts[group] = replay(values)
+            continue
+        order, known = known_when_asked(jobs.submitted[group], jobs.ended[group])
+        # One value more at the end: its forecast is the one after all have been learned.
+        after = replay(np.append(values[order], 0.0))
+        forecasts[group] = after[known]
+    return forecasts
+
+
+def in_time(jobs: Jobs, protocol: Protocol) -> Iterator[tuple[Literal["submit", "finish"], int]]:
+    """The submissions and ends of all jobs in the order in which a server would learn of them.
+
+    At one instant ends come before submissions. Under the submission protocol each job ends as it is submitted.
+    """
+    if protocol == "submission":
+        for i in np.argsort(jobs.submitted, kind="stable").tolist():
+            yield "submit", i
+            yield "finish", i
+        return
+    submitted, ended = jobs.submitted.tolist(), jobs.ended.tolist()
+    coming = np.argsort(jobs.submitted, kind="stable").tolist()
+    ending = np.argsort(jobs.ended, kind="stable").tolist()
+    began = [False] * len(jobs)
+    k = 0
+    for i in coming:
+        while k < len(ending) and ended[ending[k]] <= submitted[i]:
+            if not began[ending[k]]:  # ends at the instant of its own submission, still to come
+                break
+            yield "finish", ending[k]
+            k += 1
+        began[i] = True
+        yield "submit", i
+    for i in ending[k:]:
+        yield "finish", i
+
+
+def replay_jobsight(
+    jobs: Jobs, protocol: Protocol, templates: Sequence[Template] = DEFAULT_TEMPLATES, coverage: float = 0.95
+) -> Replayed:
+    """What a scheduler would have been told of each job at its submission."""
+    n = len(jobs)
+    profile = Profile("", templates, coverage)
+    said = np.full((3, n), np.nan)
+    values = jobs.values.tolist()
+    for event, i in in_time(jobs, protocol):
+        if event == "submit":
+            profile.submit(str(i), jobs.questions[i])
+            continue
+        ticket = profile.finish(str(i), jobs.questions[i], values[i])
+        if ticket.value is not None:
+            said[:, i] = ticket.value, np.nan if ticket.bound is None else ticket.bound, ticket.probability
+    return Replayed(said[0], said[1], said[2], profile)
+
+
+def reserve_by_rule(name: str, jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> Floats:
+    """What a rival rule would have reserved for each job, (n,), NaN where it knew nothing; per user."""
+    reserved = np.full(len(jobs), np.nan)
+    for group in users:
+        if protocol == "submission":
+            order, known = np.arange(len(group)), np.arange(len(group))
+        else:
+            order, known = known_when_asked(jobs.submitted[group], jobs.ended[group])
+        rule = RULES[name]()
+        values, seconds = jobs.values[group][order].tolist(), jobs.seconds[group][order].tolist()
+        answers = np.full(len(group) + 1, np.nan)
+        for k in range(len(group) + 1):
+            answer = rule.reserve()
+            answers[k] = np.nan if answer is None else answer
+            if k < len(group):
+                rule.learn(values[k], seconds[k])
+        reserved[group] = answers[known]
+    return reserved
+
+
+def pqm_when_asked(jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> tuple[Floats, Floats]:
+    """(PQM, recent PQM) of its user's history at each job's submission, each (n,), NaN below two values."""
+    whole, recent = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)
+    for group in users:
+        if protocol == "submission":
+            order, known = np.arange(len(group)), np.arange(len(group))
+        else:
+            order, known = known_when_asked(jobs.submitted[group], jobs.ended[group])
+        values = jobs.values[group][order]
+        near = _near(values, values[0])
+        shares = np.full((2, len(group) + 1), np.nan)
+        shares[0, 2:] = (np.cumsum(near) / np.arange(1, len(group) + 1))[1:]
+        for k in range(2, len(group) + 1):
+            last = values[max(0, k - RECENT) : k]
+            shares[1, k] = _near(last, last[-1]).mean()
+        whole[group], recent[group] = shares[0, known], shares[1, known]
+    return whole, recent
+
+
+def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
+    """Probability that a positive scores above a negative, ties counting half; None where one kind is missing."""
+    there = ~np.isnan(scores)
+    scores, positive = scores[there], positive[there]
+    n_positive = int(positive.sum())
+    n_negative = len(positive) - n_positive
+    if not n_positive or not n_negative:
+        return None
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[inverse]
+    return float((ranks[positive].sum() - n_positive * (n_positive + 1) / 2.0) / (n_positive * n_negative))
+
+
+def run_backtest(
+    jobs: Jobs,
+    *,
+    protocol: Protocol = "completion",
+    group: Grouping = "user",
+    forecasters: Sequence[str] = FIVE,
+    templates: Sequence[Template] = DEFAULT_TEMPLATES,
+    coverage: float = 0.95,
+) -> dict[str, Any]:
+    """The whole account of one workload, in the shape that `jobsight backtest --json` prints.
+
+    ValueError for a forecaster that does not exist.
+    """
+    if unknown := set(forecasters) - set(FORECASTERS):
+        raise ValueError(f"no forecaster {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
+    users = grouped([question.user for question in jobs.questions])
+    groups = users if group == "user" else _by_template(jobs, templates)
+    lines: dict[str, Any] = {}
+    sums = []
+    for name in forecasters:
+        forecasts = replay_forecaster(name, jobs, groups, protocol)
+        lines[name] = summary(forecasts, jobs.values, users)
+        sums.append(accuracies(forecasts, jobs.values))
+        if name == "exponential":
+            raw = replay_forecaster(name, jobs, groups, protocol, raw=True)
+            lines["exponential-unclipped"] = summary(raw, jobs.values, users)
+    replayed = replay_jobsight(jobs, protocol, templates, coverage)
+    hits = accuracies(replayed.forecasts, jobs.values)
+    whole, recent = pqm_when_asked(jobs, users, protocol)
+    good = hits > 1.0 - NEAR
+    alike = [user for user in users if len(user) >= 2 and _final_pqm(jobs, user, protocol) > 0.8]
+    return {
+        "trace": jobs.name,
+        "metric": jobs.metric,
+        "protocol": protocol,
+        "group": group,
+        "jobs": len(jobs),
+        "users": len(users),
+        "skipped": dict(jobs.skipped),
+        "forecasters": lines,
+        "hindsight": _hindsight(sums, users, len(jobs)),
+        "jobsight": summary(replayed.forecasts, jobs.values, users, silent_counts=True),
+        "bounds": {"target": coverage, **_cost_line(cost(replayed.bounds, jobs.values, jobs.seconds))},
+        "rivals": {
+            "request": _cost_line(cost(jobs.requested, jobs.values, jobs.seconds)),
+            **{
+                name: _cost_line(cost(reserve_by_rule(name, jobs, users, protocol), jobs.values, jobs.seconds))
+                for name in RULES
+            },
+        },
+        "quality": {"auc": auc(replayed.probabilities, good), "recent_pqm_auc": auc(recent, good)},
+        "pqm": {
+            "auc": auc(whole, good),
+            "users_above_0.8": len(alike),
+            "accuracy_above_0.8": float(hits[np.concatenate(alike)].mean()) if alike else None,
+        },
+    }
+
+
+def summary(
+    forecasts: Floats, values: Floats, users: Sequence[Indices], *, silent_counts: bool = False
+) -> dict[str, float | int | None]:
+    """micro, macro, within20, under_rate, jobs and share of one line.
+
+    Jobs without a forecast are left out, or count as 0 where `silent_counts`; macro is the mean over users with at
+    least two jobs.
+    """
+    hits = accuracies(forecasts, values)
+    there = ~np.isnan(forecasts)
+    counted = np.ones(len(values), dtype=bool) if silent_counts else there
+    means = [hits[user][counted[user]].mean() for user in users if len(user) >= 2 and counted[user].any()]
+    return {
+        "micro": _mean(hits[counted]),
+        "macro": _mean(np.array(means)),
+        "within20": _mean((np.abs(forecasts - values) <= NEAR * values)[counted]),
+        "under_rate": _mean((forecasts < values)[counted]),
+        "jobs": int(counted.sum()),
+        "share": _mean(there),
+    }
+
+
+def grouped(keys: Sequence[Any]) -> list[Indices]:
+    """The indices of each key, in order of first appearance."""
+    members: dict[Any, list[int]] = {}
+    for i, key in enumerate(keys):
+        members.setdefault(key, []).append(i)
+    return [np.array(indices, dtype=np.intp) for indices in members.values()]
+
+
+def _by_template(jobs: Jobs, templates: Sequence[Template]) -> list[Indices]:
+    levels = Templates(templates)
+    return grouped([levels.keys(question)[0][1] for question in jobs.questions])
+
+
+def _hindsight(accuracies_of: Sequence[Floats], users: Sequence[Indices], n: int) -> dict[str, float | None]:
+    """The best of the forecasters for each user, chosen after the fact."""
+    if not n:
+        return {"micro": None, "macro": None}
+    best = [max(hits[user].sum() for hits in accuracies_of) for user in users]
+    shares = [total / len(user) for total, user in zip(best, users, strict=True) if len(user) >= 2]
+    return {"micro": float(sum(best) / n), "macro": _mean(np.array(shares))}
+
+
+def _final_pqm(jobs: Jobs, user: Indices, protocol: Protocol) -> float:
+    order = np.argsort((jobs.ended if protocol == "completion" else jobs.submitted)[user], kind="stable")
+    values = jobs.values[user][order]
+    return float(_near(values, values[0]).mean())
+
+
+def _near(values: Floats, reference: float) -> NDArray[np.bool_]:
+    near: NDArray[np.bool_] = np.abs(values - reference) < NEAR * reference if reference else values == 0.0
+    return near
+
+
+def _cost_line(paid: Cost | None) -> dict[str, float | int | None]:
+    if paid is None:
+        return {"coverage": None, "failures": None, "maq": None, "wasted": None, "jobs": 0}
+    return {
+        "coverage": paid.coverage,
+        "failures": paid.failures,
+        "maq": paid.maq,
+        "wasted": paid.wasted,
+        "jobs": paid.jobs,
+    }
+
+
+def _mean(values: NDArray[Any]) -> float | None:
+    return float(values.mean()) if len(values) else None

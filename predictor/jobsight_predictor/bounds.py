@@ -1,0 +1,136 @@
+"""How much to reserve, so that a chosen share of jobs fits and little is wasted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp
+from typing import Any, Self
+
+from .forecasters import LARGEST, Crowd
+
+SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))
+"""Where a job may lie that goes to a known place: just there, or a little above."""
+
+BEYOND = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
+"""Reservations considered above everything seen, times the largest."""
+
+FAINT = 1e-3
+"""Places less likely than this are left out."""
+
+NOVEL = 1.0
+"""Jobs' worth of doubt in each level's crowd: a group of n leaves NOVEL / (n + NOVEL) to the wider one."""
+
+PACE = 0.003
+"""How fast the price of a failure follows the failures observed: slowly, since failures come in bursts."""
+
+FIRST_PRICE = 1.75
+
+
+class Bounds:
+    """Reserves where the expected waste and the price of a failure balance; calibrates the price on line.
+
+    The distribution of the next value is that of the most specific group, mixed with wider ones the more, the
+    fewer it has seen; what even the widest leaves unexplained lies beyond everything seen (a Pareto tail). Of the
+    candidates b, the one with the least
+
+        E[(b - y)+] + P(y > b) (1.5 b + price)
+
+    is reserved: what lies idle, what a failed attempt and its repetition cost, and a price per failed job in units of
+    the site's mean job, in value x seconds. That price rises a little with every failure and falls with every
+    success, so that in the long run the failures are the share that was chosen, spent where waiting for certainty
+    would waste the most. Cheap jobs are thus held safer than dear ones.
+    """
+
+    def __init__(self, coverage: float = 0.95) -> None:
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"coverage is {coverage}: it is a share of jobs, above 0 and below 1")
+        self.coverage = coverage
+        self._log_price = FIRST_PRICE
+        self._mean_job = 0.0  # value x seconds
+        self._n = 0
+        self._reserved = 0
+        self._covered = 0
+
+    def reserve(self, crowds: Sequence[Crowd], seconds: float = 1.0, above: float = 0.0) -> tuple[float, float] | None:
+        """(what to reserve, the estimated probability that the job needs more); None without any history.
+
+        `crowds` are those of the job's groups, specific to general; `seconds` how long it may hold the reservation;
+        `above` the highest reservation known to have failed, which the bound exceeds.
+        """
+        mixed: dict[float, float] = {}
+        unexplained = 1.0
+        for crowd in crowds:
+            places, total = crowd.crowd()
+            if total <= 0.0:
+                continue
+            weight = unexplained / (total + NOVEL)
+            unexplained -= weight * total
+            for place, mass in places:
+                mixed[place] = mixed.get(place, 0.0) + weight * mass
+        if not mixed:
+            return None
+        top = max(mixed)
+        price = exp(self._log_price) * self._mean_job / seconds
+        steps = sorted(
+            [(place * up, mass * share) for place, mass in mixed.items() if mass > FAINT for up, share in SPREAD]
+        )
+        highest = steps[-1][0]
+        steps += [(highest * up, 0.0) for up in BEYOND]
+        below = 0.0
+        weighted = 0.0
+        more = 1.0 - unexplained
+        least = float("inf")
+        chosen = (highest, unexplained)
+        for step, mass in steps:
+            below += mass
+            weighted += mass * step
+            more -= mass
+            exceeded = unexplained if step <= top else unexplained * top / step
+            if more > 0.0:
+                exceeded += more
+            cost = step * below - weighted + exceeded * (1.5 * step + price)
+            if cost < least and step > above:
+                least = cost
+                chosen = (step, exceeded)
+        if chosen[0] <= above:
+            chosen = (above * BEYOND[1], unexplained)
+        return min(chosen[0], LARGEST), min(1.0, max(0.0, chosen[1]))
+
+    def score(self, reserved: float | None, value: float, seconds: float = 1.0) -> None:
+        """Take in what a job needed for which `reserved` had been the answer (None: there had been none)."""
+        self._n += 1
+        job = min(value * seconds, LARGEST)
+        self._mean_job += (job - self._mean_job) / min(self._n, 5000)
+        if reserved is None:
+            return
+        failed = value > reserved
+        self._reserved += 1
+        self._covered += not failed
+        self._log_price += PACE * (failed - (1.0 - self.coverage))
+
+    @property
+    def observed_coverage(self) -> float | None:
+        """Share of reservations that were enough; None while there were none."""
+        return self._covered / self._reserved if self._reserved else None
+
+    def state(self) -> dict[str, Any]:
+        """Everything known, as values that JSON can carry."""
+        return {
+            "coverage": self.coverage,
+            "log_price": self._log_price,
+            "mean_job": self._mean_job,
+            "n": self._n,
+            "reserved": self._reserved,
+            "covered": self._covered,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """The bounds whose `state()` this was, exactly."""
+        restored = cls(float(state["coverage"]))
+        restored._log_price = float(state["log_price"])
+        restored._mean_job = float(state["mean_job"])
+        restored._n = int(state["n"])
+        restored._reserved = int(state["reserved"])
+        restored._covered = int(state["covered"])
+        return restored

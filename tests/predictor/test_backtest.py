@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobsight_predictor.backtest import (
+    Jobs,
+    accuracies,
+    auc,
+    grouped,
+    in_time,
+    known_when_asked,
+    pqm_when_asked,
+    replay_forecaster,
+    replay_jobsight,
+    reserve_by_rule,
+    run_backtest,
+    summary,
+)
+from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_predictor.quality import accuracy, pqm, recent_pqm
+from jobsight_predictor.reservations import RULES
+from jobsight_predictor.templates import Question
+
+
+def workload(n: int, seed: int = 1, users: int = 4) -> Jobs:
+    rng = np.random.default_rng(seed)
+    submitted = np.sort(rng.uniform(0, 1e5, n)).round(-1)  # some at the very same instant
+    lasted = rng.choice([0.0, 10.0, 500.0, 20_000.0], n)
+    who = rng.integers(0, users, n)
+    values = rng.choice([100.0, 400.0, 401.0, 0.0], n) * (who + 1)
+    return Jobs(
+        name="made",
+        metric="memory",
+        questions=[Question(user=str(u), processors=int(u) + 1) for u in who],
+        submitted=submitted,
+        ended=submitted + lasted,
+        values=values,
+        seconds=np.maximum(lasted, 1.0),
+        requested=np.where(rng.uniform(size=n) < 0.5, 500.0, np.nan),
+        skipped={"no value": 2},
+    )
+
+
+def finished_before(jobs: Jobs, i: int, group: list[int]) -> list[int]:
+    """The definition, job by job: those of the group that had ended when job i was submitted, in order of end."""
+    order = sorted(group, key=lambda k: (jobs.ended[k], group.index(k)))
+    before = order[: order.index(i)]
+    return [k for k in before if jobs.ended[k] <= jobs.submitted[i]]
+
+
+@pytest.mark.parametrize("name", list(FORECASTERS))
+def test_forecasts_are_those_of_the_jobs_that_had_ended(name: str) -> None:
+    jobs = workload(150)
+    users = grouped([question.user for question in jobs.questions])
+    forecasts = replay_forecaster(name, jobs, users, "completion")
+    for user in users:
+        for i in user.tolist():
+            forecaster = FORECASTERS[name]()
+            for k in finished_before(jobs, i, user.tolist()):
+                forecaster.learn(float(jobs.values[k]))
+            expected = forecaster.forecast()
+            if expected is None:
+                assert math.isnan(forecasts[i])
+            else:
+                assert forecasts[i] == pytest.approx(expected, rel=1e-9)
+
+
+def test_submission_protocol_knows_every_earlier_job() -> None:
+    jobs = workload(60)
+    users = grouped([question.user for question in jobs.questions])
+    forecasts = replay_forecaster("locality", jobs, users, "submission")
+    for user in users:
+        assert math.isnan(forecasts[user[0]])
+        assert forecasts[user[1:]].tolist() == jobs.values[user[:-1]].tolist()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    times=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 10)), max_size=25),
+)
+def test_events_come_in_time_and_never_from_the_future(times: list[tuple[int, int]]) -> None:
+    n = len(times)
+    times.sort()
+    submitted = np.array([float(start) for start, _ in times])
+    ended = submitted + np.array([float(lasted) for _, lasted in times])
+    ones = np.ones(n)
+    jobs = Jobs("made", "memory", [Question()] * n, submitted, ended, ones, ones, ones * np.nan)
+    seen: list[tuple[str, int]] = list(in_time(jobs, "completion"))
+    assert sorted(i for event, i in seen if event == "submit") == list(range(n))
+    assert sorted(i for event, i in seen if event == "finish") == list(range(n))
+    _, known = known_when_asked(submitted, ended)
+    at: dict[int, int] = {}
+    finished = 0
+    for event, i in seen:
+        if event == "submit":
+            at[i] = finished
+            assert all(
+                ended[k] >= submitted[i] for k in range(n) if ("finish", k) not in seen[: seen.index((event, i))]
+            )
+        else:
+            assert i in at
+            finished += 1
+    assert all(at[i] <= np.sum(ended <= submitted[i]) for i in range(n))
+    assert known.shape == (n,)
+
+
+def test_rules_know_only_what_had_ended() -> None:
+    jobs = workload(120, seed=3)
+    users = grouped([question.user for question in jobs.questions])
+    reserved = reserve_by_rule("maximum", jobs, users, "completion")
+    for user in users:
+        for i in user.tolist():
+            before = finished_before(jobs, i, user.tolist())
+            if before:
+                assert reserved[i] == max(jobs.values[k] for k in before)
+            else:
+                assert math.isnan(reserved[i])
+
+
+def test_pqm_is_that_of_the_jobs_that_had_ended() -> None:
+    jobs = workload(120, seed=4)
+    users = grouped([question.user for question in jobs.questions])
+    whole, recent = pqm_when_asked(jobs, users, "completion")
+    for user in users:
+        for i in user.tolist():
+            values = [float(jobs.values[k]) for k in finished_before(jobs, i, user.tolist())]
+            for told, expected in ((whole[i], pqm(values)), (recent[i], recent_pqm(values))):
+                assert (math.isnan(told) and expected is None) or told == pytest.approx(expected)
+
+
+def test_accuracies_and_summary_by_hand() -> None:
+    forecasts = np.array([100.0, 150.0, np.nan, 0.0, 5.0])
+    values = np.array([100.0, 100.0, 100.0, 0.0, 0.0])
+    assert accuracies(forecasts, values).tolist() == [1.0, 0.5, 0.0, 1.0, 0.0]
+    for forecast, value, told in zip(forecasts, values, accuracies(forecasts, values), strict=True):
+        if not math.isnan(forecast):
+            assert told == pytest.approx(accuracy(float(forecast), float(value)))
+    users = [np.array([0, 1, 2]), np.array([3, 4])]
+    line = summary(forecasts, values, users)
+    assert line["micro"] == pytest.approx(2.5 / 4)
+    assert line["macro"] == pytest.approx((0.75 + 0.5) / 2)
+    assert line["jobs"] == 4
+    assert line["share"] == pytest.approx(0.8)
+    counted = summary(forecasts, values, users, silent_counts=True)
+    assert counted["micro"] == pytest.approx(2.5 / 5)
+    assert counted["jobs"] == 5
+
+
+def test_auc_is_the_share_of_pairs_in_order() -> None:
+    rng = np.random.default_rng(5)
+    scores = rng.integers(0, 6, 80).astype(float)
+    positive = rng.uniform(size=80) < 0.4
+    pairs = [(a > b) + 0.5 * (a == b) for a in scores[positive] for b in scores[~positive]]
+    assert auc(scores, positive) == pytest.approx(np.mean(pairs))
+    assert auc(scores, np.ones(80, dtype=bool)) is None
+
+
+@pytest.mark.parametrize("protocol", ["completion", "submission"])
+@pytest.mark.parametrize("group", ["user", "template"])
+def test_the_account_has_its_shape_and_is_json(protocol: str, group: str) -> None:
+    account = run_backtest(workload(200), protocol=protocol, group=group)  # type: ignore[arg-type]
+    json.dumps(account, allow_nan=False)
+    assert set(account) >= {
+        "trace", "metric", "protocol", "jobs", "users", "skipped", "forecasters", "jobsight", "bounds", "pqm"
+    }  # fmt: skip
+    assert set(FIVE) <= set(account["forecasters"])
+    for line in (*account["forecasters"].values(), account["jobsight"]):
+        assert set(line) == {"micro", "macro", "within20", "under_rate", "jobs", "share"}
+        assert all(value is None or value >= 0 for value in line.values())
+    assert set(account["bounds"]) >= {"target", "coverage", "failures", "maq"}
+    assert set(account["pqm"]) == {"auc", "users_above_0.8", "accuracy_above_0.8"}
+    assert set(account["rivals"]) == {"request", *RULES}
+    assert account["jobsight"]["jobs"] == account["jobs"] == 200
+    assert account["skipped"] == {"no value": 2}
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_hardly_any_jobs(n: int) -> None:
+    account = run_backtest(workload(n))
+    json.dumps(account, allow_nan=False)
+    assert account["jobs"] == n
+
+
+@settings(deadline=None, max_examples=30)
+@given(values=st.lists(st.one_of(st.floats(0, 1e300), st.sampled_from([0.0, 1e-300, 1e300])), min_size=1, max_size=30))
+def test_hostile_values_never_break_it(values: list[float]) -> None:
+    n = len(values)
+    times = np.arange(float(n))
+    jobs = Jobs(
+        "made", "memory", [Question(user="x")] * n, times, times + 1.5, np.array(values), np.ones(n), times * np.nan
+    )
+    account = run_backtest(jobs, forecasters=list(FORECASTERS))
+    json.dumps(account, allow_nan=False)
+
+
+def test_jobsight_beats_each_of_the_five_and_their_best_where_applications_differ() -> None:
+    rng = np.random.default_rng(8)
+    n = 1500
+    application = rng.integers(0, 4, n)
+    times = np.arange(n) * 100.0
+    jobs = Jobs(
+        name="made",
+        metric="memory",
+        questions=[Question(user="x", application=str(a)) for a in application],
+        submitted=times,
+        ended=times + rng.uniform(1, 1000, n),
+        values=(application + 1.0) ** 2 * 100.0 * rng.uniform(0.95, 1.05, n),
+        seconds=np.full(n, 60.0),
+        requested=np.full(n, 5000.0),
+    )
+    account = run_backtest(jobs)
+    ours = account["jobsight"]["micro"]
+    assert ours > 0.9
+    assert all(ours > line["micro"] + 0.2 for line in account["forecasters"].values())
+    assert ours > account["hindsight"]["micro"]
+    assert account["bounds"]["maq"] > account["rivals"]["maximum"]["maq"]
+    assert account["quality"]["auc"] is None or account["quality"]["auc"] >= 0.5
+
+
+def test_replay_is_deterministic() -> None:
+    first, second = (replay_jobsight(workload(120), "completion") for _ in range(2))
+    assert np.array_equal(first.forecasts, second.forecasts, equal_nan=True)
+    assert np.array_equal(first.bounds, second.bounds, equal_nan=True)
+
+
+def test_what_is_no_workload_is_refused() -> None:
+    ones = np.ones(2)
+    with pytest.raises(ValueError, match="ended before"):
+        Jobs("made", "memory", [Question()] * 2, ones, ones - 1, ones, ones, ones)
+    with pytest.raises(ValueError, match="nan"):
+        Jobs("made", "memory", [Question()] * 2, ones, ones, ones * np.nan, ones, ones)
+    with pytest.raises(ValueError, match=r"shape \(2,\), for 1 jobs"):
+        Jobs("made", "memory", [Question()], ones, ones, ones, ones, ones)
+    with pytest.raises(ValueError, match="no forecaster"):
+        run_backtest(workload(3), forecasters=["oracle"])

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobsight_predictor.profile import CANDIDATES, Profile
+from jobsight_predictor.templates import Question
+
+
+def run(profile: Profile, question: Question, values: list[float]) -> list[float | None]:
+    """Each job submitted, answered and ended before the next; the answers."""
+    answers = []
+    for i, value in enumerate(values):
+        answers.append(profile.submit(f"{question.user}-{profile.n}-{i}", question))
+        profile.finish(f"{question.user}-{profile.n}-{i}", question, value)
+    return answers
+
+
+def through_json(profile: Profile) -> Profile:
+    return Profile.from_state(json.loads(json.dumps(profile.state(), allow_nan=False)))
+
+
+def in_order(profile: Profile) -> dict[str, object]:
+    """The state with its groups in an order of their own: that in a profile is the order in which they came up."""
+    state = json.loads(json.dumps(profile.state()))
+    for group in state["groups"]:
+        group[0].sort(key=str)
+    state["groups"].sort(key=str)
+    return dict(state)
+
+
+def test_nothing_learned_has_a_reason() -> None:
+    answer = Profile("bytes").answer(Question(user="x"))
+    assert answer.value is None
+    assert answer.bound is None
+    assert answer.unit == "bytes"
+    assert answer.reason is not None
+    assert "no history" in answer.reason
+
+
+def test_a_switch_of_application_is_followed_within_two_jobs() -> None:
+    """As the published Figure 3: a steady user, then another level."""
+    profile = Profile("bytes")
+    answers = run(profile, Question(user="x"), [100.0] * 60 + [700.0] * 10 + [250.0] * 10)
+    assert answers[59] == 100.0
+    assert answers[62:70] == [700.0] * 8
+    assert answers[72:] == [250.0] * 8
+
+
+def test_a_single_spike_changes_nothing() -> None:
+    """As the published Figure 5: now and then one job of another kind."""
+    profile = Profile("bytes")
+    values = [900.0 if i % 17 == 13 else 30.0 for i in range(200)]
+    answers = run(profile, Question(user="x"), values)
+    assert answers[1:] == [30.0] * 199
+
+
+def test_jobs_alike_are_told_apart_from_the_same_users_other_jobs() -> None:
+    profile = Profile("bytes")
+    solver = Question(user="x", application="solver", processors=64)
+    mesher = Question(user="x", application="mesher", processors=4)
+    for _ in range(10):
+        run(profile, solver, [8e9])
+        run(profile, mesher, [1e9])
+    assert profile.answer(solver).value == 8e9
+    assert profile.answer(mesher).value == 1e9
+    assert "application" in str(profile.answer(solver).level)
+
+
+def test_a_new_application_of_a_known_user_falls_back_to_the_user() -> None:
+    profile = Profile("bytes")
+    run(profile, Question(user="other", application="b"), [5.0] * 8)
+    run(profile, Question(user="x", application="a"), [70.0] * 8)
+    answer = profile.answer(Question(user="x", application="b2"))
+    assert answer.value == 70.0
+    assert answer.level == "user"
+    assert answer.n == 8
+
+
+def test_a_new_user_falls_back_to_the_site() -> None:
+    profile = Profile("bytes")
+    run(profile, Question(user="x"), [70.0] * 8)
+    answer = profile.answer(Question(user="new"))
+    assert answer.value == 70.0
+    assert answer.level == "site"
+
+
+def test_the_answer_explains_itself() -> None:
+    profile = Profile("bytes per processor")
+    rng = np.random.default_rng(2)
+    values = [float(rng.choice([100.0, 100.0, 300.0])) for _ in range(80)]
+    values[-1] = 300.0
+    question = Question(user="x", processors=4, requested_time_s=600.0)
+    run(profile, question, values)
+    answer = profile.answer(question)
+    assert answer.value == 100.0
+    assert answer.unit == "bytes per processor"
+    assert answer.forecaster in CANDIDATES
+    assert answer.n == 80
+    assert answer.last_values == tuple(values[-5:])
+    assert answer.runner_up is not None
+    assert answer.runner_up.value == 300.0
+    assert answer.runner_up.forecaster in CANDIDATES
+    assert answer.bound is not None
+    assert answer.bound >= 300.0
+    assert answer.exceeds is not None
+    assert answer.exceeds < 0.1
+    assert answer.coverage == 0.95
+    assert answer.probability is not None
+    assert 0.0 < answer.probability < 1.0
+
+
+def test_probability_is_higher_for_the_steady_user() -> None:
+    profile = Profile("bytes")
+    rng = np.random.default_rng(4)
+    for _ in range(60):
+        run(profile, Question(user="steady"), [50.0])
+        run(profile, Question(user="wild"), [float(rng.lognormal(4, 2))])
+    steady, wild = (profile.answer(Question(user=user)).probability for user in ("steady", "wild"))
+    assert steady is not None
+    assert wild is not None
+    assert steady > 0.75 > 0.3 > wild
+
+
+def test_a_burst_is_judged_as_forecast_at_submission() -> None:
+    """Alternating bursts: what the last job of the previous burst used is wrong for the whole of the next."""
+    profile = Profile("bytes")
+    question = Question(user="x")
+    answered = []
+    for burst in range(40):
+        level = 100.0 if burst % 2 else 500.0
+        jobs = [f"{burst}-{k}" for k in range(20)]
+        answered.append(max(profile.submit(job, question) or 0.0 for job in jobs))
+        for job in jobs:
+            profile.finish(job, question, level)
+    regret = profile.regret("x")
+    assert regret is not None
+    told, best = regret
+    assert told.jobs == 800
+    assert "locality" not in best
+    # Either level is right half of the time; the last value never.
+    right = sum(answer == (100.0 if burst % 2 else 500.0) for burst, answer in enumerate(answered))
+    assert right > 10
+
+
+def test_reservation_stays_above_what_has_failed() -> None:
+    profile = Profile("bytes")
+    question = Question(user="x", application="a")
+    run(profile, question, [100.0] * 50)
+    before = profile.answer(question).bound
+    assert before is not None
+    profile.fail(question, 400.0)
+    after = profile.answer(question).bound
+    assert after is not None
+    assert before < 400.0 < after
+    restored = through_json(profile).answer(question).bound
+    assert restored == after
+
+
+def test_short_histories_get_wide_bounds() -> None:
+    young, old = Profile("bytes"), Profile("bytes")
+    question = Question(user="x")
+    run(young, question, [100.0, 100.0])
+    run(old, question, [100.0] * 200)
+    wide, narrow = young.answer(question).bound, old.answer(question).bound
+    assert wide is not None
+    assert narrow is not None
+    assert wide > narrow >= 100.0
+
+
+job_strategy = st.tuples(
+    st.sampled_from(["a", "b", "c"]),
+    st.sampled_from([None, "p", "q"]),
+    st.sampled_from([None, 1, 8]),
+    st.one_of(st.floats(0, 1e12), st.sampled_from([0.0, 1e-300, 1e300, 5e-324, 7.0])),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(jobs=st.lists(job_strategy, max_size=50))
+def test_state_goes_through_json_exactly_and_answers_stay_sane(
+    jobs: list[tuple[str, str | None, int | None, float]],
+) -> None:
+    profile = Profile("bytes")
+    for i, (user, application, processors, value) in enumerate(jobs):
+        question = Question(user=user, application=application, processors=processors, requested_time_s=60.0)
+        profile.submit(str(i), question)
+        if i % 3:  # some are still running when the state is taken
+            profile.finish(str(i), question, value)
+        answer = profile.answer(question)
+        if answer.value is not None:
+            assert math.isfinite(answer.value)
+            assert answer.value >= 0.0
+            assert answer.bound is not None
+            assert math.isfinite(answer.bound)
+            assert answer.bound >= 0.0
+            assert answer.probability is not None
+            assert 0.0 <= answer.probability <= 1.0
+    restored = through_json(profile)
+    for i, (user, application, processors, value) in enumerate(jobs):
+        question = Question(user=user, application=application, processors=processors, requested_time_s=60.0)
+        assert restored.answer(question) == profile.answer(question)
+        if i % 3 == 0:
+            restored.finish(str(i), question, value)
+            profile.finish(str(i), question, value)
+    assert restored.answer(Question(user="a")) == profile.answer(Question(user="a"))
+    assert in_order(restored) == in_order(profile)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0])
+def test_no_measurement_changes_nothing(bad: float) -> None:
+    profile = Profile("bytes")
+    question = Question(user="x")
+    run(profile, question, [5.0, 6.0])
+    profile.submit("j", question)
+    before = json.dumps(profile.state())
+    with pytest.raises(ValueError, match="cannot learn"):
+        profile.finish("j", question, bad)
+    assert json.dumps(profile.state()) == before
+    profile.withdraw("j")
+    assert profile.n == 2
+
+
+def test_asking_changes_nothing() -> None:
+    profile = Profile("bytes")
+    run(profile, Question(user="x", application="a"), [5.0, 6.0, 9.0])
+    before = json.dumps(profile.state())
+    assert profile.answer(Question(user="x")) == profile.answer(Question(user="x"))
+    profile.answer(Question(user="nobody"))
+    assert json.dumps(profile.state()) == before
