@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from itertools import compress, pairwise
+from operator import mul
 from typing import Any, Self
 
 import numpy as np
 
 from .base import LARGEST, Floats, Forecaster, checked_series, refusal
 
-CELLS_PER_BIN = 10
+CELLS_PER_BIN = 20
 
-_WORTH_IT = 48  # values in a row above which arrays are faster than a loop
+_WORTH_IT = 64  # values in a row above which arrays are faster than a loop
 
 
 class Weighted(Forecaster):
     """`sum_b f_b S_b / sum_b f_b^2` over `bins` equal bins on [min, max] of the history.
 
     `f_b` counts and `S_b` sums the values of bin b. A value inside the range goes into its bin in O(log bins); one
-    that widens the range has the remembered points binned anew. Exact while at most `memory` values were learned.
-    When there are more, the remembered ones are merged into their means in `CELLS_PER_BIN` cells of each bin, so
-    that the work and the memory stay bounded: still exact until the range widens, then off by what moves across an
-    edge with its cell.
+    that widens the range has the remembered points binned anew. Exact while at most `memory` values were learned:
+    each is a point. From then on the points are the means of a grid of `CELLS_PER_BIN` cells a bin, so that the work
+    and the memory stay bounded: still exact until the range widens, then off by what moves across an edge with its
+    cell.
     """
 
     __slots__ = (
         "_bins",
+        "_cell_width",
         "_counts",
         "_denominator",
         "_edges",
@@ -40,14 +44,15 @@ class Weighted(Forecaster):
     )
 
     def __init__(self, bins: int = 10, memory: int = 500) -> None:
-        if bins < 1 or memory < 2 * CELLS_PER_BIN * bins:
+        if bins < 1 or memory < CELLS_PER_BIN * bins:
             raise ValueError(
-                f"bins is {bins}, memory {memory}: at least 1 bin, {2 * CELLS_PER_BIN} values for each, are needed"
+                f"bins is {bins}, memory {memory}: at least 1 bin, {CELLS_PER_BIN} values for each, are needed"
             )
         self._bins = bins
         self._memory = memory
         self._points: list[float] = []
-        self._weights: list[int] = []  # of the first points, those merged; the others weigh 1
+        self._weights: list[int] = []  # of the cells, whose means the points then are; empty: each point is a value
+        self._cell_width = 0.0
         self._low = 0.0
         self._high = -1.0  # below the lowest: nothing learned yet
         self._edges: list[float] = []
@@ -57,37 +62,38 @@ class Weighted(Forecaster):
         self._denominator = 0
 
     def learn(self, value: float) -> None:
-        if not 0.0 <= value <= LARGEST:
-            raise refusal(value)
-        points = self._points
-        if len(points) >= self._memory:
-            self._merge()
-            points = self._points
-        points.append(value)
         if self._low <= value <= self._high:
             b = bisect_right(self._edges, value)
-            count = self._counts[b] + 1
-            self._numerator += self._sums[b] + count * value
-            self._denominator += 2 * count - 1
-            self._counts[b] = count
-            self._sums[b] += value
-        else:
-            if self._high < 0.0:
-                self._low = self._high = value
-            elif value > self._high:
-                self._high = value
+            self._counts[b] = count = self._counts[b] + 1
+            total = self._sums[b]
+            self._sums[b] = total + value
+            self._numerator += total + count * value
+            self._denominator += count + count - 1
+            weights = self._weights
+            if weights:
+                cell = int((value - self._low) / self._cell_width)
+                weights[cell] = weight = weights[cell] + 1
+                self._points[cell] += (value - self._points[cell]) / weight
             else:
-                self._low = value
-            self._rebin()
+                self._points.append(value)
+                if len(self._points) > self._memory:
+                    self._spread(self._points)
+        elif 0.0 <= value <= LARGEST:
+            self._widen(value)
+        else:
+            raise refusal(value)
 
     def forecast(self) -> float | None:
-        if self._low == self._high:
-            return self._low
-        if not self._denominator:
+        low, high = self._low, self._high
+        if low == high:
+            return low
+        if high < 0.0:
             return None
         forecast = self._numerator / self._denominator
         # Beyond the range only by rounding, or when sums of values near the largest double overflow.
-        return min(max(forecast, self._low), self._high)
+        if forecast > high:
+            return high
+        return low if forecast < low else forecast
 
     def state(self) -> dict[str, Any]:
         return {
@@ -106,11 +112,9 @@ class Weighted(Forecaster):
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         restored = cls(int(state["bins"]), int(state["memory"]))
-        restored._low = float(state["low"])
-        restored._high = float(state["high"])
         restored._points = [float(point) for point in state["points"]]
         restored._weights = [int(weight) for weight in state["weights"]]
-        restored._set_edges()
+        restored._set_range(float(state["low"]), float(state["high"]))
         restored._counts = [int(count) for count in state["counts"]]
         restored._sums = [float(total) for total in state["sums"]]
         restored._numerator = float(state["numerator"])
@@ -129,7 +133,8 @@ class Weighted(Forecaster):
         highs, lows = np.maximum.accumulate(series), np.minimum.accumulate(series)
         widens = np.flatnonzero((highs[1:] > highs[:-1]) | (lows[1:] < lows[:-1])) + 1
         numbers = series.tolist()
-        fresh.learn(numbers[0])
+        learn, forecast = fresh.learn, fresh.forecast
+        learn(numbers[0])
         start = 1
         for stop in (*widens.tolist(), len(series)):
             # values[start:stop] lie in the range of those before them: the bins stand still.
@@ -137,11 +142,11 @@ class Weighted(Forecaster):
                 forecasts[start:stop] = fresh._learn_within(series[start:stop], remember=stop < len(series))
             else:
                 for i in range(start, stop):
-                    forecasts[i] = fresh.forecast()
-                    fresh.learn(numbers[i])
+                    forecasts[i] = forecast()
+                    learn(numbers[i])
             if stop < len(series):
-                forecasts[stop] = fresh.forecast()
-                fresh.learn(numbers[stop])
+                forecasts[stop] = forecast()
+                learn(numbers[stop])
             start = stop + 1
         return forecasts
 
@@ -150,69 +155,79 @@ class Weighted(Forecaster):
 
         Points are remembered for the sake of a wider range only: not where none follows.
         """
-        numbers = values.tolist() if remember else []
-        while numbers:
-            if len(self._points) >= self._memory:
-                self._merge()
-            room = self._memory - len(self._points)
-            self._points += numbers[:room]
-            del numbers[:room]
-        if self._low == self._high:
-            before = np.full(len(values), self._low)
-        else:
-            hits = np.searchsorted(self._edges, values, side="right")[:, None] == np.arange(self._bins)
-            counts = np.cumsum(hits, axis=0) + np.array(self._counts)
-            sums = np.cumsum(hits * values[:, None], axis=0) + np.array(self._sums)
-            # In units of the largest: counts times sums of huge values would overflow.
-            numerators = np.einsum("ij,ij->i", counts, sums / self._high) * self._high
-            denominators = np.einsum("ij,ij->i", counts, counts)
-            before = np.empty(len(values))
-            before[0] = self.forecast()
-            before[1:] = np.clip(numerators[:-1] / denominators[:-1], self._low, self._high)
-            self._counts, self._sums = counts[-1].tolist(), sums[-1].tolist()
-            self._numerator, self._denominator = float(numerators[-1]), int(denominators[-1])
-            return before
-        self._counts[-1] += len(values)
-        self._sums[-1] += float(values.sum())
-        self._numerator = self._counts[-1] * self._sums[-1]
-        self._denominator = self._counts[-1] ** 2
+        if remember:
+            self._remember(values)
+        hits = np.searchsorted(self._edges, values, side="right")[:, None] == np.arange(self._bins)
+        counts = np.cumsum(hits, axis=0) + np.array(self._counts)
+        # In units of the largest: counts times sums of huge values would overflow.
+        scale = self._high or 1.0
+        sums = np.cumsum(hits * (values / scale)[:, None], axis=0) + np.array(self._sums) / scale
+        numerators = np.einsum("ij,ij->i", counts, sums)
+        denominators = np.einsum("ij,ij->i", counts, counts)
+        before = np.empty(len(values))
+        before[0] = self.forecast()
+        before[1:] = np.clip(numerators[:-1] / denominators[:-1] * scale, self._low, self._high)
+        self._counts, self._sums = counts[-1].tolist(), (sums[-1] * scale).tolist()
+        self._numerator, self._denominator = float(numerators[-1]) * scale, int(denominators[-1])
         return before
 
-    def _set_edges(self) -> None:
-        step = (self._high - self._low) / self._bins
+    def _remember(self, values: Floats) -> None:
+        """Add values inside the range to the points."""
+        if not self._weights:
+            room = self._memory + 1 - len(self._points)
+            self._points += values[:room].tolist()
+            values = values[room:]
+            if len(self._points) > self._memory:
+                self._spread(self._points)
+        if self._weights and len(values):
+            self._add(values, np.ones(len(values)))
+
+    def _set_range(self, low: float, high: float) -> None:
+        self._low, self._high = low, high
+        step = (high - low) / self._bins
         # Inner edges only: whatever lies on or above the last of them is in the last bin, its upper edge included.
-        self._edges = [k * step + self._low for k in range(1, self._bins)]
+        self._edges = [k * step + low for k in range(1, self._bins)]
+        # A range too narrow to be divided is one cell.
+        self._cell_width = step / CELLS_PER_BIN if step > 1e-290 else math.inf
 
-    def _rebin(self) -> None:
-        self._set_edges()
-        edges = self._edges
-        counts = [0] * self._bins
-        sums = [0.0] * self._bins
-        merged = len(self._weights)
-        for point, weight in zip(self._points, self._weights, strict=False):
-            b = bisect_right(edges, point)
-            counts[b] += weight
-            sums[b] += weight * point
-        for value in self._points[merged:] if merged else self._points:
-            b = bisect_right(edges, value)
-            counts[b] += 1
-            sums[b] += value
-        self._counts = counts
-        self._sums = sums
-        self._numerator = sum(count * total for count, total in zip(counts, sums, strict=True))
-        self._denominator = sum(count * count for count in counts)
+    def _widen(self, value: float) -> None:
+        """Learn a value outside the range: all points are binned anew."""
+        points, weights = self._points, self._weights
+        if weights:
+            points, weights = list(compress(points, weights)), list(filter(None, weights))
+            place = 0 if value < self._low else len(points)
+            points.insert(place, value)
+            weights.insert(place, 1)
+        else:
+            points.append(value)
+            points.sort()
+        self._set_range(min(value, self._low) if self._counts else value, max(value, self._high))
+        # The points ascend: what is in a bin is a slice.
+        cuts = [0, *[bisect_left(points, edge) for edge in self._edges], len(points)]
+        if weights:
+            self._counts = [sum(weights[i:j]) for i, j in pairwise(cuts)]
+            self._sums = [sum(map(mul, weights[i:j], points[i:j])) for i, j in pairwise(cuts)]
+            self._spread(points, weights)
+        else:
+            self._counts = [j - i for i, j in pairwise(cuts)]
+            self._sums = [sum(points[i:j]) for i, j in pairwise(cuts)]
+            if len(points) > self._memory:
+                self._spread(points)
+        self._numerator = sum(map(mul, self._counts, self._sums))
+        self._denominator = sum(map(mul, self._counts, self._counts))
 
-    def _merge(self) -> None:
-        """Replace the points by their means in each cell; the bins stay as they are."""
-        width = (self._high - self._low) / (self._bins * CELLS_PER_BIN)
-        weights = self._weights + [1] * (len(self._points) - len(self._weights))
-        cells: dict[int, list[float]] = {}
-        for point, weight in zip(self._points, weights, strict=True):
-            b = bisect_right(self._edges, point)
-            within = int((point - self._low) / width) - b * CELLS_PER_BIN if width else 0
-            cell = cells.setdefault(b * CELLS_PER_BIN + min(max(within, 0), CELLS_PER_BIN - 1), [0.0, 0.0])
-            # A running mean: sums of a long history of huge values would overflow.
-            cell[0] += weight
-            cell[1] += (point - cell[1]) * (weight / cell[0])
-        self._points = [mean for _, mean in cells.values()]
-        self._weights = [int(weight) for weight, _ in cells.values()]
+    def _spread(self, points: list[float], weights: list[int] | None = None) -> None:
+        """The points become the means of the cells that they lie in."""
+        # One cell more than divides the range: the highest value is on the far edge of the last.
+        cells = CELLS_PER_BIN * self._bins + 1
+        self._points, self._weights = [0.0] * cells, [0] * cells
+        self._add(np.array(points), np.ones(len(points)) if weights is None else np.array(weights, dtype=float))
+
+    def _add(self, points: Floats, weights: Floats) -> None:
+        """Move the means of the cells towards points in them."""
+        cells = ((points - self._low) / self._cell_width).astype(np.intp)
+        totals = self._weights + np.bincount(cells, weights, len(self._weights))
+        means = np.array(self._points)
+        # Shares of the way: sums of a long history of huge values would overflow.
+        means += np.bincount(cells, (points - means[cells]) * (weights / totals[cells]), len(means))
+        self._points, self._weights = means.tolist(), totals.astype(np.int64).tolist()
