@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -13,11 +14,13 @@ from .forecasters import FIVE, FORECASTERS, Exponential, Floats
 from .profile import Profile
 from .quality import NEAR, RECENT
 from .reservations import RULES, Cost, cost
+from .rivals import at_its_failures
+from .scores import Indices, accuracies, auc, calibration, hindsight, summary
 from .templates import DEFAULT_TEMPLATES, Question, Template, Templates
+from .ticket import Ticket
 
 Protocol = Literal["completion", "submission"]
 Grouping = Literal["user", "template"]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +64,6 @@ class Replayed:
     bounds: Floats
     probabilities: Floats
     profile: Profile
-
-
-def accuracies(forecasts: Floats, values: Floats) -> Floats:
-    """Accuracy of each forecast, (n,), 0 where there is none (NaN)."""
-    misses = np.abs(forecasts - values)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        shares = np.where(values > 0.0, 1.0 - misses / values, np.where(misses == 0.0, 1.0, 0.0))
-    return np.where(np.isnan(forecasts), 0.0, np.maximum(0.0, shares))
 
 
 def known_when_asked(submitted: Floats, ended: Floats) -> tuple[Indices, Indices]:
@@ -140,11 +135,13 @@ def replay_jobsight(
     profile = Profile("", templates, coverage)
     said = np.full((3, n), np.nan)
     values = jobs.values.tolist()
+    tickets: dict[int, Ticket] = {}
     for event, i in in_time(jobs, protocol):
         if event == "submit":
-            profile.submit(str(i), jobs.questions[i])
+            tickets[i] = profile.look(jobs.questions[i])
             continue
-        ticket = profile.finish(str(i), jobs.questions[i], values[i])
+        ticket = tickets.pop(i)
+        profile.learn(jobs.questions[i], values[i], ticket)
         if ticket.value is not None:
             said[:, i] = ticket.value, np.nan if ticket.bound is None else ticket.bound, ticket.probability
     return Replayed(said[0], said[1], said[2], profile)
@@ -189,19 +186,6 @@ def pqm_when_asked(jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> 
     return whole, recent
 
 
-def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
-    """Probability that a positive scores above a negative, ties counting half; None where one kind is missing."""
-    there = ~np.isnan(scores)
-    scores, positive = scores[there], positive[there]
-    n_positive = int(positive.sum())
-    n_negative = len(positive) - n_positive
-    if not n_positive or not n_negative:
-        return None
-    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[inverse]
-    return float((ranks[positive].sum() - n_positive * (n_positive + 1) / 2.0) / (n_positive * n_negative))
-
-
 def run_backtest(
     jobs: Jobs,
     *,
@@ -210,29 +194,38 @@ def run_backtest(
     forecasters: Sequence[str] = FIVE,
     templates: Sequence[Template] = DEFAULT_TEMPLATES,
     coverage: float = 0.95,
+    rivals: bool = False,
+    progress: Callable[[str, float], None] | None = None,
 ) -> dict[str, Any]:
     """The whole account of one workload, in the shape that `jobsight backtest --json` prints.
 
-    ValueError for a forecaster that does not exist.
+    `rivals` replays the bounds anew, some ten times, to compare each rival rule at its own number of failures.
+    `progress` is told what comes next and the share that is done. ValueError for a forecaster that does not exist.
     """
     if unknown := set(forecasters) - set(FORECASTERS):
         raise ValueError(f"no forecaster {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
+    tell = progress or (lambda _step, _done: None)
     users = grouped([question.user for question in jobs.questions])
     groups = users if group == "user" else _by_template(jobs, templates)
     lines: dict[str, Any] = {}
-    sums = []
-    for name in forecasters:
+    hits_of = []
+    for i, name in enumerate(forecasters):
+        tell(name, 0.4 * i / len(forecasters))
         forecasts = replay_forecaster(name, jobs, groups, protocol)
         lines[name] = summary(forecasts, jobs.values, users)
-        sums.append(accuracies(forecasts, jobs.values))
+        hits_of.append(accuracies(forecasts, jobs.values))
         if name == "exponential":
             raw = replay_forecaster(name, jobs, groups, protocol, raw=True)
             lines["exponential-unclipped"] = summary(raw, jobs.values, users)
+    tell("jobsight", 0.4)
     replayed = replay_jobsight(jobs, protocol, templates, coverage)
+    tell("quality", 0.8)
     hits = accuracies(replayed.forecasts, jobs.values)
+    near = np.abs(replayed.forecasts - jobs.values) <= NEAR * jobs.values
     whole, recent = pqm_when_asked(jobs, users, protocol)
     good = hits > 1.0 - NEAR
     alike = [user for user in users if len(user) >= 2 and _final_pqm(jobs, user, protocol) > 0.8]
+    tell("rivals", 0.9)
     return {
         "trace": jobs.name,
         "metric": jobs.metric,
@@ -242,44 +235,21 @@ def run_backtest(
         "users": len(users),
         "skipped": dict(jobs.skipped),
         "forecasters": lines,
-        "hindsight": _hindsight(sums, users, len(jobs)),
+        "hindsight": hindsight(hits_of, users, len(jobs)),
         "jobsight": summary(replayed.forecasts, jobs.values, users, silent_counts=True),
+        "regret": _regret(jobs, replayed.profile),
         "bounds": {"target": coverage, **_cost_line(cost(replayed.bounds, jobs.values, jobs.seconds))},
-        "rivals": {
-            "request": _cost_line(cost(jobs.requested, jobs.values, jobs.seconds)),
-            **{
-                name: _cost_line(cost(reserve_by_rule(name, jobs, users, protocol), jobs.values, jobs.seconds))
-                for name in RULES
-            },
+        "rivals": _rivals(jobs, users, protocol, templates, rivals),
+        "quality": {
+            "auc": auc(replayed.probabilities, good),
+            "recent_pqm_auc": auc(recent, good),
+            "calibration": calibration(replayed.probabilities, near),
         },
-        "quality": {"auc": auc(replayed.probabilities, good), "recent_pqm_auc": auc(recent, good)},
         "pqm": {
             "auc": auc(whole, good),
             "users_above_0.8": len(alike),
             "accuracy_above_0.8": float(hits[np.concatenate(alike)].mean()) if alike else None,
         },
-    }
-
-
-def summary(
-    forecasts: Floats, values: Floats, users: Sequence[Indices], *, silent_counts: bool = False
-) -> dict[str, float | int | None]:
-    """micro, macro, within20, under_rate, jobs and share of one line.
-
-    Jobs without a forecast are left out, or count as 0 where `silent_counts`; macro is the mean over users with at
-    least two jobs.
-    """
-    hits = accuracies(forecasts, values)
-    there = ~np.isnan(forecasts)
-    counted = np.ones(len(values), dtype=bool) if silent_counts else there
-    means = [hits[user][counted[user]].mean() for user in users if len(user) >= 2 and counted[user].any()]
-    return {
-        "micro": _mean(hits[counted]),
-        "macro": _mean(np.array(means)),
-        "within20": _mean((np.abs(forecasts - values) <= NEAR * values)[counted]),
-        "under_rate": _mean((forecasts < values)[counted]),
-        "jobs": int(counted.sum()),
-        "share": _mean(there),
     }
 
 
@@ -296,13 +266,29 @@ def _by_template(jobs: Jobs, templates: Sequence[Template]) -> list[Indices]:
     return grouped([levels.keys(question)[0][1] for question in jobs.questions])
 
 
-def _hindsight(accuracies_of: Sequence[Floats], users: Sequence[Indices], n: int) -> dict[str, float | None]:
-    """The best of the forecasters for each user, chosen after the fact."""
-    if not n:
-        return {"micro": None, "macro": None}
-    best = [max(hits[user].sum() for hits in accuracies_of) for user in users]
-    shares = [total / len(user) for total, user in zip(best, users, strict=True) if len(user) >= 2]
-    return {"micro": float(sum(best) / n), "macro": _mean(np.array(shares))}
+def _rivals(
+    jobs: Jobs, users: Sequence[Indices], protocol: Protocol, templates: Sequence[Template], compare: bool
+) -> dict[str, dict[str, Any]]:
+    @cache
+    def bounds_at(target: float) -> Floats:
+        return replay_jobsight(jobs, protocol, templates, target).bounds
+
+    reservations = {"request": jobs.requested}
+    reservations |= {name: reserve_by_rule(name, jobs, users, protocol) for name in RULES}
+    lines: dict[str, dict[str, Any]] = {}
+    for name, reserved in reservations.items():
+        lines[name] = _cost_line(cost(reserved, jobs.values, jobs.seconds))
+        if compare:
+            lines[name]["jobsight_at_its_failures"] = at_its_failures(reserved, jobs.values, jobs.seconds, bounds_at)
+    return lines
+
+
+def _regret(jobs: Jobs, profile: Profile) -> dict[str, float | None]:
+    """Capped relative error summed over all jobs: of the answers, and of each user's best candidate in hindsight."""
+    regrets = [profile.regret(user) for user in dict.fromkeys(question.user for question in jobs.questions)]
+    known = [regret for regret, _ in filter(None, regrets)]
+    answered, best = sum(regret.answered for regret in known), sum(regret.best for regret in known)
+    return {"answered": answered, "best": best, "per_job": (answered - best) / len(jobs) if len(jobs) else None}
 
 
 def _final_pqm(jobs: Jobs, user: Indices, protocol: Protocol) -> float:
@@ -326,7 +312,3 @@ def _cost_line(paid: Cost | None) -> dict[str, float | int | None]:
         "wasted": paid.wasted,
         "jobs": paid.jobs,
     }
-
-
-def _mean(values: NDArray[Any]) -> float | None:
-    return float(values.mean()) if len(values) else None

@@ -116,7 +116,6 @@ class Bounds:
     def state(self) -> dict[str, Any]:
         """Everything known, as values that JSON can carry."""
         return {
-            "coverage": self.coverage,
             "log_price": self._log_price,
             "mean_job": self._mean_job,
             "n": self._n,
@@ -125,9 +124,9 @@ class Bounds:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The bounds whose `state()` this was, exactly."""
-        restored = cls(float(state["coverage"]))
+    def from_state(cls, coverage: float, state: Mapping[str, Any]) -> Self:
+        """The bounds whose `state()` this was, exactly, with the coverage that is now chosen."""
+        restored = cls(coverage)
         restored._log_price = float(state["log_price"])
         restored._mean_job = float(state["mean_job"])
         restored._n = int(state["n"])

@@ -9,8 +9,28 @@ from typing import Any, Self
 FEATURES = ("votes agree", "user's hits", "group's hits", "group near the forecast", "group's size")
 """What the estimate rests on, each 0..1."""
 
+_HIT_FADE = 0.9
 _STEP = 0.05
 _FIRST_WEIGHTS = (-4.0, 2.0, 2.0, 2.0, 1.0, 0.0)
+
+
+class Hits:
+    """A faded share of forecasts within 20 %, leaning on a prior while there are few."""
+
+    __slots__ = ("hits", "trials")
+
+    def __init__(self, hits: float = 0.0, trials: float = 0.0) -> None:
+        self.hits = hits
+        self.trials = trials
+
+    def score(self, hit: bool) -> None:
+        """Take in whether one more forecast was within 20 %."""
+        self.hits = self.hits * _HIT_FADE + hit
+        self.trials = self.trials * _HIT_FADE + 1.0
+
+    def share(self, prior: float) -> float:
+        """The share, 0..1; `prior` weighs as much as one trial."""
+        return (self.hits + prior) / (self.trials + 1.0)
 
 
 class Confidence:

@@ -2,127 +2,53 @@
 
 from __future__ import annotations
 
-from collections import deque
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from .answer import Answer, RunnerUp
 from .bounds import Bounds
 from .confidence import Confidence
-from .forecasters import Crowd, checked
+from .forecasters import checked
+from .group import Group
 from .quality import NEAR
-from .selection import Regret, Tournament, elect
+from .selection import Ledger, Regret, Tournament, elect
 from .templates import DEFAULT_TEMPLATES, Key, Question, Template, Templates
+from .ticket import Forecasts, Ticket
 
 CANDIDATES = ("locality", "crowd-short", "crowd-medium", "crowd-long")
 """What each group forecasts: its last value, and the best place of its crowd in three lengths of memory."""
 
-SHOWN = 5
-"""Last values that an answer shows."""
+NO_HISTORY = "no history: no job of this cluster with a value has ended yet"
 
-PENDING = 100_000
-"""Submitted jobs remembered until they end; beyond, the oldest are forgotten and counted."""
-
-_HIT_FADE = 0.9
-
-
-class Hits:
-    """A faded share of hits, leaning on a prior while there are few."""
-
-    __slots__ = ("hits", "trials")
-
-    def __init__(self, hits: float = 0.0, trials: float = 0.0) -> None:
-        self.hits = hits
-        self.trials = trials
-
-    def score(self, hit: bool) -> None:
-        self.hits = self.hits * _HIT_FADE + hit
-        self.trials = self.trials * _HIT_FADE + 1.0
-
-    def share(self, prior: float) -> float:
-        return (self.hits + prior) / (self.trials + 1.0)
-
-
-class Group:
-    """What is kept of jobs that are alike. Groups of several templates that hold the very same jobs are one object,
-
-    until a job comes that belongs to some of them only: most of a site's groups, in number, are of one job each, and
-    many users have but one application.
-    """
-
-    __slots__ = ("crowd", "hits", "keys", "recent")
-
-    def __init__(self, keys: int) -> None:
-        self.keys = keys
-        self.crowd = Crowd()
-        self.hits = Hits()
-        self.recent: deque[float] = deque(maxlen=SHOWN)
-
-    def learn(self, value: float) -> None:
-        self.crowd.learn(value)
-        self.recent.append(value)
-
-    def split(self, keys: int) -> Group:
-        """The same group once more, for so many of its keys."""
-        self.keys -= keys
-        twin = Group(keys)
-        twin.crowd = self.crowd.copy()
-        twin.hits = Hits(self.hits.hits, self.hits.trials)
-        twin.recent.extend(self.recent)
-        return twin
-
-
-class Ticket:
-    """What was forecast for a job when it was submitted, kept until it has ended and can be scored."""
-
-    __slots__ = ("bound", "exceeds", "features", "forecasts", "keys", "probability", "ranking", "value")
-
-    def __init__(self, keys: list[tuple[int, Key]], forecasts: list[float | None]) -> None:
-        self.keys = keys
-        self.forecasts = forecasts
-        self.ranking: list[tuple[float, float]] = []
-        self.value: float | None = None
-        self.bound: float | None = None
-        self.exceeds: float | None = None
-        self.probability = 0.0
-        self.features: tuple[float, ...] = ()
-
-    def state(self) -> list[Any]:
-        return [self.keys, self.forecasts, self.value, self.bound, self.features, self.probability]
-
-    @classmethod
-    def from_state(cls, state: Sequence[Any]) -> Self:
-        keys, forecasts, value, bound, features, probability = state
-        restored = cls([(index, (mask, tuple(values))) for index, (mask, values) in keys], forecasts)
-        restored.value = value
-        restored.bound = bound
-        restored.features = tuple(features)
-        restored.probability = probability
-        return restored
+_SITE = '["site"]'
 
 
 class Profile:
     """Learns from finished jobs; answers what the next one will use.
 
-    Tell it of a job twice, `submit` and `finish`, in the order of time: a forecast is then judged as it stood at
-    submission, when whoever asked had to decide. In a burst of a thousand jobs that differs much from how it stands
-    when the first of them have ended. A job finished without having been submitted is judged on the spot.
+    A forecast is judged as it stood when the job was submitted and whoever asked had to decide: take a ticket by
+    `look` then, and hand it back to `learn` when the job has ended. In a burst of a thousand jobs that differs much
+    from how the forecast stands when the first of them have ended. Without a ticket a job is judged on the spot.
+
+    All that is known is kept in named parts (groups, users, the site), so that a database can hold it: the few
+    `parts` that a question touches are enough to answer it, and to learn a job; `changes` hands out those to store.
     """
 
     def __init__(self, unit: str, templates: Sequence[Template] = DEFAULT_TEMPLATES, coverage: float = 0.95) -> None:
         self.unit = unit
-        self.forgotten = 0
         self._templates = Templates(templates)
         self._width = len(CANDIDATES)
         self._size = self._width * len(self._templates.templates)
         self._groups: dict[Key, Group] = {}
+        self._failed: dict[Key, float] = {}
         self._tournament = Tournament(self._size)
         self._bounds = Bounds(coverage)
         self._confidence = Confidence()
-        self._users: dict[str | None, Hits] = {}
-        self._failed: dict[Key, float] = {}
-        self._pending: dict[str, Ticket] = {}
         self._n = 0
+        self._changed_groups: set[Key] = set()
+        self._changed_users: set[str | None] = set()
+        self._changed_failed: set[Key] = set()
 
     @property
     def n(self) -> int:
@@ -136,10 +62,9 @@ class Profile:
 
     def answer(self, question: Question) -> Answer:
         """What the job will use, how much to reserve, how sure that is, and on what it rests. Changes nothing."""
-        ticket = self._look(question)
+        ticket = self.look(question)
         if ticket.value is None:
-            reason = "no history: no job of this cluster with a value has ended yet"
-            return Answer(None, self.unit, None, None, 0, None, None, None, self._bounds.coverage, None, (), reason)
+            return Answer(None, self.unit, None, None, 0, None, None, None, self._bounds.coverage, None, (), NO_HISTORY)
         weights = self._tournament.weights(question.user)
         index, key = self._source(ticket, ticket.value, weights)
         group = self._groups[key]
@@ -164,71 +89,11 @@ class Profile:
             reason=None,
         )
 
-    def submit(self, job: str, question: Question) -> float | None:
-        """Remember what is forecast for the job now, to be judged when it ends; that forecast."""
-        if len(self._pending) >= PENDING:
-            del self._pending[next(iter(self._pending))]
-            self.forgotten += 1
-        ticket = self._pending[job] = self._look(question)
-        return ticket.value
-
-    def finish(self, job: str, question: Question, value: float) -> Ticket:
-        """Score what was forecast for the job, then learn what it used; the ticket that was scored.
-
-        ValueError, naming the value, when it is no measurement; the job then stays as it was.
-        """
-        checked(value)
-        ticket = self._pending.pop(job, None) or self._look(question)
-        hit = self._score(ticket, question, value)
-        groups = self._groups
-        shared: dict[int, tuple[Group, list[Key]]] = {}
-        new: list[Key] = []
-        for _, key in ticket.keys:
-            group = groups.get(key)
-            if group is None:
-                new.append(key)
-            elif id(group) in shared:
-                shared[id(group)][1].append(key)
-            else:
-                shared[id(group)] = (group, [key])
-        for group, keys in shared.values():
-            if len(keys) < group.keys:
-                group = group.split(len(keys))
-                for key in keys:
-                    groups[key] = group
-            if hit is not None:
-                group.hits.score(hit)
-            group.learn(value)
-        if new:
-            group = Group(len(new))
-            group.learn(value)
-            for key in new:
-                groups[key] = group
-        self._n += 1
-        return ticket
-
-    def withdraw(self, job: str) -> None:
-        """Forget a submitted job that will never run, or whose value will never be known."""
-        self._pending.pop(job, None)
-
-    def fail(self, question: Question, reserved: float) -> None:
-        """Take in that a job ran out of what was reserved for it: the bound of its like stays above that."""
-        key = self._templates.keys(question)[0][1]
-        self._failed[key] = max(checked(reserved), self._failed.get(key, 0.0))
-
-    def regret(self, user: str | None) -> tuple[Regret, str] | None:
-        """How the answers did beside the user's best single candidate in hindsight, and its name; None if unknown."""
-        regret = self._tournament.regret(user)
-        if regret is None:
-            return None
-        template, candidate = divmod(regret.best_candidate, self._width)
-        fields = self._templates.templates[template]
-        return regret, f"{CANDIDATES[candidate]} by {' + '.join(fields) or 'site'}"
-
-    def _look(self, question: Question) -> Ticket:
+    def look(self, question: Question) -> Ticket:
+        """What is forecast for the job now, to be judged when it has ended. Changes nothing."""
         keys = self._templates.keys(question)
-        forecasts: list[float | None] = [None] * self._size
-        ticket = Ticket(keys, forecasts)
+        forecasts: Forecasts = [None] * self._size
+        ticket = Ticket(forecasts, keys)
         weights = self._tournament.weights(question.user)
         votes: dict[float, float] = {}
         present: list[tuple[Key, Group]] = []
@@ -239,11 +104,10 @@ class Profile:
             if group is None:
                 continue
             present.append((key, group))
-            crowd = group.crowd
             i = 4 * index
             forecasts[i] = last = group.recent[-1]
             votes[last] = heard(last, 0.0) + weights[i]
-            short, medium, long = crowd.best()
+            short, medium, long = group.crowd.best()
             forecasts[i + 1] = short
             votes[short] = heard(short, 0.0) + weights[i + 1]
             forecasts[i + 2] = medium
@@ -261,16 +125,127 @@ class Profile:
         wide = next((group for key, group in reversed(present) if key[0] & 1), present[-1][1])
         crowds = [narrow.crowd]
         for group in (present[len(present) // 3][1], wide):
-            if group.crowd is not crowds[-1]:
+            if group.crowd.n > crowds[-1].n:  # of no more jobs than the one before, it tells nothing new
                 crowds.append(group.crowd)
         reserved = self._bounds.reserve(crowds, _seconds(question), self._failed.get(keys[0][1], 0.0))
         if reserved is not None:
             ticket.bound, ticket.exceeds = reserved
         return ticket
 
+    def learn(self, question: Question, value: float, ticket: Ticket | None = None) -> None:
+        """Score what was forecast for the job, then take in what it used.
+
+        ValueError, naming the value, when it is no measurement; nothing changes then.
+        """
+        checked(value)
+        if ticket is None:
+            ticket = self.look(question)
+        keys = ticket.keys or self._templates.keys(question)
+        self._tournament.score(question.user, ticket.forecasts, ticket.value, value)
+        self._bounds.score(ticket.bound, value, _seconds(question))
+        hit = None
+        if ticket.value is not None:
+            hit = abs(ticket.value - value) <= NEAR * value
+            self._confidence.score(ticket.features, hit)
+        self._learn_groups([key for _, key in keys], value, hit)
+        self._n += 1
+        self._changed_users.add(question.user)
+
+    def fail(self, question: Question, reserved: float) -> None:
+        """Take in that a job ran out of what was reserved for it: the bound of its like stays above that."""
+        key = self._templates.keys(question)[0][1]
+        self._failed[key] = max(checked(reserved), self._failed.get(key, 0.0))
+        self._changed_failed.add(key)
+
+    def regret(self, user: str | None) -> tuple[Regret, str] | None:
+        """How the answers did beside the user's best single candidate in hindsight, and its name; None if unknown."""
+        regret = self._tournament.regret(user)
+        if regret is None:
+            return None
+        template, candidate = divmod(regret.best_candidate, self._width)
+        fields = self._templates.templates[template]
+        return regret, f"{CANDIDATES[candidate]} by {' + '.join(fields) or 'site'}"
+
+    def parts(self, question: Question) -> list[str]:
+        """Names of the parts on which the answer to this question rests, and which learning such a job changes."""
+        keys = [key for _, key in self._templates.keys(question)]
+        return [_SITE, _user(question.user), _named("failed", keys[0]), *[_named("group", key) for key in keys]]
+
+    def changes(self) -> dict[str, Any]:
+        """Name and state of each part that has changed since this was last asked, as values that JSON can carry."""
+        found: dict[str, Any] = {_named("group", key): self._groups[key].state() for key in self._changed_groups}
+        found |= {_named("failed", key): self._failed[key] for key in self._changed_failed}
+        found |= {_user(user): self._tournament.users[user].state() for user in self._changed_users}
+        if self._changed_users:
+            found[_SITE] = self._site_state()
+        self._changed_groups.clear()
+        self._changed_failed.clear()
+        self._changed_users.clear()
+        return dict(sorted(found.items()))
+
+    def load(self, parts: Mapping[str, Any]) -> None:
+        """Take over parts as `changes` and `state` hand them out; ValueError for those of other templates."""
+        for name, state in parts.items():
+            kind, *what = json.loads(name)
+            if kind == "group":
+                self._groups[what[0], tuple(what[1:])] = Group.from_state(state)
+            elif kind == "user":
+                self._tournament.users[what[0]] = Ledger.from_state(state)
+            elif kind == "failed":
+                self._failed[what[0], tuple(what[1:])] = state
+            else:
+                self._load_site(state)
+
+    def state(self) -> dict[str, Any]:
+        """Every part by its name, as values that JSON can carry."""
+        self._changed_groups.update(self._groups)
+        self._changed_failed.update(self._failed)
+        self._changed_users.update(self._tournament.users)
+        return self.changes()
+
+    @classmethod
+    def from_state(
+        cls,
+        unit: str,
+        parts: Mapping[str, Any],
+        templates: Sequence[Template] = DEFAULT_TEMPLATES,
+        coverage: float = 0.95,
+    ) -> Self:
+        """The profile whose `state()` this was, exactly; ValueError if it was made by other templates."""
+        restored = cls(unit, templates, coverage)
+        restored.load(parts)
+        return restored
+
+    def _learn_groups(self, keys: list[Key], value: float, hit: bool | None) -> None:
+        groups = self._groups
+        shared: dict[int, tuple[Group, list[Key]]] = {}
+        new: list[Key] = []
+        for key in keys:
+            group = groups.get(key)
+            if group is None:
+                new.append(key)
+            elif id(group) in shared:
+                shared[id(group)][1].append(key)
+            else:
+                shared[id(group)] = (group, [key])
+        for group, its_keys in shared.values():
+            if len(its_keys) < group.keys:
+                group = group.split(len(its_keys))
+                for key in its_keys:
+                    groups[key] = group
+            if hit is not None:
+                group.hits.score(hit)
+            group.learn(value)
+        if new:
+            group = Group(len(new))
+            group.learn(value)
+            for key in new:
+                groups[key] = group
+        self._changed_groups.update(keys)
+
     def _features(self, user: str | None, expected: float, value: float, group: Group) -> tuple[float, ...]:
-        hits = self._users.get(user)
-        user_share = hits.share(0.5) if hits else 0.5
+        ledger = self._tournament.users.get(user)
+        user_share = ledger.hits.share(0.5) if ledger else 0.5
         places, total = group.crowd.crowd()
         low, high = value / (1.0 + NEAR), value / (1.0 - NEAR)
         near = sum([weight for place, weight in places if low <= place <= high])
@@ -282,18 +257,6 @@ class Profile:
             min(group.crowd.n, 20) / 20.0,
         )
 
-    def _score(self, ticket: Ticket, question: Question, value: float) -> bool | None:
-        """Judge the ticket by what the job used; whether the forecast was within 20 %, None if there was none."""
-        user = question.user
-        self._tournament.score(user, ticket.forecasts, ticket.value, value)
-        self._bounds.score(ticket.bound, value, _seconds(question))
-        if ticket.value is None:
-            return None
-        hit = abs(ticket.value - value) <= NEAR * value
-        self._confidence.score(ticket.features, hit)
-        self._users.setdefault(user, Hits()).score(hit)
-        return hit
-
     def _source(self, ticket: Ticket, value: float, weights: list[float]) -> tuple[int, Key]:
         """The candidate of greatest weight that said `value`, and its group."""
         best, source = -1.0, -1
@@ -303,50 +266,32 @@ class Profile:
         template = source // self._width
         return source, next(key for index, key in ticket.keys if index == template)
 
-    def state(self) -> dict[str, Any]:
-        """Everything known, as values that JSON can carry."""
-        shared: dict[int, tuple[Group, list[Key]]] = {}
-        for key, group in self._groups.items():
-            shared.setdefault(id(group), (group, []))[1].append(key)
+    def _site_state(self) -> dict[str, Any]:
         return {
-            "unit": self.unit,
-            "templates": self._templates.templates,
+            "templates": [list(template) for template in self._templates.templates],
             "n": self._n,
-            "forgotten": self.forgotten,
-            "groups": [
-                [keys, group.crowd.row(), group.hits.hits, group.hits.trials, list(group.recent)]
-                for group, keys in shared.values()
-            ],
-            "tournament": self._tournament.state(),
+            "ledger": self._tournament.site.state(),
             "bounds": self._bounds.state(),
             "confidence": self._confidence.state(),
-            "users": [[user, hits.hits, hits.trials] for user, hits in self._users.items()],
-            "failed": [[key, reserved] for key, reserved in self._failed.items()],
-            "pending": [[job, ticket.state()] for job, ticket in self._pending.items()],
         }
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The profile whose `state()` this was, exactly."""
-        templates = [tuple(template) for template in state["templates"]]
-        restored = cls(state["unit"], templates, state["bounds"]["coverage"])
-        restored._n = state["n"]
-        restored.forgotten = state["forgotten"]
-        for keys, crowd, hits, trials, recent in state["groups"]:
-            group = Group(len(keys))
-            group.crowd = Crowd.from_row(crowd)
-            group.hits = Hits(hits, trials)
-            group.recent.extend(recent)
-            for mask, values in keys:
-                restored._groups[mask, tuple(values)] = group
-        restored._tournament = Tournament.from_state(state["tournament"])
-        restored._bounds = Bounds.from_state(state["bounds"])
-        restored._confidence = Confidence.from_state(state["confidence"])
-        restored._users = {user: Hits(hits, trials) for user, hits, trials in state["users"]}
-        restored._failed = {(mask, tuple(values)): reserved for (mask, values), reserved in state["failed"]}
-        restored._pending = {job: Ticket.from_state(ticket) for job, ticket in state["pending"]}
-        return restored
+    def _load_site(self, state: Mapping[str, Any]) -> None:
+        templates = tuple(tuple(template) for template in state["templates"])
+        if templates != self._templates.templates:
+            raise ValueError("this was learned by other templates: learn the finished jobs anew")
+        self._n = state["n"]
+        self._tournament.site = Ledger.from_state(state["ledger"])
+        self._bounds = Bounds.from_state(self._bounds.coverage, state["bounds"])
+        self._confidence = Confidence.from_state(state["confidence"])
 
 
 def _seconds(question: Question) -> float:
     return max(question.requested_time_s or 1.0, 1.0)
+
+
+def _named(kind: str, key: Key) -> str:
+    return json.dumps([kind, key[0], *key[1]], separators=(",", ":"))
+
+
+def _user(user: str | None) -> str:
+    return json.dumps(["user", user], separators=(",", ":"))

@@ -8,7 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from .confidence import Hits
 from .forecasters import Floats
+from .quality import NEAR
 
 USER_FADE = 0.995
 SITE_FADE = 0.995
@@ -39,9 +41,9 @@ class Regret:
 
 
 class Ledger:
-    """Losses of each candidate: faded for the choice, and plain for the regret."""
+    """Losses of each candidate: faded for the choice, and plain for the regret; and how the answers fared."""
 
-    __slots__ = ("answered", "counts", "jobs", "losses", "previous", "totals", "weights")
+    __slots__ = ("answered", "counts", "hits", "jobs", "losses", "previous", "totals", "weights")
 
     def __init__(self, candidates: int) -> None:
         self.losses = np.zeros(candidates)
@@ -49,6 +51,7 @@ class Ledger:
         self.totals = np.zeros(candidates)
         self.weights: list[float] = [1.0] * candidates
         self.previous: list[float | None] = []
+        self.hits = Hits()
         self.answered = 0.0
         self.jobs = 0
 
@@ -60,6 +63,7 @@ class Ledger:
             "totals": self.totals.tolist(),
             "weights": self.weights,
             "previous": self.previous,
+            "hits": [self.hits.hits, self.hits.trials],
             "answered": self.answered,
             "jobs": self.jobs,
         }
@@ -73,6 +77,7 @@ class Ledger:
         restored.totals = np.array(state["totals"], dtype=np.float64)
         restored.weights = state["weights"]
         restored.previous = state["previous"]
+        restored.hits = Hits(*state["hits"])
         restored.answered = state["answered"]
         restored.jobs = state["jobs"]
         return restored
@@ -87,18 +92,18 @@ class Tournament:
 
     def __init__(self, candidates: int) -> None:
         self._candidates = candidates
-        self._site = Ledger(candidates)
-        self._users: dict[str | None, Ledger] = {}
+        self.site = Ledger(candidates)
+        self.users: dict[str | None, Ledger] = {}
 
     def weights(self, user: str | None) -> list[float]:
         """Weight of each candidate's vote, (candidates,), 1 for the one expected to be best."""
-        return self._users.get(user, self._site).weights
+        return self.users.get(user, self.site).weights
 
     def score(self, user: str | None, forecasts: list[float | None], answered: float | None, actual: float) -> None:
         """Take in how far each candidate (None: it had nothing to say) and the answer given were off."""
-        ledger = self._users.get(user)
+        ledger = self.users.get(user)
         if ledger is None:
-            ledger = self._users[user] = Ledger(self._candidates)
+            ledger = self.users[user] = Ledger(self._candidates)
         values = np.array(forecasts, dtype=np.float64)
         silent = np.isnan(values)
         misses = np.abs(values - actual)
@@ -107,40 +112,28 @@ class Tournament:
         weight = REPEATED if forecasts == ledger.previous else 1.0
         ledger.previous = forecasts
         ledger.jobs += 1
-        ledger.answered += 1.0 if answered is None else capped_error(answered, actual)
+        if answered is None:
+            ledger.answered += 1.0
+        else:
+            ledger.answered += capped_error(answered, actual)
+            ledger.hits.score(abs(answered - actual) <= NEAR * actual)
         ledger.totals += np.where(silent, 1.0, lost)
         lost[silent] = 0.0
         spoke = ~silent
-        _fade_in(self._site, SITE_FADE, lost, spoke, 1.0)
+        _fade_in(self.site, SITE_FADE, lost, spoke, 1.0)
         _fade_in(ledger, USER_FADE**weight, lost, spoke, weight)
-        site = self._site
+        site = self.site
         expected = (site.losses + 0.25) / (site.counts + 0.5)
         site.weights = _votes(expected)
         ledger.weights = _votes((ledger.losses + PRIOR * expected) / (ledger.counts + PRIOR))
 
     def regret(self, user: str | None) -> Regret | None:
         """How the answers did beside the user's best single candidate in hindsight; None for a user without jobs."""
-        ledger = self._users.get(user)
+        ledger = self.users.get(user)
         if ledger is None:
             return None
         best = int(np.argmin(ledger.totals))
         return Regret(ledger.jobs, ledger.answered, float(ledger.totals[best]), best)
-
-    def state(self) -> dict[str, Any]:
-        """Everything known, as values that JSON can carry."""
-        return {
-            "candidates": self._candidates,
-            "site": self._site.state(),
-            "users": [[user, ledger.state()] for user, ledger in self._users.items()],
-        }
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The tournament whose `state()` this was, exactly."""
-        restored = cls(int(state["candidates"]))
-        restored._site = Ledger.from_state(state["site"])
-        restored._users = {user: Ledger.from_state(ledger) for user, ledger in state["users"]}
-        return restored
 
 
 def _fade_in(ledger: Ledger, fade: float, lost: Floats, spoke: Any, weight: float) -> None:

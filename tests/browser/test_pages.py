@@ -166,7 +166,8 @@ def test_figures_follow_the_database(watched: Watched, address: Any) -> None:
         connection.execute(update(schema.nodes).where(schema.nodes.c.id == 5).values(wraps=4))
     expect(cells).to_have_text("4")
     after = cells.bounding_box()
-    assert before is not None and after is not None
+    assert before is not None
+    assert after is not None
     # The row stays where it is; ages in other columns tick on and may move it sideways.
     assert (after["y"], after["height"]) == (before["y"], before["height"])
 

@@ -102,7 +102,7 @@ def test_bound_is_above_what_has_failed() -> None:
 
 def test_state_goes_through_json_exactly() -> None:
     _, _, bounds = observed(0.9, np.random.default_rng(1).lognormal(4, 1, 200).tolist())
-    restored = Bounds.from_state(json.loads(json.dumps(bounds.state())))
+    restored = Bounds.from_state(0.95, json.loads(json.dumps(bounds.state())))
     assert restored.state() == bounds.state()
 
 

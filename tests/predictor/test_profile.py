@@ -10,28 +10,21 @@ from hypothesis import strategies as st
 
 from jobsight_predictor.profile import CANDIDATES, Profile
 from jobsight_predictor.templates import Question
+from jobsight_predictor.ticket import Ticket
 
 
 def run(profile: Profile, question: Question, values: list[float]) -> list[float | None]:
     """Each job submitted, answered and ended before the next; the answers."""
     answers = []
-    for i, value in enumerate(values):
-        answers.append(profile.submit(f"{question.user}-{profile.n}-{i}", question))
-        profile.finish(f"{question.user}-{profile.n}-{i}", question, value)
+    for value in values:
+        ticket = profile.look(question)
+        answers.append(ticket.value)
+        profile.learn(question, value, ticket)
     return answers
 
 
 def through_json(profile: Profile) -> Profile:
-    return Profile.from_state(json.loads(json.dumps(profile.state(), allow_nan=False)))
-
-
-def in_order(profile: Profile) -> dict[str, object]:
-    """The state with its groups in an order of their own: that in a profile is the order in which they came up."""
-    state = json.loads(json.dumps(profile.state()))
-    for group in state["groups"]:
-        group[0].sort(key=str)
-    state["groups"].sort(key=str)
-    return dict(state)
+    return Profile.from_state(profile.unit, json.loads(json.dumps(profile.state(), allow_nan=False)))
 
 
 def test_nothing_learned_has_a_reason() -> None:
@@ -134,10 +127,10 @@ def test_a_burst_is_judged_as_forecast_at_submission() -> None:
     answered = []
     for burst in range(40):
         level = 100.0 if burst % 2 else 500.0
-        jobs = [f"{burst}-{k}" for k in range(20)]
-        answered.append(max(profile.submit(job, question) or 0.0 for job in jobs))
-        for job in jobs:
-            profile.finish(job, question, level)
+        tickets = [profile.look(question) for _ in range(20)]
+        answered.append(max(ticket.value or 0.0 for ticket in tickets))
+        for ticket in tickets:
+            profile.learn(question, level, ticket)
     regret = profile.regret("x")
     assert regret is not None
     told, best = regret
@@ -187,11 +180,14 @@ def test_state_goes_through_json_exactly_and_answers_stay_sane(
     jobs: list[tuple[str, str | None, int | None, float]],
 ) -> None:
     profile = Profile("bytes")
+    running = []
     for i, (user, application, processors, value) in enumerate(jobs):
         question = Question(user=user, application=application, processors=processors, requested_time_s=60.0)
-        profile.submit(str(i), question)
-        if i % 3:  # some are still running when the state is taken
-            profile.finish(str(i), question, value)
+        ticket = profile.look(question)
+        if i % 3:
+            profile.learn(question, value, ticket)
+        else:  # some are still running when the state is taken
+            running.append((question, value, ticket))
         answer = profile.answer(question)
         if answer.value is not None:
             assert math.isfinite(answer.value)
@@ -202,14 +198,42 @@ def test_state_goes_through_json_exactly_and_answers_stay_sane(
             assert answer.probability is not None
             assert 0.0 <= answer.probability <= 1.0
     restored = through_json(profile)
-    for i, (user, application, processors, value) in enumerate(jobs):
-        question = Question(user=user, application=application, processors=processors, requested_time_s=60.0)
+    for question, value, ticket in running:
         assert restored.answer(question) == profile.answer(question)
-        if i % 3 == 0:
-            restored.finish(str(i), question, value)
-            profile.finish(str(i), question, value)
+        profile.learn(question, value, ticket)
+        restored.learn(question, value, Ticket.from_state(json.loads(json.dumps(ticket.state()))))
     assert restored.answer(Question(user="a")) == profile.answer(Question(user="a"))
-    assert in_order(restored) == in_order(profile)
+    assert restored.state() == profile.state()
+
+
+@settings(deadline=None, max_examples=40)
+@given(jobs=st.lists(job_strategy, max_size=40))
+def test_the_parts_of_a_question_are_all_that_it_needs(
+    jobs: list[tuple[str, str | None, int | None, float]],
+) -> None:
+    """A profile that holds everything, and one job after another learned from the stored parts alone."""
+    whole = Profile("bytes")
+    stored: dict[str, str] = {}
+    for user, application, processors, value in jobs:
+        question = Question(user=user, application=application, processors=processors)
+        if value > 1e15:
+            whole.fail(question, 3.0)
+        part = Profile("bytes")
+        part.load({name: json.loads(stored[name]) for name in part.parts(question) if name in stored})
+        if value > 1e15:
+            part.fail(question, 3.0)
+        assert part.answer(question) == whole.answer(question)
+        part.learn(question, value)
+        whole.learn(question, value)
+        stored |= {name: json.dumps(state) for name, state in part.changes().items()}
+    assert {name: json.loads(state) for name, state in stored.items()} == json.loads(json.dumps(whole.state()))
+
+
+def test_parts_of_other_templates_are_refused() -> None:
+    profile = Profile("bytes")
+    profile.learn(Question(user="x"), 1.0)
+    with pytest.raises(ValueError, match="other templates"):
+        Profile.from_state("bytes", profile.state(), [("user",), ()])
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0])
@@ -217,12 +241,10 @@ def test_no_measurement_changes_nothing(bad: float) -> None:
     profile = Profile("bytes")
     question = Question(user="x")
     run(profile, question, [5.0, 6.0])
-    profile.submit("j", question)
     before = json.dumps(profile.state())
     with pytest.raises(ValueError, match="cannot learn"):
-        profile.finish("j", question, bad)
+        profile.learn(question, bad)
     assert json.dumps(profile.state()) == before
-    profile.withdraw("j")
     assert profile.n == 2
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.quality import accuracy
-from jobsight_predictor.selection import Tournament, capped_error, elect
+from jobsight_predictor.selection import Ledger, Tournament, capped_error, elect
 
 
 def test_capped_error_is_what_accuracy_lacks() -> None:
@@ -65,9 +65,13 @@ def test_state_goes_through_json_exactly() -> None:
     rng = np.random.default_rng(2)
     for user in ("x", None, "y") * 10:
         tournament.score(user, [float(rng.uniform(1, 9)), None], 3.0, float(rng.uniform(1, 9)))
-    restored = Tournament.from_state(json.loads(json.dumps(tournament.state())))
-    assert restored.state() == tournament.state()
-    assert restored.weights("x") == tournament.weights("x")
+    restored = Tournament(2)
+    restored.site = Ledger.from_state(json.loads(json.dumps(tournament.site.state())))
+    for user, ledger in tournament.users.items():
+        restored.users[user] = Ledger.from_state(json.loads(json.dumps(ledger.state())))
     for each in (restored, tournament):
         each.score("x", [4.0, 5.0], 4.0, 5.0)
-    assert restored.state() == tournament.state()
+    assert restored.site.state() == tournament.site.state()
+    for user in ("x", None, "y", "new"):
+        assert restored.weights(user) == tournament.weights(user)
+    assert restored.regret("x") == tournament.regret("x")
