@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.tsa.ar_model import AutoReg
 
-from jobsight_predictor.forecasters import Autoregressive, Crowd, Forecaster, Median, Quantile
+from jobsight_predictor.forecasters import Autoregressive, Crowd, Forecaster, Median, Quantile, Seasonal
 from jobsight_predictor.quality import accuracy
 
 SERIES = {
@@ -44,6 +44,43 @@ def test_quantile_is_the_inverted_weighted_distribution(values: np.ndarray, quan
         weights = 0.9 ** np.arange(len(recent))[::-1]
         expected = np.quantile(recent, quantile, weights=weights, method="inverted_cdf")
         assert forecast == pytest.approx(expected)
+
+
+@each_series
+@pytest.mark.parametrize("period", [1, 7, 24])
+def test_seasonal_of_a_known_period_is_the_series_shifted(values: np.ndarray, period: int) -> None:
+    series = pd.Series(values)
+    expected = series.shift(period - 1).fillna(series).to_numpy()
+    assert after_each(Seasonal(period), values) == pytest.approx(expected)
+
+
+def period_by_definition(values: list[float], longest: int) -> int:
+    held = {}
+    for lag in range(1, longest + 1):
+        disagree = [i for i in range(lag, len(values)) if not abs(values[i - lag] - values[i]) <= 0.2 * values[i]]
+        held[lag] = len(values) - 1 - max(disagree, default=lag - 1)
+    periods = [lag for lag in held if held[lag] >= lag]
+    return max(periods, key=lambda lag: (held[lag], -lag), default=1)
+
+
+@settings(deadline=None, max_examples=200)
+@given(values=st.lists(st.sampled_from([0.0, 10.0, 11.0, 14.0, 1e-300]), min_size=1, max_size=40))
+def test_seasonal_finds_the_period_by_definition(values: list[float]) -> None:
+    forecasts = after_each(Seasonal(longest=6), np.array(values))
+    for i, forecast in enumerate(forecasts):
+        period = period_by_definition(values[: i + 1], 6)
+        assert forecast == values[max(0, i + 1 - period) if period <= i + 1 else i]
+    replayed = Seasonal(longest=6).replay(np.array(values))
+    assert replayed.tolist()[1:] == forecasts[:-1]
+
+
+def test_seasonal_follows_a_period_and_sleeps_through_a_spike() -> None:
+    values = np.tile([100.0, 100.0, 700.0], 12)
+    assert Seasonal().replay(values)[6:].tolist() == values[6:].tolist()
+    spiked = np.full(60, 50.0)
+    spiked[20] = 900.0
+    forecasts = Seasonal().replay(spiked)
+    assert np.flatnonzero(forecasts[1:] != 50.0).tolist() == [20]  # only the one right after it
 
 
 def test_autoregressive_forecasts_as_statsmodels_does() -> None:
@@ -121,6 +158,7 @@ def test_crowd_before_it_learned() -> None:
         (lambda: Median(0), "window is 0"),
         (lambda: Quantile(1.0), r"quantile is 1\.0"),
         (lambda: Autoregressive(3, 10), "memory 10"),
+        (lambda: Seasonal(25), "period is 25, longest 24"),
         (lambda: Crowd((0.5, 1.0, 0.9)), "fades are"),
     ],
 )

@@ -10,6 +10,7 @@ from .history import History
 from .locality import Locality
 from .median import Median
 from .quantile import Quantile
+from .seasonal import Seasonal
 from .sliding_window import SlidingWindow
 from .weighted import Weighted
 
@@ -21,6 +22,7 @@ FORECASTERS: dict[str, type[Forecaster]] = {
     "exponential": Exponential,
     "median": Median,
     "quantile": Quantile,
+    "seasonal": Seasonal,
     "autoregressive": Autoregressive,
     "crowd": Crowd,
 }
@@ -41,6 +43,7 @@ __all__ = [
     "Locality",
     "Median",
     "Quantile",
+    "Seasonal",
     "SlidingWindow",
     "Weighted",
     "checked",
