@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
-from jobsight_predictor.quality import pqm, recent_pqm
+from jobsight_predictor.quality import accuracy, pqm, recent_pqm
 from jobsight_predictor.series import Series
 
 
@@ -48,6 +48,20 @@ def test_accuracies_are_those_of_a_prequential_replay() -> None:
         assert answer.accuracies[name] == pytest.approx(expected)
     assert answer.pqm == pqm(values.tolist())
     assert answer.recent_pqm == recent_pqm(values.tolist())
+
+
+@settings(deadline=None, max_examples=50)
+@given(values=st.lists(st.sampled_from([0.0, 1e-300, 3.0, 4.0, 40.0, 1e300]), min_size=2, max_size=30))
+def test_accuracies_are_the_means_of_the_accuracy_of_each_forecast(values: list[float]) -> None:
+    series = Series()
+    scores: dict[str, list[float]] = {name: [] for name in FIVE}
+    for i, value in enumerate(values):
+        for name, forecast in series.answer().forecasts.items() if i else ():
+            assert forecast is not None
+            scores[name].append(accuracy(forecast, value))
+        series.learn(value)
+    for name, mean in series.answer().accuracies.items():
+        assert mean == pytest.approx(np.mean(scores[name]))
 
 
 def test_uses_the_forecaster_that_has_been_right() -> None:
