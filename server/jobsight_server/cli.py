@@ -17,6 +17,7 @@ COMMANDS = {
     "predict": ("jobsight_server.commands.predict", "forecast a user's next job from the database"),
     "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),
     "refused": ("jobsight_server.commands.refused", "list what was refused: batches and accounting lines"),
+    "backtest": ("jobsight_server.commands.backtest", "replay a recorded workload and say how good forecasts were"),
     "rebuild": ("jobsight_server.commands.rebuild", "learn all forecasts anew from the stored profiles"),
 }
 

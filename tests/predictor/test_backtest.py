@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from jobsight_predictor.backtest import (
     Jobs,
-    accuracies,
-    auc,
     grouped,
     in_time,
     known_when_asked,
@@ -20,11 +18,11 @@ from jobsight_predictor.backtest import (
     replay_jobsight,
     reserve_by_rule,
     run_backtest,
-    summary,
 )
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.quality import accuracy, pqm, recent_pqm
 from jobsight_predictor.reservations import RULES
+from jobsight_predictor.scores import accuracies, auc, summary
 from jobsight_predictor.templates import Question
 
 

@@ -1,0 +1,122 @@
+"""Shows a backtest on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jobsight_predictor.metrics import METRICS
+
+WASTED = {"memory": "B s", "bandwidth": "bit", "cpu": "CPU s", "runtime": "s s"}
+_PREFIXES = " kMGTPEZY"
+
+
+def show(account: Mapping[str, Any], console: Console) -> None:
+    """Forecasts, bounds and quality of one backtest."""
+    write = _Writer(console)
+    metric = account["metric"]
+    write(f"{account['trace']}: {metric}, {METRICS[metric]}", style="bold")
+    write(f"{account['jobs']:,} jobs of {account['users']:,} users, learned in the order of {account['protocol']}.")
+    for reason, count in account["skipped"].items():
+        write(f"{count:>9,}  {reason}")
+    console.print(_forecasts(account))
+    write("best of them: for each user, chosen after the fact. A job without a forecast counts 0 for Jobsight.")
+    if (regret := account["regret"]["per_job"]) is not None:
+        better = "better" if regret <= 0 else "worse"
+        write(f"Jobsight errs {abs(regret):.3f} per job {better} than each user's best single candidate in hindsight.")
+    console.print(_bounds(account))
+    write("MAQ: what was used, of all that was held; who runs out is run again with twice as much.")
+    if any("jobsight_at_its_failures" in line for line in account["rivals"].values()):
+        console.print(_matched(account["rivals"]))
+        write("Jobsight's bounds aimed so as to fail no more of the same jobs than the rule does.")
+    write("")
+    write("How well forecasts that come true are told from others (AUC, 0.5 is chance):")
+    aucs = (account["quality"]["auc"], account["quality"]["recent_pqm_auc"], account["pqm"]["auc"])
+    told = zip(("Jobsight's probability", "recent PQM", "PQM"), aucs, strict=True)
+    write(", ".join(f"{name} {_figure(value)}" for name, value in told))
+
+
+class _Writer:
+    """Plain text: names come from outside and may look like markup."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __call__(self, text: str, style: str = "") -> None:
+        self._console.print(Text(text, style))
+
+
+def _forecasts(account: Mapping[str, Any]) -> Table:
+    table = _table("forecast by", ("micro", "macro", "within 20 %", "too low", "answered"))
+    for name, line in account["forecasters"].items():
+        table.add_row(name, *_scores(line))
+    best = account["hindsight"]
+    table.add_row("best of them", _figure(best["micro"]), _figure(best["macro"]), "", "", "")
+    table.add_row("Jobsight", *_scores(account["jobsight"]), style="bold")
+    return table
+
+
+def _scores(line: Mapping[str, Any]) -> Sequence[str]:
+    shares = (_percent(line[name]) for name in ("within20", "under_rate", "share"))
+    return (_figure(line["micro"]), _figure(line["macro"]), *shares)
+
+
+def _bounds(account: Mapping[str, Any]) -> Table:
+    table = _table("reserve by", ("covered", "failures", "MAQ", f"wasted, {WASTED[account['metric']]}"))
+    ours = account["bounds"]
+    table.add_row(f"Jobsight at {ours['target']:.4g}", *_cost(ours), style="bold")
+    for name, line in account["rivals"].items():
+        table.add_row(name, *_cost(line))
+    return table
+
+
+def _matched(rivals: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = _table("rule", ("its MAQ", "failures", "Jobsight's MAQ", "failures", "target"))
+    for name, line in rivals.items():
+        if matched := line["jobsight_at_its_failures"]:
+            table.add_row(
+                name,
+                _figure(matched["rival_maq"]),
+                f"{matched['rival_failures']:,}",
+                _figure(matched["maq"]),
+                f"{matched['failures']:,}",
+                f"{matched['target']:.4f}",
+            )
+    return table
+
+
+def _cost(line: Mapping[str, Any]) -> Sequence[str]:
+    if not line["jobs"]:
+        return ("never", "", "", "")
+    return (_percent(line["coverage"], 1), f"{line['failures']:,}", _figure(line["maq"]), _prefixed(line["wasted"]))
+
+
+def _table(first: str, columns: Sequence[str]) -> Table:
+    table = Table(box=SIMPLE, padding=(0, 1))
+    table.add_column(first, no_wrap=True)
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _percent(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None else f"{value:.{digits}%}".replace("%", " %")
+
+
+def _prefixed(value: float) -> str:
+    """Three figures and a prefix: 1.22 P; beyond those, powers of ten."""
+    power = 0
+    scaled = value
+    while scaled >= 999.5 and power < len(_PREFIXES) - 1:
+        scaled /= 1000.0
+        power += 1
+    return f"{scaled:.3g} {_PREFIXES[power]}".strip() if scaled < 999.5 else f"{value:.2e}"

@@ -1,0 +1,114 @@
+"""``jobsight backtest``: what Jobsight would have said of a recorded workload, and how good that was."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from jobsight_predictor.backtest import run_backtest
+from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_predictor.template_search import parse_template
+from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
+from jobsight_server.commands.account import show
+from jobsight_server.commands.traces import add_trace, read_jobs
+from jobsight_server.errors import UserError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_trace(parser)
+    parser.add_argument(
+        "--protocol",
+        choices=("completion", "submission"),
+        default="completion",
+        help="learn each job when it ended (default), or in the order of submission",
+    )
+    parser.add_argument(
+        "--group",
+        choices=("user", "template"),
+        default="user",
+        help="what the single forecasters learn from: the user's jobs (default), or those alike by the first template",
+    )
+    parser.add_argument(
+        "--forecaster",
+        nargs="+",
+        choices=tuple(FORECASTERS),
+        default=FIVE,
+        metavar="NAME",
+        help=f"forecasters beside Jobsight (default: the published five; there are {', '.join(FORECASTERS)})",
+    )
+    parser.add_argument("--coverage", type=_share, default=0.95, help="share of jobs that bounds aim to fit (.95)")
+    parser.add_argument(
+        "--template",
+        nargs="+",
+        type=_template,
+        metavar="TEXT",
+        help="templates instead of the default ones: user+queue",
+    )
+    parser.add_argument(
+        "--rivals", action="store_true", help="compare with each rival rule at its own number of failures; takes longer"
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw it, too")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.plot is not None:
+        _check_plot(args.plot)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(f"reads {args.trace}", total=1.0)
+        try:
+            account = run_backtest(
+                read_jobs(args.trace, args.metric, args.cluster),
+                protocol=args.protocol,
+                group=args.group,
+                forecasters=tuple(dict.fromkeys(args.forecaster)),
+                templates=args.template or DEFAULT_TEMPLATES,
+                coverage=args.coverage,
+                rivals=args.rivals,
+                progress=lambda step, done: progress.update(task, description=f"replays {step}", completed=done),
+            )
+        except KeyboardInterrupt:
+            step = progress.tasks[0]
+            print(
+                f"jobsight backtest: interrupted at {step.percentage:.0f} % ({step.description}); nothing was written",
+                file=sys.stderr,
+            )
+            return 130
+    if args.plot is not None:
+        from jobsight_server.plots.backtest import draw_backtest  # takes half a second to load
+
+        draw_backtest(account, args.plot)
+        print(f"jobsight backtest: drawn to {args.plot}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(account, indent=2))
+    else:
+        show(account, Console())
+    return 0
+
+
+def _check_plot(file: Path) -> None:
+    """What would otherwise be found out after minutes."""
+    if file.suffix != ".svg":
+        raise UserError(f"--plot {file}: only SVG is drawn; name it {file.with_suffix('.svg').name}")
+    if not file.parent.is_dir():
+        raise UserError(f"--plot {file}: there is no directory {file.parent}; make it first")
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0.0 < share < 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is no share of jobs above 0 and below 1, for example .95")
+    return share
+
+
+def _template(text: str) -> Template:
+    try:
+        return parse_template(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

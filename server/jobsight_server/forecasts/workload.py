@@ -1,0 +1,94 @@
+"""The jobs of a Jobsight database as a workload that can be replayed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, and_, select
+
+from jobsight_predictor.backtest import Jobs
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.templates import Question
+from jobsight_server.forecasts.ask import UnknownMetricError
+from jobsight_server.forecasts.learn import learnable
+from jobsight_server.storage.schema import jobs, profiles
+
+
+def jobs_of_database(connection: Connection, metric: str, cluster: str | None, name: str) -> Jobs:
+    """The runs that have ended and told ``metric``; of one cluster, or of all as one site.
+
+    With several clusters as one, a user's name is ``cluster/user``: the same name may be somebody else there. A run
+    counts as submitted when it was queued; where the log did not say, when it was created or else when it started.
+    What is left out is counted with its reason.
+
+    Raises:
+        UnknownMetricError: there is no such metric.
+    """
+    if metric not in METRICS:
+        raise UnknownMetricError(f"metric {metric!r} is not known; choose one of {', '.join(METRICS)}")
+    skipped: Counter[str] = Counter()
+    kept: list[tuple[float, Any]] = []
+    for row in connection.execute(_query(metric, cluster)):
+        submitted = next(time for time in (row.queued, row.created, row.start) if time is not None)
+        reason = _unusable(row, submitted, metric)
+        if reason is None:
+            kept.append((submitted, row))
+        else:
+            skipped[reason] += 1
+    kept.sort(key=lambda pair: pair[0])
+    rows = [row for _, row in kept]
+    several = len({row.cluster for row in rows}) > 1
+    return Jobs(
+        name=name,
+        metric=metric,
+        questions=[_question(row, f"{row.cluster}/{row.user}" if several else row.user) for row in rows],
+        submitted=np.array([submitted for submitted, _ in kept], dtype=np.float64),
+        ended=np.array([row.end for row in rows], dtype=np.float64),
+        values=np.array([row.value for row in rows], dtype=np.float64),
+        seconds=np.array([max(row.end - row.start, 1.0) for row in rows], dtype=np.float64),
+        requested=np.array([_requested(row, metric) for row in rows], dtype=np.float64),
+        skipped=dict(skipped),
+    )
+
+
+def _query(metric: str, cluster: str | None) -> Any:
+    told = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == metric)
+    query = select(jobs, profiles.c.value, profiles.c.reason).outerjoin(profiles, told).order_by(jobs.c.id)
+    return query if cluster is None else query.where(jobs.c.cluster == cluster)
+
+
+def _unusable(row: Any, submitted: float, metric: str) -> str | None:
+    if row.end is None:
+        return f"not ended: {row.state}"
+    if row.end < row.start:
+        return "ends before it starts"
+    if row.end < submitted:
+        return "ends before it was submitted"
+    if row.value is None:
+        return f"no {metric} value: {row.reason or 'not profiled yet'}"
+    return None if learnable(row.value) else f"{metric} value is no measurement"
+
+
+def _question(row: Any, user: str) -> Question:
+    return Question(
+        user=user,
+        application=row.name,
+        queue=row.queue,
+        processors=row.processors,
+        requested_memory_bytes=_memory_per_processor(row),
+        requested_time_s=row.requested_walltime_s,
+    )
+
+
+def _requested(row: Any, metric: str) -> float:
+    asked = {"memory": _memory_per_processor(row), "runtime": row.requested_walltime_s}.get(metric)
+    return np.nan if asked is None else asked
+
+
+def _memory_per_processor(row: Any) -> float | None:
+    """The log has the whole job's; values are per processor."""
+    if not row.requested_memory_bytes:
+        return None
+    return float(row.requested_memory_bytes / max(row.processors or 1, 1))
