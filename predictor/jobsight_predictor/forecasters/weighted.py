@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from itertools import compress, pairwise
+from itertools import compress
 from operator import mul
 from typing import Any, Self
 
@@ -77,7 +77,7 @@ class Weighted(Forecaster):
             else:
                 self._points.append(value)
                 if len(self._points) > self._memory:
-                    self._spread(self._points)
+                    self._spread(self._points, [])
         elif 0.0 <= value <= LARGEST:
             self._widen(value)
         else:
@@ -157,17 +157,20 @@ class Weighted(Forecaster):
         """
         if remember:
             self._remember(values)
-        hits = np.searchsorted(self._edges, values, side="right")[:, None] == np.arange(self._bins)
-        counts = np.cumsum(hits, axis=0) + np.array(self._counts)
+        # A row per bin, a column per value.
+        hits = np.searchsorted(self._edges, values, side="right") == np.arange(self._bins)[:, None]
+        counts = np.cumsum(hits, axis=1)
+        counts += np.array(self._counts)[:, None]
         # In units of the largest: counts times sums of huge values would overflow.
         scale = self._high or 1.0
-        sums = np.cumsum(hits * (values / scale)[:, None], axis=0) + np.array(self._sums) / scale
-        numerators = np.einsum("ij,ij->i", counts, sums)
-        denominators = np.einsum("ij,ij->i", counts, counts)
+        sums = np.cumsum(hits * (values / scale), axis=1)
+        sums += (np.array(self._sums) / scale)[:, None]
+        numerators = np.einsum("ij,ij->j", counts, sums)
+        denominators = np.einsum("ij,ij->j", counts, counts)
         before = np.empty(len(values))
         before[0] = self.forecast()
         before[1:] = np.clip(numerators[:-1] / denominators[:-1] * scale, self._low, self._high)
-        self._counts, self._sums = counts[-1].tolist(), (sums[-1] * scale).tolist()
+        self._counts, self._sums = counts[:, -1].tolist(), (sums[:, -1] * scale).tolist()
         self._numerator, self._denominator = float(numerators[-1]) * scale, int(denominators[-1])
         return before
 
@@ -178,7 +181,7 @@ class Weighted(Forecaster):
             self._points += values[:room].tolist()
             values = values[room:]
             if len(self._points) > self._memory:
-                self._spread(self._points)
+                self._spread(self._points, [])
         if self._weights and len(values):
             self._add(values, np.ones(len(values)))
 
@@ -201,27 +204,36 @@ class Weighted(Forecaster):
         else:
             points.append(value)
             points.sort()
-        self._set_range(min(value, self._low) if self._counts else value, max(value, self._high))
-        # The points ascend: what is in a bin is a slice.
-        cuts = [0, *[bisect_left(points, edge) for edge in self._edges], len(points)]
-        if weights:
-            self._counts = [sum(weights[i:j]) for i, j in pairwise(cuts)]
-            self._sums = [sum(map(mul, weights[i:j], points[i:j])) for i, j in pairwise(cuts)]
-            self._spread(points, weights)
+        if not self._counts:
+            self._set_range(value, value)
+        elif value < self._low:
+            self._set_range(value, self._high)
         else:
-            self._counts = [j - i for i, j in pairwise(cuts)]
-            self._sums = [sum(points[i:j]) for i, j in pairwise(cuts)]
-            if len(points) > self._memory:
-                self._spread(points)
-        self._numerator = sum(map(mul, self._counts, self._sums))
-        self._denominator = sum(map(mul, self._counts, self._counts))
+            self._set_range(self._low, value)
+        self._counts, self._sums = [0] * self._bins, [0.0] * self._bins
+        self._numerator, self._denominator = 0.0, 0
+        start = 0
+        for b, edge in enumerate((*self._edges, math.inf)):
+            stop = bisect_left(points, edge, start)  # the points ascend: what is in a bin is a slice
+            if stop > start:
+                total = sum(points[start:stop])
+                count = stop - start
+                if weights:
+                    total = sum(map(mul, weights[start:stop], points[start:stop]))
+                    count = sum(weights[start:stop])
+                self._counts[b], self._sums[b] = count, total
+                self._numerator += count * total
+                self._denominator += count * count
+                start = stop
+        if weights or len(points) > self._memory:
+            self._spread(points, weights)
 
-    def _spread(self, points: list[float], weights: list[int] | None = None) -> None:
+    def _spread(self, points: list[float], weights: list[int]) -> None:
         """The points become the means of the cells that they lie in."""
         # One cell more than divides the range: the highest value is on the far edge of the last.
         cells = CELLS_PER_BIN * self._bins + 1
         self._points, self._weights = [0.0] * cells, [0] * cells
-        self._add(np.array(points), np.ones(len(points)) if weights is None else np.array(weights, dtype=float))
+        self._add(np.array(points), np.array(weights, dtype=float) if weights else np.ones(len(points)))
 
     def _add(self, points: Floats, weights: Floats) -> None:
         """Move the means of the cells towards points in them."""
