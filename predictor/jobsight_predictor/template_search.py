@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from .templates import FIELDS, Template
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from .backtest import Jobs
+from .templates import FIELDS, Question, Template
 
 SITE = "site"
+
+START: tuple[Template, ...] = (("user",), ())
+"""What every set has, and the search begins with: the user, and the whole site for those never seen."""
+
+MOST = 12
+"""Templates in a set; each costs time with every question."""
+
+GAIN = 3e-4
+"""What a template has to add to the score to be worth its time."""
+
+Score = Callable[[Sequence[Template]], float]
 
 
 def parse_template(text: str) -> Template:
@@ -25,3 +43,77 @@ def parse_template(text: str) -> Template:
 def template_text(template: Template) -> str:
     """What `parse_template` reads: `user+queue`, `site`."""
     return "+".join(template) or SITE
+
+
+def ordered(templates: Sequence[Template]) -> tuple[Template, ...]:
+    """From specific to general: those by user first, then by the number of fields, then as in `FIELDS`."""
+    return tuple(sorted(templates, key=lambda t: ("user" not in t, -len(t), [FIELDS.index(field) for field in t])))
+
+
+def candidates(questions: Sequence[Question]) -> list[Template]:
+    """Templates by fields that differ between these jobs: all that have the user, and without it pairs, single fields
+
+    and all fields together. More of the latter would cost much search for little.
+    """
+    told = [field for field in FIELDS if len({getattr(question, field) for question in questions}) > 1]
+    others = [field for field in told if field != "user"]
+    by_user = [("user", *some) for size in range(1, len(others) + 1) for some in combinations(others, size)]
+    sizes = sorted({1, 2, len(others)} & set(range(1, len(others) + 1)))
+    return [*(by_user if "user" in told else ()), *(some for size in sizes for some in combinations(others, size))]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best set so far, its score, and how many sets were tried for it; `doing` says what is tried next."""
+
+    templates: tuple[Template, ...]
+    score: float
+    tried: int
+    doing: str
+
+
+def search(pool: Sequence[Template], score: Score) -> Iterator[Found]:
+    """Grows a set from `START` by the template that adds the most, then drops what is not missed; a step per trial.
+
+    Greedy and lazy: what a template added to a smaller set is taken as the most it can add to a larger one, so that
+    few are tried again. `score` is to be as great as possible. The last step is the result.
+    """
+    chosen = list(START)
+    best = score(chosen)
+    tried = 1
+    # At first anything may be gained, and all are tried once.
+    gains = {template: 1.0 for template in pool if template not in START}
+    fresh: set[Template] = set()
+    while gains and len(chosen) < MOST:
+        template = max(gains, key=gains.__getitem__)
+        if gains[template] < GAIN:
+            break
+        if template in fresh:
+            chosen.append(template)
+            best += gains.pop(template)
+            fresh.clear()
+            continue
+        yield Found(ordered(chosen), best, tried, f"adds {template_text(template)}")
+        gains[template] = score(ordered([*chosen, template])) - best
+        fresh.add(template)
+        tried += 1
+    dropped = True
+    while dropped:
+        dropped = False
+        for template in [template for template in ordered(chosen) if template not in START]:
+            yield Found(ordered(chosen), best, tried, f"drops {template_text(template)}")
+            without = [other for other in chosen if other != template]
+            tried += 1
+            if (reached := score(ordered(without))) >= best:
+                chosen, best, dropped = without, reached, True
+    yield Found(ordered(chosen), best, tried, "done")
+
+
+def first_jobs(jobs: Jobs, n: int) -> Jobs:
+    """The first n jobs by submission."""
+    index = np.argsort(jobs.submitted, kind="stable")[:n]
+    return replace(
+        jobs,
+        questions=[jobs.questions[i] for i in index.tolist()],
+        **{name: getattr(jobs, name)[index] for name in ("submitted", "ended", "values", "seconds", "requested")},
+    )

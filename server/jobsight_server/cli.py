@@ -18,6 +18,7 @@ COMMANDS = {
     "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),
     "refused": ("jobsight_server.commands.refused", "list what was refused: batches and accounting lines"),
     "backtest": ("jobsight_server.commands.backtest", "replay a recorded workload and say how good forecasts were"),
+    "templates": ("jobsight_server.commands.templates", "search the templates that suit a site's own history"),
     "rebuild": ("jobsight_server.commands.rebuild", "learn all forecasts anew from the stored profiles"),
 }
 

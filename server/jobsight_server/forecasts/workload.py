@@ -9,10 +9,10 @@ import numpy as np
 from sqlalchemy import Connection, and_, select
 
 from jobsight_predictor.backtest import Jobs
+from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.templates import Question
-from jobsight_server.forecasts.ask import UnknownMetricError
-from jobsight_server.forecasts.learn import learnable
+from jobsight_server.errors import UserError
 from jobsight_server.storage.schema import jobs, profiles
 
 
@@ -24,10 +24,10 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
     What is left out is counted with its reason.
 
     Raises:
-        UnknownMetricError: there is no such metric.
+        UserError: there is no such metric.
     """
     if metric not in METRICS:
-        raise UnknownMetricError(f"metric {metric!r} is not known; choose one of {', '.join(METRICS)}")
+        raise UserError(f"metric {metric!r} is not known; choose one of {', '.join(METRICS)}")
     skipped: Counter[str] = Counter()
     kept: list[tuple[float, Any]] = []
     for row in connection.execute(_query(metric, cluster)):
@@ -68,7 +68,7 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
         return "ends before it was submitted"
     if row.value is None:
         return f"no {metric} value: {row.reason or 'not profiled yet'}"
-    return None if learnable(row.value) else f"{metric} value is no measurement"
+    return None if 0.0 <= row.value <= LARGEST else f"{metric} value is no measurement"
 
 
 def _question(row: Any, user: str) -> Question:
