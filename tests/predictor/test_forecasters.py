@@ -62,6 +62,32 @@ def test_forecast_lies_within_what_was_seen(name: str, values: list[float]) -> N
         assert min(seen) * (1 - 1e-9) <= forecast <= max(seen) * (1 + 1e-9)
 
 
+LONG_AND_AWKWARD = {
+    "a spike in a constant": [5.0] * 700 + [1e300] + [5.0] * 700,
+    "a spike in zeros": [0.0] * 700 + [1e300] + [0.0] * 700,
+    "spikes in next to nothing": [1e-300] * 700 + [1e300, 1e300] + [1e-300] * 700,
+    "nothing and everything": [0.0, 1e300] * 700,
+    "smallest of all": [5e-324 * (k * 7 % 50) for k in range(1400)],
+    "ever higher": [1.1**k for k in range(1400)],
+    "ever lower": [1e300 * 0.9**k for k in range(1400)],
+}
+
+
+@each
+@pytest.mark.parametrize("values", list(LONG_AND_AWKWARD.values()), ids=list(LONG_AND_AWKWARD))
+def test_awkward_series_beyond_every_memory(name: str, values: list[float]) -> None:
+    forecaster = FORECASTERS[name]()
+    for value in values:
+        forecaster.learn(value)
+        forecast = forecaster.forecast()
+        assert forecast is not None
+        assert 0.0 <= forecast <= LARGEST
+    replayed = FORECASTERS[name]().replay(np.array(values))[1:]
+    assert ((replayed >= 0.0) & (replayed <= LARGEST)).all()
+    text = json.dumps(forecaster.state(), allow_nan=False)
+    assert FORECASTERS[name].from_state(json.loads(text)).forecast() == forecaster.forecast()
+
+
 @each
 @property_settings
 @given(values=values_strategy)
