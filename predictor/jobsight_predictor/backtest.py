@@ -22,6 +22,9 @@ from .ticket import Ticket
 Protocol = Literal["completion", "submission"]
 Grouping = Literal["user", "template"]
 
+HISTORIES = (0, 1, 5, 20, 100, 1000)
+"""Steps of how much is known of a user, by which accuracy is told apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
@@ -78,6 +81,16 @@ def known_when_asked(submitted: Floats, ended: Floats) -> tuple[Indices, Indices
     return order, np.minimum(known, place)
 
 
+def _learned(jobs: Jobs, group: Indices, protocol: Protocol) -> tuple[Indices, Indices]:
+    """(order in which the jobs of a group are learned, how many of them are known as each is submitted)."""
+    if protocol == "completion":
+        return known_when_asked(jobs.submitted[group], jobs.ended[group])
+    order = np.argsort(jobs.submitted[group], kind="stable")
+    known = np.empty(len(group), dtype=np.intp)
+    known[order] = np.arange(len(group))
+    return order, known
+
+
 def replay_forecaster(
     name: str, jobs: Jobs, groups: Sequence[Indices], protocol: Protocol, *, raw: bool = False
 ) -> Floats:
@@ -89,13 +102,9 @@ def replay_forecaster(
     forecaster = FORECASTERS[name]()
     replay = forecaster.raw_replay if raw and isinstance(forecaster, Exponential) else forecaster.replay
     for group in groups:
-        values = jobs.values[group]
-        if protocol == "submission":
-            forecasts[group] = replay(values)
-            continue
-        order, known = known_when_asked(jobs.submitted[group], jobs.ended[group])
+        order, known = _learned(jobs, group, protocol)
         # One value more at the end: its forecast is the one after all have been learned.
-        after = replay(np.append(values[order], 0.0))
+        after = replay(np.append(jobs.values[group][order], 0.0))
         forecasts[group] = after[known]
     return forecasts
 
@@ -151,10 +160,7 @@ def reserve_by_rule(name: str, jobs: Jobs, users: Sequence[Indices], protocol: P
     """What a rival rule would have reserved for each job, (n,), NaN where it knew nothing; per user."""
     reserved = np.full(len(jobs), np.nan)
     for group in users:
-        if protocol == "submission":
-            order, known = np.arange(len(group)), np.arange(len(group))
-        else:
-            order, known = known_when_asked(jobs.submitted[group], jobs.ended[group])
+        order, known = _learned(jobs, group, protocol)
         rule = RULES[name]()
         values, seconds = jobs.values[group][order].tolist(), jobs.seconds[group][order].tolist()
         answers = np.full(len(group) + 1, np.nan)
@@ -171,10 +177,7 @@ def pqm_when_asked(jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> 
     """(PQM, recent PQM) of its user's history at each job's submission, each (n,), NaN below two values."""
     whole, recent = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)
     for group in users:
-        if protocol == "submission":
-            order, known = np.arange(len(group)), np.arange(len(group))
-        else:
-            order, known = known_when_asked(jobs.submitted[group], jobs.ended[group])
+        order, known = _learned(jobs, group, protocol)
         values = jobs.values[group][order]
         near = _near(values, values[0])
         shares = np.full((2, len(group) + 1), np.nan)
@@ -208,12 +211,12 @@ def run_backtest(
     users = grouped([question.user for question in jobs.questions])
     groups = users if group == "user" else _by_template(jobs, templates)
     lines: dict[str, Any] = {}
-    hits_of = []
+    said_of = []
     for i, name in enumerate(forecasters):
         tell(name, 0.4 * i / len(forecasters))
         forecasts = replay_forecaster(name, jobs, groups, protocol)
         lines[name] = summary(forecasts, jobs.values, users)
-        hits_of.append(accuracies(forecasts, jobs.values))
+        said_of.append(forecasts)
         if name == "exponential":
             raw = replay_forecaster(name, jobs, groups, protocol, raw=True)
             lines["exponential-unclipped"] = summary(raw, jobs.values, users)
@@ -235,9 +238,10 @@ def run_backtest(
         "users": len(users),
         "skipped": dict(jobs.skipped),
         "forecasters": lines,
-        "hindsight": hindsight(hits_of, users, len(jobs)),
+        "hindsight": hindsight(said_of, jobs.values, users),
         "jobsight": summary(replayed.forecasts, jobs.values, users, silent_counts=True),
         "regret": _regret(jobs, replayed.profile),
+        "by_history": _by_history(hits, jobs, users, protocol),
         "bounds": {"target": coverage, **_cost_line(cost(replayed.bounds, jobs.values, jobs.seconds))},
         "rivals": _rivals(jobs, users, protocol, templates, rivals),
         "quality": {
@@ -289,6 +293,21 @@ def _regret(jobs: Jobs, profile: Profile) -> dict[str, float | None]:
     known = [regret for regret, _ in filter(None, regrets)]
     answered, best = sum(regret.answered for regret in known), sum(regret.best for regret in known)
     return {"answered": answered, "best": best, "per_job": (answered - best) / len(jobs) if len(jobs) else None}
+
+
+def _by_history(
+    hits: Floats, jobs: Jobs, users: Sequence[Indices], protocol: Protocol
+) -> list[dict[str, float | int | None]]:
+    """Accuracy of the answers by how many of the user's jobs were known `from` so many on, up to the next line."""
+    known = np.zeros(len(jobs), dtype=np.intp)
+    for user in users:
+        known[user] = _learned(jobs, user, protocol)[1]
+    step = np.searchsorted(HISTORIES, known, side="right") - 1
+    counts = [int((step == k).sum()) for k in range(len(HISTORIES))]
+    return [
+        {"from": least, "jobs": counts[k], "micro": float(hits[step == k].mean()) if counts[k] else None}
+        for k, least in enumerate(HISTORIES)
+    ]
 
 
 def _final_pqm(jobs: Jobs, user: Indices, protocol: Protocol) -> float:

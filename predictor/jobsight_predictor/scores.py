@@ -47,13 +47,14 @@ def summary(
     }
 
 
-def hindsight(accuracies_of: Sequence[Floats], users: Sequence[Indices], n: int) -> dict[str, float | None]:
-    """The best of the forecasters for each user, chosen after the fact."""
-    if not n:
-        return {"micro": None, "macro": None}
-    best = [max(hits[user].sum() for hits in accuracies_of) for user in users]
-    shares = [total / len(user) for total, user in zip(best, users, strict=True) if len(user) >= 2]
-    return {"micro": float(sum(best) / n), "macro": _mean(np.array(shares))}
+def hindsight(forecasts_of: Sequence[Floats], values: Floats, users: Sequence[Indices]) -> dict[str, float | None]:
+    """micro and macro of the best forecaster of each user, chosen after the fact, over jobs that got any forecast."""
+    hits_of = [accuracies(forecasts, values) for forecasts in forecasts_of]
+    spoken = ~np.all([np.isnan(forecasts) for forecasts in forecasts_of], axis=0)
+    counts = [int(spoken[user].sum()) for user in users]
+    best = [max(float(hits[user].sum()) for hits in hits_of) for user in users]
+    shares = [total / n for total, n, user in zip(best, counts, users, strict=True) if n and len(user) >= 2]
+    return {"micro": sum(best) / sum(counts) if any(counts) else None, "macro": _mean(np.array(shares))}
 
 
 def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:

@@ -178,6 +178,22 @@ def test_the_account_has_its_shape_and_is_json(protocol: str, group: str) -> Non
     assert account["skipped"] == {"no value": 2}
 
 
+def test_accuracy_is_told_by_how_much_was_known() -> None:
+    jobs = workload(150)
+    account = run_backtest(jobs)
+    lines = account["by_history"]
+    assert sum(line["jobs"] for line in lines) == 150
+    weighed = sum(line["jobs"] * line["micro"] for line in lines if line["jobs"])
+    assert weighed / 150 == pytest.approx(account["jobsight"]["micro"])
+    users = grouped([question.user for question in jobs.questions])
+    known = [len(finished_before(jobs, i, user.tolist())) for user in users for i in user.tolist()]
+    assert [line["jobs"] for line in lines[:3]] == [
+        sum(k == 0 for k in known),
+        sum(1 <= k < 5 for k in known),
+        sum(5 <= k < 20 for k in known),
+    ]
+
+
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_hardly_any_jobs(n: int) -> None:
     account = run_backtest(workload(n))

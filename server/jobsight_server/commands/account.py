@@ -29,6 +29,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     if (regret := account["regret"]["per_job"]) is not None:
         better = "better" if regret <= 0 else "worse"
         write(f"Jobsight errs {abs(regret):.3f} per job {better} than each user's best single candidate in hindsight.")
+    write("By how many of the user's jobs were known: " + _by_history(account["by_history"]))
     console.print(_bounds(account))
     write("MAQ: what was used, of all that was held; who runs out is run again with twice as much.")
     if any("jobsight_at_its_failures" in line for line in account["rivals"].values()):
@@ -64,6 +65,14 @@ def _forecasts(account: Mapping[str, Any]) -> Table:
 def _scores(line: Mapping[str, Any]) -> Sequence[str]:
     shares = (_percent(line[name]) for name in ("within20", "under_rate", "share"))
     return (_figure(line["micro"]), _figure(line["macro"]), *shares)
+
+
+def _by_history(lines: Sequence[Mapping[str, Any]]) -> str:
+    """`none .41, 1-4 .52, 5+ .61`."""
+    ends = [f"-{after['from'] - 1}" for after in lines[1:]] + ["+"]
+    names = ["none" if line["from"] == 0 else f"{line['from']}{end}" for line, end in zip(lines, ends, strict=True)]
+    told = zip(names, lines, strict=True)
+    return ", ".join(f"{name} {_figure(line['micro'])}" for name, line in told if line["jobs"])
 
 
 def _bounds(account: Mapping[str, Any]) -> Table:
