@@ -12,6 +12,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 
 from jobsight_server.accounting.follow import follow_once
+from jobsight_server.forecasts import method_of
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.storage.upkeep import delete_old, refresh_statistics
@@ -42,7 +43,7 @@ def run_until(
         "interval",
         seconds=settings.profile_interval_s,
         args=(engine, settings.profile_grace_s, clock),
-        kwargs={"stop": stop},
+        kwargs={"stop": stop, "method": method_of(settings)},
         id="profile",
     )
     scheduler.add_job(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import socket
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobsight_predictor.template_search import parse_template, template_text
+from jobsight_predictor.templates import DEFAULT_TEMPLATES
 from jobsight_server.errors import UserError
 
 ACCOUNTING_FORMATS = ("torque",)
@@ -27,9 +29,10 @@ class Setting:
     """One setting. Its type is the type of its default."""
 
     name: str
-    default: str | int | float
+    default: str | int | float | tuple[str, ...]
     help: str
     minimum: float | None = None
+    check: Callable[[Any], object] | None = None  # of the value, or of each text of several; raises ValueError
 
     @property
     def flag(self) -> str:
@@ -39,24 +42,50 @@ class Setting:
     def environment(self) -> str:
         return "JOBSIGHT_" + self.name.upper()
 
-    def parse(self, value: Any, source: str) -> str | int | float:
-        """``value`` in the setting's type.
+    @property
+    def default_text(self) -> str:
+        """The default as help and documents write it."""
+        return " ".join(self.default) if isinstance(self.default, tuple) else str(self.default)
+
+    def parse(self, value: Any, source: str) -> str | int | float | tuple[str, ...]:
+        """``value`` in the setting's type; several texts come as a list, or as one text with spaces between them.
 
         Raises:
-            SettingsError: wrong type or below the minimum.
+            SettingsError: wrong type, below the minimum, or refused by ``check``.
         """
+        parsed = self._texts(value, source) if isinstance(self.default, tuple) else self._single(value, source)
+        if self.minimum is not None and not (isinstance(parsed, int | float) and parsed >= self.minimum):
+            raise SettingsError(f"{source}: {self.name} = {value!r} must be at least {self.minimum:g}")
+        try:
+            for part in parsed if isinstance(parsed, tuple) else (parsed,):
+                if self.check is not None:
+                    self.check(part)
+        except ValueError as error:
+            raise SettingsError(f"{source}: {self.name} = {value!r}: {error}") from error
+        return parsed
+
+    def _single(self, value: Any, source: str) -> str | int | float:
         kind = type(self.default)
         wrong_type = isinstance(value, bool) or not isinstance(value, str | int | float)
         try:
             if wrong_type or (kind is str and not isinstance(value, str)):
                 raise ValueError
-            parsed = kind(value)
+            parsed: str | int | float = kind(value)  # type: ignore[assignment]
         except ValueError:
-            names = {int: "a whole number", float: "a number", str: "text"}
+            names: dict[type, str] = {int: "a whole number", float: "a number", str: "text"}
             raise SettingsError(f"{source}: {self.name} = {value!r} is not {names[kind]}") from None
-        if self.minimum is not None and not (isinstance(parsed, int | float) and parsed >= self.minimum):
-            raise SettingsError(f"{source}: {self.name} = {value!r} must be at least {self.minimum:g}")
         return parsed
+
+    def _texts(self, value: Any, source: str) -> tuple[str, ...]:
+        texts = value.split() if isinstance(value, str) else value
+        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+            raise SettingsError(f"{source}: {self.name} = {value!r} is not a list of texts with at least one in it")
+        return tuple(texts)
+
+
+def _share(value: float) -> None:
+    if not 0.0 < value < 1.0:
+        raise ValueError("it is a share of jobs: above 0 and below 1")
 
 
 SETTINGS = (
@@ -74,6 +103,13 @@ SETTINGS = (
     Setting("follow_interval_s", 5.0, "how often the accounting directories are looked at", minimum=0.05),
     Setting("profile_interval_s", 5.0, "how often finished jobs are profiled", minimum=0.05),
     Setting("profile_grace_s", 600.0, "how long a finished job waits for its last samples", minimum=0),
+    Setting("coverage", 0.95, "share of jobs that is to fit into what is recommended to reserve", check=_share),
+    Setting(
+        "templates",
+        tuple(template_text(template) for template in DEFAULT_TEMPLATES),
+        "which jobs are alike, from specific to general; other ones learn all finished jobs anew",
+        check=parse_template,
+    ),
     Setting("upkeep_interval_s", 3600.0, "how often retention and database upkeep run", minimum=1),
     Setting("session_hours", 12.0, "how long a login to the pages lasts", minimum=0.01),
     Setting("cookie_secure", 0, "1: send the login cookie over HTTPS only (set it behind TLS)", minimum=0),
@@ -107,6 +143,8 @@ class Settings:
     follow_interval_s: float
     profile_interval_s: float
     profile_grace_s: float
+    coverage: float
+    templates: tuple[str, ...]
     upkeep_interval_s: float
     session_hours: float
     cookie_secure: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from sqlalchemy import Engine, event, insert
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.templates import FIELDS
+from jobsight_predictor.templates import Question as JobQuestion
 from jobsight_server import cli
 from jobsight_server.forecasts import Question, answers, history, rebuild
 from jobsight_server.forecasts.ask import UnknownMetricError
@@ -57,14 +61,31 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
     assert set(accuracy) == set(FIVE)
     # Wrong once in seven: 200 forecast where 800 came.
     assert accuracy["locality"] == pytest.approx((6 + 0.25) / 7)
+    # The same profile, learned in memory.
+    expected = Profile(METRICS["bandwidth"])
+    for value in STEPS:
+        expected.learn(JobQuestion(user="u"), value)
+    told = asdict(expected.answer(JobQuestion(user="u")))
+    assert told["bound"] >= 800
+    regret = answer.pop("regret")
+    # Nothing was forecast for the first job; the jump missed by three quarters. The answers waited for a second 800.
+    assert regret == {
+        "jobs": 8,
+        "answered": pytest.approx(2.5 / 8),
+        "best": pytest.approx(1.75 / 8),
+        "best_candidate": f"locality by {' + '.join(FIELDS)}",
+    }
     assert answer == {
+        **told,
         "cluster": "alpha",
         "user": "u",
         "metric": "bandwidth",
         "unit": METRICS["bandwidth"],
         "value": 800,
-        "forecaster": "locality",
+        "level": "user",
         "n": 8,
+        "last_values": STEPS[-5:],
+        "user_jobs": 8,
         "pqm": 2 / 8,
         "recent_pqm": 6 / 8,
         "updated": 1007.0,
@@ -96,7 +117,9 @@ def test_many_questions_are_answered_in_their_order(engine: Engine) -> None:
     with engine.connect() as connection:
         found = answers(connection, questions)
     assert len(found) == 700 + 1 + 4 + 1 + 1
-    assert [answer["value"] for answer in found[700:]] == [3.0, 1.0, None, None, None, 2.0, 3.0]
+    # Of what a user never had a value of, the site's other jobs tell.
+    assert [answer["level"] for answer in found[701:705]] == ["user", "site", None, None]
+    assert [answer["value"] for answer in found[700:]] == [3.0, 1.0, 2.0, None, None, 2.0, 3.0]
     assert [answer["user"] for answer in found[:2]] == ["nobody0", "nobody1"]
 
 

@@ -70,4 +70,4 @@ def test_what_is_no_address(address: str) -> None:
 def test_every_setting_is_in_the_operations_document_with_its_default() -> None:
     document = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
     for setting in SETTINGS:
-        assert f"| `{setting.name}` | `{setting.default}` | {setting.help} |" in document
+        assert f"| `{setting.name}` | `{setting.default_text}` | {setting.help} |" in document

@@ -25,7 +25,7 @@ _READ = select(jobs.c.id, jobs.c.job_id, jobs.c.state, *(jobs.c[name] for name i
 _UPDATE = (
     update(jobs)
     .where(jobs.c.id == bindparam("run_id"))
-    .values({name: bindparam(name) for name in ("state", "recorded_at", *_COLUMNS)})
+    .values({name: bindparam(name) for name in ("state", "recorded_at", "submitted", *_COLUMNS)})
 )
 _INSERT = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
 
@@ -103,4 +103,8 @@ def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, Ru
 
 
 def _values(run: Run, now: float) -> dict[str, Any]:
-    return {"state": run.state, "recorded_at": now, **{name: getattr(run.record, name) for name in _COLUMNS}}
+    record = run.record
+    times = (record.queued, record.created, record.start)
+    submitted = next(time for time in times if time is not None)
+    told = {name: getattr(record, name) for name in _COLUMNS}
+    return {"state": run.state, "recorded_at": now, "submitted": submitted, **told}

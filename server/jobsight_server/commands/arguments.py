@@ -22,7 +22,7 @@ def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings file (TOML)")
     for setting in SETTINGS:
         if not names or setting.name in names:
-            help_text = f"{setting.help} (default {setting.default}; {setting.environment})"
+            help_text = f"{setting.help} (default {setting.default_text}; {setting.environment})"
             parser.add_argument(setting.flag, dest=setting.name, metavar="VALUE", help=help_text)
 
 

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from jobsight_server.forecasts.ask import Question, answer_texts, answers, no_history
 from jobsight_server.forecasts.history import history
-from jobsight_server.forecasts.learn import Learner, rebuild
+from jobsight_server.forecasts.method import Method, method_of
+from jobsight_server.forecasts.rebuild import rebuild, rebuild_if_made_otherwise
 
-__all__ = ["Learner", "Question", "answer_texts", "answers", "history", "no_history", "rebuild"]
+__all__ = [
+    "Method",
+    "Question",
+    "answer_texts",
+    "answers",
+    "history",
+    "method_of",
+    "no_history",
+    "rebuild",
+    "rebuild_if_made_otherwise",
+]

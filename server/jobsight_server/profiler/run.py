@@ -10,7 +10,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, text
 
-from jobsight_server.forecasts.learn import Key, Learner, learnable
+from jobsight_predictor.ticket import Ticket
+from jobsight_server.forecasts.learn import learnable
+from jobsight_server.forecasts.method import Method
+from jobsight_server.forecasts.rebuild import rebuild_if_made_otherwise
+from jobsight_server.forecasts.round import hold_learning, last_position, learn_round
 from jobsight_server.profiler.profile import ABOVE, Entry, OnNode, missing_labels, profile
 from jobsight_server.profiler.readings import Boundaries, read_boundaries, read_readings
 from jobsight_server.profiler.ready import Sender, Senders, read_finished, ready
@@ -21,7 +25,6 @@ from jobsight_server.storage.tallies import add_tallies
 
 # Only where it is still to be done: whoever changed the run meanwhile, the run is profiled once.
 _DONE = text("UPDATE jobs SET profiled = :yes WHERE id = :id AND profiled = :no AND state = 'ended'")
-_LAST_POSITION = text("SELECT coalesce(max(position), 0) FROM profiles")
 
 _BEGINNING = (float("-inf"), 0)
 
@@ -34,12 +37,16 @@ def profile_finished(
     clock: Callable[[], float],
     limit: int = 200,
     stop: threading.Event | None = None,
+    method: Method | None = None,
 ) -> int:
     """Profiles and learns every ended run whose samples are in, or whose record was read ``grace_s`` ago.
 
     At most ``limit`` runs are committed together. Returns how many were profiled; ends early when ``stop`` is set.
+    What was learned by another ``method`` is learned anew first.
     """
     done, after = 0, _BEGINNING
+    method = method or Method()
+    rebuild_if_made_otherwise(engine, method)
     with engine.connect().execution_options(reading=True) as connection:
         senders = Senders(connection)
     while not (stop and stop.is_set()):
@@ -57,7 +64,7 @@ def profile_finished(
                 profiled.append((run, profile(run, _on_nodes(connection, run, senders, presences))))
         if profiled:
             with engine.begin() as connection:
-                done += _store(connection, profiled)
+                done += _store(connection, profiled, method)
         after = (finished[-1].end, finished[-1].id)
     return done
 
@@ -81,31 +88,32 @@ def _on_node(connection: Connection, run: Run, node: str, sender: Sender | None,
     )
 
 
-def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]]) -> int:
+def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]], method: Method) -> int:
     """Stores and learns the profiles; returns how many of the runs were still to be profiled."""
+    hold_learning(connection)
     counts: Counter[tuple[str, str]] = Counter()
-    learner = Learner(connection)
-    position: int = connection.execute(_LAST_POSITION).scalar_one()
-    first = position
-    rows: list[dict[str, Any]] = []
+    first = last_position(connection)
+    stored: dict[int, dict[str, Entry]] = {}
     for run, found in profiled:
-        if not connection.execute(_DONE, {"id": run.id, "yes": True, "no": False}).rowcount:
-            continue
-        position += 1
-        entries = {metric: _refused_if_wrong(entry, counts) for metric, entry in found.items()}
-        for metric, entry in entries.items():
-            rows.append(_row(run, metric, position, entry))
-            counts["profiles", metric] += 1
-            counts["cpu_above_1.05", ""] += entry.reason == ABOVE
-            if entry.value is not None:
-                learner.learn(Key(run.cluster, run.user, metric), entry.value, run.end)
-        for metric, label in missing_labels(entries).items():
-            counts["profiles_missing", f"{metric}: {label}"] += 1
-    if rows:
+        if connection.execute(_DONE, {"id": run.id, "yes": True, "no": False}).rowcount:
+            entries = {metric: _refused_if_wrong(entry, counts) for metric, entry in found.items()}
+            stored[run.id] = entries
+            for metric, entry in entries.items():
+                counts["profiles", metric] += 1
+                counts["cpu_above_1.05", ""] += entry.reason == ABOVE
+            for metric, label in missing_labels(entries).items():
+                counts["profiles_missing", f"{metric}: {label}"] += 1
+    if stored:
+        values = {run: {metric: entry.value for metric, entry in entries.items()} for run, entries in stored.items()}
+        told = learn_round(connection, method, values, first)
+        rows = [
+            _row(run, metric, position, entry, told[run, metric])
+            for position, (run, entries) in enumerate(stored.items(), first + 1)
+            for metric, entry in entries.items()
+        ]
         connection.execute(insert(profiles), rows)
-    learner.store()
     add_tallies(connection, counts)
-    return position - first
+    return len(stored)
 
 
 def _refused_if_wrong(entry: Entry, counts: Counter[tuple[str, str]]) -> Entry:
@@ -118,9 +126,9 @@ def _refused_if_wrong(entry: Entry, counts: Counter[tuple[str, str]]) -> Entry:
     return replace(entry, value=None, peak=None, reason=missing.reason, missing=Missing(f"its value is {kind}"))
 
 
-def _row(run: Run, metric: str, position: int, entry: Entry) -> dict[str, Any]:
+def _row(run_id: int, metric: str, position: int, entry: Entry, told: Ticket) -> dict[str, Any]:
     return {
-        "run_id": run.id,
+        "run_id": run_id,
         "metric": metric,
         "position": position,
         "value": entry.value,
@@ -128,4 +136,7 @@ def _row(run: Run, metric: str, position: int, entry: Entry) -> dict[str, Any]:
         "source": entry.source,
         "attribution": entry.attribution,
         "reason": entry.reason,
+        "forecast": told.value,
+        "bound": told.bound,
+        "probability": None if told.value is None else told.probability,
     }

@@ -128,6 +128,7 @@ def settings_from_json(text: str) -> Settings:
     """The settings that ``settings_to_json`` wrote."""
     values = json.loads(text)
     sources = tuple(AccountingSource(cluster, Path(path), form) for cluster, path, form in values.pop("accounting"))
+    values["templates"] = tuple(values["templates"])
     return Settings(**values, accounting=sources)
 
 

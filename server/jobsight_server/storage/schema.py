@@ -147,9 +147,12 @@ jobs = Table(
     Column("used_walltime_s", Double),
     Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the present state
     Column("profiled", Boolean, nullable=False),
+    Column("submitted", Double),  # queued, or else created, or else start
+    Column("foretold", BigInteger),  # how many runs had been learned (profiles.position) when its tickets were made
     UniqueConstraint("cluster", "job_id", "start"),
     Index(None, "cluster", "user", "end"),
     Index(None, "profiled", "state", "end"),
+    Index(None, "foretold", "submitted"),
     Index(None, "end"),
 )
 
@@ -191,6 +194,7 @@ accounting_rejects = Table(
 # What a finished run used, one row per metric: a value or the reason why there is none.
 # metric: bandwidth, memory, cpu, runtime. source: samples, accounting, cgroup.
 # attribution: exclusive, apportioned, cgroup, unknown. ``position`` is the order in which runs were learned.
+# ``forecast``, ``bound`` and ``probability``: what had been said of the run when it was submitted.
 profiles = Table(
     "profiles",
     metadata,
@@ -202,6 +206,9 @@ profiles = Table(
     Column("source", Text),
     Column("attribution", Text),
     Column("reason", Text),
+    Column("forecast", Double),
+    Column("bound", Double),
+    Column("probability", Double),
     Index(None, "position"),
     sqlite_with_rowid=False,
 )
@@ -218,6 +225,41 @@ series = Table(
     Column("answer", Text, nullable=False),
     Column("state", Text, nullable=False),  # long, and last: whoever reads the answer need not pass it
     Index(None, "user"),
+)
+
+# What is known of one metric on one cluster, in the parts that ``jobsight_predictor.profile`` names; JSON.
+profile_parts = Table(
+    "profile_parts",
+    metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("part", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# What was forecast for a run when it was submitted, until it has ended and was learned; JSON.
+tickets = Table(
+    "tickets",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Reservations that ran out, so that they can be learned anew: ``question`` is the job as JSON, ``position`` that of
+# the run learned last before.
+failures = Table(
+    "failures",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("question", Text, nullable=False),
+    Column("reserved", Double, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Index(None, "position"),
 )
 
 tokens = Table(

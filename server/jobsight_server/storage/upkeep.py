@@ -12,7 +12,7 @@ _PIECE_S = 6 * 3600.0  # of one node's samples deleted in one transaction, so th
 
 
 def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
-    """Deletes samples, marks and acknowledged batches of the time before ``before``; profiles and jobs stay.
+    """Deletes samples, marks, acknowledged batches and tickets of the time before ``before``; profiles and jobs stay.
 
     Returns the number of samples deleted, which is also tallied. Interrupted by ``stop`` between transactions.
     """
@@ -39,6 +39,11 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
             connection.execute(text("DELETE FROM batches WHERE node_id = :node_id AND last_time < :before"), key)
             connection.execute(text("DELETE FROM marks WHERE node_id = :node_id AND time < :before"), key)
     with engine.begin() as connection:
+        # Runs whose end was never heard of. Should it come all the same, the forecast is judged as it stands then.
+        connection.execute(
+            text("DELETE FROM tickets WHERE run_id IN (SELECT id FROM jobs WHERE start < :before AND profiled = :no)"),
+            {"before": before, "no": False},
+        )
         connection.execute(text("DELETE FROM sessions WHERE expires < :before"), {"before": before})
     return deleted
 

@@ -13,7 +13,8 @@ from jobsight_server.views.timeline import POINTS, timeline
 PAGE_SIZE = 50
 NODES_DRAWN = 32
 
-_RUN = tuple(column for column in jobs.c if column.name not in {"id", "exec_host"})
+_OWN = frozenset({"submitted", "foretold"})  # for learning only; the first is one of queued, created and start
+_RUN = tuple(column for column in jobs.c if column.name not in {"id", "exec_host", *_OWN})
 
 
 def job_list(
@@ -68,7 +69,7 @@ def job_detail(
 
 
 def _run(connection: Connection, run: Row[Any], now: float, points: int) -> dict[str, Any]:
-    fields = dict(run._mapping)
+    fields = {name: value for name, value in run._mapping.items() if name not in _OWN}
     run_id = fields.pop("id")
     found = {
         row.metric: dict(row._mapping)

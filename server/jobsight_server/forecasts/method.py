@@ -1,0 +1,28 @@
+"""How profiles are made at this site."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.template_search import parse_template
+from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
+from jobsight_server.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """By which templates jobs are grouped, and which share of jobs is to fit into the bounds."""
+
+    templates: tuple[Template, ...] = DEFAULT_TEMPLATES
+    coverage: float = 0.95
+
+    def profile(self, metric: str) -> Profile:
+        """An empty profile of ``metric``."""
+        return Profile(METRICS[metric], self.templates, self.coverage)
+
+
+def method_of(settings: Settings) -> Method:
+    """What the settings ``templates`` and ``coverage`` say."""
+    return Method(tuple(parse_template(text) for text in settings.templates), settings.coverage)

@@ -1,0 +1,87 @@
+"""Parts of profiles in the table ``profile_parts``, read and written by name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, text
+
+from jobsight_predictor.templates import Question
+from jobsight_server.forecasts.method import Method
+
+# Three parameters a part; older SQLite takes 999 in all.
+_AT_ONCE = 300
+# Names hold what users call their jobs; PostgreSQL refuses index entries above 2,704 bytes.
+_LONGEST = 500
+
+_STORE = text(
+    "INSERT INTO profile_parts (cluster, metric, part, state) VALUES (:cluster, :metric, :part, :state) "
+    "ON CONFLICT (cluster, metric, part) DO UPDATE SET state = excluded.state"
+)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Part(NamedTuple):
+    """Names one part of the profile of a metric on a cluster."""
+
+    cluster: str
+    metric: str
+    name: str
+
+
+def read_parts(connection: Connection, wanted: Iterable[Part]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Those of the parts that are stored: (cluster, metric) -> name -> state, as ``Profile.load`` takes them."""
+    asked = {(part.cluster, part.metric, _key(part.name)): part for part in wanted}
+    keys = list(asked)
+    placeholder = "?" if connection.dialect.name == "sqlite" else "%s"
+    row = f"({placeholder},{placeholder},{placeholder})"
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for begin in range(0, len(keys), _AT_ONCE):
+        some = keys[begin : begin + _AT_ONCE]
+        # Asked first and joined in this order: SQLite would scan the whole table for (..) IN (VALUES ..).
+        query = (
+            f"WITH asked(cluster, metric, part) AS (VALUES {','.join([row] * len(some))}) "
+            "SELECT p.cluster, p.metric, p.part, p.state FROM asked CROSS JOIN profile_parts p "
+            "WHERE p.cluster = asked.cluster AND p.metric = asked.metric AND p.part = asked.part"
+        )
+        for *key, state in connection.exec_driver_sql(query, tuple(value for k in some for value in k)):
+            part = asked[key[0], key[1], key[2]]
+            found.setdefault((part.cluster, part.metric), {})[part.name] = msgspec.json.decode(state)
+    return found
+
+
+def part_row(cluster: str, metric: str, name: str, state: Any) -> dict[str, str]:
+    """A row of the table."""
+    return {"cluster": cluster, "metric": metric, "part": _key(name), "state": _encode(state).decode()}
+
+
+def write_parts(connection: Connection, rows: Iterable[Mapping[str, str]]) -> None:
+    """Stores parts made by ``part_row``, over those that were there."""
+    listed = list(rows)
+    for begin in range(0, len(listed), 1000):
+        connection.execute(_STORE, listed[begin : begin + 1000])
+
+
+def made_otherwise(connection: Connection, method: Method) -> bool:
+    """Whether something was learned that ``method`` did not make: all is then to be learned anew."""
+    learned = [tuple(row) for row in connection.execute(text("SELECT DISTINCT cluster, metric FROM series"))]
+    if not learned:  # brought up from tables of an older version, perhaps
+        return bool(connection.scalar(text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL)")))
+    (site, *_) = method.profile("runtime").parts(Question())
+    stored = read_parts(connection, [Part(cluster, metric, site) for cluster, metric in learned])
+    for cluster, metric in learned:
+        if (cluster, metric) not in stored:
+            return True
+        try:
+            method.profile(metric).load(stored[cluster, metric])
+        except ValueError:
+            return True
+    return False
+
+
+def _key(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[:200]}#{hashlib.sha256(name.encode()).hexdigest()}"

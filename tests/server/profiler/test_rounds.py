@@ -1,0 +1,202 @@
+"""Learning in rounds: forecasts stand as they stood at submission, and learning anew gives the same rows."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text, update
+
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.templates import DEFAULT_TEMPLATES
+from jobsight_server.forecasts import Method, rebuild, rebuild_if_made_otherwise
+from jobsight_server.forecasts.parts import Part, read_parts
+from jobsight_server.forecasts.question import job_question
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage.schema import jobs, profile_parts, profiles, series, tickets
+
+Planned = dict[str, Any]
+
+
+def plan(seed: int, count: int) -> list[Planned]:
+    """Jobs that queue, run and end all over each other, of few users, often at the same instants."""
+    rng = random.Random(seed)
+    planned = []
+    for number in range(count):
+        submitted = float(rng.randrange(0, 2000, 10))
+        start = submitted + rng.choice([0.0, 10.0, 300.0])
+        told = {
+            "user": rng.choice(["a", "b", 'c "\u00fc']),
+            "name": rng.choice([None, "run_1", "run_2", "x/cfd.sh"]),
+            "queue": rng.choice([None, "q"]),
+            "processors": rng.choice([1, 8]),
+            "requested_memory_bytes": rng.choice([None, 2**30]),
+            "requested_walltime_s": rng.choice([None, 3600.0]),
+        }
+        end = start + rng.choice([10.0, 20.0, 20.0, rng.randrange(1, 900)])
+        planned.append({"job_id": f"{number}.s", "submitted": submitted, "start": start, "end": end, **told})
+    return planned
+
+
+def question_of(job: Planned) -> Any:
+    return job_question(
+        job["user"],
+        job["name"],
+        job["queue"],
+        job["processors"],
+        job["requested_memory_bytes"],
+        job["requested_walltime_s"],
+    )
+
+
+def expected_forecasts(planned: list[Planned]) -> dict[str, tuple[float | None, float | None]]:
+    """What one profile in memory says at each submission, where at one instant ends come first."""
+    events = [(job["end"], 0, i) for i, job in enumerate(planned)] + [
+        (job["submitted"], 1, i) for i, job in enumerate(planned)
+    ]
+    profile, found = Profile("s"), {}
+    for _, kind, i in sorted(events):
+        job = planned[i]
+        if kind == 1:
+            found[i] = profile.look(question_of(job))
+        else:
+            profile.learn(question_of(job), job["end"] - job["start"], found[i])
+    return {planned[i]["job_id"]: (ticket.value, ticket.bound) for i, ticket in found.items()}
+
+
+def stored(site: Any) -> list[Any]:
+    return [site.dump(table) for table in (series, profile_parts, tickets)]
+
+
+@pytest.mark.parametrize("limit", [1, 7, 200])
+def test_each_forecast_stands_as_it_stood_when_the_job_was_submitted(site: Any, limit: int) -> None:
+    """However many runs a round takes: an imported log is learned as if the server had been there."""
+    planned = plan(3, 150)
+    for job in planned:
+        site.run(**job)
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, limit) == 150
+    query = (
+        select(jobs.c.job_id, profiles.c.forecast, profiles.c.bound)
+        .join(profiles, profiles.c.run_id == jobs.c.id)
+        .where(profiles.c.metric == "runtime")
+    )
+    with site.engine.connect() as connection:
+        found = {job_id: (forecast, bound) for job_id, forecast, bound in connection.execute(query)}
+    assert found == expected_forecasts(planned)
+    assert site.dump(tickets) == []
+
+
+def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any) -> None:
+    """Rounds as jobs come, end, vanish and are profiled late; then everything from the start."""
+    rng = random.Random(5)
+    planned = plan(4, 200)
+    ids: dict[str, int] = {}
+    ended: set[str] = set()
+    for now in range(0, 3200, 150):
+        for job in planned:
+            name = job["job_id"]
+            if name not in ids and job["start"] <= now:
+                ids[name] = site.run(**{**job, "end": None})
+            if name in ids and name not in ended and job["end"] <= now and rng.random() < 0.7:  # late, some of them
+                ended.add(name)
+                state = "deleted" if rng.random() < 0.05 else "ended"
+                with site.engine.begin() as connection:
+                    connection.execute(update(jobs).where(jobs.c.id == ids[name]).values(end=job["end"], state=state))
+        profile_finished(site.engine, 0.0, lambda: 1e9, limit=rng.choice([3, 200]))
+        if now == 1500:
+            assert len(site.dump(tickets)) > 20  # of running jobs
+            rows = stored(site)
+            rebuild(site.engine)
+            assert stored(site) == rows
+    # What had been removed ended all the same, and is learned although its tickets are gone.
+    with site.engine.begin() as connection:
+        connection.execute(update(jobs).where(jobs.c.state == "deleted").values(state="ended"))
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    rows = stored(site)
+    forecasts = site.dump(profiles)
+    seen: list[tuple[int, int]] = []
+    rebuild(site.engine, progress=lambda done, total: seen.append((done, total)))
+    assert stored(site) == rows
+    assert site.dump(profiles) == forecasts
+    assert seen[-1] == (len({row[0] for row in forecasts}),) * 2
+
+
+def test_tickets_of_runs_that_never_end_go(site: Any) -> None:
+    site.run("1.s", 0, None, submitted=0.0)
+    gone = site.run("2.s", 0, None, submitted=0.0)
+    site.run("3.s", 5, 100, submitted=5.0)
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    assert {row[0] for row in site.dump(tickets)} == {1, 2}
+    with site.engine.begin() as connection:
+        connection.execute(update(jobs).where(jobs.c.id == gone).values(state="requeued", end=50.0))
+    site.run("4.s", 5, 100, submitted=5.0)
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    assert {row[0] for row in site.dump(tickets)} == {1}
+    with site.engine.begin() as connection:
+        connection.execute(text("DELETE FROM jobs WHERE id = 1"))
+    assert site.dump(tickets) == []
+
+
+def test_other_templates_learn_all_anew_by_themselves(site: Any) -> None:
+    for job in plan(6, 40):
+        site.run(**job)
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    default = stored(site)
+    others = Method((("user", "queue"), ("user",), ()), coverage=0.9)
+    assert rebuild_if_made_otherwise(site.engine, Method()) is False
+    site.run("late.s", 0, 5000, user="a")
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, method=others) == 1
+    names = {json.loads(row[2])[1] for row in site.dump(profile_parts) if row[2].startswith('["group"')}
+    assert names == {0, 1, 5}  # nothing, user, user and queue
+    with site.engine.begin() as connection:
+        connection.execute(text("DELETE FROM profiles WHERE run_id IN (SELECT id FROM jobs WHERE job_id = 'late.s')"))
+        connection.execute(text("DELETE FROM jobs WHERE job_id = 'late.s'"))
+    assert rebuild_if_made_otherwise(site.engine, Method()) is True
+    assert stored(site) == default
+
+
+def test_profiles_of_an_older_version_are_learned(site: Any) -> None:
+    for job in plan(8, 30):
+        site.run(**job)
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    learned = stored(site)
+    with site.engine.begin() as connection:  # as a migration leaves them
+        for table in ("series", "profile_parts"):
+            connection.execute(text(f"DELETE FROM {table}"))
+    assert profile_finished(site.engine, 0.0, lambda: 1e9) == 0
+    assert stored(site) == learned
+
+
+def test_states_come_back_as_they_were_even_under_long_names(site: Any) -> None:
+    """Names of parts hold job names; PostgreSQL's index entries end at 2,704 bytes."""
+    values = [1e-300, 5e-324, 0.1 + 0.2, 1 / 3, 1e300, 123456789.123456789, 7.0]
+    user = "\U0001f389" * 255
+    with site.engine.begin() as connection:
+        for i, value in enumerate(values):
+            connection.execute(
+                jobs.insert().values(
+                    id=i + 1,
+                    cluster="alpha",
+                    job_id=f"{i}",
+                    start=0.0,
+                    end=1.0,
+                    state="ended",
+                    user=user,
+                    name="n" * 5000,
+                    recorded_at=0.0,
+                    profiled=True,
+                )
+            )
+            connection.execute(profiles.insert().values(run_id=i + 1, metric="memory", position=i + 1, value=value))
+    rebuild(site.engine)
+    question = job_question(user, "n" * 5000)
+    expected = Profile("bytes per processor", DEFAULT_TEMPLATES)
+    for value in values:
+        expected.learn(question, value)
+    names = expected.parts(question)
+    with site.engine.connect() as connection:
+        found = read_parts(connection, [Part("alpha", "memory", name) for name in names])["alpha", "memory"]
+    assert found == {name: state for name, state in expected.state().items() if name in names}
+    assert json.dumps(found, sort_keys=True) == json.dumps(expected.state(), sort_keys=True)
