@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+# Peers in a room of their own: they hold back other packages.
+BENCH = $(VENV)/bench
 
-.PHONY: demo test check lint types contract docs bench bench-agent clean
+.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,11 +36,23 @@ docs: $(STAMP)
 
 check: lint types contract docs test
 
-bench: $(STAMP)
-	$(BIN)/python -m benchmarks
+$(BENCH)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BENCH)/bin/python -m pip install --quiet -e '.[server]' --group bench
+	touch $@
+
+bench: $(BENCH)/.installed
+	$(BENCH)/bin/python -m benchmarks
 
 bench-agent: $(STAMP)
 	$(BIN)/python benchmarks/agent.py
+
+bench-predictor: $(BENCH)/.installed
+	$(BENCH)/bin/python benchmarks/predictor.py
+
+accuracy: $(STAMP)
+	$(BIN)/python benchmarks/accuracy.py
 
 clean:
 	rm -rf $(VENV) demo-site .pytest_cache .mypy_cache .ruff_cache .hypothesis
