@@ -12,6 +12,7 @@ from werkzeug.exceptions import HTTPException, ServiceUnavailable, Unauthorized
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.api import (
+    failures,
     health,
     jobs,
     metrics,
@@ -28,6 +29,7 @@ from jobsight_server.api.shortcut import PredictionShortcut
 from jobsight_server.auth.failures import LoginFailures
 from jobsight_server.auth.login import login
 from jobsight_server.auth.tokens import AuthError, TokenCache
+from jobsight_server.forecasts import method_of
 from jobsight_server.pages import error_page, pages_blueprint
 from jobsight_server.settings import Settings
 from jobsight_server.site import Site
@@ -36,6 +38,7 @@ from jobsight_server.views.predictions import AnswerTexts
 
 ROUTES = (
     *predictions.ROUTES,
+    *failures.ROUTES,
     *users.ROUTES,
     *jobs.ROUTES,
     *nodes.ROUTES,
@@ -61,16 +64,18 @@ _PAGE_HEADERS = (
 def create_app(
     settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
 ) -> Flask:
-    """The application of one query worker; ``write_engine`` serves logins only."""
+    """The application of one query worker; ``write_engine`` serves logins and reservations that ran out."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
+    method = method_of(settings)
     site = Site(
         settings=settings,
+        method=method,
         read_engine=read_engine,
         write_engine=write_engine,
         clock=clock,
         tokens=TokenCache(read_engine),
-        answers=AnswerTexts(read_engine),
+        answers=AnswerTexts(read_engine, method),
         failures=LoginFailures(),
         schema_version=newest_version(),
     )

@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.auth.failures import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
+from jobsight_server.forecasts import Method
 from jobsight_server.settings import Settings
 from jobsight_server.views.predictions import AnswerTexts
 
@@ -19,6 +20,7 @@ class Site:
     """Made once by ``create_app``; a view gets it by ``site()``."""
 
     settings: Settings
+    method: Method
     read_engine: Engine
     write_engine: Engine
     clock: Callable[[], float]

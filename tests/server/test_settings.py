@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jobsight_server.forecasts import method_of
 from jobsight_server.serve.roles import settings_from_json, settings_to_json
 from jobsight_server.settings import SETTINGS, AccountingSource, SettingsError, load_settings, split_address
 
@@ -30,6 +31,16 @@ def test_accounting_directories_from_file_and_flag(tmp_path: Path) -> None:
     assert settings_from_json(settings_to_json(settings)) == settings
 
 
+def test_several_texts_from_file_and_environment(tmp_path: Path) -> None:
+    file = tmp_path / "jobsight.toml"
+    file.write_text('templates = ["user + queue", "site"]\n')
+    assert load_settings(file, {}).templates == ("user + queue", "site")
+    settings = load_settings(file, {"JOBSIGHT_TEMPLATES": "user+application site"})
+    assert method_of(settings).templates == (("user", "application"), ())
+    with pytest.raises(SettingsError, match="JOBSIGHT_TEMPLATES: templates = 'me': template 'me': no field 'me'"):
+        load_settings(None, {"JOBSIGHT_TEMPLATES": "me"})
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -40,6 +51,11 @@ def test_accounting_directories_from_file_and_flag(tmp_path: Path) -> None:
         ("listen = 8470", "listen = 8470 is not text"),
         ("retention_days = nan", "retention_days = nan must be at least"),
         ("listen = ", "jobsight.toml: Invalid"),
+        ("coverage = 1", "coverage = 1: it is a share of jobs"),
+        ("coverage = nan", "coverage = nan: it is a share of jobs"),
+        ("templates = []", r"templates = \[\] is not a list of texts with at least one in it"),
+        ("templates = [1]", r"templates = \[1\] is not a list of texts"),
+        ('templates = ["user", "usr+queue"]', "no field 'usr'"),
         ('[[accounting]]\ncluster = "a"', "accounting needs cluster and directory"),
         ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nformat = "lsf"', "accounting format 'lsf'"),
         ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nfromat = "torque"', "unknown 'fromat'"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from flask import request
-from werkzeug.exceptions import BadRequest
+from werkzeug.exceptions import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 
 from jobsight_predictor.metrics import METRICS
 
@@ -66,6 +66,43 @@ def time_argument(name: str) -> float | None:
     if not 0 <= time_s <= 1e11:
         raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a time; give UTC epoch seconds")
     return time_s
+
+
+def number_of(value: float, place: str, largest: float) -> float:
+    """A number above 0.
+
+    Raises:
+        BadRequest: it is not, or it is above ``largest``.
+    """
+    if not 0 < value <= largest:
+        raise BadRequest(
+            f"{place} = {value!r} is not above 0 and at most {largest:g}; leave it out where it is not known"
+        )
+    return value
+
+
+def number_argument(name: str, largest: float) -> float | None:
+    """Query parameter ``name``, a number above 0; None where it was not given."""
+    value = request.args.get(name)
+    if value is None:
+        return None
+    try:
+        number = float(value) if value.isascii() and "_" not in value else math.nan
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a number")
+    return number_of(number, name, largest)
+
+
+def json_body(limit: int) -> bytes:
+    """The request's body, at most ``limit`` bytes of JSON."""
+    if request.mimetype != "application/json":
+        raise UnsupportedMediaType(f"Content-Type is {request.mimetype[:60]!r}; send application/json")
+    body = request.stream.read(limit + 1)
+    if len(body) > limit:
+        raise RequestEntityTooLarge(f"the body has more than {limit} bytes; ask in several requests")
+    return body
 
 
 def one_cluster(found: list[str], noun: str) -> str | None:

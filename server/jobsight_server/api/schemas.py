@@ -7,6 +7,8 @@ from typing import Any
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile import CANDIDATES
+from jobsight_server.api.job_fields import FIELDS
 
 Schema = dict[str, Any]
 
@@ -57,17 +59,27 @@ _ANSWER = {
     "cluster": TEXT_OR_NULL,
     "user": TEXT,
     "metric": METRIC,
-    "value": NUMBER_OR_NULL,
     "unit": TEXT,
-    "forecaster": or_null(one_of(FIVE)),
-    "forecasts": record(dict.fromkeys(FIVE, NUMBER_OR_NULL)),
+    "value": NUMBER_OR_NULL,
+    "forecaster": or_null(one_of(CANDIDATES)),
+    "level": TEXT_OR_NULL,
     "n": INTEGER,
+    "probability": or_null(SHARE),
+    "bound": NUMBER_OR_NULL,
+    "exceeds": or_null(SHARE),
+    "coverage": SHARE,
+    "runner_up": or_null(record({"value": NUMBER, "forecaster": one_of(CANDIDATES), "level": TEXT})),
+    "last_values": listing(NUMBER),
+    "reason": TEXT_OR_NULL,
+    "regret": or_null(record({"jobs": INTEGER, "answered": SHARE, "best": SHARE, "best_candidate": TEXT})),
+    "user_jobs": INTEGER,
+    "forecasts": record(dict.fromkeys(FIVE, NUMBER_OR_NULL)),
+    "accuracy": record({name: or_null(SHARE) for name in FIVE}),
     "pqm": or_null(SHARE),
     "recent_pqm": or_null(SHARE),
-    "accuracy": record({name: or_null(SHARE) for name in FIVE}),
     "updated": NUMBER_OR_NULL,
-    "reason": TEXT_OR_NULL,
 }
+_TOLD_OF_A_JOB = {name: or_null({**schema, "description": meaning}) for name, (meaning, schema) in FIELDS.items()}
 _PAGES = {"page": INTEGER, "pages": INTEGER, "total": INTEGER}
 _TALLY = record({"name": TEXT, "label": TEXT, "value": INTEGER})
 _NODE_FIGURES = record(
@@ -135,12 +147,16 @@ SCHEMAS: dict[str, Schema] = {
                 **listing(
                     record(
                         {"cluster": TEXT, "user": TEXT},
-                        {"metric": {"type": ["string", "null"], "enum": [*METRICS, None]}},
+                        {"metric": {"type": ["string", "null"], "enum": [*METRICS, None]}, **_TOLD_OF_A_JOB},
                     )
                 ),
                 "maxItems": 10_000,
             }
         }
+    ),
+    "Failure": record(
+        {"cluster": TEXT, "user": TEXT, "metric": METRIC, "reserved": {"type": "number", "exclusiveMinimum": 0}},
+        _TOLD_OF_A_JOB,
     ),
     "UserList": record(
         {

@@ -18,7 +18,7 @@ from jobsight_server.api.routes import TEXT, Parameter, Route
 from jobsight_server.site import site
 from jobsight_server.views.users import HISTORY_LISTED, SORTS, user_clusters, user_list, user_profile
 
-_SORTS = (*SORTS, *(f"{metric}:{field}" for metric in METRICS for field in ("n", "pqm", "recent_pqm")))
+_SORTS = (*SORTS, *(f"{metric}:{field}" for metric in METRICS for field in ("user_jobs", "pqm", "recent_pqm")))
 _HISTORY_AT_MOST = 5000
 
 

@@ -1,4 +1,4 @@
-"""Present answers as the text that was written when their series last learned: a question is one look-up.
+"""Present answers; of a question about a user alone, as the text that was written when its series last learned.
 
 This is the path of a scheduler that waits, so it goes past SQLAlchemy's connections to the driver's own, which is
 kept open and outside of transactions: each look-up sees what is committed, and none holds on to an old snapshot.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Engine
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.forecasts import no_history
+from jobsight_server.forecasts import Method, Question, answer_texts, no_history
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -26,8 +27,9 @@ _CLUSTERS = 'SELECT DISTINCT cluster FROM series WHERE "user" = {0} ORDER BY clu
 class AnswerTexts:
     """Looks up answers on a connection that each process and thread keeps for itself."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, method: Method) -> None:
         self._engine = engine
+        self._method = method
         self._kept = threading.local()
         mark = "?" if engine.dialect.name == "sqlite" else "%s"
         self._by_metric, self._by_user = _BY_METRIC.format(mark), _BY_USER.format(mark)
@@ -36,15 +38,27 @@ class AnswerTexts:
     def reply(self, cluster: str | None, user: str, metric: str | None) -> str:
         """``{"predictions": [...]}``: one answer per metric, on ``cluster`` or wherever the user is known.
 
-        A user without any history is answered with a reason; without ``cluster`` its cluster is then null.
+        A user without any history is answered from what others' jobs used; without ``cluster``, with a reason, and
+        the cluster is then null.
         """
         places: list[str | None] = [cluster] if cluster is not None else [*self.clusters(user)] or [None]
         asked = METRICS if metric is None else (metric,)
         found: list[str] = []
         for place in places:
             known = {} if place is None else self.find(place, user, metric)
-            found += [_complete(place, user, name, known.get(name)) for name in asked]
-        return f'{{"predictions":[{",".join(found)}]}}'
+            for name in asked:
+                if name in known:
+                    found.append(_complete(place, user, name, known[name]))
+                elif place is None:
+                    found.append(_encode(no_history(place, user, name)))
+                else:
+                    found += self.compute([Question(place, user, name)])
+        return as_reply(found)
+
+    def compute(self, questions: Sequence[Question]) -> list[str]:
+        """Answers as JSON text, in the order of the questions."""
+        with self._engine.connect() as connection:
+            return answer_texts(connection, questions, self._method)
 
     def find(self, cluster: str, user: str, metric: str | None) -> dict[str, str]:
         """Metric -> answer as JSON text, for ``metric`` or for all that the user has."""
@@ -86,8 +100,11 @@ class AnswerTexts:
         return connection
 
 
-def _complete(cluster: str | None, user: str, metric: str, answer: str | None) -> str:
+def as_reply(answers: Sequence[str]) -> str:
+    """The answers, each JSON text, as the API sends them."""
+    return f'{{"predictions":[{",".join(answers)}]}}'
+
+
+def _complete(cluster: str | None, user: str, metric: str, answer: str) -> str:
     """A stored answer, which does not name what it is about, with these names spliced in."""
-    if answer is None:
-        return _encode(no_history(cluster, user, metric))
     return f'{{"cluster":{_encode(cluster)},"user":{_encode(user)},"metric":"{metric}",{answer[1:]}'

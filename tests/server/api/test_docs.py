@@ -23,4 +23,6 @@ def test_every_route_with_its_parameters_stands_in_the_table() -> None:
 def test_the_example_has_the_fields_of_an_answer() -> None:
     block = DOCS.partition("```json\n")[2].partition("```")[0]
     names = set(re.findall(r'"([\w-]+)":', block)) - {"predictions"}
-    assert names == {*SCHEMAS["Answer"]["properties"], *FIVE}
+    fields = SCHEMAS["Answer"]["properties"]
+    regret = next(schema["properties"] for schema in fields["regret"]["anyOf"] if "properties" in schema)
+    assert names == {*fields, *regret, *FIVE}

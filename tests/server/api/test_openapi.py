@@ -46,6 +46,12 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     question = {"cluster": "alpha", "user": HOSTILE, "metric": None}
     yield "post", f"{api}/predictions", {"questions": [question]}, 200
     yield "post", f"{api}/predictions", {"question": []}, 400
+    known = "application=run_7&queue=q&processors=4&memory_bytes=1e9&walltime_s=60"
+    yield "get", f"{api}/predictions?user=ada&{known}", None, 200
+    yield "get", f"{api}/predictions?user=nobody&cluster=alpha", None, 200
+    ran_out = {"cluster": "alpha", "user": "ada", "metric": "memory", "processors": 4, "reserved": 5e8}
+    yield "post", f"{api}/failures", ran_out, 200
+    yield "post", f"{api}/failures", {**ran_out, "reserved": 0}, 400
     yield "get", f"{api}/users", None, 200
     yield "get", f"{api}/users?search=%25&sort=bandwidth:pqm&order=desc", None, 200
     yield "get", f"{api}/users/{quote(HOSTILE, safe='')}/profile", None, 200

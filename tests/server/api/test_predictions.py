@@ -40,8 +40,11 @@ def test_one_metric_is_answered_with_the_five_forecasts(served: Any) -> None:
     assert answer["forecasts"]["history"] == pytest.approx(200)
     assert answer["forecasts"]["sliding-window"] == pytest.approx(200)
     assert answer["forecasts"]["locality"] == 300
-    assert answer["value"] == answer["forecasts"][answer["forecaster"]]
-    assert answer["n"] == 3
+    assert (answer["level"], answer["n"], answer["user_jobs"]) == ("user", 3, 3)
+    assert answer["last_values"] == [100, 200, 300]
+    assert answer["value"] in answer["last_values"]
+    assert answer["bound"] >= answer["value"]
+    assert answer["coverage"] == 0.95
     assert answer["pqm"] == pytest.approx(1 / 3)
     assert answer["unit"] == "bit/s per processor"
     assert answer["updated"] == 1_700_000_000.0
@@ -63,12 +66,21 @@ def test_without_a_cluster_every_cluster_that_knows_the_user_answers(served: Any
 
 @pytest.mark.parametrize("cluster", [{"cluster": "alpha"}, {}])
 def test_an_unknown_user_is_no_error(served: Any, cluster: dict[str, str]) -> None:
-    [answer] = ask(served, user="nobody", metric="memory", **cluster)
+    [answer] = ask(served, user="nobody", metric="cpu", **cluster)
     assert answer["cluster"] == cluster.get("cluster")
     assert answer["value"] is None
-    assert answer["n"] == 0
+    assert answer["n"] == answer["user_jobs"] == 0
     assert set(answer["forecasts"].values()) == {None}
     assert answer["reason"].startswith("no history")
+
+
+def test_others_jobs_answer_for_an_unknown_user(served: Any) -> None:
+    [answer] = ask(served, cluster="beta", user="nobody", metric="bandwidth")
+    assert answer["value"] in {7, 9}
+    assert (answer["level"], answer["n"], answer["user_jobs"]) == ("site", 2, 0)
+    assert set(answer["forecasts"].values()) == {None}
+    assert answer["regret"] is None
+    assert answer["reason"] is None
 
 
 def test_any_name_is_answered_and_comes_back_as_it_was(served: Any) -> None:
@@ -78,7 +90,7 @@ def test_any_name_is_answered_and_comes_back_as_it_was(served: Any) -> None:
         batch = client.post(URL, json={"questions": [{"cluster": "alpha", "user": name, "metric": "bandwidth"}]})
         assert batch.json["predictions"] == single
         assert single[0]["user"] == name
-        assert single[0]["n"] == (2 if name == HOSTILE else 0)
+        assert single[0]["user_jobs"] == (2 if name == HOSTILE else 0)
     with served.engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM series")).scalar() > 0
 
@@ -86,7 +98,7 @@ def test_any_name_is_answered_and_comes_back_as_it_was(served: Any) -> None:
 def test_a_batch_answers_in_order_and_repeats(served: Any) -> None:
     questions = [
         {"cluster": "beta", "user": "ada", "metric": "bandwidth"},
-        {"cluster": "alpha", "user": "nobody", "metric": "bandwidth"},
+        {"cluster": "alpha", "user": "nobody", "metric": "cpu"},
         {"cluster": "alpha", "user": "ada", "metric": "bandwidth"},
         {"cluster": "beta", "user": "ada", "metric": "bandwidth"},
         {"cluster": "alpha", "user": "ada"},
@@ -113,7 +125,10 @@ WRONG_QUESTIONS: list[tuple[str, str]] = [
     ("cluster=&user=ada", "cluster is empty"),
     ("cluster=alpha&user=ada&metric=disk", "metric='disk' is unknown; use one of: bandwidth, memory"),
     ("cluster=alpha&user=ada&metric=", "metric='' is unknown"),
-    ("cluster=alpha&user=ada&metrics=cpu", "'metrics' is unknown; /api/v1/predictions takes: cluster, metric"),
+    (
+        "cluster=alpha&user=ada&metrics=cpu",
+        "'metrics' is unknown; /api/v1/predictions takes: application, cluster, memory",
+    ),
     ("cluster=alpha&user=ada&user=bob", "'user' was given 2 times"),
     ("cluster=alpha&user=a%00b", "NUL"),
 ]
@@ -171,6 +186,8 @@ def test_the_shortcut_and_flask_give_the_same_answer(served: Any) -> None:
         "cluster=alpha&user=ada",
         "user=ada&cluster=beta&metric=memory",
         "cluster=alpha&user=nobody&metric=cpu",
+        "cluster=alpha&user=nobody&metric=bandwidth",
+        "cluster=alpha&user=ada&metric=bandwidth&processors=4",
         f"cluster=alpha&user={quote(HOSTILE)}",
         "cluster=alpha&user=group%2Fbob+x%C3%BC",
         "cluster=alpha&user=a%00b",

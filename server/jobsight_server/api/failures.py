@@ -1,0 +1,56 @@
+"""``/api/v1/failures``: jobs that ran out of what was reserved for them."""
+
+from __future__ import annotations
+
+import msgspec
+from flask import Response
+from werkzeug.exceptions import BadRequest
+
+from jobsight_server.api.inputs import json_body, number_of
+from jobsight_server.api.job_fields import METRIC_CHOICES, JobFields, question_of
+from jobsight_server.api.reply import json_text
+from jobsight_server.api.routes import Route
+from jobsight_server.forecasts import take_failure
+from jobsight_server.site import site
+
+_RESERVED_AT_MOST = 1e18
+
+
+class ReportedFailure(JobFields, forbid_unknown_fields=True, kw_only=True):
+    """The body: the job as a question names it, and what had been reserved, in the unit of the metric."""
+
+    metric: str
+    reserved: float
+
+
+_decode = msgspec.json.Decoder(ReportedFailure).decode
+
+
+def report_failure() -> Response:
+    """Answers with what is recommended from now on."""
+    here = site()
+    body = json_body(here.settings.max_body_bytes)
+    try:
+        reported = _decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        shape = '{"cluster": C, "user": U, "metric": M, "reserved": NUMBER}'
+        raise BadRequest(f"{error}; send {shape}, and what else was known of the job") from error
+    question = question_of(reported, reported.metric, "")
+    reserved = number_of(reported.reserved, "reserved", _RESERVED_AT_MOST)
+    with here.write_engine.begin() as connection:
+        return json_text(take_failure(connection, here.method, question, reserved))
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/failures",
+        report_failure,
+        ("scheduler",),
+        "A job ran out of what was reserved for it: the bound for such jobs is above that from now on, as answered; "
+        f"metric is one of {METRIC_CHOICES}",
+        "Answer",
+        body="Failure",
+        errors=(400, 413, 415, 503),
+    ),
+)

@@ -1,0 +1,91 @@
+"""What a question may tell of a job, as query parameters and in bodies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from werkzeug.exceptions import BadRequest
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_server.api.inputs import integer_argument, name_argument, name_text, number_argument, number_of
+from jobsight_server.api.routes import TEXT, Parameter
+from jobsight_server.forecasts import Question
+
+PROCESSORS_AT_MOST = 10**9
+MEMORY_AT_MOST_BYTES = 1e18
+WALLTIME_AT_MOST_S = 1e11
+
+METRIC_CHOICES = ", ".join(METRICS)
+
+_COUNT = {"type": "integer", "minimum": 1, "maximum": PROCESSORS_AT_MOST}
+_AMOUNT = {"type": "number", "exclusiveMinimum": 0}
+
+FIELDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "application": ("the job's name, or what it runs; the number of a run at its end does not matter", TEXT),
+    "queue": ("the queue that it is submitted to", TEXT),
+    "processors": ("how many it asks for", _COUNT),
+    "memory_bytes": ("the memory that the whole job asks for", {**_AMOUNT, "maximum": MEMORY_AT_MOST_BYTES}),
+    "walltime_s": ("the time that it asks for", {**_AMOUNT, "maximum": WALLTIME_AT_MOST_S}),
+}
+"""Name, meaning and JSON Schema of each; all are optional."""
+
+PARAMETERS = tuple(Parameter(name, meaning, schema) for name, (meaning, schema) in FIELDS.items())
+
+
+class JobFields(msgspec.Struct, kw_only=True):
+    """A job in a body."""
+
+    cluster: str
+    user: str
+    application: str | None = None
+    queue: str | None = None
+    processors: int | None = None
+    memory_bytes: float | None = None
+    walltime_s: float | None = None
+
+
+def question_of(asked: JobFields, metric: str | None, place: str) -> Question:
+    """The question in a body, at ``place`` there.
+
+    Raises:
+        BadRequest: naming value, place and what to do.
+    """
+
+    def text(value: str | None, name: str) -> str | None:
+        return None if value is None else name_text(value, f"{place}{name}")
+
+    def number(value: float | None, name: str, largest: float) -> float | None:
+        return None if value is None else number_of(value, f"{place}{name}", largest)
+
+    if metric is not None and metric not in METRICS:
+        raise BadRequest(f"{place}metric = {metric[:60]!r} is unknown; use one of: {METRIC_CHOICES}")
+    processors = number(asked.processors, "processors", PROCESSORS_AT_MOST)
+    return Question(
+        cluster=name_text(asked.cluster, f"{place}cluster"),
+        user=name_text(asked.user, f"{place}user"),
+        metric=metric,
+        application=text(asked.application, "application"),
+        queue=text(asked.queue, "queue"),
+        processors=None if processors is None else int(processors),
+        memory_bytes=number(asked.memory_bytes, "memory_bytes", MEMORY_AT_MOST_BYTES),
+        walltime_s=number(asked.walltime_s, "walltime_s", WALLTIME_AT_MOST_S),
+    )
+
+
+def question_in_query(cluster: str, user: str, metric: str | None) -> Question:
+    """The question in the query parameters.
+
+    Raises:
+        BadRequest: naming value, parameter and what to do.
+    """
+    return Question(
+        cluster,
+        user,
+        metric,
+        application=name_argument("application"),
+        queue=name_argument("queue"),
+        processors=integer_argument("processors", 0, PROCESSORS_AT_MOST) or None,
+        memory_bytes=number_argument("memory_bytes", MEMORY_AT_MOST_BYTES),
+        walltime_s=number_argument("walltime_s", WALLTIME_AT_MOST_S),
+    )

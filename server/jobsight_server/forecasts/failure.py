@@ -1,0 +1,42 @@
+"""Takes in that a job ran out of what was reserved for it: what is recommended for its like stays above that."""
+
+from __future__ import annotations
+
+import msgspec
+from sqlalchemy import Connection, insert
+
+from jobsight_predictor.templates import FIELDS
+from jobsight_server.forecasts.ask import Question, answer_texts
+from jobsight_server.forecasts.learn import Learner, RanOut
+from jobsight_server.forecasts.method import Method
+from jobsight_server.forecasts.round import hold_learning, last_position
+from jobsight_server.storage.schema import failures
+from jobsight_server.storage.tallies import add_tallies
+
+
+def take_failure(connection: Connection, method: Method, question: Question, reserved: float) -> str:
+    """Stores and learns it within the caller's transaction; returns the answer from now on, as JSON text.
+
+    ``question`` names a metric, and ``reserved`` is in its unit.
+    """
+    assert question.metric is not None
+    hold_learning(connection)
+    job = question.job
+    row = {
+        "cluster": question.cluster,
+        "metric": question.metric,
+        "question": msgspec.json.encode([getattr(job, field) for field in FIELDS]).decode(),
+        "reserved": reserved,
+        "position": last_position(connection),
+    }
+    connection.execute(insert(failures).values(row))
+    add_tallies(connection, {("reservations_ran_out", question.metric): 1})
+    learner = Learner(method)
+    try:
+        learner.load(connection, [(question.cluster, job)], [question.metric])
+    except ValueError:  # of other templates: all is about to be learned anew, this too
+        pass
+    else:
+        learner.replay([RanOut(question.cluster, question.metric, job, reserved)])
+        learner.store(connection)
+    return answer_texts(connection, [question], method)[0]
