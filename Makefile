@@ -6,7 +6,7 @@ STAMP = $(VENV)/.installed
 # Peers in a room of their own: they hold back other packages.
 BENCH = $(VENV)/bench
 
-.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor clean
+.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

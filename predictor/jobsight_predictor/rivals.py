@@ -63,7 +63,7 @@ def at_its_failures(
         )
         if best is None or _merit(tried) > _merit(best):
             best = tried
-        if 0.95 * theirs.failures <= ours.failures <= theirs.failures:
+        if 0.9 * theirs.failures <= ours.failures <= theirs.failures:
             break
         at, wanted = log(max(ours.failures, 0.5)), log(max(theirs.failures, 0.5)) - MARGIN
         if before is not None and before[0] != log(allowed) and before[1] != at:

@@ -1,0 +1,210 @@
+"""Fills the text of docs/accuracy.md with what the backtests gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from jobsight_predictor.forecasters import FIVE
+
+Account = Mapping[str, Any]
+Accounts = Mapping[tuple[str, str], Account]
+"""By workload and metric."""
+
+TEXT = Path(__file__).with_name("accuracy_text.md.in")
+
+KNOWN_OF = ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")
+KNOWN: tuple[tuple[str, tuple[float | None, ...], Callable[[Account], float] | None], ...] = (
+    ("locality", (0.746, 0.574, 0.570), lambda a: a["forecasters"]["locality"]["micro"]),
+    ("history, macro", (0.558, None, None), lambda a: a["forecasters"]["history"]["macro"]),
+    (
+        "exponential, not clipped, macro",
+        (0.681, None, None),
+        lambda a: a["forecasters"]["exponential-unclipped"]["macro"],
+    ),
+    ("best of the five per user in hindsight", (0.748, 0.663, 0.603), lambda a: a["hindsight"]["micro"]),
+    ("choice among the five by past error", (0.746, 0.629, 0.593), None),
+    ("templates, {last, median of 5, median}", (0.830, 0.666, 0.653), lambda a: a["jobsight"]["micro"]),
+)
+"""What was measured before, on which workload, and which of our figures stands beside it."""
+
+RULES = {
+    "request": "the user's request",
+    "maximum": "the maximum seen",
+    "p90-x-1.15": "90 % quantile x 1.15 (Kubernetes VPA)",
+    "first-allocation": "first allocation (Tovar)",
+}
+WASTED = {"memory": ("GiB h", 2.0**30 * 3600.0), "bandwidth": ("Tbit", 1e12)}
+BEHAVIOURS = {"X": "with spikes", "Y": "drifting", "Z": "switching"}
+
+
+def document(completion: Accounts, submission: Accounts, users: Mapping[str, Any], missing: Sequence[str]) -> str:
+    """The whole document. `users`: what was seen of single users; `missing`: workloads that are not here."""
+    return Template(TEXT.read_text(encoding="utf-8")).substitute(
+        left_out=f"\nLeft out, because the trace was not there: {', '.join(missing)}.\n" if missing else "",
+        short=_short(completion),
+        expect=_expect(completion),
+        five=_forecasters(completion),
+        submission=_forecasters(submission),
+        gains=_gains(completion, submission),
+        known=_known(completion),
+        bounds=_bounds(completion),
+        quality=_quality(completion),
+        real=", ".join(
+            f"{users['real'][kind]} ({words})" for kind, words in BEHAVIOURS.items() if kind in users["real"]
+        )
+        or "none",
+        missed="; ".join(f"{name}: {', '.join(map(str, n)) or 'no jump'}" for name, n in users["missed"].items()),
+        ranking=_ranking(users["accuracy"]),
+        failures=_failures(completion),
+    )
+
+
+def _short(accounts: Accounts) -> str:
+    rows = []
+    for key, found in accounts.items():
+        name = max(FIVE, key=lambda name: found["forecasters"][name]["micro"])
+        best = f"{_pair(found['forecasters'][name])} ({name})"
+        counts = (f"{found['jobs']:,}", f"{found['users']:,}")
+        rows.append([*key, *counts, best, _pair(found["hindsight"]), f"**{_pair(found['jobsight'])}**"])
+    names = ("workload", "metric", "jobs", "users", "best of the five", "best per user in hindsight", "Jobsight")
+    return _table(names, rows)
+
+
+def _expect(accounts: Accounts) -> str:
+    rows = []
+    names: list[str] = []
+    for key, found in accounts.items():
+        steps, ours = found["by_history"], found["jobsight"]
+        names = [f"{line['from']}+" if line["from"] else "0 known" for line in steps]
+        accuracy = [_figure(line["micro"]) for line in steps]
+        rows.append([*key, *accuracy, _percent(ours["within20"]), _percent(ours["under_rate"])])
+    return _table(("workload", "metric", *names, "within 20 %", "too low"), rows)
+
+
+def _forecasters(accounts: Accounts) -> str:
+    names = (*FIVE, "exponential-unclipped")
+    rows = [
+        [*key, *(_pair(found["forecasters"][name]) for name in names), _pair(found["jobsight"])]
+        for key, found in accounts.items()
+    ]
+    return _table(("workload", "metric", *FIVE, "exponential, not clipped", "Jobsight"), rows)
+
+
+def _gains(completion: Accounts, submission: Accounts) -> str:
+    gains = [a["jobsight"]["micro"] - completion[key]["jobsight"]["micro"] for key, a in submission.items()]
+    return f"{min(gains):+.3f} to {max(gains):+.3f}" if gains else "an unknown amount"
+
+
+def _known(accounts: Accounts) -> str:
+    there = [(k, trace) for k, trace in enumerate(KNOWN_OF) if (trace, "memory") in accounts]
+    rows = []
+    for words, known, ours_of in KNOWN:
+        row = [words]
+        for k, trace in there:
+            both = known[k] is not None and ours_of is not None
+            row += [_figure(known[k]), _figure(ours_of(accounts[trace, "memory"]) if both and ours_of else None)]
+        rows.append(row)
+    return _table(("", *(name for _, trace in there for name in (f"{trace}, known", "ours"))), rows)
+
+
+def _bounds(accounts: Accounts) -> str:
+    parts = []
+    for (trace, metric), found in accounts.items():
+        if "jobsight_at_its_failures" not in found["rivals"]["request"]:
+            continue
+        unit, scale = WASTED[metric]
+        rows = [["**Jobsight**", *_cost(found["bounds"], scale), "", "", ""]]
+        for name, words in RULES.items():
+            line = found["rivals"][name]
+            ours = ["-"] * 3
+            if matched := line["jobsight_at_its_failures"]:
+                failures = f"{matched['failures']:,} ({matched['rival_failures']:,})"
+                ours = [_figure(matched["maq"]), failures, f"{matched['target']:.4f}"]
+            rows.append([words, *_cost(line, scale), *ours])
+        names = ("covered", "failures", "MAQ", f"wasted, {unit}", "Jobsight's MAQ", "failures (the rule's)", "target")
+        parts.append(f"### {trace}, {metric}\n\n{_table(('reserve by', *names), rows)}")
+        picture = f"accuracy/{trace.lower()}-{metric}.svg"
+        parts.append(f"![{trace}, {metric}: accuracy, calibration, cost of bounds]({picture})")
+    return "\n\n".join(parts)
+
+
+def _quality(accounts: Accounts) -> str:
+    rows = []
+    for key, found in accounts.items():
+        told = found["pqm"]
+        aucs = (found["quality"]["auc"], found["quality"]["recent_pqm_auc"], told["auc"])
+        alike = f"{told['users_above_0.8']} of {found['users']}"
+        rows.append([*key, *map(_figure, aucs), alike, _figure(told["accuracy_above_0.8"])])
+    names = ("Jobsight's probability", "recent PQM", "PQM", "users of PQM above 0.8", "accuracy for these")
+    return _table(("workload", "metric", *names), rows)
+
+
+def _ranking(accuracy: Mapping[str, Mapping[str, float]]) -> str:
+    behind = [max(mine[name] for name in FIVE) - mine["Jobsight"] for mine in accuracy.values()]
+    ahead = sum(gap <= 0.0 for gap in behind)
+    return (
+        f"Jobsight leads for {ahead} of {len(behind)}, and is never more than {max(0.0, *behind):.3f} behind the best."
+    )
+
+
+def _failures(accounts: Accounts) -> str:
+    def where(wrong: Callable[[Account], bool]) -> str:
+        return ", ".join(" ".join(key) for key, found in accounts.items() if wrong(found)) or "nowhere"
+
+    def below(kind: str) -> str:
+        five = where(lambda a: any(a["jobsight"][kind] < a["forecasters"][name][kind] for name in FIVE))
+        best = where(lambda a: a["jobsight"][kind] < a["hindsight"][kind])
+        return f"Below one of the five, {kind}: {five}. Below the best of them per user in hindsight, {kind}: {best}."
+
+    hardest = sorted(accounts.items(), key=lambda item: item[1]["jobsight"]["micro"])[:3]
+    lows = [found["jobsight"]["under_rate"] for found in accounts.values()]
+    regrets = [found["regret"]["per_job"] for found in accounts.values()]
+    points = (
+        "Hardest: " + ", ".join(f"{' '.join(key)} ({_figure(a['jobsight']['micro'])})" for key, a in hardest) + ".",
+        f"Forecasts are too low for {_percent(min(lows))} to {_percent(max(lows))} of jobs: never kill by them.",
+        below("micro"),
+        below("macro"),
+        f"Bounds at 95 % that cover less than 93 % or more than 97 %: {where(_off_target)}.",
+        f"Bounds of less MAQ than a rule's at no more failures, or that cannot fail as seldom: {where(_outdone)}.",
+        "Answers that err more than the best single candidate (forecaster and template) of each user in hindsight: "
+        + where(lambda a: a["regret"]["per_job"] > 0.0)
+        + f"; by {max(regrets):.3f} a job at most.",
+    )
+    return "\n".join(f"- {point}" for point in points)
+
+
+def _off_target(found: Account) -> bool:
+    return not 0.93 <= found["bounds"]["coverage"] <= 0.97
+
+
+def _outdone(found: Account) -> bool:
+    matched = [line.get("jobsight_at_its_failures") for line in found["rivals"].values()]
+    return any(m["maq"] < m["rival_maq"] or m["failures"] > m["rival_failures"] for m in matched if m)
+
+
+def _table(names: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    head = list(names)
+    rule = ["---", *["--:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *rows))
+
+
+def _cost(line: Account, scale: float) -> tuple[str, str, str, str]:
+    if not line["jobs"]:
+        return ("never told", "", "", "")
+    share = f"{line['coverage']:.1%}".replace("%", " %")
+    return (share, f"{line['failures']:,}", _figure(line["maq"]), f"{line['wasted'] / scale:,.0f}")
+
+
+def _pair(line: Account) -> str:
+    return f"{_figure(line['micro'])} / {_figure(line['macro'])}"
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f} %"

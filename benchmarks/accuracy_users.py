@@ -1,0 +1,141 @@
+"""Users to look at closely: three constructed ones, and three of the traces that behave most like them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from jobsight_predictor.backtest import Jobs, grouped, replay_jobsight
+from jobsight_predictor.forecasters import FIVE, FORECASTERS, Floats
+from jobsight_predictor.quality import pqm, recent_pqm
+from jobsight_predictor.scores import Indices, accuracies
+from jobsight_predictor.templates import Question
+
+WINDOW = 60
+"""Jobs that a figure shows."""
+
+SEED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """One user's jobs one after the other, (n,), what each forecaster said before each, and the window to show."""
+
+    name: str
+    values: Floats
+    unit: str
+    scale: float
+    forecasts: dict[str, Floats]
+    begin: int
+
+    @property
+    def accuracy(self) -> dict[str, float]:
+        """Mean accuracy of each forecaster over all of the user's jobs but the first, which nobody can foretell."""
+        return {name: float(accuracies(said, self.values)[1:].mean()) for name, said in self.forecasts.items()}
+
+    @property
+    def qualities(self) -> tuple[float, float]:
+        """(PQM, recent PQM) after the last job."""
+        values = self.values.tolist()
+        return pqm(values) or 0.0, recent_pqm(values) or 0.0
+
+
+def lived(name: str, values: Floats, questions: list[Question], unit: str, scale: float, begin: int) -> Lifetime:
+    """The user's jobs one by one, each known before the next is submitted; Jobsight knows no other user."""
+    n = len(values)
+    times = np.arange(n, dtype=np.float64)
+    jobs = Jobs(name, "memory", questions, times, times, values, np.ones(n), np.full(n, np.nan))
+    forecasts = {forecaster: FORECASTERS[forecaster]().replay(values) for forecaster in FIVE}
+    forecasts["Jobsight"] = replay_jobsight(jobs, "submission").forecasts
+    return Lifetime(name, values, unit, scale, forecasts, begin)
+
+
+def constructed() -> dict[str, Lifetime]:
+    """User X, steady but for single spikes; Y, whose needs drift; Z, who switches between two applications."""
+    rng = np.random.default_rng(SEED)
+    n = 120
+    steady = np.full(n, 200.0)
+    steady[rng.choice(np.arange(10, n - 5, 9), 7, replace=False)] *= 3.0
+    drifting = np.linspace(150.0, 650.0, n)
+    switching = np.empty(0)
+    while len(switching) < n:
+        level = 150.0 if len(switching) == 0 or switching[-1] > 300.0 else 600.0
+        switching = np.append(switching, np.full(rng.integers(8, 20), level))
+    made = {"X": steady, "Y": drifting, "Z": switching[:n]}
+    users = {}
+    for name, values in made.items():
+        noisy = values * rng.normal(1.0, 0.03, n)
+        users[name] = lived(f"User {name}, constructed", noisy, [Question(user=name)] * n, "Mb/s", 1.0, 20)
+    return users
+
+
+def real(workloads: Iterable[tuple[str, Jobs]]) -> dict[str, Lifetime]:
+    """The user of the traces who shows each behaviour most, by the window where it shows; the kinds that exist."""
+    best: dict[str, tuple[float, str, Jobs, Indices, int]] = {}
+    for trace, jobs in workloads:
+        for user in grouped([question.user for question in jobs.questions]):
+            order = user[np.argsort(jobs.ended[user], kind="stable")]
+            for kind, score in _BEHAVIOURS.items():
+                for begin in range(10, len(order) - WINDOW + 1, 10):
+                    reached = score(jobs.values[order[begin : begin + WINDOW]])
+                    if reached > best.get(kind, (0.0,))[0]:
+                        best[kind] = (reached, trace, jobs, order, begin)
+    users = {}
+    for kind, (_, trace, jobs, order, begin) in best.items():
+        questions = [jobs.questions[i] for i in order.tolist()]
+        name = f"user {questions[0].user} of {trace}"
+        users[kind] = lived(name, jobs.values[order], questions, "MiB", 2.0**20, begin)
+    return users
+
+
+def _steps(values: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whether each value but the first is within 20 % of the one before."""
+    near: np.ndarray[tuple[int], np.dtype[np.bool_]] = np.abs(values[1:] - values[:-1]) < 0.2 * values[:-1]
+    return near
+
+
+def _switches(values: Floats) -> float:
+    """Jumps with four even steps before and after; 0 where most of the jumps are not of this kind."""
+    near = _steps(values)
+    clean = sum(
+        near[i - 4 : i].all() and near[i + 1 : i + 5].all() for i in np.flatnonzero(~near) if 4 <= i < len(near) - 4
+    )
+    return float(clean) if clean >= 2 and clean >= 0.8 * (~near).sum() else 0.0
+
+
+def _drift(values: Floats) -> float:
+    """How far the values go, in logarithms, where they go one way by steps of a quarter at most."""
+    steps = np.log(values[1:] / values[:-1])
+    ranks = np.argsort(np.argsort(values))
+    oneway = abs(float(np.corrcoef(ranks, np.arange(len(values)))[0, 1]))
+    far = abs(float(np.log(np.median(values[-8:]) / np.median(values[:8]))))
+    return far if np.abs(steps).max() < 0.25 and oneway > 0.85 and far > 0.25 else 0.0
+
+
+def _spikes(values: Floats) -> float:
+    """Values away from the median, at least four jobs apart; 0 where others are away, too, or half of all are."""
+    middle = float(np.median(values))
+    away = np.flatnonzero(np.abs(values - middle) > 0.5 * middle)
+    calm = np.abs(np.delete(values, away) - middle) < 0.2 * middle
+    alone = len(away) >= 2 and np.diff(away).min() >= 4
+    return float(len(away)) if alone and calm.mean() > 0.95 else 0.0
+
+
+_BEHAVIOURS: dict[str, Callable[[Floats], float]] = {"X": _spikes, "Y": _drift, "Z": _switches}
+"""The kinds, by the constructed user who shows them."""
+
+
+def missed_after_jumps(user: Lifetime, forecaster: str) -> list[int]:
+    """For each jump in the window after which at least five jobs are alike: how many of the jobs up to the next jump
+
+    were forecast wrong by more than 20 %. 1 is as good as can be: nobody foresees the jump itself.
+    """
+    values = user.values[: user.begin + WINDOW]
+    missed = ~(np.abs(user.forecasts[forecaster][: len(values)] - values) <= 0.2 * values)
+    jumps = [*(np.flatnonzero(~_steps(values)) + 1).tolist(), len(values)]
+    return [
+        int(missed[jump:after].sum()) for jump, after in pairwise(jumps) if jump >= user.begin and after - jump >= 5
+    ]
