@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from sqlalchemy import Engine, event, insert
 
 from jobsight_predictor.forecasters import FIVE
@@ -16,6 +18,7 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.templates import FIELDS
 from jobsight_predictor.templates import Question as JobQuestion
 from jobsight_server import cli
+from jobsight_server.commands.predict import show
 from jobsight_server.forecasts import Question, answers, history, rebuild
 from jobsight_server.forecasts.ask import UnknownMetricError
 from jobsight_server.storage.schema import jobs, profiles
@@ -171,6 +174,39 @@ def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: 
     assert cli.main(ask) == 0
     (answer,) = json.loads(capsys.readouterr().out)["predictions"]
     assert answer["reason"].startswith("no history")
+
+
+def test_the_command_takes_what_is_known_of_the_job(
+    engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(engine, "u", STEPS)
+    ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "u", "--metric", "bandwidth"]
+    assert cli.main([*ask, "--processors", "4", "--application", "a_1", "--memory", "1e9", "--walltime", "60"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["predictions"]
+    assert (answer["value"], answer["level"]) == (800, "user")
+    for wrong in ("0", "-1", "many"):
+        with pytest.raises(SystemExit):
+            cli.main([*ask, "--processors", wrong])
+        assert f"argument --processors: '{wrong}' is not a number above 0" in capsys.readouterr().err
+
+
+def test_on_a_terminal_everything_stands_in_eighty_columns(engine: Engine) -> None:
+    fill(engine, "u[bold]", [1.5e9, 2.5e9, 2.5e9, 1.2e9], metric="memory")
+    with engine.connect() as connection:
+        found = answers(connection, [Question("alpha", "u[bold]", application="x" * 40, processors=8)])
+    printed = StringIO()
+    show(found, Console(file=printed, width=80))
+    lines = printed.getvalue().splitlines()
+    assert max(len(line) for line in lines) <= 80
+    memory = next(line.split() for line in lines if line.startswith(" memory, MiB"))
+    assert memory[2] == f"{found[1]['value'] / 2**20:,.0f}"
+    assert memory[4] == f"{found[1]['bound'] / 2**20:,.0f}"
+    assert memory[5] == f"{found[1]['runner_up']['value'] / 2**20:,.0f}"
+    text = " ".join(" ".join(lines).split())
+    assert "Next job of u[bold] on alpha" in text
+    assert f"memory by {found[1]['forecaster']} from 4 jobs of user, the last: 1,431 2,384 2,384 1,144" in text
+    assert "history window weighted locality exp. jobs PQM recent" in text
+    assert "no history" in text
 
 
 def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

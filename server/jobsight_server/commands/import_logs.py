@@ -15,8 +15,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from sqlalchemy import Engine
 
 from jobsight_server.accounting.importer import ImportReport, import_files
-from jobsight_server.commands.arguments import add_settings, open_database
+from jobsight_server.commands.arguments import add_settings, open_database, settings_of
 from jobsight_server.errors import UserError
+from jobsight_server.forecasts import Method, method_of
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import ACCOUNTING_FORMATS
 
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="accounting files, plain or gzip")
     parser.add_argument("--cluster", default="default", help="the cluster that they are of (default: default)")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    add_settings(parser, "database")
+    add_settings(parser, "database", "templates", "coverage")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     engine = open_database(args)
     try:
         report = _import(engine, args)
-        profiled = _profile(engine)
+        profiled = _profile(engine, method_of(settings_of(args)))
     finally:
         engine.dispose()
     shown = as_json(report, args.files, args.cluster, profiled)
@@ -92,11 +93,11 @@ def _import(engine: Engine, args: argparse.Namespace) -> ImportReport:
         return report
 
 
-def _profile(engine: Engine) -> int:
+def _profile(engine: Engine, method: Method) -> int:
     """Profiles everything that has ended: a log that is imported is old, and no more samples will come."""
     profiled = 0
     with Console(stderr=True).status("profiling"):
-        while done := profile_finished(engine, 0.0, time.time):
+        while done := profile_finished(engine, 0.0, time.time, method=method):
             profiled += done
     return profiled
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import argparse
 
-from jobsight_server.commands.arguments import add_settings, open_database
-from jobsight_server.forecasts import rebuild
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from jobsight_server.commands.arguments import add_settings, open_database, settings_of
+from jobsight_server.forecasts import method_of, rebuild
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "database")
+    add_settings(parser, "database", "templates", "coverage")
 
 
 def run(args: argparse.Namespace) -> int:
     engine = open_database(args)
-    count = rebuild(engine)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("jobs learned", total=None)
+        count = rebuild(
+            engine,
+            method_of(settings_of(args)),
+            lambda done, total: progress.update(task, completed=done, total=total),
+        )
     engine.dispose()
     print(f"{count} series learned anew")
     return 0
