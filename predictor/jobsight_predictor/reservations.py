@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .forecasters import Floats
+from .forecasters import LARGEST, Floats
 
 RETRIES = 10
 """Doublings of a reservation that was too small, before the job gets what it needs."""
@@ -55,7 +55,7 @@ def cost(reserved: Floats, values: Floats, seconds: Floats) -> Cost | None:
         jobs=len(held),
         failures=int(failed.sum()),
         coverage=float(1.0 - failed.mean()),
-        wasted=total_wasted * scale,
+        wasted=min(total_wasted * scale, LARGEST),
         maq=total_used / (total_used + total_wasted) if total_used + total_wasted > 0.0 else 1.0,
     )
 

@@ -53,16 +53,31 @@ def test_cpu_and_runtime() -> None:
         jobs_of_trace(trace, "bandwidth", "t")
 
 
+def test_numbers_beyond_reason_are_counted() -> None:
+    lines = [
+        "1 1e300 5 50 4 10 100 4 600 4096 1 1 1 3 2 1 -1 -1",
+        "2 0 5 1e308 4 10 100 4 600 4096 1 1 1 3 2 1 -1 -1",
+        "3 0 5 50 4 10 1e308 4 600 4096 1 1 1 3 2 1 -1 -1",
+        "4 0 5 50 4 1e308 100 4 1e308 1e308 1 1 1 3 2 1 -1 -1",
+    ]
+    jobs = jobs_of_trace(parse_swf(lines), "memory", "t")
+    assert jobs.skipped == {"times beyond 1e+12 s": 2, "no memory value": 1}
+    assert len(jobs) == 1
+    assert np.isnan(jobs.requested[0])
+    assert jobs.questions[0].requested_memory_bytes is None
+    assert "no cpu value" in jobs_of_trace(parse_swf(lines), "cpu", "t").skipped
+
+
 def test_windows_of_machines(tmp_path: Path) -> None:
     file = tmp_path / "vms.csv.gz"
     with gzip.open(file, "wt") as stream:
         stream.write("vm,start,cores,bandwidth_bps,memory_bytes,cpu_percent\n")
-        stream.write("b,21600,2,300,5,50\na,0,1,100,5,50\nb,0,2,nan,5,50\nb,0,x,1,5,50\n")
+        stream.write("b,21600,2,300,5,50\na,0,1,100,5,50\nb,0,2,nan,5,50\nb,0,x,1,5,50\nb,nan,2,1,5,50\n")
     jobs = jobs_of_machines(file, "bandwidth")
     assert [question.user for question in jobs.questions] == ["a", "b"]
     assert jobs.values.tolist() == [100.0, 150.0]
     assert (jobs.ended - jobs.submitted).tolist() == [WINDOW_S] * 2
-    assert jobs.skipped == {"no bandwidth value": 1, "not numbers": 1}
+    assert jobs.skipped == {"no bandwidth value": 1, "not numbers": 1, "start unknown": 1}
     assert jobs_of_machines(file, "cpu").values.tolist() == [0.5, 0.5, 0.5]
     with pytest.raises(ValueError, match="no runtime"):
         jobs_of_machines(file, "runtime")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.backtest import Jobs
+from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.templates import Question
 
 from .swf import Trace, TraceError
@@ -23,6 +24,9 @@ VM_METRICS = ("memory", "cpu", "bandwidth")
 WINDOW_S = 6 * 3600.0
 """Length of a window of the virtual machines' averages; each window is a job of its machine."""
 
+LATEST_S = 1e12
+"""Times beyond this, some 30,000 years, are none."""
+
 
 def jobs_of_trace(trace: Trace, metric: str, name: str) -> Jobs:
     """The jobs of a Standard Workload Format trace that tell `metric`: memory (bytes per processor), cpu, runtime.
@@ -32,7 +36,7 @@ def jobs_of_trace(trace: Trace, metric: str, name: str) -> Jobs:
     if metric not in SWF_METRICS:
         raise ValueError(f"the Standard Workload Format has no {metric}; choose from {', '.join(SWF_METRICS)}")
     run, wait = trace["run_s"], np.maximum(trace["wait_s"], 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         values = {
             "memory": trace["memory_kb"] * 1024.0,
             "runtime": run,
@@ -43,7 +47,8 @@ def jobs_of_trace(trace: Trace, metric: str, name: str) -> Jobs:
     for reason, bad in (
         ("submit time unknown", trace["submit_s"] < 0.0),
         ("ends before it starts", (run < 0.0) & (run != -1.0)),
-        (f"no {metric} value", ~((values > 0.0) & np.isfinite(values))),
+        (f"times beyond {LATEST_S:g} s", np.maximum(np.maximum(trace["submit_s"], wait), run) > LATEST_S),
+        (f"no {metric} value", ~((values > 0.0) & (values <= LARGEST))),
     ):
         if count := int((keep & bad).sum()):
             skipped[reason] += count
@@ -51,15 +56,15 @@ def jobs_of_trace(trace: Trace, metric: str, name: str) -> Jobs:
     index = np.flatnonzero(keep)
     index = index[np.argsort(trace["submit_s"][index], kind="stable")]
     processors = np.where(trace["requested_processors"] > 0.0, trace["requested_processors"], trace["processors"])
-    requested = np.where(trace["requested_memory_kb"] > 0.0, trace["requested_memory_kb"] * 1024.0, np.nan)
-    asked = {"memory": requested, "runtime": np.where(trace["requested_s"] > 0.0, trace["requested_s"], np.nan)}
+    requested, requested_s = _asked(trace["requested_memory_kb"], 1024.0), _asked(trace["requested_s"], 1.0)
+    asked = {"memory": requested, "runtime": requested_s}
     columns = [
         _names(trace["user"][index]),
         _names(trace["application"][index]),
         _names(trace["queue"][index]),
         [int(count) if count > 0.0 else None for count in processors[index].tolist()],
         [None if value != value else value for value in requested[index].tolist()],
-        [value if value > 0.0 else None for value in trace["requested_s"][index].tolist()],
+        [None if value != value else value for value in requested_s[index].tolist()],
     ]
     submitted = trace["submit_s"][index]
     return Jobs(
@@ -97,7 +102,10 @@ def jobs_of_machines(file: Path, metric: str) -> Jobs:
             except (TypeError, ValueError):
                 skipped["not numbers"] += 1
                 continue
-            if not 0.0 <= value < float("inf"):
+            if not 0.0 <= start <= LATEST_S:
+                skipped["start unknown"] += 1
+                continue
+            if not 0.0 <= value <= LARGEST:
                 skipped[f"no {metric} value"] += 1
                 continue
             rows.append((start, row["vm"], cores, value / max(cores, 1) if metric != "cpu" else value))
@@ -117,6 +125,12 @@ def jobs_of_machines(file: Path, metric: str) -> Jobs:
         requested=np.full(n, np.nan),
         skipped=dict(skipped),
     )
+
+
+def _asked(requests: Floats, unit: float) -> Floats:
+    """Requests in SI units, NaN where there was none or nothing real."""
+    there = (requests > 0.0) & (requests <= LARGEST / unit)
+    return np.where(there, requests, np.nan) * unit
 
 
 def _names(numbers: Floats) -> list[str | None]:

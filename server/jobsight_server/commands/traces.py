@@ -53,7 +53,8 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
     except DBAPIError as error:
         raise UserError(f"{trace}: {str(error.orig).strip()}") from error
     except (ValueError, csv.Error) as error:  # what the readers say of a file that is no trace
-        raise UserError(f"{trace}: {error}") from error
+        told = str(error)
+        raise UserError(told if told.startswith(trace) else f"{trace}: {told}") from error
     if not len(jobs):
         found = ", ".join(f"{count} {reason}" for reason, count in jobs.skipped.items()) or "nothing at all"
         raise UserError(f"{trace}: no job tells {metric}; found: {found}")

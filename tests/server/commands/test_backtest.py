@@ -316,3 +316,37 @@ def test_hardly_a_job_can_be_drawn(tmp_path: Path, capsys: pytest.CaptureFixture
     picture = tmp_path / "a.svg"
     account_of(capsys, swf(tmp_path, [swf_line(1, 0.0)]), "--metric", "memory", "--plot", str(picture))
     ElementTree.parse(picture)
+
+
+def test_hostile_numbers_never_break_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [
+        swf_line(1, 1e300, memory=1e300),
+        swf_line(2, 0.0, memory=1e-300),
+        swf_line(3, 10.0, run=1e308, memory=100),
+        swf_line(4, 20.0, memory=1e308),
+        swf_line(5, 30.0, memory=1e296),
+        "6 40 nan inf 4 10 100 4 600 4096 1 1 1 3 2 1 -1 -1",
+        "7 50 5 10 1e308 10 100 1e308 1e308 1e308 1 -1 -1 -1 -1 -1 -1 -1",
+    ]
+    file = tmp_path / "vms.csv"
+    rows = [
+        "1,nan,2,1,5,50",
+        "1,0,-2,1e308,5,50",
+        "1,0,0,1e300,5,50",
+        "1,21600,1,1e-300,5,50",
+        "1,43200",
+        ",86400,1,0,3,3",
+    ]
+    file.write_text("vm,start,cores,bandwidth_bps,memory_bytes,cpu_percent\n" + "\n".join(rows) + "\n")
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    for trace, metric in (
+        (swf(tmp_path, lines), "memory"),
+        (swf(tmp_path, lines), "runtime"),
+        (str(file), "bandwidth"),
+    ):
+        assert cli.main(["backtest", trace, "--metric", metric, "--rivals", "--json"]) == 0
+        account = json.loads(capsys.readouterr().out, parse_constant=refuse)
+        assert account["jobs"] + sum(account["skipped"].values()) >= 6
