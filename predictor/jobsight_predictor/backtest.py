@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -202,8 +201,9 @@ def run_backtest(
 ) -> dict[str, Any]:
     """The whole account of one workload, in the shape that `jobsight backtest --json` prints.
 
-    `rivals` replays the bounds anew, some ten times, to compare each rival rule at its own number of failures.
-    `progress` is told what comes next and the share that is done. ValueError for a forecaster that does not exist.
+    `rivals` compares with each rival rule at its own number of failures, and replays the bounds anew where that takes
+    another target. `progress` is told what comes next and the share that is done. ValueError for a forecaster that
+    does not exist.
     """
     if unknown := set(forecasters) - set(FORECASTERS):
         raise ValueError(f"no forecaster {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
@@ -243,7 +243,7 @@ def run_backtest(
         "regret": _regret(jobs, replayed.profile),
         "by_history": _by_history(hits, jobs, users, protocol),
         "bounds": {"target": coverage, **_cost_line(cost(replayed.bounds, jobs.values, jobs.seconds))},
-        "rivals": _rivals(jobs, users, protocol, templates, rivals),
+        "rivals": _rivals(jobs, users, protocol, templates, (coverage, replayed.bounds) if rivals else None),
         "quality": {
             "auc": auc(replayed.probabilities, good),
             "recent_pqm_auc": auc(recent, good),
@@ -271,19 +271,29 @@ def _by_template(jobs: Jobs, templates: Sequence[Template]) -> list[Indices]:
 
 
 def _rivals(
-    jobs: Jobs, users: Sequence[Indices], protocol: Protocol, templates: Sequence[Template], compare: bool
+    jobs: Jobs,
+    users: Sequence[Indices],
+    protocol: Protocol,
+    templates: Sequence[Template],
+    beside: tuple[float, Floats] | None,
 ) -> dict[str, dict[str, Any]]:
-    @cache
+    """The cost of each rule; where `beside` has a target and its bounds, those at its failures, too."""
+    known = dict([beside] if beside else [])
+
     def bounds_at(target: float) -> Floats:
-        return replay_jobsight(jobs, protocol, templates, target).bounds
+        if target not in known:
+            known[target] = replay_jobsight(jobs, protocol, templates, target).bounds
+        return known[target]
 
     reservations = {"request": jobs.requested}
     reservations |= {name: reserve_by_rule(name, jobs, users, protocol) for name in RULES}
     lines: dict[str, dict[str, Any]] = {}
     for name, reserved in reservations.items():
         lines[name] = _cost_line(cost(reserved, jobs.values, jobs.seconds))
-        if compare:
-            lines[name]["jobsight_at_its_failures"] = at_its_failures(reserved, jobs.values, jobs.seconds, bounds_at)
+        if beside:
+            lines[name]["jobsight_at_its_failures"] = at_its_failures(
+                reserved, jobs.values, jobs.seconds, bounds_at, first=beside[0]
+            )
     return lines
 
 

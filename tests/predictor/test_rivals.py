@@ -18,7 +18,7 @@ def bounds_at(target: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 def test_the_target_is_found_that_fails_as_often() -> None:
     noisy = np.quantile(VALUES, 0.9) * RNG.uniform(0.5, 2.0, len(VALUES))
-    found = at_its_failures(noisy, VALUES, SECONDS, bounds_at)
+    found = at_its_failures(noisy, VALUES, SECONDS, bounds_at, 0.99)
     theirs = cost(noisy, VALUES, SECONDS)
     assert found is not None
     assert theirs is not None
@@ -28,10 +28,24 @@ def test_the_target_is_found_that_fails_as_often() -> None:
     assert found["failures"] == pytest.approx((1 - found["target"]) * len(VALUES), abs=1)
 
 
+def test_the_first_target_will_do_where_it_is_better_in_both() -> None:
+    tried: list[float] = []
+
+    def counted(target: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        tried.append(target)
+        return bounds_at(target)
+
+    wasteful = np.where(VALUES > 1.0, 0.5, 100.0)
+    found = at_its_failures(wasteful, VALUES, SECONDS, counted, 0.9)
+    assert found is not None
+    assert tried == [found["target"]] == [0.9]
+    assert (found["failures"], found["rival_failures"]) == (400, int((VALUES > 1.0).sum()))
+
+
 def test_only_jobs_that_both_reserved_for_count() -> None:
     rival = np.full(len(VALUES), 3.0)
     rival[::2] = np.nan
-    found = at_its_failures(rival, VALUES, SECONDS, bounds_at)
+    found = at_its_failures(rival, VALUES, SECONDS, bounds_at, 0.99)
     assert found is not None
     assert found["jobs"] == len(VALUES) // 2
     assert found["rival_failures"] == int((VALUES[1::2] > 3.0).sum())
@@ -44,7 +58,7 @@ def test_tries_are_few_and_the_closest_is_kept_where_none_is_good_enough() -> No
         tried.append(target)
         return bounds_at(min(target, 0.9))
 
-    found = at_its_failures(np.full(len(VALUES), VALUES.max()), VALUES, SECONDS, stubborn)
+    found = at_its_failures(np.full(len(VALUES), VALUES.max()), VALUES, SECONDS, stubborn, 0.5)
     assert found is not None
     assert len(tried) <= TRIES
     assert all(0 < target < 1 for target in tried)
@@ -53,5 +67,5 @@ def test_tries_are_few_and_the_closest_is_kept_where_none_is_good_enough() -> No
 
 def test_nobody_reserved() -> None:
     nothing = np.full(len(VALUES), np.nan)
-    assert at_its_failures(nothing, VALUES, SECONDS, bounds_at) is None
-    assert at_its_failures(VALUES, VALUES, SECONDS, lambda _: nothing) is None
+    assert at_its_failures(nothing, VALUES, SECONDS, bounds_at, 0.99) is None
+    assert at_its_failures(VALUES, VALUES, SECONDS, lambda _: nothing, 0.5) is None

@@ -34,7 +34,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     write("MAQ: what was used, of all that was held; who runs out is run again with twice as much.")
     if any("jobsight_at_its_failures" in line for line in account["rivals"].values()):
         console.print(_matched(account["rivals"]))
-        write("Jobsight's bounds aimed so as to fail no more of the same jobs than the rule does.")
+        write("Jobsight's bounds, aimed so as to fail no more of the same jobs than the rule.")
     write("")
     write("How well forecasts that come true are told from others (AUC, 0.5 is chance):")
     aucs = (account["quality"]["auc"], account["quality"]["recent_pqm_auc"], account["pqm"]["auc"])
