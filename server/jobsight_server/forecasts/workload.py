@@ -13,15 +13,15 @@ from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.templates import Question
 from jobsight_server.errors import UserError
+from jobsight_server.forecasts.question import job_question
 from jobsight_server.storage.schema import jobs, profiles
 
 
 def jobs_of_database(connection: Connection, metric: str, cluster: str | None, name: str) -> Jobs:
     """The runs that have ended and told ``metric``; of one cluster, or of all as one site.
 
-    With several clusters as one, a user's name is ``cluster/user``: the same name may be somebody else there. A run
-    counts as submitted when it was queued; where the log did not say, when it was created or else when it started.
-    What is left out is counted with its reason.
+    With several clusters as one, a user's name is ``cluster/user``: the same name may be somebody else there. What is
+    left out is counted with its reason.
 
     Raises:
         UserError: there is no such metric.
@@ -31,7 +31,7 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
     skipped: Counter[str] = Counter()
     kept: list[tuple[float, Any]] = []
     for row in connection.execute(_query(metric, cluster)):
-        submitted = next(time for time in (row.queued, row.created, row.start) if time is not None)
+        submitted = row.start if row.submitted is None else row.submitted
         reason = _unusable(row, submitted, metric)
         if reason is None:
             kept.append((submitted, row))
@@ -40,15 +40,16 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
     kept.sort(key=lambda pair: pair[0])
     rows = [row for _, row in kept]
     several = len({row.cluster for row in rows}) > 1
+    questions = [_question(row, f"{row.cluster}/{row.user}" if several else row.user) for row in rows]
     return Jobs(
         name=name,
         metric=metric,
-        questions=[_question(row, f"{row.cluster}/{row.user}" if several else row.user) for row in rows],
+        questions=questions,
         submitted=np.array([submitted for submitted, _ in kept], dtype=np.float64),
         ended=np.array([row.end for row in rows], dtype=np.float64),
         values=np.array([row.value for row in rows], dtype=np.float64),
         seconds=np.array([max(row.end - row.start, 1.0) for row in rows], dtype=np.float64),
-        requested=np.array([_requested(row, metric) for row in rows], dtype=np.float64),
+        requested=np.array([_requested(question, metric) for question in questions], dtype=np.float64),
         skipped=dict(skipped),
     )
 
@@ -72,23 +73,9 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
 
 
 def _question(row: Any, user: str) -> Question:
-    return Question(
-        user=user,
-        application=row.name,
-        queue=row.queue,
-        processors=row.processors,
-        requested_memory_bytes=_memory_per_processor(row),
-        requested_time_s=row.requested_walltime_s,
-    )
+    return job_question(user, row.name, row.queue, row.processors, row.requested_memory_bytes, row.requested_walltime_s)
 
 
-def _requested(row: Any, metric: str) -> float:
-    asked = {"memory": _memory_per_processor(row), "runtime": row.requested_walltime_s}.get(metric)
+def _requested(question: Question, metric: str) -> float:
+    asked = {"memory": question.requested_memory_bytes, "runtime": question.requested_time_s}.get(metric)
     return np.nan if asked is None else asked
-
-
-def _memory_per_processor(row: Any) -> float | None:
-    """The log has the whole job's; values are per processor."""
-    if not row.requested_memory_bytes:
-        return None
-    return float(row.requested_memory_bytes / max(row.processors or 1, 1))
