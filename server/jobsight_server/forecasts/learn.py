@@ -149,7 +149,10 @@ class Learner:
             if value is not None:
                 profile.learn(job.question, value, ticket)
                 key = Key(job.cluster, job.user, metric)
-                self._series.setdefault(key, Series()).learn(value)
+                known = self._series.get(key)
+                if known is None:
+                    known = self._series[key] = Series()
+                known.learn(value)
                 # The last one learned, not the latest: a run whose samples came late is learned after others.
                 self._updated[key] = job.end
         for metric in METRICS:

@@ -6,6 +6,7 @@ Groups are found by these values, so both sides must write them alike.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from jobsight_predictor.templates import Question
 
@@ -36,6 +37,7 @@ def job_question(
     )
 
 
+@lru_cache(4096)
 def application(name: str) -> str | None:
     """The application that a job's name stands for: without directories and without the number of the run.
 
