@@ -250,7 +250,7 @@ def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None
     numbers += [1023.6, 18_720.5, 273_600, 1234567.5, 1e9, 8.54e6, 1_610_612_736, 1.7e9, -0.21, -75.0]
     values: dict[str, list[Any]] = {name: [*numbers, None] for name in FORMATS}
     values["minute_rate"] = [[1.0, 2.0, 3.0, 4.5, 5.0], [0.0] * 60, [], None]
-    values["accuracy"] = [{"forecaster": "a", "accuracy": {"a": 0.875}}, {"forecaster": None}, None]
+    values["accuracy"] = [{"regret": {"answered": 0.125}}, {"regret": None}, None]
     values["text"] = ["", "a", SCRIPT, None]
     written: list[tuple[str, list[str]]] = page.evaluate(
         """async (values) => {

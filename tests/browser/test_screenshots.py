@@ -61,7 +61,9 @@ def picture(page: Page, width: int) -> bytes:
 
 def choose(page: Page) -> dict[str, str]:
     """The pages to show: of the user and the job that show most, as the site's own JSON says."""
-    users: list[dict[str, Any]] = page.request.get("/users?format=json&sort=bandwidth:n&dir=desc").json()["users"]
+    users: list[dict[str, Any]] = page.request.get("/users?format=json&sort=bandwidth:user_jobs&dir=desc").json()[
+        "users"
+    ]
 
     def telling(user: dict[str, Any]) -> float:
         # Neither always right nor hopeless: where forecasters differ there is something to see.
@@ -75,7 +77,7 @@ def choose(page: Page) -> dict[str, str]:
     node = page.request.get("/nodes?format=json").json()["nodes"][0]
     return {
         "overview": "/",
-        "users": "/users?sort=bandwidth:n&dir=desc",
+        "users": "/users?sort=bandwidth:user_jobs&dir=desc",
         "user": f"/users/{user['cluster']}/{user['user']}",
         "jobs": "/jobs",
         "job": f"/jobs/{run['cluster']}/{run['job_id']}",

@@ -203,7 +203,8 @@ SCHEMAS: dict[str, Schema] = {
                                 {
                                     "metric": METRIC,
                                     "unit": TEXT,
-                                    **dict.fromkeys(("value", "peak"), NUMBER_OR_NULL),
+                                    **dict.fromkeys(("value", "peak", "forecast", "bound"), NUMBER_OR_NULL),
+                                    "probability": or_null(SHARE),
                                     **dict.fromkeys(("source", "attribution", "reason"), TEXT_OR_NULL),
                                 }
                             )
@@ -260,6 +261,12 @@ SCHEMAS: dict[str, Schema] = {
                     "batches": table_of(INTEGER),
                     "rate": record({"bar_s": NUMBER, "time": listing(NUMBER), "samples_per_s": listing(NUMBER)}),
                 }
+            ),
+            "answered": listing(
+                record(
+                    {"metric": METRIC, "jobs": INTEGER}
+                    | dict.fromkeys(("accuracy", "within20", "coverage"), or_null(SHARE))
+                )
             ),
             "refused": listing(_TALLY),
             "refused_total": INTEGER,

@@ -127,16 +127,14 @@ def text(value: object) -> str:
 
 
 def accuracy(answer: Mapping[str, Any] | None) -> str:
-    """Mean accuracy so far of the forecaster that the answer uses, or a dash."""
+    """Mean accuracy so far of what was answered for the user's jobs, or a dash."""
     return percent(accuracy_value(answer))
 
 
 def accuracy_value(answer: Mapping[str, Any] | None) -> float | None:
     """The share that :func:`accuracy` writes."""
-    if not answer or answer.get("forecaster") is None:
-        return None
-    found: float | None = (answer.get("accuracy") or {}).get(answer["forecaster"])
-    return found
+    regret = (answer or {}).get("regret")
+    return None if regret is None else 1.0 - regret["answered"]
 
 
 FORMATS: dict[str, Callable[[Any], str]] = {

@@ -11,7 +11,7 @@ from jobsight_server.site import site
 from jobsight_server.views.nodes import cluster_names
 from jobsight_server.views.users import SORTS, user_list, user_profile
 
-FIELDS = {"n": "n", "pqm": "PQM", "recent_pqm": "Recent"}
+FIELDS = {"user_jobs": "n", "pqm": "PQM", "recent_pqm": "Recent"}
 ALL_SORTS = (*SORTS, *(f"{metric}:{field}" for metric in METRICS for field in FIELDS))
 
 

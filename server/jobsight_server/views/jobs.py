@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.forecasts.tickets import read_tickets
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 from jobsight_server.views.timeline import POINTS, timeline
 
@@ -52,7 +53,8 @@ def job_detail(
 ) -> dict[str, Any] | None:
     """All runs of one job, oldest first; None where there is no such job.
 
-    Of each run: what the accounting log says, a profile entry per metric (a value or a reason), its nodes, and for
+    Of each run: what the accounting log says, a profile entry per metric (a value or a reason, and
+    what had been forecast when the run was submitted), its nodes, and for
     the first 32 of them that sent samples a time series over the run's life (until ``now`` while it runs).
     """
     runs = connection.execute(
@@ -75,6 +77,8 @@ def _run(connection: Connection, run: Row[Any], now: float, points: int) -> dict
         row.metric: dict(row._mapping)
         for row in connection.execute(select(profiles).where(profiles.c.run_id == run_id))
     }
+    if not found:
+        found = _forecasts(connection, run_id)
     until = fields["end"] if fields["end"] is not None else now
     return {
         **fields,
@@ -83,11 +87,21 @@ def _run(connection: Connection, run: Row[Any], now: float, points: int) -> dict
     }
 
 
+def _forecasts(connection: Connection, run_id: int) -> dict[str, dict[str, Any]]:
+    """What was forecast at its submission, of a run that was not learned yet."""
+    return {
+        metric: {"forecast": ticket.value, "bound": ticket.bound, "probability": ticket.probability}
+        for (_, metric), ticket in read_tickets(connection, [run_id]).items()
+        if ticket.value is not None
+    }
+
+
 def _profile_entry(metric: str, row: dict[str, Any] | None, run: dict[str, Any]) -> dict[str, Any]:
-    if row is None:
+    row = row or {}
+    if "position" not in row:
         reasons = {"ended": "not profiled yet", "running": "the job still runs"}
-        row = {"reason": reasons.get(run["state"], f"a run that is {run['state']} is not profiled")}
-    keys = ("value", "peak", "source", "attribution", "reason")
+        row["reason"] = reasons.get(run["state"], f"a run that is {run['state']} is not profiled")
+    keys = ("value", "peak", "source", "attribution", "reason", "forecast", "bound", "probability")
     return {"metric": metric, "unit": METRICS[metric], **{key: row.get(key) for key in keys}}
 
 

@@ -1,4 +1,4 @@
-"""The whole site at a glance: nodes, freshness, ingest rate, jobs, what was refused."""
+"""The whole site at a glance: nodes, freshness, ingest rate, jobs, how good answers were, what was refused."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sqlalchemy import Connection, func, select, text
 
 from jobsight_server.storage.schema import jobs, nodes
 from jobsight_server.storage.tallies import read_tallies
+from jobsight_server.views.answered import answered
 from jobsight_server.views.freshness import status
 from jobsight_server.views.refused import refusals
 
@@ -53,6 +54,7 @@ def overview(connection: Connection, now: float) -> dict[str, Any]:
             "batches": {name.removeprefix("batches_"): n for name, n in _sums(tallies, "batches_").items()},
             "rate": ingest_rate(connection, now),
         },
+        "answered": answered(connection),
         "refused": refused,
         "refused_total": sum(entry["value"] for entry in refused),
     }

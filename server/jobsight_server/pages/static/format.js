@@ -54,8 +54,8 @@ const WRITERS = {
   day: (value) => utc(value, 16),
   text: (value) => (value === "" ? DASH : String(value)),
   accuracy: (answer) => {
-    const share = (answer.accuracy ?? {})[answer.forecaster];
-    return share == null ? DASH : percent(share);
+    const answered = answer.regret?.answered;
+    return answered == null ? DASH : percent(1 - answered);
   },
 };
 

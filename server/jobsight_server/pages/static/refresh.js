@@ -12,9 +12,15 @@ async function replaceTables(main) {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store", redirect: "error" });
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  for (const old of main.querySelectorAll("[data-rows]")) {
-    const fresh = page.querySelector(`[data-rows="${CSS.escape(old.dataset.rows)}"]`);
-    if (fresh === null) continue;
+  for (const name of new Set([...main.querySelectorAll("[data-rows]")].map((body) => body.dataset.rows))) {
+    // Several tables may show the same rows: they stand in the same order on both pages.
+    const here = `[data-rows="${CSS.escape(name)}"]`, fresh = [...page.querySelectorAll(here)];
+    [...main.querySelectorAll(here)].forEach((old, i) => replace(old, fresh[i]));
+  }
+}
+
+function replace(old, fresh) {
+  if (fresh !== undefined) {
     const focused = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     old.replaceWith(document.adoptNode(fresh));
     if (focused !== null) fresh.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });

@@ -30,7 +30,7 @@ function draw() {
   for (const answer of latest.metrics) {
     const chart = charts.get(answer.metric), history = answer.history;
     if (chart === undefined || history.actual.length === 0) continue;
-    const first = answer.n - history.actual.length + 1;
+    const first = answer.user_jobs - history.actual.length + 1;
     const order = history.time.map((_, i) => i);
     // Jobs are learned in the order of their profiles, which is not always that of their ends.
     if (byTime) order.sort((a, b) => history.time[a] - history.time[b]);
