@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import exp
+from math import exp, inf, log
 from typing import Any, Self
 
 from .forecasters import LARGEST, Crowd
@@ -17,13 +17,23 @@ BEYOND = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
 FAINT = 1e-3
 """Places less likely than this are left out."""
 
-NOVEL = 1.0
+NOVEL = 5.0
 """Jobs' worth of doubt in each level's crowd: a group of n leaves NOVEL / (n + NOVEL) to the wider one."""
+
+RETRIED = 2.0 / log(2.0) - 1.0
+"""A job that needs y, where y is anything, and is tried with b, 2 b, 4 b .. until it fits, holds 2 / ln 2 y - b idly."""
+
+REPEAT = 1.5
+"""What a failed attempt with b costs, times b, where nothing is known of how much more is needed."""
 
 PACE = 0.003
 """How fast the price of a failure follows the failures observed: slowly, since failures come in bursts."""
 
-FIRST_PRICE = 1.75
+HASTE = 4.0
+SETTLED = 500
+"""The first jobs move the price up to 1 + HASTE times faster; after SETTLED of them half of the haste is gone."""
+
+FIRST_PRICE = 0.5
 
 
 class Bounds:
@@ -33,12 +43,13 @@ class Bounds:
     fewer it has seen; what even the widest leaves unexplained lies beyond everything seen (a Pareto tail). Of the
     candidates b, the one with the least
 
-        E[(b - y)+] + P(y > b) (1.5 b + price)
+        E[b - y; y <= b] + E[RETRIED y - b; y > b] + P(y > b) price
 
-    is reserved: what lies idle, what a failed attempt and its repetition cost, and a price per failed job in units of
-    the site's mean job, in value x seconds. That price rises a little with every failure and falls with every
+    is reserved: what lies idle, what a failed attempt and its repetitions waste, and a price per failed job in units
+    of the site's mean job, in value x seconds. That price rises a little with every failure and falls with every
     success, so that in the long run the failures are the share that was chosen, spent where waiting for certainty
-    would waste the most. Cheap jobs are thus held safer than dear ones.
+    would waste the most. Cheap jobs are thus held safer than dear ones. Where even at a price of nothing too few jobs
+    fail, because a failure wastes more than it saves, that waste is counted only in part.
     """
 
     def __init__(self, coverage: float = 0.95) -> None:
@@ -60,35 +71,39 @@ class Bounds:
         mixed: dict[float, float] = {}
         unexplained = 1.0
         for crowd in crowds:
-            places, total = crowd.crowd()
-            if total <= 0.0:
+            if not crowd.n:
                 continue
-            weight = unexplained / (total + NOVEL)
-            unexplained -= weight * total
+            places, total = crowd.crowd()
+            weight = unexplained * crowd.n / ((crowd.n + NOVEL) * total)
+            unexplained *= NOVEL / (crowd.n + NOVEL)
             for place, mass in places:
                 mixed[place] = mixed.get(place, 0.0) + weight * mass
         if not mixed:
             return None
-        top = max(mixed)
         price = exp(self._log_price) * self._mean_job / seconds
-        steps = sorted(
-            [(place * up, mass * share) for place, mass in mixed.items() if mass > FAINT for up, share in SPREAD]
-        )
+        leniency = min(1.0, exp(self._log_price))
+        steps = [(place * up, mass * share) for place, mass in mixed.items() if mass > FAINT for up, share in SPREAD]
+        steps.sort()
+        top = max(mixed)
         highest = steps[-1][0]
         steps += [(highest * up, 0.0) for up in BEYOND]
-        below = 0.0
-        weighted = 0.0
-        more = 1.0 - unexplained
-        least = float("inf")
+        # Mass, and mass x value, of what would fit and of what would not.
+        fits = fits_value = 0.0
+        fails = sum([mass for _, mass in steps])
+        fails_value = sum([mass * step for step, mass in steps])
+        least = inf
         chosen = (highest, unexplained)
         for step, mass in steps:
-            below += mass
-            weighted += mass * step
-            more -= mass
-            exceeded = unexplained if step <= top else unexplained * top / step
-            if more > 0.0:
-                exceeded += more
-            cost = step * below - weighted + exceeded * (1.5 * step + price)
+            value = mass * step
+            fits += mass
+            fits_value += value
+            fails -= mass
+            fails_value -= value
+            beyond = unexplained if step <= top else unexplained * top / step
+            exceeded = beyond + fails if fails > 0.0 else beyond
+            idle = step * fits - fits_value
+            wasted = RETRIED * fails_value - step * fails + REPEAT * step * beyond
+            cost = idle + leniency * wasted + price * exceeded
             if cost < least and step > above:
                 least = cost
                 chosen = (step, exceeded)
@@ -106,7 +121,8 @@ class Bounds:
         failed = value > reserved
         self._reserved += 1
         self._covered += not failed
-        self._log_price += PACE * (failed - (1.0 - self.coverage))
+        pace = PACE * (1.0 + HASTE / (1.0 + self._reserved / SETTLED))
+        self._log_price += pace * (failed - (1.0 - self.coverage))
 
     @property
     def observed_coverage(self) -> float | None:

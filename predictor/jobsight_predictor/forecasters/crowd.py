@@ -17,6 +17,8 @@ PLACES = 12
 SHIFT = 20.0
 """How much less the past counts, in the short memory, once the level has shifted."""
 
+_SAME = 1.0 - SAME
+_ALIKE = 0.8
 _RESCALE = 1e90
 
 # Columns of a row: place, then weight and score in short, medium and long memory.
@@ -68,37 +70,43 @@ class Crowd(Forecaster):
         if not 0.0 <= value <= LARGEST:
             raise refusal(value)
         weights = self._weights
-        rows = self._rows
-        if self._n > 2 and 0.8 * value <= self._last <= 1.2 * value and self._is_new_level(value):
-            weights[0] *= SHIFT
         short, medium, long = weights
         here: list[float] | None = None
+        alike = 0.0  # weight of what is within 20 %
         reach = 2.0 * value
-        alike = 1.0 - SAME
-        for row in rows:
+        for row in self._rows:
             place = row[0]
             if place < reach:
-                closeness = place / value if place <= value else 2.0 - place / value
+                closeness = place / value
+                if closeness > 1.0:
+                    closeness = 2.0 - closeness
                 row[4] += short * closeness
                 row[5] += medium * closeness
                 row[6] += long * closeness
-                if closeness >= alike:
-                    here = row
+                if closeness >= _ALIKE:
+                    alike += row[3]
+                    if closeness >= _SAME:
+                        here = row
             elif place == value:  # both zero
                 row[4] += short
                 row[5] += medium
                 row[6] += long
+                alike += row[3]
                 here = row
         if here is None:
             here = self._settle(value)
         here[1] += short
         here[2] += medium
         here[3] += long
+        fades = self._fades
+        if self._n > 2 and _ALIKE * value <= self._last <= (2.0 - _ALIKE) * value:
+            own = long * fades[2]  # what the last value itself brought is no history yet
+            if alike - own < 0.1 * (self._total - own):
+                short = self._shift(value, here)
         self._total += long
         self._last = value
         self._n += 1
         self._best = None
-        fades = self._fades
         weights[0] = short / fades[0]
         weights[1] = medium / fades[1]
         weights[2] = long / fades[2]
@@ -126,9 +134,10 @@ class Crowd(Forecaster):
         return self._best
 
     def crowd(self) -> tuple[list[tuple[float, float]], float]:
-        """(place, weight) pairs in long memory, and the sum of weights, in values: at most `n`, and 200 by default."""
-        newest = self._weights[2] * self._fades[2]
-        return [(row[0], row[3] / newest) for row in self._rows], self._total / newest
+        """(place, weight) pairs in medium memory, and the sum of weights, in values: at most `n`, and 33 by default."""
+        newest = self._weights[1] * self._fades[1]
+        places = [(row[0], row[2] / newest) for row in self._rows]
+        return places, sum([weight for _, weight in places])
 
     def copy(self) -> Self:
         """Another crowd that has learned the same."""
@@ -175,11 +184,18 @@ class Crowd(Forecaster):
     def fresh(self) -> Self:
         return type(self)(self._fades)
 
-    def _is_new_level(self, value: float) -> bool:
-        low, high = 0.8 * value, 1.2 * value
-        near = sum([row[3] for row in self._rows if low <= row[0] <= high])
-        own = self._weights[2] * self._fades[2]  # what the last value itself brought is no history yet
-        return near - own < 0.1 * (self._total - own)
+    def _shift(self, value: float, here: list[float]) -> float:
+        """Count the value just learned `SHIFT` times in short memory; its weight there."""
+        short = self._weights[0] * SHIFT
+        more = short - self._weights[0]
+        for row in self._rows:
+            place = row[0]
+            if place < 2.0 * value:
+                row[4] += more * (place / value if place <= value else 2.0 - place / value)
+            elif place == value:
+                row[4] += more
+        here[1] += more
+        return short
 
     def _settle(self, value: float) -> list[float]:
         """A new place at `value`, scored on the weights of those known."""
@@ -205,10 +221,12 @@ class Crowd(Forecaster):
         rows = self._rows
         rows.sort()
         gone = min(rows[:-1], key=_LONG_WEIGHT)
-        rows.remove(gone)
-        neighbour = min(rows, key=lambda row: abs(row[0] - gone[0]))
+        i = rows.index(gone)
+        below_is_nearer = i > 0 and gone[0] - rows[i - 1][0] <= rows[i + 1][0] - gone[0]
+        neighbour = rows[i - 1] if below_is_nearer else rows[i + 1]
         for k in (1, 2, 3):
             neighbour[k] += gone[k]
+        del rows[i]
 
     def _rescale(self) -> None:
         for row in self._rows:
