@@ -1,4 +1,4 @@
-"""Templates as text, and the search for a site's own set of them."""
+"""The search for a site's own set of templates."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import combinations
 import numpy as np
 
 from .backtest import Jobs
+from .template_text import parse_template as parse_template
+from .template_text import template_text as template_text
 from .templates import FIELDS, Question, Template
-
-SITE = "site"
 
 START: tuple[Template, ...] = (("user",), ())
 """What every set has, and the search begins with: the user, and the whole site for those never seen."""
@@ -23,26 +23,6 @@ GAIN = 3e-4
 """What a template has to add to the score to be worth its time."""
 
 Score = Callable[[Sequence[Template]], float]
-
-
-def parse_template(text: str) -> Template:
-    """The template that settings and answers write as `user+queue`, fields in any order; `site` groups all jobs.
-
-    ValueError for a field that does not exist or comes twice.
-    """
-    if text.strip() == SITE:
-        return ()
-    fields = [field.strip() for field in text.split("+")]
-    if unknown := [field for field in fields if field not in FIELDS]:
-        raise ValueError(f"template {text!r}: no field {unknown[0]!r}; join {', '.join(FIELDS)} by +, or write {SITE}")
-    if len(set(fields)) < len(fields):
-        raise ValueError(f"template {text!r} has a field twice")
-    return tuple(field for field in FIELDS if field in fields)
-
-
-def template_text(template: Template) -> str:
-    """What `parse_template` reads: `user+queue`, `site`."""
-    return "+".join(template) or SITE
 
 
 def ordered(templates: Sequence[Template]) -> tuple[Template, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobsight_predictor.template_search import parse_template, template_text
+from jobsight_predictor.template_text import parse_template, template_text
 from jobsight_predictor.templates import DEFAULT_TEMPLATES
 from jobsight_server.errors import UserError
 

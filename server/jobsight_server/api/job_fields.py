@@ -52,24 +52,23 @@ def question_of(asked: JobFields, metric: str | None, place: str) -> Question:
         BadRequest: naming value, place and what to do.
     """
 
-    def text(value: str | None, name: str) -> str | None:
-        return None if value is None else name_text(value, f"{place}{name}")
-
-    def number(value: float | None, name: str, largest: float) -> float | None:
-        return None if value is None else number_of(value, f"{place}{name}", largest)
-
     if metric is not None and metric not in METRICS:
         raise BadRequest(f"{place}metric = {metric[:60]!r} is unknown; use one of: {METRIC_CHOICES}")
-    processors = number(asked.processors, "processors", PROCESSORS_AT_MOST)
+    if asked.processors is not None:
+        number_of(asked.processors, f"{place}processors", PROCESSORS_AT_MOST)
+    if asked.memory_bytes is not None:
+        number_of(asked.memory_bytes, f"{place}memory_bytes", MEMORY_AT_MOST_BYTES)
+    if asked.walltime_s is not None:
+        number_of(asked.walltime_s, f"{place}walltime_s", WALLTIME_AT_MOST_S)
     return Question(
-        cluster=name_text(asked.cluster, f"{place}cluster"),
-        user=name_text(asked.user, f"{place}user"),
-        metric=metric,
-        application=text(asked.application, "application"),
-        queue=text(asked.queue, "queue"),
-        processors=None if processors is None else int(processors),
-        memory_bytes=number(asked.memory_bytes, "memory_bytes", MEMORY_AT_MOST_BYTES),
-        walltime_s=number(asked.walltime_s, "walltime_s", WALLTIME_AT_MOST_S),
+        name_text(asked.cluster, f"{place}cluster"),
+        name_text(asked.user, f"{place}user"),
+        metric,
+        None if asked.application is None else name_text(asked.application, f"{place}application"),
+        None if asked.queue is None else name_text(asked.queue, f"{place}queue"),
+        asked.processors,
+        asked.memory_bytes,
+        asked.walltime_s,
     )
 
 

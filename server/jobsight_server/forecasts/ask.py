@@ -27,6 +27,7 @@ from jobsight_server.forecasts.question import job_question
 _KEYS_AT_ONCE = 300
 # Computed together, from parts read together.
 _COMPUTED_AT_ONCE = 200
+_NOTHING_MORE = (None,) * 5
 
 NOWHERE = "no history: no cluster knows this user; name the cluster to be answered from what others' jobs used there"
 BEING_LEARNED = "what is stored was learned by other templates; the server learns it anew: ask again in a while"
@@ -55,18 +56,14 @@ class Question(NamedTuple):
     @property
     def job(self) -> JobQuestion:
         """The same as it is learned."""
-        return job_question(
-            self.user, self.application, self.queue, self.processors, self.memory_bytes, self.walltime_s
-        )
+        return job_question(self.user, *self[3:])
 
 
 class _Asked(NamedTuple):
-    key: Key
-    job: JobQuestion
+    """One metric of a question; ``job`` is None where nothing but the user is known."""
 
-    @property
-    def of_user_alone(self) -> bool:
-        return self.job == JobQuestion(user=self.key.user)
+    key: Key
+    job: JobQuestion | None
 
 
 def answers(
@@ -90,12 +87,12 @@ def answer_texts(connection: Connection, questions: Sequence[Question], method: 
     """
     asked = [entry for question in questions for entry in _asked(question)]
     stored = _stored(connection, list(dict.fromkeys(entry.key for entry in asked)))
-    known = {entry: stored[entry.key] for entry in asked if entry.of_user_alone and entry.key in stored}
-    rest = list(dict.fromkeys(entry for entry in asked if entry not in known))
+    rest = list(dict.fromkeys(entry for entry in asked if entry.job is not None or entry.key not in stored))
+    computed: dict[_Asked, str] = {}
     for begin in range(0, len(rest), _COMPUTED_AT_ONCE):
         some = rest[begin : begin + _COMPUTED_AT_ONCE]
-        known |= _computed(connection, some, stored, method or Method())
-    return [_echoed(entry.key, known[entry]) for entry in asked]
+        computed |= _computed(connection, some, stored, method or Method())
+    return [_echoed(entry.key, computed[entry] if entry in computed else stored[entry.key]) for entry in asked]
 
 
 def no_history(cluster: str | None, user: str, metric: str) -> dict[str, Any]:
@@ -112,7 +109,9 @@ def _asked(question: Question) -> list[_Asked]:
     if question.metric is not None and question.metric not in METRICS:
         raise UnknownMetricError(f"metric {question.metric!r} is not forecast; ask for one of {', '.join(METRICS)}")
     metrics = METRICS if question.metric is None else (question.metric,)
-    job = question.job
+    job = None
+    if question[3:] != _NOTHING_MORE and question.job != JobQuestion(user=question.user):
+        job = question.job
     return [_Asked(Key(question.cluster, question.user, metric), job) for metric in metrics]
 
 
@@ -123,7 +122,7 @@ def _computed(
     wanted = [
         Part(entry.key.cluster, entry.key.metric, name)
         for entry in asked
-        for name in profiles[entry.key.cluster, entry.key.metric].parts(entry.job)
+        for name in profiles[entry.key.cluster, entry.key.metric].parts(_job(entry))
     ]
     unusable = set()
     for place, parts in read_parts(connection, wanted).items():
@@ -138,6 +137,10 @@ def _computed(
     }
 
 
+def _job(asked: _Asked) -> JobQuestion:
+    return asked.job or JobQuestion(user=asked.key.user)
+
+
 def _text(profile: Profile | None, asked: _Asked, stored: str | None, method: Method) -> str:
     """The user's stored answer, if there is one, tells of the published five; all else comes from the profile."""
     if stored is None:
@@ -147,7 +150,7 @@ def _text(profile: Profile | None, asked: _Asked, stored: str | None, method: Me
     if profile is None:
         fields |= no_answer(asked.key.metric, method.coverage, BEING_LEARNED)
     else:
-        fields |= answer_fields(profile, asked.job)
+        fields |= answer_fields(profile, _job(asked))
     return json.dumps(fields, separators=(",", ":"))
 
 

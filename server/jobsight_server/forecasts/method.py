@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.template_search import parse_template
+from jobsight_predictor.template_text import parse_template
 from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
 from jobsight_server.settings import Settings
 
