@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             interrupted = True
     if found is None or default is None:
-        raise UserError("interrupted before anything was found")
+        print("jobsight templates: interrupted before anything was found", file=sys.stderr)
+        return 130
     better = found.score > default
     told: dict[str, Any] = {
         "trace": jobs.name,
