@@ -132,6 +132,7 @@ def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
 def show(site: Site, summary: dict[str, Any], verdict: Verdict, console: Console) -> list[str]:
     """Prints the tables; what of the truth was missed."""
     console.print(forecast_table(site))
+    console.print(answered_table(site))
     console.print(accuracy_table(site))
     console.print(
         f"{summary['readings_made']:,} readings in {summary['requests']:,} requests; "
@@ -157,10 +158,8 @@ def show(site: Site, summary: dict[str, Any], verdict: Verdict, console: Console
 def forecast_table(site: Site) -> Table:
     """One row per kind of user: what was forecast for the last job, and what it used."""
     table = Table(title="Last jobs: forecast before they ran, and used, per processor", box=SIMPLE, padding=(0, 0))
-    for column in ("user", "jobs", "metric", "forecaster", "forecast", "used", "off by", "PQM"):
-        table.add_column(
-            column, justify="left" if column in {"user", "metric", "forecaster"} else "right", no_wrap=True
-        )
+    for column in ("user", "jobs", "metric", "forecast", "used", "off by", "reserved", "PQM"):
+        table.add_column(column, justify="left" if column in {"user", "metric"} else "right", no_wrap=True)
     kinds: dict[str, dict[str, str]] = {}
     for row in site.truth():
         kinds.setdefault(row["kind"], row)
@@ -171,13 +170,13 @@ def forecast_table(site: Site) -> Table:
             if answer["metric"] not in SCALES or not past["n"]:
                 continue
             unit, scale = SCALES[answer["metric"]]
-            forecast, used = past["forecasts"][answer["forecaster"]][-1], past["actual"][-1]
+            forecast, used, bound = past["answered"][-1], past["actual"][-1], past["bound"][-1]
             if forecast is None:
                 continue
             off = abs(forecast - used) / used if used else 0.0
             table.add_row(
-                f"{row['cluster']}/{row['user']}", str(past["n"]), f"{answer['metric']}, {unit}", answer["forecaster"],
-                f"{forecast / scale:.2f}", f"{used / scale:.2f}", f"{off:.0%}",
+                f"{row['cluster']}/{row['user']}", str(past["n"]), f"{answer['metric']}, {unit}",
+                f"{forecast / scale:.2f}", f"{used / scale:.2f}", f"{off:.0%}", f"{bound / scale:.2f}",
                 "-" if answer["pqm"] is None else f"{answer['pqm']:.2f}",
             )  # fmt: skip
     return table
@@ -189,9 +188,20 @@ def busiest_user(site: Site) -> str:
     return f"/users/{user['cluster']}/{user['user']}"
 
 
+def answered_table(site: Site) -> Table:
+    """How good the last answers were, per metric."""
+    table = Table(title="The last answers, as they stood at submission", box=SIMPLE, padding=(0, 1, 0, 0))
+    for column in ("metric", "jobs", "accuracy", "within 20 %", "fitted into the bound"):
+        table.add_column(column, justify="left" if column == "metric" else "right", no_wrap=True)
+    for row in site.api("overview")["answered"]:
+        shares = (row[name] for name in ("accuracy", "within20", "coverage"))
+        table.add_row(row["metric"], str(row["jobs"]), *("-" if share is None else f"{share:.3f}" for share in shares))
+    return table
+
+
 def accuracy_table(site: Site) -> Table:
     """Mean accuracy over all users of each forecaster, per metric."""
-    table = Table(title="Accuracy of the five, mean over users of at least 10 jobs", box=SIMPLE, padding=(0, 0))
+    table = Table(title="The five as jobs ended, mean over users of at least 10 jobs", box=SIMPLE, padding=(0, 0))
     users, page = [], 1
     while True:
         answer = site.api("users", page=str(page))
@@ -205,7 +215,7 @@ def accuracy_table(site: Site) -> Table:
         table.add_column(column, justify="left" if column == "metric" else "right", no_wrap=True)
     for metric in METRICS:
         answers = [u["metrics"][metric] for u in users if u["metrics"][metric]]
-        scored = [answer["accuracy"] for answer in answers if answer["n"] >= 10]
+        scored = [answer["accuracy"] for answer in answers if answer["user_jobs"] >= 10]
         if scored:
             table.add_row(
                 metric, str(len(scored)), *(f"{statistics.mean(s[name] for s in scored):.3f}" for name in names)

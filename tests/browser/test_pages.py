@@ -215,7 +215,7 @@ def test_user_shows_forecasts_with_toggles(watched: Watched) -> None:
     expect(page.locator(".plot .u-over")).to_have_count(4)
     bandwidth = page.locator(".plot[data-metric=bandwidth]")
     expect(bandwidth.locator(".key")).to_have_text(
-        ["actual", "history", "sliding-window", "weighted", "locality", "exponential"]
+        ["actual", "answered", "history", "sliding-window", "weighted", "locality", "exponential"]
     )
     before = bandwidth.locator("canvas").evaluate("canvas => canvas.toDataURL()")
     key = bandwidth.get_by_role("button", name="weighted")

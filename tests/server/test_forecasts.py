@@ -161,7 +161,8 @@ def test_history_says_what_was_forecast_before(engine: Engine) -> None:
     assert tail["job_id"] == ["u-bandwidth-5", "u-bandwidth-6", "u-bandwidth-7"]
     for name in FIVE:
         assert tail["forecasts"][name] == whole["forecasts"][name][-3:]
-    assert nobody == {"n": 0, "time": [], "job_id": [], "actual": [], "forecasts": {name: [] for name in FIVE}}
+    lists = {key: [] for key in ("time", "job_id", "actual", "answered", "bound")}
+    assert nobody == {"n": 0, **lists, "forecasts": {name: [] for name in FIVE}}
 
 
 def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,11 +14,13 @@ from jobsight_server.storage.schema import jobs, profiles
 def history(connection: Connection, cluster: str, user: str, metric: str, limit: int) -> dict[str, Any]:
     """The last ``limit`` values learned of one series, oldest first, as arrays of equal length.
 
-    ``time`` end of the job, ``job_id``, ``actual`` what it used, ``forecasts`` per forecaster what it said before
-    it knew (None for the first job ever); ``n`` counts all values, those before the listed ones included.
+    ``time`` end of the job, ``job_id``, ``actual`` what it used; ``answered`` and ``bound`` what was forecast, and
+    recommended to reserve, when it was submitted (None where nothing was known); ``forecasts`` per forecaster of the
+    five what it said before it knew (None for the first job ever). ``n`` counts all values, those before the listed
+    ones included.
     """
     query = (
-        select(jobs.c.end, jobs.c.job_id, profiles.c.value)
+        select(jobs.c.end, jobs.c.job_id, profiles.c.value, profiles.c.forecast, profiles.c.bound)
         .join(profiles, profiles.c.run_id == jobs.c.id)
         .where(
             jobs.c.cluster == cluster,
@@ -37,6 +39,8 @@ def history(connection: Connection, cluster: str, user: str, metric: str, limit:
         "time": [row.end for row in listed],
         "job_id": [row.job_id for row in listed],
         "actual": [row.value for row in listed],
+        "answered": [row.forecast for row in listed],
+        "bound": [row.bound for row in listed],
         # Replayed from the very first value: a forecast depends on all that came before it.
         "forecasts": {
             name: [None if np.isnan(value) else value for value in FORECASTERS[name]().replay(actual)[first:].tolist()]

@@ -1,10 +1,11 @@
-// One user: what each job really used against the five forecasts that were made before it.
+// One user: what each job really used against what was answered when it was submitted, and the five forecasts.
 import { Chart, dressKey } from "./chart.js";
 import { poll } from "./poll.js";
 import { refresh } from "./refresh.js";
 
 const LINES = {
   actual: { colour: "--actual", points: true, width: 1.5 },
+  answered: { colour: "--accent", width: 2 },
   history: { colour: "--history" },
   "sliding-window": { colour: "--sliding-window", dash: 1 },
   weighted: { colour: "--weighted", dash: 3 },
@@ -36,7 +37,7 @@ function draw() {
     if (byTime) order.sort((a, b) => history.time[a] - history.time[b]);
     const xs = order.map((i) => (byTime ? history.time[i] : first + i));
     const ys = lines.map(({ name }) => {
-      const column = name === "actual" ? history.actual : history.forecasts[name];
+      const column = history[name] ?? history.forecasts[name];
       return order.map((i) => column[i]);
     });
     chart.show(lines, [xs, ...ys], byTime);
