@@ -7,7 +7,8 @@ import random
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text, update
+from alembic import command
+from sqlalchemy import column, insert, select, table, text, update
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.templates import DEFAULT_TEMPLATES
@@ -15,6 +16,8 @@ from jobsight_server.forecasts import Method, rebuild, rebuild_if_made_otherwise
 from jobsight_server.forecasts.parts import Part, read_parts
 from jobsight_server.forecasts.question import job_question
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.migrate import alembic_config, upgrade
 from jobsight_server.storage.schema import jobs, profile_parts, profiles, series, tickets
 
 Planned = dict[str, Any]
@@ -200,3 +203,50 @@ def test_states_come_back_as_they_were_even_under_long_names(site: Any) -> None:
         found = read_parts(connection, [Part("alpha", "memory", name) for name in names])["alpha", "memory"]
     assert found == {name: state for name, state in expected.state().items() if name in names}
     assert json.dumps(found, sort_keys=True) == json.dumps(expected.state(), sort_keys=True)
+
+
+def test_what_is_learned_during_a_rebuild_is_caught_up_with(site: Any) -> None:
+    planned = plan(9, 80)
+    for job in planned[:50]:
+        site.run(**job)
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+
+    def go_on(_done: int, _all: int) -> None:
+        for job in planned[50:]:
+            site.run(**job)
+        site.run("running.s", 100, None, submitted=50.0, user="a")
+        profile_finished(site.engine, 0.0, lambda: 1e9, limit=7)
+
+    rebuild(site.engine, progress=go_on)
+    rows = stored(site)
+    assert sum(row[3] for row in rows[0]) == 80  # their run time; nothing else is known
+    assert len(rows[2]) == 4
+    rebuild(site.engine)
+    assert stored(site) == rows
+
+
+def test_a_database_of_the_first_version_is_brought_up_and_learned(database_url: str) -> None:
+    """Its runs are forecast as they would have been when they were submitted."""
+    engine = open_engine(database_url)
+    config = alembic_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    run = {"cluster": "alpha", "state": "ended", "user": "a", "recorded_at": 0.0, "profiled": True}
+    times = [(0.0, 10.0, 100.0), (None, 20.0, 120.0), (110.0, 130.0, 200.0)]  # queued, start, end
+    old_jobs = table("jobs", *(column(name) for name in ("id", "job_id", "queued", "start", "end", *run)))
+    old_profiles = table("profiles", *(column(name) for name in ("run_id", "metric", "position", "value")))
+    with engine.begin() as connection:
+        for i, (queued, start, end) in enumerate(times, 1):
+            told = {"id": i, "job_id": f"{i}.s", "queued": queued, "start": start, "end": end}
+            connection.execute(insert(old_jobs).values(**run, **told))
+            row = {"run_id": i, "metric": "runtime", "position": i, "value": end - start}
+            connection.execute(insert(old_profiles).values(row))
+    upgrade(engine)
+    with engine.connect() as connection:
+        found = connection.execute(select(jobs.c.submitted, jobs.c.foretold).order_by(jobs.c.id)).all()
+    assert [tuple(row) for row in found] == [(0.0, 0), (20.0, 0), (110.0, 1)]
+    assert profile_finished(engine, 0.0, lambda: 1e9) == 0
+    with engine.connect() as connection:
+        assert connection.execute(select(series.c.n)).scalars().all() == [3]
+    engine.dispose()
