@@ -11,17 +11,19 @@ from .forecasters import LARGEST, Crowd
 SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))
 """Where a job may lie that goes to a known place: just there, or a little above."""
 
+MEAN_SPREAD = sum(up * share for up, share in SPREAD)
+
 BEYOND = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
 """Reservations considered above everything seen, times the largest."""
 
-FAINT = 1e-3
+FAINT = 4e-3
 """Places less likely than this are left out."""
 
 NOVEL = 5.0
 """Jobs' worth of doubt in each level's crowd: a group of n leaves NOVEL / (n + NOVEL) to the wider one."""
 
 RETRIED = 2.0 / log(2.0) - 1.0
-"""A job that needs y, where y is anything, and is tried with b, 2 b, 4 b .. until it fits, holds 2 / ln 2 y - b idly."""
+"""A job that needs y and is tried with b, 2 b, 4 b .. until it fits holds 2 / ln 2 y - b idly, if y may be anything."""
 
 REPEAT = 1.5
 """What a failed attempt with b costs, times b, where nothing is known of how much more is needed."""
@@ -34,6 +36,8 @@ SETTLED = 500
 """The first jobs move the price up to 1 + HASTE times faster; after SETTLED of them half of the haste is gone."""
 
 FIRST_PRICE = 0.5
+STEEPNESS = 2.0
+"""The logarithm of the price starts at FIRST_PRICE for 5 % of failures, and STEEPNESS higher for each e-th of them."""
 
 
 class Bounds:
@@ -56,7 +60,7 @@ class Bounds:
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage is {coverage}: it is a share of jobs, above 0 and below 1")
         self.coverage = coverage
-        self._log_price = FIRST_PRICE
+        self._log_price = FIRST_PRICE + STEEPNESS * log(0.05 / (1.0 - coverage))
         self._mean_job = 0.0  # value x seconds
         self._n = 0
         self._reserved = 0
@@ -87,26 +91,25 @@ class Bounds:
         top = max(mixed)
         highest = steps[-1][0]
         steps += [(highest * up, 0.0) for up in BEYOND]
-        # Mass, and mass x value, of what would fit and of what would not.
+        # Mass, and mass x value, of all that is known, and of what would fit.
+        known = sum(mixed.values())
+        known_value = MEAN_SPREAD * sum([mass * place for place, mass in mixed.items()])
+        least_share = 0.25 * known
         fits = fits_value = 0.0
-        fails = sum([mass for _, mass in steps])
-        fails_value = sum([mass * step for step, mass in steps])
         least = inf
         chosen = (highest, unexplained)
         for step, mass in steps:
-            value = mass * step
             fits += mass
-            fits_value += value
-            fails -= mass
-            fails_value -= value
+            fits_value += mass * step
+            if fits < least_share:  # most would fail: never the least of costs, and not worth working out
+                continue
             beyond = unexplained if step <= top else unexplained * top / step
-            exceeded = beyond + fails if fails > 0.0 else beyond
-            idle = step * fits - fits_value
-            wasted = RETRIED * fails_value - step * fails + REPEAT * step * beyond
-            cost = idle + leniency * wasted + price * exceeded
+            fails = known - fits
+            wasted = RETRIED * (known_value - fits_value) + step * (REPEAT * beyond - fails)
+            cost = step * fits - fits_value + leniency * wasted + price * (beyond + fails)
             if cost < least and step > above:
                 least = cost
-                chosen = (step, exceeded)
+                chosen = (step, beyond + fails)
         if chosen[0] <= above:
             chosen = (above * BEYOND[1], unexplained)
         return min(chosen[0], LARGEST), min(1.0, max(0.0, chosen[1]))

@@ -8,6 +8,9 @@ from typing import Any, Self
 from .confidence import Hits
 from .forecasters import Crowd
 
+CANDIDATES = ("crowd-short", "crowd-medium", "crowd-long", "locality")
+"""What a group forecasts: the best place of its crowd in three lengths of memory, and its last value."""
+
 SHOWN = 5
 """Last values that an answer shows."""
 
@@ -20,18 +23,27 @@ class Group:
     `keys` counts under how many names the object is kept.
     """
 
-    __slots__ = ("crowd", "hits", "keys", "recent")
+    __slots__ = ("_said", "crowd", "hits", "keys", "recent")
 
     def __init__(self, keys: int = 1) -> None:
         self.keys = keys
         self.crowd = Crowd()
         self.hits = Hits()
         self.recent: deque[float] = deque(maxlen=SHOWN)
+        self._said: tuple[float, ...] | None = None
 
     def learn(self, value: float) -> None:
         """Take in what one more job of the group used."""
         self.crowd.learn(value)
         self.recent.append(value)
+        self._said = None
+
+    def forecasts(self) -> tuple[float, ...]:
+        """What each of `CANDIDATES` says of the next job; LookupError before anything was learned."""
+        said = self._said
+        if said is None:
+            said = self._said = (*self.crowd.best(), self.recent[-1])
+        return said
 
     def split(self, keys: int) -> Group:
         """The same group once more, for so many of its keys."""

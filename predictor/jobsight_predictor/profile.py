@@ -10,14 +10,11 @@ from .answer import Answer, RunnerUp
 from .bounds import Bounds
 from .confidence import Confidence
 from .forecasters import checked
-from .group import Group
+from .group import CANDIDATES, Group
 from .quality import NEAR
 from .selection import Ledger, Regret, Tournament, elect
 from .templates import DEFAULT_TEMPLATES, Key, Question, Template, Templates
 from .ticket import Forecasts, Ticket
-
-CANDIDATES = ("locality", "crowd-short", "crowd-medium", "crowd-long")
-"""What each group forecasts: its last value, and the best place of its crowd in three lengths of memory."""
 
 NO_HISTORY = "no history: no job of this cluster with a value has ended yet"
 
@@ -99,21 +96,18 @@ class Profile:
         present: list[tuple[Key, Group]] = []
         groups = self._groups
         heard = votes.get
+        width = self._width
         for index, key in keys:
             group = groups.get(key)
             if group is None:
                 continue
             present.append((key, group))
-            i = 4 * index
-            forecasts[i] = last = group.recent[-1]
-            votes[last] = heard(last, 0.0) + weights[i]
-            short, medium, long = group.crowd.best()
-            forecasts[i + 1] = short
-            votes[short] = heard(short, 0.0) + weights[i + 1]
-            forecasts[i + 2] = medium
-            votes[medium] = heard(medium, 0.0) + weights[i + 2]
-            forecasts[i + 3] = long
-            votes[long] = heard(long, 0.0) + weights[i + 3]
+            said = group.forecasts()
+            i = index * width
+            forecasts[i : i + width] = said
+            for forecast in said:
+                votes[forecast] = heard(forecast, 0.0) + weights[i]
+                i += 1
         if not votes:
             return ticket
         ticket.ranking = elect(votes)

@@ -12,8 +12,9 @@ from .confidence import Hits
 from .forecasters import Floats
 from .quality import NEAR
 
-USER_FADE = 0.995
-SITE_FADE = 0.995
+FADE = 0.995
+"""What a loss still counts for, one job later."""
+
 REPEATED = 0.3
 """What a job counts whose forecasts were those of the job before: of a burst, each tells little that is new."""
 
@@ -54,6 +55,19 @@ class Ledger:
         self.hits = Hits()
         self.answered = 0.0
         self.jobs = 0
+
+    def take(self, lost: Floats, spoke: Floats, fade: float, weight: float) -> None:
+        """Fade what those who `spoke` (1, else 0) have lost so far, and add what they `lost` (0 for the silent)."""
+        fades = 1.0 - (1.0 - fade) * spoke
+        self.losses *= fades
+        self.counts *= fades
+        self.losses += weight * lost
+        self.counts += weight * spoke
+
+    def expected(self) -> Floats:
+        """Capped relative error that each candidate is expected to make, a half where nothing is known."""
+        expected: Floats = (self.losses + 0.25) / (self.counts + 0.5)
+        return expected
 
     def state(self) -> dict[str, Any]:
         """Everything known, as values that JSON can carry."""
@@ -97,7 +111,8 @@ class Tournament:
 
     def weights(self, user: str | None) -> list[float]:
         """Weight of each candidate's vote, (candidates,), 1 for the one expected to be best."""
-        return self.users.get(user, self.site).weights
+        ledger = self.users.get(user)
+        return _votes(self.site.expected()) if ledger is None else ledger.weights
 
     def score(self, user: str | None, forecasts: list[float | None], answered: float | None, actual: float) -> None:
         """Take in how far each candidate (None: it had nothing to say) and the answer given were off."""
@@ -105,11 +120,21 @@ class Tournament:
         if ledger is None:
             ledger = self.users[user] = Ledger(self._candidates)
         values = np.array(forecasts, dtype=np.float64)
-        silent = np.isnan(values)
-        misses = np.abs(values - actual)
-        # Capped before divided: no quotient overflows.
-        lost = np.minimum(misses, actual) / actual if actual > 0.0 else (misses > 0.0).astype(np.float64)
-        weight = REPEATED if forecasts == ledger.previous else 1.0
+        spoke = (values == values).astype(np.float64)  # not NaN
+        lost = np.abs(values - actual)
+        if actual > 0.0:
+            # Capped before divided: no quotient overflows. `fmin` takes the other of a NaN: silence loses all.
+            np.fmin(lost, actual, out=lost)
+            lost /= actual
+        else:
+            lost = (lost != 0.0).astype(np.float64)
+        ledger.totals += lost
+        lost *= spoke
+        self.site.take(lost, spoke, FADE, 1.0)
+        if forecasts == ledger.previous:
+            ledger.take(lost, spoke, FADE**REPEATED, REPEATED)
+        else:
+            ledger.take(lost, spoke, FADE, 1.0)
         ledger.previous = forecasts
         ledger.jobs += 1
         if answered is None:
@@ -117,15 +142,7 @@ class Tournament:
         else:
             ledger.answered += capped_error(answered, actual)
             ledger.hits.score(abs(answered - actual) <= NEAR * actual)
-        ledger.totals += np.where(silent, 1.0, lost)
-        lost[silent] = 0.0
-        spoke = ~silent
-        _fade_in(self.site, SITE_FADE, lost, spoke, 1.0)
-        _fade_in(ledger, USER_FADE**weight, lost, spoke, weight)
-        site = self.site
-        expected = (site.losses + 0.25) / (site.counts + 0.5)
-        site.weights = _votes(expected)
-        ledger.weights = _votes((ledger.losses + PRIOR * expected) / (ledger.counts + PRIOR))
+        ledger.weights = _votes((ledger.losses + PRIOR * self.site.expected()) / (ledger.counts + PRIOR))
 
     def regret(self, user: str | None) -> Regret | None:
         """How the answers did beside the user's best single candidate in hindsight; None for a user without jobs."""
@@ -134,14 +151,6 @@ class Tournament:
             return None
         best = int(np.argmin(ledger.totals))
         return Regret(ledger.jobs, ledger.answered, float(ledger.totals[best]), best)
-
-
-def _fade_in(ledger: Ledger, fade: float, lost: Floats, spoke: Any, weight: float) -> None:
-    fades = np.where(spoke, fade, 1.0)
-    ledger.losses *= fades
-    ledger.counts *= fades
-    ledger.losses += weight * lost
-    ledger.counts += weight * spoke
 
 
 def _votes(expected: Floats) -> list[float]:
