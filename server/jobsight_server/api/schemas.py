@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobsight_predictor.forecasters import FIVE
+from jobsight_predictor.group import CANDIDATES
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.profile import CANDIDATES
 from jobsight_server.api.job_fields import FIELDS
 
 Schema = dict[str, Any]
