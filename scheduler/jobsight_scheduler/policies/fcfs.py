@@ -1,0 +1,48 @@
+"""First come, first served: the head of the queue starts or all wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .base import Policy, Requests
+
+
+class Fcfs(Policy):
+    """Needs no estimates: jobs start in the order of the queue, whenever during an instant processors come free."""
+
+    name: ClassVar[str] = "fcfs"
+
+    def __init__(self, requests: Requests) -> None:
+        super().__init__(requests)
+        self.free = self.capacity
+        self.queue: deque[int] = deque()
+
+    def submitted(self, now: float, job: int) -> Sequence[int]:
+        if self.queue or self.processors[job] > self.free:
+            self.queue.append(job)
+            return ()
+        self.free -= self.processors[job]
+        return (job,)
+
+    def ended(self, now: float, job: int) -> Sequence[int]:
+        queue, processors = self.queue, self.processors
+        free = self.free + processors[job]
+        begun = []
+        while queue and processors[queue[0]] <= free:
+            head = queue.popleft()
+            free -= processors[head]
+            begun.append(head)
+        self.free = free
+        return begun
+
+    def waiting(self) -> int:
+        return len(self.queue)
+
+    def state(self) -> dict[str, Any]:
+        return {"free": self.free, "queue": list(self.queue)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.free = state["free"]
+        self.queue = deque(state["queue"])

@@ -1,0 +1,1 @@
+"""Runs workloads under policies, exactly and quickly."""

@@ -1,0 +1,138 @@
+"""FCFS, EASY and conservative against an oracle that looks at every single second, on thousands of small workloads.
+
+The oracle shares nothing with the simulator: it paints each job on a list of free processors per second.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from jobsight_scheduler.policies import POLICIES
+from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.workload.canonical import Workload
+
+Job = tuple[int, int, int, int]  # submit, run, estimate, processors
+
+
+class Seconds:
+    """Free processors of every second, by what was promised."""
+
+    def __init__(self, capacity: int, horizon: int) -> None:
+        self.free = [capacity] * horizon
+
+    def paint(self, start: int, end: int, count: int) -> None:
+        for second in range(start, end):
+            self.free[second] -= count
+
+    def fits(self, start: int, length: int, count: int) -> bool:
+        return all(self.free[second] >= count for second in range(start, start + length))
+
+    def first(self, now: int, length: int, count: int) -> int:
+        start = now
+        while not self.fits(start, length, count):
+            start += 1
+        return start
+
+
+def oracle(policy: str, jobs: list[Job], capacity: int) -> list[int]:
+    """Start of each job, second by second."""
+    horizon = max(job[0] for job in jobs) + 2 * sum(job[2] for job in jobs) + 5
+    seconds = Seconds(capacity, horizon)
+    starts: dict[int, int] = {}
+    promised: dict[int, tuple[int, int]] = {}  # conservative: job -> (start, number of the promise)
+    queue: list[int] = []
+    running: list[int] = []  # in the order of their starts
+    promises = 0
+
+    def begin(job: int, now: int) -> None:
+        queue.remove(job)
+        seconds.paint(now, now + jobs[job][2], jobs[job][3])
+        starts[job] = now
+        running.append(job)
+
+    def look(now: int) -> None:
+        while queue and seconds.free[now] >= jobs[queue[0]][3]:
+            begin(queue[0], now)
+        if policy == "fcfs" or not queue:
+            return
+        head = jobs[queue[0]]
+        for job in queue[1:]:
+            if seconds.free[now] < jobs[job][3]:
+                continue
+            first = seconds.first(now, head[2], head[3])
+            seconds.paint(first, first + head[2], head[3])
+            possible = seconds.fits(now, jobs[job][2], jobs[job][3])
+            seconds.paint(first, first + head[2], -head[3])
+            if possible:
+                begin(job, now)
+
+    def promise(job: int, now: int) -> None:
+        nonlocal promises
+        _, _, estimate, count = jobs[job]
+        start = seconds.first(now, estimate, count)
+        seconds.paint(start, start + estimate, count)
+        if job not in promised or promised[job][0] != start:
+            promised[job] = (start, promises)
+            promises += 1
+
+    for now in range(horizon):
+        for job, (submit, _, _, _) in enumerate(jobs):
+            if submit != now:
+                continue
+            queue.append(job)
+            if policy == "conservative":
+                promise(job, now)
+            else:
+                look(now)
+        for job in [job for job in running if starts[job] + jobs[job][1] == now]:
+            running.remove(job)
+            seconds.paint(now, starts[job] + jobs[job][2], -jobs[job][3])
+            if policy != "conservative":
+                look(now)
+                continue
+            for waiting in [waiting for waiting in queue if promised[waiting][0] > now]:
+                old = promised[waiting][0]
+                seconds.paint(old, old + jobs[waiting][2], -jobs[waiting][3])
+                promise(waiting, now)
+        if policy == "conservative":
+            due = [job for job in queue if promised[job][0] == now]
+            for job in sorted(due, key=lambda job: promised[job][1]):
+                queue.remove(job)
+                starts[job] = now
+                running.append(job)
+        if len(starts) == len(jobs) and not running:
+            break
+    return [starts[job] for job in range(len(jobs))]
+
+
+def workload_of(jobs: list[Job]) -> Workload:
+    columns = [np.array(column) for column in zip(*jobs, strict=True)]
+    submit, run, estimate = (column.astype(float) for column in columns[:3])
+    return Workload(submit, run, estimate, columns[3].astype(np.int64), np.arange(len(jobs)), Counter())
+
+
+def random_jobs(rng: random.Random, capacity: int) -> list[Job]:
+    """Full of ties: few seconds, few lengths, and estimates that are often exact."""
+    jobs: list[Job] = []
+    span, longest = rng.choice([0, 3, 12, 40]), rng.choice([2, 5, 12])
+    for _ in range(rng.randint(1, 20)):
+        estimate = rng.randint(1, longest)
+        run = estimate if rng.random() < 0.4 else rng.randint(1, estimate)
+        jobs.append((rng.randint(0, span), run, estimate, rng.randint(1, capacity)))
+    return sorted(jobs, key=lambda job: job[0])
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_small_workloads_second_by_second(policy: str) -> None:
+    rng = random.Random(20)
+    for case in range(4000):
+        capacity = rng.choice([1, 2, 3, 4, 7, 10])
+        jobs = random_jobs(rng, capacity)
+        simulation = Simulation(workload_of(jobs), capacity, POLICIES[policy])
+        simulation.advance(10_000)
+        assert simulation.done
+        assert simulation.start_s.tolist() == oracle(policy, jobs, capacity), (case, capacity, jobs)

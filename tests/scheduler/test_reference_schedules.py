@@ -1,0 +1,52 @@
+"""Real traces job by job against the schedules that a published simulator (pyss) computed."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from jobsight_scheduler.policies import POLICIES
+from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.workload.canonical import canonical
+from jobsight_scheduler.workload.swf import read_swf
+
+TRACES = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[2].parent / "shared" / "traces"))
+REFERENCES = TRACES.parent / "reference-schedules"
+
+
+def reference(name: str) -> NDArray[np.float64]:
+    """Submission and start of each job, shape (2, jobs)."""
+    file = REFERENCES / f"{name}.csv.gz"
+    if not file.exists():
+        pytest.skip(f"{file} is absent; set JOBSIGHT_TRACES")
+    with gzip.open(file, "rt") as stream:
+        rows = list(csv.DictReader(stream))
+    return np.array([[float(row["submit_s"]), float(row["start_s"])] for row in rows]).T
+
+
+@pytest.mark.parametrize(
+    ("trace", "processors", "policy", "absent"),
+    [
+        # The reference is of the whole log; the cleaned log that is published beside it lacks its first 14 jobs.
+        ("KTH-SP2-1996-2.1-cln", 100, "fcfs", 14),
+        ("KTH-SP2-1996-2.1-cln", 100, "easy", 14),
+        ("KTH-SP2-1996-2.1-cln", 100, "conservative", 14),
+        ("SDSC-SP2-1998-4.2-cln", 128, "easy", 0),
+    ],
+)
+def test_a_published_simulator_gives_the_same_schedule(trace: str, processors: int, policy: str, absent: int) -> None:
+    submits, starts = reference(f"{trace[: trace.index('-SP2') + 4]}-{policy}")
+    workload = canonical(read_swf(TRACES / f"{trace}.swf.gz"), processors)
+    simulation = Simulation(workload, processors, POLICIES[policy])
+    while not simulation.advance(1_000_000):
+        pass
+    first = submits[absent]
+    assert len(workload) == len(submits) - absent
+    np.testing.assert_array_equal(workload.submit_s + first, submits[absent:])
+    np.testing.assert_array_equal(simulation.start_s + first, starts[absent:])
