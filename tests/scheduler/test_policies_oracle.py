@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from jobsight_scheduler.policies import POLICIES
+from jobsight_scheduler.policies import policy_maker
 from jobsight_scheduler.simulator.engine import Simulation
 from jobsight_scheduler.workload.canonical import Workload
 
@@ -132,7 +132,7 @@ def test_small_workloads_second_by_second(policy: str) -> None:
     for case in range(4000):
         capacity = rng.choice([1, 2, 3, 4, 7, 10])
         jobs = random_jobs(rng, capacity)
-        simulation = Simulation(workload_of(jobs), capacity, POLICIES[policy])
+        simulation = Simulation(workload_of(jobs), capacity, policy_maker(policy))
         simulation.advance(10_000)
         assert simulation.done
         assert simulation.start_s.tolist() == oracle(policy, jobs, capacity), (case, capacity, jobs)

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from jobsight_predictor.templates import Question
+
 NEVER = float("inf")
+
+
+class QueueTooLongError(RuntimeError):
+    """The queue has grown so long that the policy would not come to an end within reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +21,13 @@ class Requests:
     """All that a policy knows of the jobs, by job index: what they asked for. How long they run is not here.
 
     ``estimate_s`` is the time after which a job is killed. ``capacity`` is the number of processors of the machine.
+    ``questions`` is what a predictor may know of each job; empty where nobody is to be asked.
     """
 
     capacity: int
     processors: Sequence[int]
     estimate_s: Sequence[float]
+    questions: Sequence[Question] = ()
 
 
 class Policy(ABC):
@@ -53,13 +61,9 @@ class Policy(ABC):
         raise NotImplementedError(f"{self.name} asked for no wake at {now}")
 
     @abstractmethod
-    def waiting(self) -> int:
-        """How many jobs are in the queue."""
-
-    @abstractmethod
     def state(self) -> dict[str, Any]:
         """All that it remembers, as values that JSON can carry."""
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes over what ``state`` gave."""
+        """Takes over what ``state`` gave, in a policy made of the same requests."""

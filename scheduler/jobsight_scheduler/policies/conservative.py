@@ -6,8 +6,11 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .base import NEVER, Policy, Requests
+from .base import NEVER, Policy, QueueTooLongError, Requests
 from .profile import Profile
+
+LONGEST_QUEUE = 20_000
+"""Beyond it, looking at every reservation at every end takes days."""
 
 
 class Conservative(Policy):
@@ -38,6 +41,11 @@ class Conservative(Policy):
             self.expires[job] = start + length
             return (job,)
         self._plan(job, start)
+        if len(self.queue) > LONGEST_QUEUE:
+            raise QueueTooLongError(
+                f"{len(self.queue):,} jobs wait at {now:.0f} s: conservative backfilling keeps a reservation for each "
+                "and looks at all of them at each end; use easy, or lower the load"
+            )
         return ()
 
     def ended(self, now: float, job: int) -> Sequence[int]:
@@ -91,9 +99,6 @@ class Conservative(Policy):
         self.open_until_s = moved_until
         return begun
 
-    def waiting(self) -> int:
-        return len(self.queue)
-
     def state(self) -> dict[str, Any]:
         return {
             "times": self.profile.times,
@@ -107,10 +112,10 @@ class Conservative(Policy):
 
     def restore(self, state: dict[str, Any]) -> None:
         self.profile.times, self.profile.free = list(state["times"]), list(state["free"])
-        self.queue = {job: start for job, start in state["queue"]}
+        self.queue = dict(state["queue"])
         self.agenda = [(start, number, job) for start, number, job in state["agenda"]]
         self.made = {job: number for _, number, job in self.agenda}
         self.count = state["count"]
-        self.expires = {job: end for job, end in state["expires"]}
+        self.expires = dict(state["expires"])
         self.open_until_s = state["open_until_s"]
         self.wake_s = self.agenda[0][0] if self.agenda else NEVER

@@ -37,9 +37,6 @@ class Fcfs(Policy):
         self.free = free
         return begun
 
-    def waiting(self) -> int:
-        return len(self.queue)
-
     def state(self) -> dict[str, Any]:
         return {"free": self.free, "queue": list(self.queue)}
 

@@ -62,7 +62,7 @@ class Profile:
 
     def take(self, start: float, end: float, count: int) -> None:
         """Takes ``count`` processors from ``start`` to ``end``."""
-        times, free = self.times, self.free
+        free = self.free
         i, j = self._edge(start), self._edge(end)
         for k in range(i, j):
             free[k] -= count

@@ -1,0 +1,59 @@
+"""Shortest job first, without backfilling: the shortest waiting job starts, or all wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any, ClassVar
+
+from .base import Requests
+from .running import Running
+from .runtimes import RunTimes, predictions
+
+
+class Sjf(Running):
+    """Order: expected run time (the request, or what ``run_times`` forecasts at the submission), then job number."""
+
+    name: ClassVar[str] = "sjf"
+
+    def __init__(self, requests: Requests, run_times: RunTimes | None = None) -> None:
+        super().__init__(requests)
+        self.run_times = run_times
+        self.queue: list[tuple[float, int]] = []
+        self.started: dict[int, float] = {}  # needed to learn run times only
+
+    def submitted(self, now: float, job: int) -> Sequence[int]:
+        expected = self.estimate_s[job]
+        if self.run_times is not None:
+            expected = self.run_times.expected(job, expected)
+        heappush(self.queue, (expected, job))
+        self._expire(now)
+        return self._pass(now)
+
+    def ended(self, now: float, job: int) -> Sequence[int]:
+        if self.run_times is not None:
+            self.run_times.learn(job, now - self.started.pop(job))
+        self._end(now, job)
+        return self._pass(now)
+
+    def _pass(self, now: float) -> list[int]:
+        queue = self.queue
+        begun = []
+        while queue and self.processors[queue[0][1]] <= self.free:
+            _, job = heappop(queue)
+            self._start(now, job)
+            begun.append(job)
+        if self.run_times is not None:
+            self.started |= dict.fromkeys(begun, now)
+        return begun
+
+    def state(self) -> dict[str, Any]:
+        state = {**super().state(), "queue": sorted(self.queue), "started": list(self.started.items())}
+        return state | predictions(self.run_times)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.queue = [(length, job) for length, job in state["queue"]]
+        self.started = dict(state["started"])
+        if self.run_times is not None:
+            self.run_times.restore(state["run_times"])
