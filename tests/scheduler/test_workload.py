@@ -52,7 +52,7 @@ def test_canonical_form() -> None:
     assert workload.estimate_s.tolist() == [30, 120, 60]
     assert workload.processors.tolist() == [8, 4, 2]
     assert workload.row.tolist() == [1, 0, 3]
-    assert workload.counts == {"jobs": 3, "dropped": 3, "clamped": 1}
+    assert workload.counts == {"jobs": 3, "dropped": 3, "clamped": 1, "reordered": 1}
     with pytest.raises(ValueError, match="0 processors"):
         canonical(parse_swf(LINES), 0)
 
@@ -96,4 +96,4 @@ def test_published_counts_of_real_traces(name: str, processors: int, jobs: int, 
     if not (TRACES / name).exists():
         pytest.skip(f"{TRACES / name} is absent; set JOBSIGHT_TRACES")
     counts = canonical(read_swf(TRACES / name), processors).counts
-    assert counts == {"jobs": jobs, "dropped": dropped, "clamped": clamped}
+    assert counts == {"jobs": jobs, "dropped": dropped, "clamped": clamped, "reordered": 0}

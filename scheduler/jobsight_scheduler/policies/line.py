@@ -55,6 +55,7 @@ class Line:
         if len(blocks[i]) > 2 * BLOCK:
             blocks[i : i + 1] = [blocks[i][:BLOCK], blocks[i][BLOCK:]]
             self._shortest = np.insert(self._shortest, i, -NEVER, axis=1)
+            self._shortest[:, i + 1] = -NEVER
             self._stale = {k + (k > i) for k in self._stale} | {i, i + 1}
 
     def pop(self) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from heapq import heappop, heappush
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.templates import Question
 from jobsight_scheduler.policies.base import NEVER, Policy, Requests
 from jobsight_scheduler.workload.canonical import Workload
 
@@ -19,13 +20,17 @@ class Simulation:
     """Runs ``workload`` on ``capacity`` processors under the policy that ``make_policy`` makes.
 
     Real run times stay in here: the policy is made from the requests alone, and learns when a job is over by being
-    told. At one instant wakes come before submissions, submissions before ends; ends are in the order of the starts.
+    told. ``questions`` is what a predictor may know of each job. At one instant wakes come before submissions,
+    submissions before ends; ends are in the order of the starts.
     """
 
-    def __init__(self, workload: Workload, capacity: int, make_policy: MakePolicy) -> None:
+    def __init__(
+        self, workload: Workload, capacity: int, make_policy: MakePolicy, questions: Sequence[Question] = ()
+    ) -> None:
         self.workload = workload
         self.capacity = capacity
-        self.policy = make_policy(Requests(capacity, workload.processors.tolist(), workload.estimate_s.tolist()))
+        requests = Requests(capacity, workload.processors.tolist(), workload.estimate_s.tolist(), questions)
+        self.policy = make_policy(requests)
         self._submit = [*workload.submit_s.tolist(), NEVER]
         self._run = workload.run_s.tolist()
         self._starts = [NEVER] * len(workload)
@@ -83,6 +88,7 @@ class Simulation:
             "submitted": self._submitted,
             "order": self._order,
             "starts": [self._starts[job] for job in self._order],
+            "running": sorted(place for _, place in self._ends if place >= 0),
             "policy": self.policy.state(),
         }
 
@@ -92,4 +98,10 @@ class Simulation:
         self._order = list(state["order"])
         for job, start in zip(self._order, state["starts"], strict=True):
             self._starts[job] = start
+        running = []
+        for place in state["running"]:
+            job = self._order[place]
+            running.append((self._starts[job] + self._run[job], place))
+        self._ends = [*running, (NEVER, -1)]
+        heapify(self._ends)
         self.policy.restore(state["policy"])

@@ -15,7 +15,7 @@ from jobsight_scheduler.workload.swf import Trace
 class Workload:
     """Jobs in the order of their submission, numbered from 1 by position; arrays of shape (jobs,), times in seconds.
 
-    ``row`` is the position of each job in its trace. ``counts``: ``jobs``, ``dropped``, ``clamped``.
+    ``row`` is the position of each job in its trace. ``counts``: ``jobs``, ``dropped``, ``clamped``, ``reordered``.
     """
 
     submit_s: NDArray[np.float64]
@@ -33,8 +33,8 @@ def canonical(trace: Trace, machine_processors: int) -> Workload:
     """The jobs of ``trace`` that a machine of ``machine_processors`` can run.
 
     Processors are those requested, else those used; the estimate is the time requested, else the run time; the run
-    time is cut at the estimate (``clamped``). Jobs without run time or processors, or too large, are ``dropped``.
-    Sorted by submission (stable), the first at 0.
+    time is cut at the estimate (``clamped``). Jobs without run time, processors or submission, or too large, are
+    ``dropped``. Sorted by submission (stable), the first at 0; jobs that came after a later one are ``reordered``.
 
     Raises:
         ValueError: the machine has no processor.
@@ -44,7 +44,10 @@ def canonical(trace: Trace, machine_processors: int) -> Workload:
     processors = np.where(trace["requested_processors"] > 0, trace["requested_processors"], trace["processors"])
     run = trace["run_s"]
     estimate = np.where(trace["requested_s"] > 0, trace["requested_s"], run)
-    kept = np.flatnonzero((run > 0) & (processors > 0) & (processors <= machine_processors))
+    usable = (run > 0) & (processors > 0) & (processors <= machine_processors) & (trace["submit_s"] >= 0)
+    kept = np.flatnonzero(usable)
+    given = trace["submit_s"][kept]
+    reordered = int(np.count_nonzero(given < np.maximum.accumulate(given)))
     kept = kept[np.argsort(trace["submit_s"][kept], kind="stable")]
     submit = trace["submit_s"][kept]
     clamped = int(np.count_nonzero(run[kept] > estimate[kept]))
@@ -54,5 +57,5 @@ def canonical(trace: Trace, machine_processors: int) -> Workload:
         estimate_s=estimate[kept],
         processors=processors[kept].astype(np.int64),
         row=kept,
-        counts=Counter(jobs=len(kept), dropped=len(trace) - len(kept), clamped=clamped),
+        counts=Counter(jobs=len(kept), dropped=len(trace) - len(kept), clamped=clamped, reordered=reordered),
     )

@@ -14,6 +14,7 @@ from jobsight_predictor.backtest import Jobs
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.templates import Question
 
+from .questions import asked_si, questions_of
 from .swf import Trace, TraceError
 
 Floats = NDArray[np.float64]
@@ -55,22 +56,13 @@ def jobs_of_trace(trace: Trace, metric: str, name: str) -> Jobs:
         keep &= ~bad
     index = np.flatnonzero(keep)
     index = index[np.argsort(trace["submit_s"][index], kind="stable")]
-    processors = np.where(trace["requested_processors"] > 0.0, trace["requested_processors"], trace["processors"])
-    requested, requested_s = _asked(trace["requested_memory_kb"], 1024.0), _asked(trace["requested_s"], 1.0)
+    requested, requested_s = asked_si(trace["requested_memory_kb"], 1024.0), asked_si(trace["requested_s"], 1.0)
     asked = {"memory": requested, "runtime": requested_s}
-    columns = [
-        _names(trace["user"][index]),
-        _names(trace["application"][index]),
-        _names(trace["queue"][index]),
-        [int(count) if count > 0.0 else None for count in processors[index].tolist()],
-        [None if value != value else value for value in requested[index].tolist()],
-        [None if value != value else value for value in requested_s[index].tolist()],
-    ]
     submitted = trace["submit_s"][index]
     return Jobs(
         name=name,
         metric=metric,
-        questions=[Question(*told) for told in zip(*columns, strict=True)],
+        questions=questions_of(trace, index),
         submitted=submitted,
         ended=submitted + wait[index] + np.maximum(run[index], 0.0),
         values=values[index],
@@ -125,13 +117,3 @@ def jobs_of_machines(file: Path, metric: str) -> Jobs:
         requested=np.full(n, np.nan),
         skipped=dict(skipped),
     )
-
-
-def _asked(requests: Floats, unit: float) -> Floats:
-    """Requests in SI units, NaN where there was none or nothing real."""
-    there = (requests > 0.0) & (requests <= LARGEST / unit)
-    return np.where(there, requests, np.nan) * unit
-
-
-def _names(numbers: Floats) -> list[str | None]:
-    return [f"{number:g}" if number >= 0.0 else None for number in numbers.tolist()]

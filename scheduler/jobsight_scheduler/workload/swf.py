@@ -8,6 +8,7 @@ what can be used is, and every repair is counted.
 from __future__ import annotations
 
 import gzip
+from array import array
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -65,7 +66,7 @@ def read_swf(file: Path) -> Trace:
 def parse_swf(lines: Iterable[str]) -> Trace:
     """The trace in ``lines``. Lines with other than 18 fields are cut or filled with -1; text costs the line."""
     header: list[str] = []
-    rows: list[list[float]] = []
+    cells = array("d")  # a list of lists would take ten times the memory
     repairs: Counter[str] = Counter()
     for line in lines:
         text = line.strip()
@@ -85,13 +86,14 @@ def parse_swf(lines: Iterable[str]) -> Trace:
         if len(numbers) != len(FIELDS):
             repairs["not 18 fields: cut or filled with -1"] += 1
             numbers = (numbers + [UNKNOWN] * len(FIELDS))[: len(FIELDS)]
-        rows.append(numbers)
-    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(FIELDS))
+        cells.extend(numbers)
+    table = np.frombuffer(cells).reshape(-1, len(FIELDS)).T.copy()
+    del cells
     infinite = ~np.isfinite(table)
     if infinite.any():
         repairs["not finite: taken as unknown"] += int(infinite.sum())
         table[infinite] = UNKNOWN
-    return Trace(dict(zip(FIELDS, table.T.copy(), strict=True)), header, repairs)
+    return Trace(dict(zip(FIELDS, table, strict=True)), header, repairs)
 
 
 def write_swf(trace: Trace, file: Path) -> None:

@@ -1,0 +1,112 @@
+"""What comes out of a simulation: one flat table with a row per job, from which all figures are computed."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_scheduler.workload.canonical import Workload
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SCHEDULE = ("job", "submit_s", "start_s", "end_s", "processors")
+"""The columns of a schedule file."""
+
+
+class ScheduleError(ValueError):
+    """A file that is no schedule, or not one of this workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobTable:
+    """Arrays of shape (jobs,), in the order of submission; times in seconds. ``run_s`` is the dedicated run time.
+
+    ``user`` is -1 where the trace does not tell.
+    """
+
+    job: Ints
+    submit_s: Floats
+    start_s: Floats
+    end_s: Floats
+    processors: Ints
+    run_s: Floats
+    estimate_s: Floats
+    user: Ints
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    @property
+    def wait_s(self) -> Floats:
+        """From submission to start."""
+        return self.start_s - self.submit_s
+
+    @property
+    def bounded_slowdown(self) -> Floats:
+        """``max(1, (wait + run) / max(run, 10 s))``, run being the dedicated run time (DEFINITIONS 4)."""
+        return np.maximum(1.0, (self.wait_s + self.run_s) / np.maximum(self.run_s, 10.0))
+
+
+def table_of(workload: Workload, start_s: Floats, users: Floats) -> JobTable:
+    """The table of jobs that all have started and run undisturbed. ``users``: of the jobs of the trace, by row."""
+    return JobTable(
+        job=np.arange(1, len(workload) + 1),
+        submit_s=workload.submit_s,
+        start_s=start_s,
+        end_s=start_s + workload.run_s,
+        processors=workload.processors,
+        run_s=workload.run_s,
+        estimate_s=workload.estimate_s,
+        user=users[workload.row].astype(np.int64) if len(users) else np.full(len(workload), -1),
+    )
+
+
+def write_table(table: JobTable, file: Path, columns: tuple[str, ...] | None = None) -> None:
+    """Writes ``columns`` (all by default) as CSV, ``.gz`` compressed; whole numbers without a point, others exactly."""
+    names = columns or tuple(field.name for field in fields(JobTable))
+    rows = zip(*(_written(getattr(table, name)) for name in names), strict=True)
+    with gzip.open(file, "wt", newline="") if file.suffix == ".gz" else file.open("w", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
+
+
+def read_schedule(file: Path, workload: Workload, users: Floats) -> JobTable:
+    """The schedule in a CSV file with the columns ``job``, ``start_s`` and, if it likes, the others of ``SCHEDULE``.
+
+    Raises:
+        ScheduleError: no such columns, or other jobs than those of ``workload``; job numbers count from 1.
+        OSError: the file cannot be read.
+    """
+    with gzip.open(file, "rt", newline="") if file.suffix == ".gz" else file.open(newline="") as stream:
+        reader = csv.DictReader(stream)
+        if missing := {"job", "start_s"} - set(reader.fieldnames or ()):
+            raise ScheduleError(f"{file} lacks the columns {', '.join(sorted(missing))}; a schedule has {SCHEDULE}")
+        starts = np.full(len(workload), np.nan)
+        ends = np.full(len(workload), np.nan)
+        for row in reader:
+            place = f"{file}, line {reader.line_num}"
+            try:
+                job, start = int(row["job"]), float(row["start_s"])
+                end = float(row.get("end_s") or "nan")
+            except (TypeError, ValueError) as error:
+                raise ScheduleError(f"{place}: {error}") from error
+            if not 1 <= job <= len(workload) or not np.isnan(starts[job - 1]):
+                raise ScheduleError(f"{place}: job {job} is there twice, or none of the {len(workload)} jobs")
+            starts[job - 1], ends[job - 1] = start, end
+    if np.isnan(starts).any():
+        raise ScheduleError(f"{file} has no start of job {int(np.argmax(np.isnan(starts))) + 1}")
+    table = table_of(workload, starts, users)
+    given = ~np.isnan(ends)
+    table.end_s[given] = ends[given]
+    return table
+
+
+def _written(column: Floats | Ints) -> list[str]:
+    return [str(int(value)) if value == int(value) else repr(value) for value in column.tolist()]

@@ -1,0 +1,68 @@
+"""Rules about who may go first."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_scheduler.table import JobTable
+
+from .basics import Finding, free_steps
+
+
+def became_head(table: JobTable) -> NDArray[np.float64]:
+    """When each job came to the head of the queue: submitted, and all before it started; shape (jobs,)."""
+    before = np.concatenate([[-np.inf], np.maximum.accumulate(table.start_s)[:-1]])
+    heads: NDArray[np.float64] = np.maximum(table.submit_s, before)
+    return heads
+
+
+def check_order(table: JobTable, capacity: int) -> list[Finding]:
+    """Jobs start in the order of the queue."""
+    early = np.flatnonzero(table.start_s < became_head(table))
+    return [
+        Finding("order", int(table.job[i]), f"starts at {table.start_s[i]:g}, before a job that came earlier")
+        for i in early.tolist()
+        if table.start_s[i] >= table.submit_s[i]
+    ]
+
+
+def check_head_waits_for_room(table: JobTable, capacity: int) -> list[Finding]:
+    """The head of the queue starts as soon as it fits."""
+    instants, free = free_steps(table, capacity)
+    head = became_head(table)
+    found = []
+    for i in np.flatnonzero(table.start_s > head).tolist():
+        # Before the first instant all is free; a job that waits there has no reason to.
+        first, last = np.searchsorted(instants, [head[i], table.start_s[i]])
+        if first < len(instants) and instants[first] > head[i]:
+            first -= 1
+        room = np.flatnonzero(free[max(first, 0) : last] >= table.processors[i])
+        if len(room) or first < 0:
+            when = instants[max(first, 0) + room[0]] if len(room) else head[i]
+            message = f"is first in the queue and fits at {max(when, head[i]):g}, but starts at {table.start_s[i]:g}"
+            found.append(Finding("head", int(table.job[i]), message))
+    return found
+
+
+def check_shortest_first(table: JobTable, capacity: int) -> list[Finding]:
+    """No job starts while one that asked for less time waits. Jobs that came in the same instant may be later."""
+    estimate, starts = table.estimate_s.tolist(), table.start_s.tolist()
+    submits = table.submit_s.tolist()
+    waiting: list[tuple[float, int]] = []
+    coming = 0
+    found = []
+    for i in np.argsort(table.start_s, kind="stable").tolist():
+        now = starts[i]
+        while coming < len(table) and submits[coming] < now:
+            heappush(waiting, (estimate[coming], coming))
+            coming += 1
+        while waiting and starts[waiting[0][1]] <= now:
+            heappop(waiting)
+        if waiting and waiting[0] < (estimate[i], i):
+            shorter, job = waiting[0]
+            message = f"starts at {now:g} with {estimate[i]:g} s, while job {table.job[job]} waits with {shorter:g} s"
+            found.append(Finding("shortest first", int(table.job[i]), message))
+    return found

@@ -1,0 +1,30 @@
+"""How much work a workload brings to a machine, and the same workload with more or less of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .canonical import Workload
+
+
+def offered_load(workload: Workload, capacity: int) -> float:
+    """Processor seconds that arrive, of those that the machine has from the first submission to the last.
+
+    Raises:
+        ValueError: all jobs come at once, or there are none: the load has no bounds.
+    """
+    span = float(workload.submit_s[-1]) if len(workload) else 0.0
+    if span <= 0.0:
+        raise ValueError(f"{len(workload)} jobs submitted within no time offer no load that can be measured or scaled")
+    return float(workload.processors @ workload.run_s) / (capacity * span)
+
+
+def scaled_to(workload: Workload, capacity: int, load: float) -> Workload:
+    """The jobs of ``workload`` with all times between submissions stretched or shrunk to an offered load of ``load``.
+
+    Raises:
+        ValueError: ``load`` is not above 0, or the workload has none that can be scaled.
+    """
+    if not load > 0.0:
+        raise ValueError(f"a load of {load} cannot be offered; give a share of the machine such as 0.8")
+    return replace(workload, submit_s=workload.submit_s * (offered_load(workload, capacity) / load))

@@ -1,0 +1,138 @@
+"""The simulator as a whole: saved and resumed, what it does with odd workloads, queues of many blocks."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from jobsight_predictor.templates import Question
+from jobsight_scheduler.policies import POLICIES, QueueTooLongError, conservative, line, policy_maker
+from jobsight_scheduler.simulator.checkpoint import CheckpointError, resume, save
+from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.table import table_of
+from jobsight_scheduler.validator import validate
+from jobsight_scheduler.workload.canonical import Workload
+
+CAPACITY = 16
+WAYS = [
+    *((policy, None) for policy in POLICIES),
+    *(("easy++", predictor) for predictor in ("locality", "exponential", "jobsight")),
+    ("sjf", "jobsight"),
+]
+
+
+def workload(seed: int, jobs: int = 300) -> Workload:
+    """A busy machine: short queues and long ones, estimates exact or far off."""
+    rng = np.random.default_rng(seed)
+    estimate = rng.choice([5.0, 60.0, 600.0, 3600.0], jobs)
+    run = np.where(rng.random(jobs) < 0.3, estimate, np.ceil(estimate * rng.random(jobs) ** 2))
+    processors = rng.integers(1, CAPACITY + 1, jobs)
+    gaps = rng.exponential((processors * run).mean() / CAPACITY * rng.choice([0.5, 1.0, 1.5]), jobs)
+    submit = np.floor(np.cumsum(gaps))
+    return Workload(submit - submit[0], run, estimate, processors, np.arange(jobs), Counter())
+
+
+def questions(jobs: Workload) -> list[Question]:
+    return [
+        Question(user=f"u{i % 7}", application=f"a{i % 3}", processors=count, requested_time_s=estimate)
+        for i, (count, estimate) in enumerate(zip(jobs.processors.tolist(), jobs.estimate_s.tolist(), strict=True))
+    ]
+
+
+def simulation(jobs: Workload, policy: str, predictor: str | None = None) -> Simulation:
+    return Simulation(jobs, CAPACITY, policy_maker(policy, predictor), questions(jobs))
+
+
+def finished(jobs: Workload, policy: str, predictor: str | None = None) -> NDArray[np.float64]:
+    whole = simulation(jobs, policy, predictor)
+    assert whole.advance(1_000_000)
+    assert whole.ended == len(jobs)
+    return whole.start_s
+
+
+@pytest.mark.parametrize(("policy", "predictor"), WAYS)
+def test_saved_at_any_event_and_resumed_it_gives_the_same_schedule(
+    tmp_path: Path, policy: str, predictor: str | None
+) -> None:
+    rng = random.Random(3)
+    for seed in range(6):
+        jobs = workload(seed)
+        expected = finished(jobs, policy, predictor)
+        file = tmp_path / "state"
+        first = simulation(jobs, policy, predictor)
+        first.advance(rng.randint(1, 2 * len(jobs)))
+        save(first, file, {"policy": policy})
+        second = simulation(jobs, policy, predictor)
+        resume(second, file, {"policy": policy})
+        assert (second.now, second.ended) == (first.now, first.ended)
+        second.advance(rng.randint(1, len(jobs)))
+        save(second, file, {"policy": policy})
+        third = simulation(jobs, policy, predictor)
+        resume(third, file, {"policy": policy})
+        assert third.advance(1_000_000)
+        np.testing.assert_array_equal(third.start_s, expected)
+
+
+def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    save(simulation(workload(0), "easy"), file, {"policy": "easy"})
+    with pytest.raises(CheckpointError, match="saved with workload"):
+        resume(simulation(workload(1), "easy"), file, {"policy": "easy"})
+    with pytest.raises(CheckpointError, match="saved with policy 'easy', this is 'fcfs'"):
+        resume(simulation(workload(0), "fcfs"), file, {"policy": "fcfs"})
+    for content in (b"", b"rubbish", file.read_bytes()[:100]):
+        file.write_bytes(content)
+        with pytest.raises(CheckpointError, match="no saved simulation"):
+            resume(simulation(workload(0), "easy"), file, {"policy": "easy"})
+
+
+@pytest.mark.parametrize(("policy", "predictor"), WAYS)
+def test_every_schedule_keeps_the_rules_and_every_job_runs_once(policy: str, predictor: str | None) -> None:
+    rules = "sjf with a predictor" if policy == "sjf" and predictor else policy
+    for seed in range(12):
+        jobs = workload(seed)
+        starts = finished(jobs, policy, predictor)
+        table = table_of(jobs, starts, np.empty(0))
+        assert validate(table, CAPACITY, rules) == []
+
+
+@pytest.mark.parametrize("policy", ["easy", "easy++"])
+def test_many_blocks_of_waiting_jobs_change_nothing(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    crowds = [workload(seed, 250) for seed in range(8)]
+    for jobs in crowds[:4]:
+        jobs.submit_s[:] = 0.0
+    plain = [finished(jobs, policy) for jobs in crowds]
+    for block, classes in ((1, 128), (3, 4)):
+        monkeypatch.setattr(line, "BLOCK", block)
+        monkeypatch.setattr(line, "CLASSES", classes)
+        for jobs, expected in zip(crowds, plain, strict=True):
+            np.testing.assert_array_equal(finished(jobs, policy), expected)
+
+
+def test_conservative_backfilling_of_an_endless_queue_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conservative, "LONGEST_QUEUE", 40)
+    jobs = workload(0)
+    jobs.submit_s[:] = 0.0
+    with pytest.raises(QueueTooLongError, match="41 jobs wait at 0 s"):
+        finished(jobs, "conservative")
+
+
+def test_a_workload_without_jobs_is_done_at_once() -> None:
+    nothing = np.empty(0)
+    jobs = Workload(nothing, nothing, nothing, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.intp), Counter())
+    for policy in POLICIES:
+        assert simulation(jobs, policy).advance(10)
+
+
+def test_names_that_do_not_exist() -> None:
+    with pytest.raises(ValueError, match="no policy 'lifo'; choose from fcfs"):
+        policy_maker("lifo")
+    with pytest.raises(ValueError, match="no predictor 'oracle'; choose from last-two"):
+        policy_maker("easy++", "oracle")
+    with pytest.raises(ValueError, match="easy goes by requested times and asks no predictor"):
+        policy_maker("easy", "locality")
