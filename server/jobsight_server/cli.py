@@ -20,6 +20,7 @@ COMMANDS = {
     "backtest": ("jobsight_server.commands.backtest", "replay a recorded workload and say how good forecasts were"),
     "templates": ("jobsight_server.commands.templates", "search the templates that suit a site's own history"),
     "rebuild": ("jobsight_server.commands.rebuild", "learn all forecasts anew from the stored profiles"),
+    "simulate": ("jobsight_server.commands.simulate", "what a scheduling policy makes of a recorded workload"),
 }
 
 

@@ -1,0 +1,217 @@
+"""``jobsight simulate``: what a scheduling policy would have made of a recorded workload."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from jobsight_scheduler.comparison import compare
+from jobsight_scheduler.metrics import by_size, by_user, metrics
+from jobsight_scheduler.policies import DEFAULT_PREDICTOR, POLICIES, PREDICTING, PREDICTORS, policy_maker
+from jobsight_scheduler.policies.base import QueueTooLongError
+from jobsight_scheduler.simulator.checkpoint import CheckpointError, resume, save
+from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.simulator.run import run as run_simulation
+from jobsight_scheduler.table import SCHEDULE, JobTable, ScheduleError, read_schedule, table_of, write_table
+from jobsight_scheduler.validator import Finding, validate
+from jobsight_scheduler.workload.questions import questions_of
+from jobsight_server.commands.schedules import show
+from jobsight_server.commands.workload import Given, add_workload, read_workload
+from jobsight_server.errors import UserError
+
+SAVED_EVERY_S = 30.0
+SHOWN_FINDINGS = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_workload(parser)
+    parser.add_argument("--policy", choices=POLICIES, default="easy", help="who starts when (default: easy)")
+    parser.add_argument(
+        "--predictor",
+        choices=tuple(PREDICTORS),
+        metavar="NAME",
+        help=f"forecasts run times for {' and '.join(PREDICTING)}: {', '.join(PREDICTORS)} "
+        f"(easy++ by default: {DEFAULT_PREDICTOR}, the mean of the user's last two jobs)",
+    )
+    parser.add_argument(
+        "--against", nargs="+", choices=POLICIES, default=(), metavar="POLICY", help="compare with these, job by job"
+    )
+    parser.add_argument("--schedule-out", type=Path, metavar="FILE.csv", help=f"write the columns {','.join(SCHEDULE)}")
+    parser.add_argument("--jobs-out", type=Path, metavar="FILE.csv", help="write all that is known of each job")
+    parser.add_argument("--validate", action="store_true", help="check the schedule against the rules of its policy")
+    parser.add_argument(
+        "--check", type=Path, metavar="FILE.csv", help="simulate nothing: check this schedule of the trace instead"
+    )
+    parser.add_argument(
+        "--state", type=Path, metavar="FILE", help="save the simulation here when interrupted; go on from it if present"
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw utilisation, queue, Gantt chart and slowdowns")
+
+
+def run(args: argparse.Namespace) -> int:
+    _check_outputs(args)
+    given = read_workload(args)
+    account: dict[str, Any] = {
+        "trace": given.name,
+        "policy": args.policy,
+        "predictor": args.predictor or (DEFAULT_PREDICTOR if args.policy == "easy++" else None),
+        "processors": given.capacity,
+        "repairs": dict(given.trace.repairs),
+        **{name: given.workload.counts[name] for name in ("dropped", "clamped", "reordered")},
+    }
+    if args.check is not None:
+        table = _read_schedule(args.check, given)
+        spent = None
+    else:
+        simulated = _simulate(given, args.policy, args.predictor, args.state)
+        if simulated is None:
+            return 130
+        table, spent = simulated
+    account |= metrics(table, given.capacity)
+    if spent is not None:
+        account |= {"cpu_s": spent, "jobs_per_cpu_s": len(table) / spent if spent else None}
+    account |= {"by_size": by_size(table), "by_user": by_user(table)}
+    findings = _validate(args, table, given.capacity, account)
+    _write(args, table)
+    others: dict[str, JobTable] = {}
+    for policy in dict.fromkeys(args.against):
+        simulated = _simulate(given, policy, args.predictor if policy in PREDICTING else None, None)
+        if simulated is None:
+            return 130
+        others[policy] = simulated[0]
+    if others:
+        account["against"] = {
+            policy: metrics(other, given.capacity)
+            | {f"difference_{name}": [d.mean, d.low, d.high] for name, d in compare(table, other).items()}
+            for policy, other in others.items()
+        }
+    if args.plot is not None:
+        from jobsight_server.plots.simulation import draw_simulation  # takes half a second to load
+
+        title = f"{given.name}: {args.policy} on {given.capacity} processors"
+        draw_simulation(table, given.capacity, title, args.plot)
+        print(f"jobsight simulate: drawn to {args.plot}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(account, indent=2))
+    else:
+        show(account, Console())
+    _tell(findings)
+    return 1 if findings else 0
+
+
+def _simulate(given: Given, policy: str, predictor: str | None, state: Path | None) -> tuple[JobTable, float] | None:
+    """The schedule and the CPU seconds that it took; None when interrupted."""
+    try:
+        make = policy_maker(policy, predictor)
+    except ValueError as error:
+        raise UserError(f"--predictor {predictor}: {error}") from error
+    asks = predictor is not None or policy == "easy++"
+    questions = questions_of(given.trace, given.workload.row) if asks else ()
+    began = time.process_time()
+    simulation = Simulation(given.workload, given.capacity, make, questions)
+    spent = time.process_time() - began
+    settings = {"policy": policy, "predictor": predictor}
+    if state is not None and state.exists():
+        try:
+            resume(simulation, state, settings)
+        except (CheckpointError, OSError) as error:
+            raise UserError(f"--state {state}: {error}") from error
+        print(f"jobsight simulate: goes on at {simulation.now:,.0f} s, {simulation.ended:,} ended", file=sys.stderr)
+    with _watching(simulation, policy, state, settings) as watch:
+        try:
+            spent += run_simulation(simulation, watch)
+        except QueueTooLongError as error:
+            raise UserError(f"{given.name}: {error}") from error
+    if not simulation.done:
+        kept = "" if state is None else f"; the same command goes on from {state}"
+        print(
+            f"jobsight simulate: interrupted at {simulation.now:,.0f} s, {simulation.ended:,} of "
+            f"{len(given.workload):,} jobs had ended{kept}",
+            file=sys.stderr,
+        )
+        return None
+    if state is not None:
+        state.unlink(missing_ok=True)
+    return table_of(given.workload, simulation.start_s, given.trace["user"]), spent
+
+
+@contextmanager
+def _watching(simulation: Simulation, name: str, state: Path | None, settings: dict[str, Any]) -> Iterator[Any]:
+    """A watch that shows progress, saves now and then, and stops between two events when interrupted."""
+    interrupted = False
+    saved = time.monotonic()
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task(name, total=len(simulation.workload))
+
+            def watch(now: Simulation) -> bool:
+                nonlocal saved
+                progress.update(task, completed=now.ended)
+                if state is not None and (interrupted or time.monotonic() - saved > SAVED_EVERY_S):
+                    save(now, state, settings)
+                    saved = time.monotonic()
+                return interrupted
+
+            yield watch
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _validate(args: argparse.Namespace, table: JobTable, capacity: int, account: dict[str, Any]) -> list[Finding]:
+    if not args.validate and args.check is None:
+        return []
+    rules = "sjf with a predictor" if args.policy == "sjf" and args.predictor else args.policy
+    findings = validate(table, capacity, rules)
+    account["broken_rules"] = len(findings)
+    return findings
+
+
+def _tell(findings: list[Finding]) -> None:
+    for finding in findings[:SHOWN_FINDINGS]:
+        print(f"jobsight simulate: {finding.rule}: {finding}", file=sys.stderr)
+    if len(findings) > SHOWN_FINDINGS:
+        print(f"jobsight simulate: and {len(findings) - SHOWN_FINDINGS} more", file=sys.stderr)
+
+
+def _read_schedule(file: Path, given: Given) -> JobTable:
+    try:
+        return read_schedule(file, given.workload, given.trace["user"])
+    except ScheduleError as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"--check {file}: cannot be read: {error.strerror or error}") from error
+
+
+def _write(args: argparse.Namespace, table: JobTable) -> None:
+    if args.schedule_out is not None:
+        write_table(table, args.schedule_out, SCHEDULE)
+    if args.jobs_out is not None:
+        write_table(table, args.jobs_out)
+
+
+def _check_outputs(args: argparse.Namespace) -> None:
+    """What would otherwise be found out after minutes."""
+    for flag in ("schedule_out", "jobs_out", "state"):
+        file = getattr(args, flag)
+        if file is not None and not file.parent.is_dir():
+            raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; make it first")
+    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
+        raise UserError(f"--plot {args.plot}: is a file; name a directory")

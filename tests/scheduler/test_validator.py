@@ -1,0 +1,87 @@
+"""The validator finds each kind of fault in schedules that were spoilt on purpose, and none in good ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from jobsight_scheduler.policies import policy_maker
+from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.table import JobTable, table_of
+from jobsight_scheduler.validator import validate
+from jobsight_scheduler.workload.canonical import Workload
+
+Row = tuple[float, float, float, float, int]  # submit, start, run, estimate, processors
+
+
+def table(*rows: Row) -> JobTable:
+    submit, start, run, estimate, processors = (np.array(column) for column in zip(*rows, strict=True))
+    jobs = Workload(submit * 1.0, run * 1.0, estimate * 1.0, processors, np.arange(len(rows)), Counter())
+    return table_of(jobs, start * 1.0, np.empty(0))
+
+
+def rules_broken(schedule: JobTable, capacity: int, policy: str | None = None) -> list[tuple[str, int]]:
+    return [(finding.rule, finding.job) for finding in validate(schedule, capacity, policy)]
+
+
+def test_what_holds_for_every_schedule() -> None:
+    good = table((0, 0, 10, 10, 2), (0, 10, 5, 9, 2), (1, 10, 5, 9, 2))
+    assert rules_broken(good, 4) == []
+    assert rules_broken(good, 3) == [("capacity", 3)]
+    assert rules_broken(table((5, 4, 10, 10, 2)), 4) == [("submit", 1)]
+    assert rules_broken(table((0, 0, 10, 10, 5)), 4) == [("size", 1), ("capacity", 1)]
+    assert rules_broken(replace(good, end_s=good.end_s + 1.0), 99) == [("run time", job) for job in (1, 2, 3)]
+
+
+def test_order_and_idle_heads() -> None:
+    overtaken = table((0, 0, 10, 10, 4), (1, 10, 10, 10, 4), (2, 2, 1, 1, 1))
+    assert rules_broken(overtaken, 5, "fcfs") == [("order", 3)]
+    assert rules_broken(overtaken, 5, "easy") == []
+    late = table((0, 0, 10, 10, 4), (1, 11, 10, 10, 4))
+    assert rules_broken(late, 5, "fcfs") == [("head", 2)]
+    assert rules_broken(late, 5, "easy") == [("head", 2), ("reservation", 2)]
+    assert rules_broken(table((3, 5, 1, 1, 1)), 5, "easy") == [("head", 1), ("reservation", 1)]
+
+
+def test_easy_keeps_the_reservation_of_the_head() -> None:
+    # Job 2 is promised 10; job 3 runs on its processors until 12.
+    broken = table((0, 0, 10, 10, 4), (1, 12, 10, 10, 5), (2, 2, 10, 10, 1))
+    assert rules_broken(broken, 5, "easy") == [("reservation", 2)]
+    # By the estimate of job 1 it is promised 100 only.
+    assert rules_broken(replace(broken, estimate_s=np.array([100.0, 10.0, 10.0])), 5, "easy") == []
+
+
+def test_conservative_keeps_every_promise() -> None:
+    # Job 4 is promised 30: 8 seconds beside job 1 would hold up job 2. At 20 it holds up job 3, which is not the head.
+    broken = table((0, 0, 10, 10, 4), (1, 10, 10, 10, 5), (2, 22, 10, 10, 5), (3, 20, 2, 8, 1))
+    assert rules_broken(broken, 5, "conservative") == [("promise", 3)]
+    kept = table((0, 0, 10, 10, 4), (1, 10, 10, 10, 5), (2, 20, 10, 10, 5), (3, 30, 2, 8, 1))
+    assert rules_broken(kept, 5, "conservative") == []
+    # Job 1 ends at 4 instead of 10: the others are to move up.
+    assert rules_broken(table((0, 0, 4, 10, 5), (1, 4, 10, 10, 5)), 5, "conservative") == []
+    assert rules_broken(table((0, 0, 4, 10, 5), (1, 10, 10, 10, 5)), 5, "conservative") == [("promise", 2)]
+
+
+def test_shortest_first() -> None:
+    assert rules_broken(table((0, 0, 9, 9, 5), (1, 9, 9, 9, 5), (2, 18, 2, 2, 5)), 5, "sjf") == [("shortest first", 2)]
+    assert rules_broken(table((0, 0, 9, 9, 5), (1, 11, 9, 9, 5), (2, 9, 2, 2, 5)), 5, "sjf") == []
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "sjf", "easy", "conservative"])
+def test_delaying_any_job_that_waited_is_noticed(policy: str) -> None:
+    rng = np.random.default_rng(5)
+    estimate = rng.integers(1, 50, 60) * 1.0
+    jobs = Workload(
+        np.sort(rng.integers(0, 400, 60)) * 1.0, estimate, estimate, rng.integers(1, 9, 60), np.arange(60), Counter()
+    )
+    simulation = Simulation(jobs, 8, policy_maker(policy))
+    assert simulation.advance(10_000)
+    starts = simulation.start_s
+    assert validate(table_of(jobs, starts, np.empty(0)), 8, policy) == []
+    for job in range(0, 60, 7):
+        late = starts.copy()
+        late[job:] += 1000.0  # the machine stands idle for no reason
+        assert policy == "sjf" or validate(table_of(jobs, late, np.empty(0)), 8, policy)

@@ -1,0 +1,197 @@
+"""``jobsight simulate`` from files to figures, schedules and pictures, and what it says of bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobsight_server.cli import main
+
+KEYS = {
+    "jobs", "dropped", "clamped", "mean_wait_s", "max_wait_s", "mean_bounded_slowdown", "makespan_s",
+    "useful_utilisation", "cpu_s", "jobs_per_cpu_s",
+}  # fmt: skip
+
+
+def swf(job: int, submit: float, run: float, processors: int, requested: float = -1, user: int = 1) -> str:
+    return f"{job} {submit} -1 {run} {processors} -1 -1 {processors} {requested} -1 1 {user} -1 -1 -1 -1 -1 -1"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Four processors: 1 holds all, 2 waits for it, 3 is backfilled beside it where that is allowed."""
+    file = tmp_path / "t.swf"
+    rows = [
+        "; MaxProcs: 4",
+        swf(1, 100, 50, 3, 60),
+        swf(3, 120, 20, 1, 25),
+        swf(2, 110, 30, 4, 30, user=2),
+        swf(4, 130, 0, 1),
+        swf(5, 131, 99, 1, 9),
+        swf(6, 90, 7, 5),
+    ]
+    file.write_text("\n".join(rows))
+    return file
+
+
+Command = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def simulate(capsys: pytest.CaptureFixture[str]) -> Command:
+    def call(*arguments: object, status: int = 0) -> dict[str, Any]:
+        assert main(["simulate", *map(str, arguments), "--json"]) == status
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    return call
+
+
+def test_figures_of_a_schedule_worked_out_by_hand(trace: Path, simulate: Command, tmp_path: Path) -> None:
+    out = tmp_path / "schedule.csv"
+    found = simulate(trace, "--policy", "easy", "--validate", "--schedule-out", out)
+    assert found.keys() >= KEYS
+    assert (found["jobs"], found["dropped"], found["clamped"]) == (4, 2, 1)
+    # Job 1 at 0 until 50 (60 at most), 3 at 20 until 40, 4 of 9 s at 31 would be over at 40, but does not fit.
+    assert out.read_text().splitlines() == [
+        "job,submit_s,start_s,end_s,processors",
+        "1,0,0,50,3",
+        "2,10,50,80,4",
+        "3,20,20,40,1",
+        "4,31,40,49,1",
+    ]
+    assert found["mean_wait_s"] == pytest.approx((40 + 9) / 4)
+    assert found["max_wait_s"] == 40
+    assert found["mean_bounded_slowdown"] == pytest.approx((1 + 70 / 30 + 1 + 18 / 10) / 4)
+    assert found["makespan_s"] == 80
+    assert found["useful_utilisation"] == pytest.approx((150 + 120 + 20 + 9) / (4 * 80))
+    assert found["broken_rules"] == 0
+    assert found["by_user"]["2"]["mean_wait_s"] == 40
+    assert found["by_size"]["2-4"]["jobs"] == 2
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "sjf", "easy", "easy++", "conservative"])
+def test_every_policy_is_compared_and_its_own_schedule_checks(
+    trace: Path, simulate: Command, tmp_path: Path, policy: str
+) -> None:
+    out = tmp_path / "all.csv"
+    found = simulate(trace, "--policy", policy, "--validate", "--jobs-out", out, "--against", "fcfs")
+    assert found["broken_rules"] == 0
+    assert len(found["against"]["fcfs"]["difference_wait_s"]) == 3
+    with out.open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["user"] for row in rows] == ["1", "2", "1", "1"]
+    assert [row["run_s"] for row in rows] == ["50", "30", "20", "9"]
+    again = simulate(trace, "--policy", policy, "--check", out)
+    assert again["mean_wait_s"] == found["mean_wait_s"]
+    assert again["broken_rules"] == 0
+
+
+def test_a_schedule_that_breaks_the_rules_fails(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "s.csv"
+    file.write_text("job,start_s\n1,0\n2,51\n3,20\n4,19\n")
+    assert main(["simulate", str(trace), "--check", str(file)]) == 1
+    shown = capsys.readouterr()
+    assert "rules broken" in shown.out
+    assert "job 4: starts at 19, before it was submitted at 31" in shown.err
+    assert "job 2: came first in the queue at 10 and was promised 50, but starts at 51" not in shown.err  # 60 it was
+    assert "job 2: is first in the queue and fits at 50, but starts at 51" in shown.err
+    for content, message in (
+        ("a,b\n", "lacks the columns job, start_s"),
+        ("job,start_s\n9,1\n", "job 9 is there twice, or none of the 4 jobs"),
+        ("job,start_s\n1,x\n", "line 2: could not convert"),
+        ("job,start_s\n1,1\n", "has no start of job 2"),
+    ):
+        file.write_text(content)
+        assert main(["simulate", str(trace), "--check", str(file)]) == 1
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("predictor", ["last-two", "history", "exponential", "jobsight"])
+def test_predictors_of_run_times(trace: Path, simulate: Command, predictor: str) -> None:
+    for policy in ("easy++", "sjf"):
+        assert simulate(trace, "--policy", policy, "--predictor", predictor, "--validate")["predictor"] == predictor
+
+
+def test_terminal_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(trace), "--plot", str(tmp_path / "new" / "plots"), "--against", "easy++"]) == 0
+    shown = capsys.readouterr().out
+    assert "4 jobs; 2 dropped, 1 cut at their estimate, 1 out of order." in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    for name in ("utilisation", "queue", "gantt", "slowdown"):
+        assert "</svg>" in (tmp_path / "new" / "plots" / f"{name}.svg").read_text()
+
+
+def test_load_is_scaled_by_the_times_between_submissions(trace: Path, simulate: Command, tmp_path: Path) -> None:
+    out = tmp_path / "s.csv"
+    simulate(trace, "--load", "2", "--schedule-out", out)
+    with out.open() as stream:
+        last = float(list(csv.DictReader(stream))[-1]["submit_s"])
+    assert (150 + 120 + 20 + 9) / (4 * last) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        ("", (), "has no job of the Standard Workload Format: no lines"),
+        ("; only a header\n", (), "has no job"),
+        (swf(1, 0, 10, 1), (), "does not tell MaxProcs in its header: give --processors"),
+        (swf(1, 0, 10, 8), ("--processors", "4"), "none of its 1 jobs can run"),
+        (swf(1, 0, 0, 1), ("--processors", "4"), "none of its 1 jobs can run"),
+        (swf(1, -5, 10, 1), ("--processors", "4"), "none of its 1 jobs can run"),
+        (swf(1, 0, -10, -1, -1), ("--processors", "4"), "none of its 1 jobs can run"),
+        (swf(1, 0, 10, 1), ("--processors", "0"), "--processors 0: a machine has at least 1"),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--load", ".5"), "offer no load that can be measured or scaled"),
+        (swf(1, 0, 9, 1) + "\n" + swf(2, 5, 9, 1), ("--processors", "4", "--load", "-1"), "a load of -1.0 cannot"),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--predictor", "locality"), "easy goes by requested times"),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--schedule-out", "no/where.csv"), "there is no directory"),
+    ],
+)
+def test_bad_input_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, arguments: tuple[str, ...], message: str
+) -> None:
+    file = tmp_path / "bad.swf"
+    file.write_text(content)
+    assert main(["simulate", str(file), *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_missing_and_a_broken_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(tmp_path / "none.swf")]) == 1
+    assert "no such file" in capsys.readouterr().err
+    (tmp_path / "cut.swf.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03abc")
+    assert main(["simulate", str(tmp_path / "cut.swf.gz")]) == 1
+    assert "broken" in capsys.readouterr().err
+
+
+def test_interrupted_and_taken_up_again(tmp_path: Path, simulate: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    file, state = tmp_path / "long.swf", tmp_path / "state"
+    file.write_text("\n".join(swf(i, i // 9, 40 + i % 7 * 31, 1 + i % 9, 300 + i % 50) for i in range(30_000)))
+    arguments = [str(file), "--processors", "9", "--policy", "easy++"]
+    expected = simulate(*arguments)
+
+    def interrupt_when_it_simulates() -> None:
+        before = signal.getsignal(signal.SIGINT)
+        while signal.getsignal(signal.SIGINT) is before:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt_when_it_simulates)
+    thread.start()
+    status = main(["simulate", *arguments, "--state", str(state)])
+    thread.join()
+    assert status == 130
+    assert f"the same command goes on from {state}" in capsys.readouterr().err
+    assert simulate(*arguments, "--state", state)["mean_wait_s"] == expected["mean_wait_s"]
+    assert not state.exists()
