@@ -69,6 +69,7 @@ class EasyPlus(Easy):
             self.predicted_s[job] = min(self.predicted_s[job] + more, self.requested_s[job])
             del self.expected[bisect_left(self.expected, (end, job))]
             self._expect(job)
+        self._expire(now)
         self._next_wake()
         return self._pass(now)
 

@@ -1,0 +1,177 @@
+"""Synthetic workloads after Lublin and Feitelson, "The workload on parallel supercomputers: modeling the
+characteristics of rigid jobs", Journal of Parallel and Distributed Computing 63(11), 2003.
+
+Sizes are two-stage uniform in their logarithm, with serial jobs and powers of two; the logarithm of the run time is
+hyper-gamma, longer for larger jobs; the logarithm of the time between submissions is gamma, stretched by the time of
+day. The parameters are the published ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .swf import FIELDS, UNKNOWN, Trace
+
+Floats = NDArray[np.float64]
+
+BUCKET_S = 1800.0
+BUCKETS = 48  # half hours of a day
+DAY_BEGINS = 11  # the bucket in which the model's day begins
+LONGEST_RUN, LONGEST_GAP = 12.0, 13.0  # natural logarithms of seconds: 45 h, 5 d
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Of one kind of jobs. ``low``, ``medium`` and ``high`` are logarithms to base 2 of processors; ``medium`` and
+    ``high`` lie that far below the logarithm of the machine's size.
+    """
+
+    serial: float
+    power_of_two: float
+    low: float
+    medium: float
+    high: float
+    first_stage: float
+    run_1: tuple[float, float]
+    run_2: tuple[float, float]
+    share_1: tuple[float, float]
+    gap: tuple[float, float]
+    daily: tuple[float, float]
+    all_day: float
+
+    def gap_gamma(self) -> tuple[float, float]:
+        """Shape and scale of the logarithm of gaps, over the whole day instead of its busiest hours."""
+        return self.gap[0] * self.all_day, self.gap[1]
+
+
+BATCH = Parameters(
+    serial=0.2927,
+    power_of_two=0.6686,
+    low=1.2,
+    medium=2.0,
+    high=0.0,
+    first_stage=0.875,
+    run_1=(6.57, 0.823),
+    run_2=(639.1, 0.0156),
+    share_1=(-0.003, 0.6986),
+    gap=(6.0415, 0.8531),
+    daily=(6.1271, 5.2740),
+    all_day=1.0519,
+)
+INTERACTIVE = Parameters(
+    serial=0.1541,
+    power_of_two=0.625,
+    low=1.0,
+    medium=4.0,
+    high=1.5,
+    first_stage=0.705,
+    run_1=(3.8351, 0.6605),
+    run_2=(7.073, 0.6856),
+    share_1=(-0.0118, 0.9156),
+    gap=(6.5510, 0.6621),
+    daily=(8.9186, 3.6680),
+    all_day=0.9797,
+)
+
+
+def lublin(jobs: int, capacity: int, seed: int) -> Trace:
+    """``jobs`` batch and interactive jobs for a machine of ``capacity`` processors, beginning at midnight.
+
+    Queue 0 is interactive, 1 batch. The model knows no requested times and no users: those fields are unknown.
+
+    Raises:
+        ValueError: fewer than 1 job or than 8 processors, for which the model has no sizes.
+    """
+    if jobs < 1 or capacity < 8:
+        raise ValueError(f"{jobs} jobs on {capacity} processors: the model needs at least 1 job and 8 processors")
+    rng = np.random.default_rng(seed)
+    kinds = []
+    for queue, kind in ((0.0, INTERACTIVE), (1.0, BATCH)):
+        nodes = sizes(kind, jobs, capacity, rng)
+        kinds.append(np.stack([submissions(kind, jobs, rng), run_times(kind, nodes, rng), nodes, np.full(jobs, queue)]))
+    both = np.concatenate(kinds, axis=1)
+    both = both[:, np.argsort(both[0], kind="stable")[:jobs]]
+    columns = {name: np.full(jobs, UNKNOWN) for name in FIELDS}
+    columns |= {"job": np.arange(1.0, jobs + 1.0), "status": np.ones(jobs)}
+    columns |= {"submit_s": np.floor(both[0]), "run_s": np.floor(both[1]), "queue": both[3]}
+    columns |= {"processors": both[2], "requested_processors": both[2].copy()}
+    header = [
+        "Version: 2.2",
+        "Computer: synthetic, model of Lublin and Feitelson (2003)",
+        f"Note: seed {seed}",
+        f"MaxJobs: {jobs}",
+        f"MaxProcs: {capacity}",
+        "Queue: 0 interactive",
+        "Queue: 1 batch",
+    ]
+    return Trace(columns, header)
+
+
+def sizes(kind: Parameters, jobs: int, capacity: int, rng: np.random.Generator) -> Floats:
+    """Processors, shape (jobs,)."""
+    largest = math.log2(capacity)
+    high = max(kind.low, largest - kind.high)
+    medium = min(max(kind.low, largest - kind.medium), high)
+    first = rng.random(jobs) <= kind.first_stage
+    power = np.where(first, rng.uniform(kind.low, medium, jobs), rng.uniform(medium, high, jobs))
+    which = rng.random(jobs)
+    power = np.where(which <= kind.serial + kind.power_of_two, np.floor(power + 0.5), power)
+    nodes = np.where(which <= kind.serial, 1.0, np.floor(2.0**power + 0.5))
+    fitting: Floats = np.minimum(nodes, float(capacity))
+    return fitting
+
+
+def run_times(kind: Parameters, nodes: Floats, rng: np.random.Generator) -> Floats:
+    """Seconds, at least 1, for jobs of so many processors; shape of ``nodes``."""
+    share = np.clip(kind.share_1[0] * nodes + kind.share_1[1], 0.0, 1.0)
+
+    def draw(chosen: NDArray[np.intp]) -> Floats:
+        first = rng.random(len(chosen)) <= share[chosen]
+        return np.where(first, rng.gamma(*kind.run_1, len(chosen)), rng.gamma(*kind.run_2, len(chosen)))
+
+    seconds: Floats = np.exp(_below(LONGEST_RUN, len(nodes), draw))
+    return seconds
+
+
+def submissions(kind: Parameters, jobs: int, rng: np.random.Generator) -> Floats:
+    """Seconds since midnight, ascending, shape (jobs,): gaps of busy hours, spread by the share of each half hour."""
+    shape, scale = kind.gap_gamma()
+    gaps = np.exp(_below(LONGEST_GAP, jobs, lambda chosen: rng.gamma(shape, scale, len(chosen))))
+    points = np.cumsum(gaps / BUCKET_S)
+    edges = np.concatenate([[0.0], np.cumsum(daily_cycle(kind) * BUCKETS)])
+    days, rest = np.divmod(points, edges[-1])
+    seconds: Floats = (days * BUCKETS + np.interp(rest, edges, np.arange(BUCKETS + 1.0))) * BUCKET_S
+    return seconds
+
+
+def daily_cycle(kind: Parameters) -> Floats:
+    """Share of a day's jobs in each half hour from midnight on, shape (48,)."""
+    shape, scale = kind.daily
+    edges = [_gamma_cdf((i - 0.5) / scale, shape) for i in range(DAY_BEGINS, DAY_BEGINS + BUCKETS + 1)]
+    rolled = np.roll(np.diff(edges), DAY_BEGINS - 1)
+    shares: Floats = rolled / rolled.sum()
+    return shares
+
+
+def _below(limit: float, count: int, draw: Callable[[NDArray[np.intp]], Floats]) -> Floats:
+    """Draws until none is above ``limit``."""
+    values: Floats = np.full(count, np.inf)
+    while len(above := np.flatnonzero(values > limit)):
+        values[above] = draw(above)
+    return values
+
+
+def _gamma_cdf(x: float, shape: float) -> float:
+    """The regularised lower incomplete gamma function, by its power series (Abramowitz and Stegun 6.5.29)."""
+    term = math.exp(shape * math.log(x) - x - math.lgamma(shape + 1.0))
+    total, n = 0.0, shape
+    while term > 1e-17 * total:
+        total += term
+        n += 1.0
+        term *= x / n
+    return total
