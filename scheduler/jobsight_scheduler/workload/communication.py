@@ -64,7 +64,7 @@ def communication(users: Ints, applications: Ints, seed: int, habits: Habits | N
     pairs, of_job = np.unique(np.stack([users, told, applications >= 0]), axis=1, return_inverse=True)
     kinds = pairs.shape[1]
     typical: Floats = habits.median_bps * np.exp(habits.application_spread * rng.standard_normal(kinds))
-    share: Floats = rng.beta(habits.share[0], habits.share[1], size=kinds)
+    share = np.asarray(rng.beta(habits.share[0], habits.share[1], kinds))
     people, user_of_job = np.unique(users, return_inverse=True)
     factor = habits.stated_bias * np.exp(habits.stated_spread * rng.standard_normal(len(people)))
     noise = np.exp(habits.job_spread * rng.standard_normal(len(users)))
