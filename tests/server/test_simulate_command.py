@@ -9,9 +9,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 from jobsight_server.cli import main
@@ -165,6 +167,16 @@ def test_bad_input_is_named(
     file.write_text(content)
     assert main(["simulate", str(file), *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_parquet_where_pyarrow_is(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "jobs.parquet"
+    status = main(["simulate", str(trace), "--jobs-out", str(file)])
+    if find_spec("pyarrow") is None:
+        assert status == 1
+        assert "Parquet needs pyarrow" in capsys.readouterr().err
+    else:
+        assert pandas.read_parquet(file)["start_s"].tolist() == [0.0, 50.0, 20.0, 40.0]
 
 
 def test_a_missing_and_a_broken_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,15 @@ from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.simulator.checkpoint import CheckpointError, resume, save
 from jobsight_scheduler.simulator.engine import Simulation
 from jobsight_scheduler.simulator.run import run as run_simulation
-from jobsight_scheduler.table import SCHEDULE, JobTable, ScheduleError, read_schedule, table_of, write_table
+from jobsight_scheduler.table import (
+    SCHEDULE,
+    JobTable,
+    ScheduleError,
+    read_schedule,
+    table_of,
+    write_parquet,
+    write_table,
+)
 from jobsight_scheduler.validator import Finding, validate
 from jobsight_scheduler.workload.questions import questions_of
 from jobsight_server.commands.schedules import show
@@ -47,7 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against", nargs="+", choices=POLICIES, default=(), metavar="POLICY", help="compare with these, job by job"
     )
     parser.add_argument("--schedule-out", type=Path, metavar="FILE.csv", help=f"write the columns {','.join(SCHEDULE)}")
-    parser.add_argument("--jobs-out", type=Path, metavar="FILE.csv", help="write all that is known of each job")
+    parser.add_argument(
+        "--jobs-out", type=Path, metavar="FILE", help="write all that is known of each job, .csv or .parquet"
+    )
     parser.add_argument("--validate", action="store_true", help="check the schedule against the rules of its policy")
     parser.add_argument(
         "--check", type=Path, metavar="FILE.csv", help="simulate nothing: check this schedule of the trace instead"
@@ -203,7 +214,9 @@ def _read_schedule(file: Path, given: Given) -> JobTable:
 def _write(args: argparse.Namespace, table: JobTable) -> None:
     if args.schedule_out is not None:
         write_table(table, args.schedule_out, SCHEDULE)
-    if args.jobs_out is not None:
+    if args.jobs_out is not None and args.jobs_out.suffix == ".parquet":
+        write_parquet(table, args.jobs_out)
+    elif args.jobs_out is not None:
         write_table(table, args.jobs_out)
 
 
@@ -213,5 +226,7 @@ def _check_outputs(args: argparse.Namespace) -> None:
         file = getattr(args, flag)
         if file is not None and not file.parent.is_dir():
             raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; make it first")
+    if args.jobs_out is not None and args.jobs_out.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise UserError(f"--jobs-out {args.jobs_out}: Parquet needs pyarrow: pip install pyarrow, or name a .csv")
     if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
         raise UserError(f"--plot {args.plot}: is a file; name a directory")
