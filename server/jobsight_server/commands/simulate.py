@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from jobsight_scheduler.comparison import compare
 from jobsight_scheduler.metrics import by_size, by_user, metrics
-from jobsight_scheduler.policies import DEFAULT_PREDICTOR, POLICIES, PREDICTING, PREDICTORS, policy_maker
-from jobsight_scheduler.policies.base import QueueTooLongError
-from jobsight_scheduler.simulator.checkpoint import CheckpointError, resume, save
-from jobsight_scheduler.simulator.engine import Simulation
-from jobsight_scheduler.simulator.run import run as run_simulation
+from jobsight_scheduler.policies import DEFAULT_PREDICTOR, POLICIES, PREDICTING, PREDICTORS
 from jobsight_scheduler.table import (
     SCHEDULE,
     JobTable,
     ScheduleError,
     read_schedule,
-    table_of,
     write_parquet,
     write_table,
 )
 from jobsight_scheduler.validator import Finding, validate
-from jobsight_scheduler.workload.questions import questions_of
 from jobsight_server.commands.schedules import show
+from jobsight_server.commands.simulating import simulate
 from jobsight_server.commands.workload import Given, add_workload, read_workload
 from jobsight_server.errors import UserError
 
-SAVED_EVERY_S = 30.0
 SHOWN_FINDINGS = 10
 
 
@@ -85,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         table = _read_schedule(args.check, given)
         spent = None
     else:
-        simulated = _simulate(given, args.policy, args.predictor, args.state)
+        simulated = simulate(given, args.policy, args.predictor, args.state)
         if simulated is None:
             return 130
         table, spent = simulated
@@ -97,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     _write(args, table)
     others: dict[str, JobTable] = {}
     for policy in dict.fromkeys(args.against):
-        simulated = _simulate(given, policy, args.predictor if policy in PREDICTING else None, None)
+        simulated = simulate(given, policy, args.predictor if policy in PREDICTING else None, None)
         if simulated is None:
             return 130
         others[policy] = simulated[0]
@@ -119,71 +108,6 @@ def run(args: argparse.Namespace) -> int:
         show(account, Console())
     _tell(findings)
     return 1 if findings else 0
-
-
-def _simulate(given: Given, policy: str, predictor: str | None, state: Path | None) -> tuple[JobTable, float] | None:
-    """The schedule and the CPU seconds that it took; None when interrupted."""
-    try:
-        make = policy_maker(policy, predictor)
-    except ValueError as error:
-        raise UserError(f"--predictor {predictor}: {error}") from error
-    asks = predictor is not None or policy == "easy++"
-    questions = questions_of(given.trace, given.workload.row) if asks else ()
-    began = time.process_time()
-    simulation = Simulation(given.workload, given.capacity, make, questions)
-    spent = time.process_time() - began
-    settings = {"policy": policy, "predictor": predictor}
-    if state is not None and state.exists():
-        try:
-            resume(simulation, state, settings)
-        except (CheckpointError, OSError) as error:
-            raise UserError(f"--state {state}: {error}") from error
-        print(f"jobsight simulate: goes on at {simulation.now:,.0f} s, {simulation.ended:,} ended", file=sys.stderr)
-    with _watching(simulation, policy, state, settings) as watch:
-        try:
-            spent += run_simulation(simulation, watch)
-        except QueueTooLongError as error:
-            raise UserError(f"{given.name}: {error}") from error
-    if not simulation.done:
-        kept = "" if state is None else f"; the same command goes on from {state}"
-        print(
-            f"jobsight simulate: interrupted at {simulation.now:,.0f} s, {simulation.ended:,} of "
-            f"{len(given.workload):,} jobs had ended{kept}",
-            file=sys.stderr,
-        )
-        return None
-    if state is not None:
-        state.unlink(missing_ok=True)
-    return table_of(given.workload, simulation.start_s, given.trace["user"]), spent
-
-
-@contextmanager
-def _watching(simulation: Simulation, name: str, state: Path | None, settings: dict[str, Any]) -> Iterator[Any]:
-    """A watch that shows progress, saves now and then, and stops between two events when interrupted."""
-    interrupted = False
-    saved = time.monotonic()
-
-    def interrupt(_signal: int, _frame: object) -> None:
-        nonlocal interrupted
-        interrupted = True
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task(name, total=len(simulation.workload))
-
-            def watch(now: Simulation) -> bool:
-                nonlocal saved
-                progress.update(task, completed=now.ended)
-                if state is not None and (interrupted or time.monotonic() - saved > SAVED_EVERY_S):
-                    save(now, state, settings)
-                    saved = time.monotonic()
-                return interrupted
-
-            yield watch
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _validate(args: argparse.Namespace, table: JobTable, capacity: int, account: dict[str, Any]) -> list[Finding]:
@@ -212,12 +136,15 @@ def _read_schedule(file: Path, given: Given) -> JobTable:
 
 
 def _write(args: argparse.Namespace, table: JobTable) -> None:
-    if args.schedule_out is not None:
-        write_table(table, args.schedule_out, SCHEDULE)
-    if args.jobs_out is not None and args.jobs_out.suffix == ".parquet":
-        write_parquet(table, args.jobs_out)
-    elif args.jobs_out is not None:
-        write_table(table, args.jobs_out)
+    try:
+        if args.schedule_out is not None:
+            write_table(table, args.schedule_out, SCHEDULE)
+        if args.jobs_out is not None and args.jobs_out.suffix == ".parquet":
+            write_parquet(table, args.jobs_out)
+        elif args.jobs_out is not None:
+            write_table(table, args.jobs_out)
+    except OSError as error:
+        raise UserError(f"{error.filename}: cannot be written: {error.strerror or error}") from error
 
 
 def _check_outputs(args: argparse.Namespace) -> None:
