@@ -63,14 +63,19 @@ class Bounds:
         self._log_price = FIRST_PRICE + STEEPNESS * log(0.05 / (1.0 - coverage))
         self._mean_job = 0.0  # value x seconds
         self._n = 0
+        self._mean_seconds = 1.0  # until a job tells
+        self._timed = 0
         self._reserved = 0
         self._covered = 0
 
-    def reserve(self, crowds: Sequence[Crowd], seconds: float = 1.0, above: float = 0.0) -> tuple[float, float] | None:
+    def reserve(
+        self, crowds: Sequence[Crowd], seconds: float | None = None, above: float = 0.0
+    ) -> tuple[float, float] | None:
         """(what to reserve, the estimated probability that the job needs more); None without any history.
 
-        `crowds` are those of the job's groups, specific to general; `seconds` how long it may hold the reservation;
-        `above` the highest reservation known to have failed, which the bound exceeds.
+        `crowds` are those of the job's groups, specific to general; `seconds` how long it may hold the reservation,
+        where unknown as long as jobs do in the mean; `above` the highest reservation known to have failed, which the
+        bound exceeds.
         """
         mixed: dict[float, float] = {}
         unexplained = 1.0
@@ -84,7 +89,7 @@ class Bounds:
                 mixed[place] = mixed.get(place, 0.0) + weight * mass
         if not mixed:
             return None
-        price = exp(self._log_price) * self._mean_job / seconds
+        price = exp(self._log_price) * self._mean_job / (seconds or self._mean_seconds)
         leniency = min(1.0, exp(self._log_price))
         steps = [(place * up, mass * share) for place, mass in mixed.items() if mass > FAINT for up, share in SPREAD]
         steps.sort()
@@ -114,10 +119,13 @@ class Bounds:
             chosen = (above * BEYOND[1], unexplained)
         return min(chosen[0], LARGEST), min(1.0, max(0.0, chosen[1]))
 
-    def score(self, reserved: float | None, value: float, seconds: float = 1.0) -> None:
+    def score(self, reserved: float | None, value: float, seconds: float | None = None) -> None:
         """Take in what a job needed for which `reserved` had been the answer (None: there had been none)."""
         self._n += 1
-        job = min(value * seconds, LARGEST)
+        if seconds:
+            self._timed += 1
+            self._mean_seconds += (seconds - self._mean_seconds) / min(self._timed, 5000)
+        job = min(value * (seconds or self._mean_seconds), LARGEST)
         self._mean_job += (job - self._mean_job) / min(self._n, 5000)
         if reserved is None:
             return
@@ -138,6 +146,8 @@ class Bounds:
             "log_price": self._log_price,
             "mean_job": self._mean_job,
             "n": self._n,
+            "mean_seconds": self._mean_seconds,
+            "timed": self._timed,
             "reserved": self._reserved,
             "covered": self._covered,
         }
@@ -149,6 +159,8 @@ class Bounds:
         restored._log_price = float(state["log_price"])
         restored._mean_job = float(state["mean_job"])
         restored._n = int(state["n"])
+        restored._mean_seconds = float(state["mean_seconds"])
+        restored._timed = int(state["timed"])
         restored._reserved = int(state["reserved"])
         restored._covered = int(state["covered"])
         return restored

@@ -121,7 +121,7 @@ class Profile:
         for group in (present[len(present) // 3][1], wide):
             if group.crowd.n > crowds[-1].n:  # of no more jobs than the one before, it tells nothing new
                 crowds.append(group.crowd)
-        reserved = self._bounds.reserve(crowds, _seconds(question), self._failed.get(keys[0][1], 0.0))
+        reserved = self._bounds.reserve(crowds, question.requested_time_s, self._failed.get(keys[0][1], 0.0))
         if reserved is not None:
             ticket.bound, ticket.exceeds = reserved
         return ticket
@@ -136,7 +136,7 @@ class Profile:
             ticket = self.look(question)
         keys = ticket.keys or self._templates.keys(question)
         self._tournament.score(question.user, ticket.forecasts, ticket.value, value)
-        self._bounds.score(ticket.bound, value, _seconds(question))
+        self._bounds.score(ticket.bound, value, question.requested_time_s)
         hit = None
         if ticket.value is not None:
             hit = abs(ticket.value - value) <= NEAR * value
@@ -252,13 +252,11 @@ class Profile:
         )
 
     def _source(self, ticket: Ticket, value: float, weights: list[float]) -> tuple[int, Key]:
-        """The candidate of greatest weight that said `value`, and its group."""
-        best, source = -1.0, -1
-        for i, forecast in enumerate(ticket.forecasts):
-            if forecast == value and weights[i] > best:
-                best, source = weights[i], i
-        template = source // self._width
-        return source, next(key for index, key in ticket.keys if index == template)
+        """The most specific group that said `value`, and whose candidate it was, the one of greatest weight."""
+        template = ticket.forecasts.index(value) // self._width
+        first = template * self._width
+        said = [i for i in range(first, first + self._width) if ticket.forecasts[i] == value]
+        return max(said, key=weights.__getitem__), next(key for index, key in ticket.keys if index == template)
 
     def _site_state(self) -> dict[str, Any]:
         return {
@@ -277,10 +275,6 @@ class Profile:
         self._tournament.site = Ledger.from_state(state["ledger"])
         self._bounds = Bounds.from_state(self._bounds.coverage, state["bounds"])
         self._confidence = Confidence.from_state(state["confidence"])
-
-
-def _seconds(question: Question) -> float:
-    return max(question.requested_time_s or 1.0, 1.0)
 
 
 def _named(kind: str, key: Key) -> str:

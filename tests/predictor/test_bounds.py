@@ -109,3 +109,17 @@ def test_state_goes_through_json_exactly() -> None:
 def test_impossible_coverage_is_refused(coverage: float) -> None:
     with pytest.raises(ValueError, match=f"coverage is {coverage}"):
         Bounds(coverage)
+
+
+def test_unknown_length_is_taken_for_the_mean_of_those_known() -> None:
+    bounds, crowd = Bounds(), Crowd()
+    rng = np.random.default_rng(8)
+    for value in rng.lognormal(5, 1, 500).tolist():
+        crowd.learn(value)
+        bounds.score(1e6, value, float(rng.uniform(3000, 4200)))
+    assert bounds.reserve([crowd]) == bounds.reserve([crowd], 3600.0)
+    long, unknown, short = (bounds.reserve([crowd], seconds) for seconds in (36e4, None, 36.0))
+    assert long is not None
+    assert unknown is not None
+    assert short is not None
+    assert long[0] < unknown[0] < short[0]

@@ -75,6 +75,16 @@ def test_a_new_application_of_a_known_user_falls_back_to_the_user() -> None:
     assert answer.n == 8
 
 
+def test_the_level_is_the_most_specific_that_says_so() -> None:
+    profile = Profile("bytes")
+    question = Question(user="x", application="a", processors=2)
+    for _ in range(30):
+        run(profile, Question(user="other"), [70.0])
+        run(profile, question, [70.0])
+    assert profile.answer(question).level == "user + application + processors"
+    assert profile.answer(Question(user="x")).level == "user"
+
+
 def test_a_new_user_falls_back_to_the_site() -> None:
     profile = Profile("bytes")
     run(profile, Question(user="x"), [70.0] * 8)
