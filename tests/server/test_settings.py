@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobsight_server.forecasts import method_of
-from jobsight_server.serve.roles import settings_from_json, settings_to_json
+from jobsight_server.serve.handover import settings_from_json, settings_to_json
 from jobsight_server.settings import SETTINGS, AccountingSource, SettingsError, load_settings, split_address
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import json
 import logging
 import os
 import signal
@@ -18,14 +17,14 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from jobsight_server.errors import UserError
-from jobsight_server.settings import AccountingSource, Settings
+from jobsight_server.serve.handover import BACKGROUND, QUERY, WRITER, settings_from_json
+from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import role_lock
 
@@ -114,22 +113,7 @@ def run_background(settings: Settings) -> None:
         run_until(stop, engine, settings)
 
 
-ROLES = {"writer": run_writer, "query": run_query, "background": run_background}
-
-
-def settings_to_json(settings: Settings) -> str:
-    """One line of JSON that ``settings_from_json`` reads."""
-    values = {name: getattr(settings, name) for name in Settings.__slots__ if name != "accounting"}
-    sources = [[s.cluster, str(s.directory), s.format] for s in settings.accounting]
-    return json.dumps({**values, "accounting": sources})
-
-
-def settings_from_json(text: str) -> Settings:
-    """The settings that ``settings_to_json`` wrote."""
-    values = json.loads(text)
-    sources = tuple(AccountingSource(cluster, Path(path), form) for cluster, path, form in values.pop("accounting"))
-    values["templates"] = tuple(values["templates"])
-    return Settings(**values, accounting=sources)
+ROLES = {WRITER: run_writer, QUERY: run_query, BACKGROUND: run_background}
 
 
 def _end_with_supervisor() -> None:

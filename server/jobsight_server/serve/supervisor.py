@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 
 from jobsight_server.errors import UserError
-from jobsight_server.serve.roles import ROLES, settings_to_json
+from jobsight_server.serve.handover import ROLE_NAMES, settings_to_json
 from jobsight_server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Supervisor:
             UserError: a role cannot stay up; its own last words are on standard error.
         """
         try:
-            for name in ROLES:
+            for name in ROLE_NAMES:
                 self._roles.append(_Role(name, self._start(name), time.monotonic()))
             while not stop.wait(0.2):
                 for role in self._roles:

@@ -1,0 +1,25 @@
+"""What the supervisor hands to a role, without the libraries that the roles need."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from jobsight_server.settings import AccountingSource, Settings
+
+WRITER, QUERY, BACKGROUND = ROLE_NAMES = ("writer", "query", "background")
+
+
+def settings_to_json(settings: Settings) -> str:
+    """One line of JSON that ``settings_from_json`` reads."""
+    values = {name: getattr(settings, name) for name in Settings.__slots__ if name != "accounting"}
+    sources = [[s.cluster, str(s.directory), s.format] for s in settings.accounting]
+    return json.dumps({**values, "accounting": sources})
+
+
+def settings_from_json(text: str) -> Settings:
+    """The settings that ``settings_to_json`` wrote."""
+    values = json.loads(text)
+    sources = tuple(AccountingSource(cluster, Path(path), form) for cluster, path, form in values.pop("accounting"))
+    values["templates"] = tuple(values["templates"])
+    return Settings(**values, accounting=sources)
