@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jobsight_predictor.forecasters import Forecaster
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.templates import Question
 from jobsight_predictor.ticket import Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Bits per second per processor of a finished job: on average, and in the best of the intervals of its life.
+
+    Others on its links can only have made them smaller than they would have been alone.
+    """
+
+    mean_bps: float
+    peak_bps: float
 
 
 class Bandwidth(ABC):
@@ -19,13 +31,15 @@ class Bandwidth(ABC):
     def expected(self, job: int) -> float:
         """What the job, submitted now, is expected to use."""
 
-    def learn(self, job: int, measured_bps: float) -> None:
-        """The job is over and used so much on average, measured while others may have slowed it down."""
+    @abstractmethod
+    def learn(self, job: int, measured: Measured) -> None:
+        """The job is over."""
 
+    @abstractmethod
     def state(self) -> Any:
         """All that was learned, as values that JSON can carry."""
-        return None
 
+    @abstractmethod
     def restore(self, state: Any) -> None:
         """Takes over what ``state`` gave."""
 
@@ -38,6 +52,15 @@ class Stated(Bandwidth):
 
     def expected(self, job: int) -> float:
         return self._bandwidth_bps[job]
+
+    def learn(self, job: int, measured: Measured) -> None:
+        """Nothing."""
+
+    def state(self) -> Any:
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Nothing."""
 
 
 class Predicted(Bandwidth):
@@ -58,8 +81,8 @@ class Predicted(Bandwidth):
         told = ticket.bound if self._reserved else ticket.value
         return self._stated_bps[job] if told is None else told
 
-    def learn(self, job: int, measured_bps: float) -> None:
-        self._profile.learn(self._questions[job], measured_bps, self._tickets.pop(job))
+    def learn(self, job: int, measured: Measured) -> None:
+        self._profile.learn(self._questions[job], measured.peak_bps, self._tickets.pop(job))
 
     def state(self) -> Any:
         tickets = [(job, ticket.state()) for job, ticket in self._tickets.items()]
@@ -73,9 +96,7 @@ class Predicted(Bandwidth):
 class PerUser(Bandwidth):
     """One forecaster of the predictor wing per user; what the user states before there is a forecast."""
 
-    def __init__(
-        self, users: Sequence[str | None], stated_bps: Sequence[float], forecaster: type[Forecaster]
-    ) -> None:
+    def __init__(self, users: Sequence[str | None], stated_bps: Sequence[float], forecaster: type[Forecaster]) -> None:
         self._users = users
         self._stated_bps = stated_bps
         self._forecaster = forecaster
@@ -86,11 +107,11 @@ class PerUser(Bandwidth):
         forecast = None if of_user is None else of_user.forecast()
         return self._stated_bps[job] if forecast is None else forecast
 
-    def learn(self, job: int, measured_bps: float) -> None:
+    def learn(self, job: int, measured: Measured) -> None:
         user = self._users[job]
         if user not in self._of:
             self._of[user] = self._forecaster()
-        self._of[user].learn(measured_bps)
+        self._of[user].learn(measured.peak_bps)
 
     def state(self) -> Any:
         return [(user, forecaster.state()) for user, forecaster in self._of.items()]

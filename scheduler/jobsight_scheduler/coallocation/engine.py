@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .bandwidth import Measured
 from .machine import Allocation, Clusters, Demand, demand
 from .scheduler import NEVER, Requests, Scheduler, Start
 from .sharing import Sharing, proportional, saturation
@@ -23,7 +24,7 @@ class Flow:
     Speed is ``1 / ((1 - share) + share c)``, c being the factor by which communication is slowed down.
     """
 
-    __slots__ = ("demand", "left_s", "share", "since_s", "speed", "version")
+    __slots__ = ("demand", "fastest", "left_s", "share", "since_s", "speed", "version")
 
     def __init__(self, wanted: Demand, share: float, left_s: float, since_s: float) -> None:
         self.demand = wanted
@@ -31,6 +32,7 @@ class Flow:
         self.left_s = left_s
         self.since_s = since_s
         self.speed = 1.0
+        self.fastest = 0.0
         self.version = 1
 
 
@@ -138,13 +140,16 @@ class CoSimulation:
         now, job = self.now, self._order[place]
         self._end_s[job] = now
         self.ended += 1
-        if self._flows.pop(place, None) is not None:
+        # The bytes are the same however long they take: a slowed job is measured at less, on average and at its peak.
+        bandwidth = peak = self._bandwidth[job]
+        flow = self._flows.pop(place, None)
+        if flow is not None:
+            peak *= max(flow.fastest, flow.speed)
+            took = now - self._starts[job]
+            if took > self._run[job]:  # an end that is rounded may be early
+                bandwidth *= self._run[job] / took
             self._share_out()
-        took = now - self._starts[job]
-        # The bytes are the same however long they took: a slowed job is measured at less. An end that rounds to the
-        # start is no slower than the dedicated run.
-        measured = self._bandwidth[job] * (self._run[job] / took if took > self._run[job] else 1.0)
-        self._begin(self.scheduler.ended(now, job, measured))
+        self._begin(self.scheduler.ended(now, job, Measured(bandwidth, peak)))
 
     def _share_out(self) -> None:
         """Speeds anew after what is asked of the links has changed; ends of jobs whose speed did are put right."""
@@ -156,6 +161,8 @@ class CoSimulation:
         for (place, flow), factor in zip(self._flows.items(), slowed, strict=True):
             speed = 1.0 / ((1.0 - flow.share) + flow.share * factor)
             if speed != flow.speed:
+                if now > flow.since_s:
+                    flow.fastest = max(flow.fastest, flow.speed)
                 flow.left_s = max(0.0, flow.left_s - flow.speed * (now - flow.since_s))
                 flow.since_s = now
                 flow.speed = speed
@@ -172,7 +179,9 @@ class CoSimulation:
             "starts": [self._starts[job] for job in started],
             "ends": [None if self._end_s[job] == NEVER else self._end_s[job] for job in started],
             "allocations": [self._allocations[job] for job in started],
-            "flows": [[place, flow.left_s, flow.since_s, flow.speed] for place, flow in self._flows.items()],
+            "flows": [
+                [place, flow.left_s, flow.since_s, flow.speed, flow.fastest] for place, flow in self._flows.items()
+            ],
             "saturation": self.saturation,
             "scheduler": self.scheduler.state(),
         }
@@ -191,11 +200,11 @@ class CoSimulation:
                 self.ended += 1
             elif place not in flows:
                 self._ends.append((start + self._run[job], place, 0))
-        for place, (left, since, speed) in flows.items():  # in their order: sums of floats depend on it
+        for place, (left, since, speed, fastest) in flows.items():  # in their order: sums of floats depend on it
             job = self._order[place]
             wanted = demand(self._allocations[job], self._bandwidth[job])
             flow = self._flows[place] = Flow(wanted, self._share[job], left, since)
-            flow.speed = speed
+            flow.speed, flow.fastest = speed, fastest
             self._ends.append((since + left / speed, place, 1))
         heapify(self._ends)
         self.saturation = [tuple(row) for row in state["saturation"]]

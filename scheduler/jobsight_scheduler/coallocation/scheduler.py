@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .bandwidth import Bandwidth
+from .bandwidth import Bandwidth, Measured
 from .machine import Allocation, Clusters, Demand, demand
 from .placement import Place, none
 
@@ -75,12 +75,11 @@ class Scheduler:
         if len(front) == 1 or self._shadow_s <= now:
             return self._pass(now)
         # Nothing has become free since the others were looked at: the new job alone is concerned.
-        begun = self._fill(now, len(front) - 1)
-        return begun
+        return self._fill(now, len(front) - 1)
 
-    def ended(self, now: float, job: int, measured_bps: float) -> Sequence[Start]:
-        """A running job is over and used ``measured_bps`` per processor; returns the jobs that start now."""
-        self.bandwidth.learn(job, measured_bps)
+    def ended(self, now: float, job: int, measured: Measured) -> Sequence[Start]:
+        """A running job is over; returns the jobs that start now."""
+        self.bandwidth.learn(job, measured)
         del self._bandwidth_bps[job]
         _, allocation, booked = self._allocations.pop(job)
         for cluster, count in allocation:

@@ -16,8 +16,8 @@ from .workload import Communicating
 
 Floats = NDArray[np.float64]
 
-TOLERANCE = 1e-6
-"""Relative; what is left of work after thousands of changes of speed is far below."""
+TOLERANCE = 1e-9
+"""Relative: sums of fractional seconds round."""
 
 
 def check(
@@ -93,6 +93,6 @@ def _over_time(
             if carried[link] > capacity * (1.0 + TOLERANCE):
                 yield Finding("links", job + 1, f"link {link} carries {carried[link]:g} of {capacity:g} at {now:g}")
     for i, (run, took) in enumerate(zip(work.jobs.run_s.tolist(), done, strict=True)):
-        # Times late in a long trace are themselves known to some nanoseconds only.
-        if abs(run - took) > TOLERANCE * run + 1e-6:
+        clock = 100.0 * float(np.spacing(end_s[i]))  # how well a time so late can be told, changes of speed included
+        if abs(run - took) > TOLERANCE * run + clock:
             yield Finding("work is done exactly", i + 1, f"takes {run:g} s alone, but {took:g} s of work are done")
