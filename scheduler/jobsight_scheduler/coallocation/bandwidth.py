@@ -66,23 +66,24 @@ class Stated(Bandwidth):
 class Predicted(Bandwidth):
     """The profile that the server asks, in the loop: asked job by job, taught at job ends; else what users state.
 
-    ``reserved``: what the profile says should be reserved for the job, instead of what it expects.
+    It learns the best interval of a job's life, which tells most of what the job would use alone; ``by_mean``, the
+    mean over its life, which is less the more others slowed it down.
     """
 
-    def __init__(self, questions: Sequence[Question], stated_bps: Sequence[float], reserved: bool = False) -> None:
+    def __init__(self, questions: Sequence[Question], stated_bps: Sequence[float], by_mean: bool = False) -> None:
         self._questions = questions
         self._stated_bps = stated_bps
-        self._reserved = reserved
+        self._by_mean = by_mean
         self._profile = Profile("bit/s")
         self._tickets: dict[int, Ticket] = {}  # what was said of jobs that have not ended
 
     def expected(self, job: int) -> float:
         ticket = self._tickets[job] = self._profile.look(self._questions[job])
-        told = ticket.bound if self._reserved else ticket.value
-        return self._stated_bps[job] if told is None else told
+        return self._stated_bps[job] if ticket.value is None else ticket.value
 
     def learn(self, job: int, measured: Measured) -> None:
-        self._profile.learn(self._questions[job], measured.peak_bps, self._tickets.pop(job))
+        value = measured.mean_bps if self._by_mean else measured.peak_bps
+        self._profile.learn(self._questions[job], value, self._tickets.pop(job))
 
     def state(self) -> Any:
         tickets = [(job, ticket.state()) for job, ticket in self._tickets.items()]
@@ -96,8 +97,15 @@ class Predicted(Bandwidth):
 class PerUser(Bandwidth):
     """One forecaster of the predictor wing per user; what the user states before there is a forecast."""
 
-    def __init__(self, users: Sequence[str | None], stated_bps: Sequence[float], forecaster: type[Forecaster]) -> None:
+    def __init__(
+        self,
+        users: Sequence[str | None],
+        stated_bps: Sequence[float],
+        forecaster: type[Forecaster],
+        by_mean: bool = False,
+    ) -> None:
         self._users = users
+        self._by_mean = by_mean
         self._stated_bps = stated_bps
         self._forecaster = forecaster
         self._of: dict[str | None, Forecaster] = {}
@@ -111,7 +119,7 @@ class PerUser(Bandwidth):
         user = self._users[job]
         if user not in self._of:
             self._of[user] = self._forecaster()
-        self._of[user].learn(measured.peak_bps)
+        self._of[user].learn(measured.mean_bps if self._by_mean else measured.peak_bps)
 
     def state(self) -> Any:
         return [(user, forecaster.state()) for user, forecaster in self._of.items()]

@@ -25,6 +25,9 @@ from .placement import Place, none
 LOOK_AHEAD = 500
 """Waiting jobs that are looked at for backfilling: endless queues are walked through in reasonable time."""
 
+THETA = 0.8
+"""Share of an uplink that is booked, where nothing else is said: forecasts are off, more often than not to below."""
+
 NEVER = float("inf")
 
 Start = tuple[int, Allocation]
@@ -45,7 +48,7 @@ class Scheduler:
     ``theta`` is the share of each uplink that may be booked.
     """
 
-    def __init__(self, requests: Requests, place: Place, bandwidth: Bandwidth, theta: float = 1.0) -> None:
+    def __init__(self, requests: Requests, place: Place, bandwidth: Bandwidth, theta: float = THETA) -> None:
         self.bandwidth = bandwidth
         self._place = place
         self._spreads = place is not none
