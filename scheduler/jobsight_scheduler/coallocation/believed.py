@@ -22,7 +22,10 @@ class Error:
     noise: float = 0.0
 
 
-def source(name: str, drawn: Drawn, error: Error = Error(), seed: int = 0, by_mean: bool = False) -> Bandwidth:  # noqa: B008
+TRUE = Error()
+
+
+def source(name: str, drawn: Drawn, error: Error = TRUE, seed: int = 0, by_mean: bool = False) -> Bandwidth:
     """The source ``name`` for the jobs ``drawn``. ``error`` is in what users state, and in what the oracle says.
 
     ``by_mean``: predictors learn the mean over a job's life, not its best interval.

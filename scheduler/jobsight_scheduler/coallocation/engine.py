@@ -62,7 +62,9 @@ class CoSimulation:
                 f"{clusters.largest}: it could wait for ever; drop and count it"
             )
         self.work = work
+        self.workload = jobs
         self.clusters = clusters
+        self.capacity = clusters.total
         self.scheduler = make_scheduler(Requests(clusters, jobs.processors.tolist(), jobs.estimate_s.tolist()))
         self._sharing = sharing
         self._submit = [*jobs.submit_s.tolist(), NEVER]

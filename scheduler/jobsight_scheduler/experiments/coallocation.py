@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jobsight_predictor.forecasters import FIVE
-from jobsight_scheduler.coallocation.believed import Error, source
+from jobsight_scheduler.coallocation.believed import TRUE, Error, source
 from jobsight_scheduler.coallocation.drawn import Drawn, draw
 from jobsight_scheduler.coallocation.engine import CoSimulation
 from jobsight_scheduler.coallocation.machine import Clusters
@@ -44,7 +44,7 @@ class Way:
     placement: str
     bandwidth: str = "oracle"
     sharing: str = "proportional"
-    error: Error = Error()
+    error: Error = TRUE
     by_mean: bool = False
 
 
@@ -65,7 +65,7 @@ SENSITIVITY: dict[str, Way] = {
     **{f"bias x{bias:g}": Way("aware", "oracle", error=Error(bias=bias)) for bias in BIASES},
     **{f"noise {noise:g}": Way("aware", "oracle", error=Error(noise=noise)) for noise in NOISES},
     **{name: Way("aware", name) for name in FIVE},
-    "predicted, learning means": Way("aware", "predicted", by_mean=True),
+    "predicted by means": Way("aware", "predicted", by_mean=True),
 }
 """The truth, bent; each of the five forecasters per user; Jobsight taught what contention leaves of the bandwidth."""
 
