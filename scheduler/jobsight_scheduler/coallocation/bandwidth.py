@@ -13,6 +13,9 @@ from jobsight_predictor.templates import Question
 from jobsight_predictor.ticket import Ticket
 
 
+SURE = 0.5
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Bits per second per processor of a finished job: on average, and in the best of the intervals of its life.
@@ -64,7 +67,11 @@ class Stated(Bandwidth):
 
 
 class Predicted(Bandwidth):
-    """The profile that the server asks, in the loop: asked job by job, taught at job ends; else what users state.
+    """The profile that the server asks, in the loop: asked job by job, taught at job ends.
+
+    What it expects is believed where that is more likely than not to be within 20 %; else what it says to reserve,
+    if that is more. One long job that is thought to be a tenth of what it is fills a link for a day. Before anything
+    is known, users are believed.
 
     It learns the best interval of a job's life, which tells most of what the job would use alone; ``by_mean``, the
     mean over its life, which is less the more others slowed it down.
@@ -79,7 +86,11 @@ class Predicted(Bandwidth):
 
     def expected(self, job: int) -> float:
         ticket = self._tickets[job] = self._profile.look(self._questions[job])
-        return self._stated_bps[job] if ticket.value is None else ticket.value
+        if ticket.value is None:
+            return self._stated_bps[job]
+        if ticket.probability > SURE or ticket.bound is None:
+            return ticket.value
+        return max(ticket.value, ticket.bound)
 
     def learn(self, job: int, measured: Measured) -> None:
         value = measured.mean_bps if self._by_mean else measured.peak_bps

@@ -30,7 +30,7 @@ from jobsight_scheduler.workload.swf import read_swf
 CLUSTERS = (32, 32, 32, 32)
 UPLINKS_MBPS = (100, 300, 1000)
 LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
-JOBS = 5_000
+JOBS = 10_000
 
 SENSITIVE_UPLINKS_MBPS = (100, 300)
 SENSITIVE_LOAD = 0.8

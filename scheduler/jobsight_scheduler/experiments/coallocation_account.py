@@ -71,9 +71,9 @@ def _interval(values: Any) -> list[float | None]:
 
 
 def claims(rows: Iterable[Mapping[str, Any]], policy: str = "aware predicted") -> list[dict[str, Any]]:
-    """Whether ``policy`` is better than ``none`` with confidence, near the oracle, and sparing with the links: a row
+    """Whether ``policy`` is better than ``none`` with confidence, little behind the oracle, and sparing with links:
 
-    for each trace, uplink and load.
+    a row for each trace, uplink and load.
     """
     found = []
     for row in rows:
@@ -81,7 +81,7 @@ def claims(rows: Iterable[Mapping[str, Any]], policy: str = "aware predicted") -
             mean, _, high = row["turnaround_percent"]
             held = {
                 "better": high is not None and high < 0.0,
-                "near_oracle": abs(row["oracle_points"][0]) <= WITHIN_POINTS,
+                "near_oracle": row["oracle_points"][0] <= WITHIN_POINTS,
                 "links_free": row["saturated"] < SATURATED_AT_MOST,
             }
             names = {name: row[name] for name in ("trace", "uplink_mbps", "load", "seeds")}

@@ -41,7 +41,7 @@ def show(told: Mapping[str, Any], console: Console) -> None:
         table.add_row(claim["trace"], f"{claim['uplink_mbps']:g}", f"{claim['load']:g}", *held)
     console.print(table)
     console.print(
-        "better: than none, with 95 % confidence; near oracle: within 1.5 points; links free: saturated below 4 %."
+        "better: than none, with 95 % confidence; near oracle: at most 1.5 points behind; links free: saturated below 4 %."
     )
 
 
