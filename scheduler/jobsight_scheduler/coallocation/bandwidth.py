@@ -12,7 +12,6 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.templates import Question
 from jobsight_predictor.ticket import Ticket
 
-
 SURE = 0.5
 
 

@@ -24,6 +24,7 @@ from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.coallocation.scheduler import THETA, Scheduler
 from jobsight_scheduler.coallocation.sharing import SHARINGS
 from jobsight_scheduler.workload.canonical import Workload, canonical
+from jobsight_scheduler.workload.communication import Habits
 from jobsight_scheduler.workload.load import scaled_to
 from jobsight_scheduler.workload.swf import read_swf
 
@@ -37,15 +38,21 @@ SENSITIVE_LOAD = 0.8
 GOLDEN = (5**0.5 - 1) / 2
 
 
+HABITS = Habits()
+NO_HABITS = Habits(applications=100_000, loyalty=0.0)
+"""Every job is of an application that was never seen before: nothing can be forecast."""
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A policy: where jobs are placed, whom it believes, and how the network shares links."""
+    """A policy: where jobs are placed, whom it believes, and how the network shares links; and of what jobs."""
 
     placement: str
     bandwidth: str = "oracle"
     sharing: str = "proportional"
     error: Error = TRUE
     by_mean: bool = False
+    habits: Habits = HABITS
 
 
 POLICIES: dict[str, Way] = {
@@ -66,8 +73,11 @@ SENSITIVITY: dict[str, Way] = {
     **{f"noise {noise:g}": Way("aware", "oracle", error=Error(noise=noise)) for noise in NOISES},
     **{name: Way("aware", name) for name in FIVE},
     "predicted by means": Way("aware", "predicted", by_mean=True),
+    "predicted new jobs": Way("aware", "predicted", habits=NO_HABITS),
 }
-"""The truth, bent; each of the five forecasters per user; Jobsight taught what contention leaves of the bandwidth."""
+"""The truth, bent; each of the five forecasters per user; Jobsight taught what contention leaves of the bandwidth, and
+where there is nothing to be learned.
+"""
 
 WAYS = POLICIES | SENSITIVITY
 
@@ -98,10 +108,9 @@ def cases(
     jobs: int = JOBS,
     sensitivity: bool = True,
 ) -> Iterator[Case]:
-    """Every run of the sweep, and then those of sensitivity to wrong estimates; seed by seed, so that a sweep that
+    """Every run of the sweep and of the sensitivity to wrong estimates, seed by seed, so that a sweep that is
 
-    is interrupted has whole seeds. Without uplink policies that do not spread need not be told apart: ``none`` is
-    run once for each load.
+    interrupted has whole seeds. ``none`` uses no uplink, and is run once for each load.
     """
     for seed in range(seeds):
         for trace in traces:
@@ -119,8 +128,8 @@ def cases(
 
 def run_case(case: Case, file: Path) -> dict[str, Any]:
     """Figures of one run, on the trace in ``file``."""
-    drawn = _drawn(file, case.jobs, case.load, case.seed)
     way = WAYS[case.policy]
+    drawn = _drawn(file, case.jobs, case.load, case.seed, way.habits)
     clusters = Clusters(CLUSTERS, (1e6 * (case.uplink_mbps or 1.0),) * len(CLUSTERS))
     believed = source(way.bandwidth, drawn, way.error, case.seed, way.by_mean)
     simulation = CoSimulation(
@@ -134,9 +143,9 @@ def run_case(case: Case, file: Path) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _drawn(file: Path, jobs: int, load: float, seed: int) -> Drawn:
+def _drawn(file: Path, jobs: int, load: float, seed: int, habits: Habits) -> Drawn:
     trace, whole = _read(file)
-    return draw(trace, scaled_to(piece(whole, jobs, seed), sum(CLUSTERS), load), seed)
+    return draw(trace, scaled_to(piece(whole, jobs, seed), sum(CLUSTERS), load), seed, habits)
 
 
 @lru_cache(maxsize=2)

@@ -15,19 +15,22 @@ from rich.text import Text
 def show(told: Mapping[str, Any], console: Console) -> None:
     """The policies beside ``none`` for each trace, uplink and load, and what is claimed of predictions."""
     jobs = f"{told['jobs']:,} jobs each" if told["jobs"] else "whole traces"
-    console.print(f"{told['runs']:,} runs of {jobs}; turnaround beside that of jobs that are never spread.")
+    console.print(
+        f"{told['runs']:,} runs of {jobs}. Turnaround beside that of jobs that are never spread; full: link time in "
+        "which more is asked than a link carries; stretch: how many times longer than alone spread jobs take."
+    )
     for (trace, uplink, load), rows in groupby(told["rows"], key=lambda row: _case(row)):
-        title = Text(f"{trace}: uplinks of {uplink:g} Mb/s, load {load:g}", "bold")
+        title = Text(f"{_short(trace)}: uplinks of {uplink:g} Mb/s, load {load:g}", "bold")
         table = Table(title=title, box=SIMPLE, padding=(0, 1), title_justify="left")
         table.add_column("policy", no_wrap=True)
-        for column in ("turnaround", "95 % sure", "saturated", "spread", "stretch"):
+        for column in ("turnaround", "95 % sure", "full", "spread", "stretch"):
             table.add_column(column, justify="right", no_wrap=True)
         for row in rows:
             mean, low, high = row["turnaround_percent"]
             table.add_row(
                 row["policy"],
-                f"{mean:+,.1f} %",
-                "" if low is None else f"{low:+,.1f} to {high:+,.1f}",
+                f"{_percent(mean)} %",
+                "" if low is None else _percent(low) + " to " + _percent(high),
                 f"{row['saturated']:.1%}",
                 f"{row['spread']:.1%}",
                 f"{row['mean_stretch']:.2f}",
@@ -38,11 +41,20 @@ def show(told: Mapping[str, Any], console: Console) -> None:
         table.add_column(column, justify="left" if column == "trace" else "right")
     for claim in told["claims"]:
         held = ["yes" if claim[name] else "no" for name in ("better", "near_oracle", "links_free")]
-        table.add_row(claim["trace"], f"{claim['uplink_mbps']:g}", f"{claim['load']:g}", *held)
+        table.add_row(_short(claim["trace"]), f"{claim['uplink_mbps']:g}", f"{claim['load']:g}", *held)
     console.print(table)
     console.print(
-        "better: than none, with 95 % confidence; near oracle: at most 1.5 points behind; links free: saturated below 4 %."
+        "better: than none, with 95 % confidence; near oracle: at most 1.5 points behind; "
+        "links free: saturated in less than 4 % of their time."
     )
+
+
+def _short(trace: str) -> str:
+    return trace.removesuffix(".gz").removesuffix(".swf")
+
+
+def _percent(value: float) -> str:
+    return f"{value:+,.0f}" if abs(value) >= 100.0 else f"{value:+.1f}"
 
 
 def _case(row: Mapping[str, Any]) -> tuple[str, float, float]:

@@ -51,7 +51,7 @@ def _is(row: Mapping[str, Any], panel: tuple[str, float]) -> bool:
 
 
 def _title(panel: tuple[str, float]) -> str:
-    return f"{'-'.join(panel[0].split('-')[:2]).removesuffix('.gz').removesuffix('.swf')}, {panel[1]:g} Mb/s"
+    return f"{panel[0].removesuffix('.gz').removesuffix('.swf')}, {panel[1]:g} Mb/s"
 
 
 def _by_load(axis: Any, rows: Rows, panel: tuple[str, float], measure: str) -> None:
@@ -72,7 +72,15 @@ def _sensitivity(axis: Any, rows: Rows, panel: tuple[str, float]) -> None:
     """A dot and its interval for each source of bandwidth; beyond +20 % it says how far."""
     found = {row["policy"]: row for row in rows if _is(row, panel) and row["load"] == SENSITIVE_LOAD}
     wrong = [*(f"bias x{bias:g}" for bias in BIASES), *(f"noise {noise:g}" for noise in NOISES)]
-    names = ["aware oracle", *wrong, "aware user", *SERIES, "predicted by means", "aware predicted"]
+    names = [
+        "aware oracle",
+        *wrong,
+        "aware user",
+        *SERIES,
+        "aware predicted",
+        "predicted by means",
+        "predicted new jobs",
+    ]
     shown = [name for name in names if name in found]
     for place, name in enumerate(shown):
         mean, low, high = found[name]["turnaround_percent"]
