@@ -7,6 +7,7 @@ free and what has been booked. All prefer the single cluster with the fewest fre
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from .machine import Allocation, demand
 
@@ -67,4 +68,17 @@ def _spread(processors: int, free: Sequence[int], clusters: Sequence[int]) -> Al
     return None
 
 
-PLACEMENTS: dict[str, Place] = {"none": none, "naive": naive, "aware": aware}
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """``place``, and whether it ever spreads a job, and asks about bandwidth."""
+
+    place: Place
+    spreads: bool = True
+    asks: bool = False
+
+
+PLACEMENTS: dict[str, Placement] = {
+    "none": Placement(none, spreads=False),
+    "naive": Placement(naive),
+    "aware": Placement(aware, asks=True),
+}

@@ -20,7 +20,7 @@ from typing import Any
 
 from .bandwidth import Bandwidth, Measured
 from .machine import Allocation, Clusters, Demand, demand
-from .placement import Place, none
+from .placement import Placement
 
 LOOK_AHEAD = 500
 """Waiting jobs that are looked at for backfilling: endless queues are walked through in reasonable time."""
@@ -48,10 +48,10 @@ class Scheduler:
     ``theta`` is the share of each uplink that may be booked.
     """
 
-    def __init__(self, requests: Requests, place: Place, bandwidth: Bandwidth, theta: float = THETA) -> None:
+    def __init__(self, requests: Requests, placement: Placement, bandwidth: Bandwidth, theta: float = THETA) -> None:
         self.bandwidth = bandwidth
-        self._place = place
-        self._spreads = place is not none
+        self._place = placement.place
+        self._placement = placement
         self._processors = requests.processors
         self._estimate_s = requests.estimate_s
         self._free = list(requests.clusters.processors)
@@ -69,7 +69,7 @@ class Scheduler:
 
     def submitted(self, now: float, job: int) -> Sequence[Start]:
         """A job came; returns the jobs that start now, in the order of the decision."""
-        self._bandwidth_bps[job] = self.bandwidth.expected(job)
+        self._bandwidth_bps[job] = self.bandwidth.expected(job) if self._placement.asks else 0.0
         front = self._front
         if self._back or len(front) >= LOOK_AHEAD:
             self._back.append(job)
@@ -82,7 +82,8 @@ class Scheduler:
 
     def ended(self, now: float, job: int, measured: Measured) -> Sequence[Start]:
         """A running job is over; returns the jobs that start now."""
-        self.bandwidth.learn(job, measured)
+        if self._placement.asks:
+            self.bandwidth.learn(job, measured)
         del self._bandwidth_bps[job]
         _, allocation, booked = self._allocations.pop(job)
         for cluster, count in allocation:
@@ -113,34 +114,43 @@ class Scheduler:
 
     def _fill(self, now: float, first: int) -> list[Start]:
         """Starts what may jump ahead of the head, from place ``first`` of the queue on."""
-        processors, estimate, front = self._processors, self._estimate_s, self._front
+        processors, estimate, bandwidth = self._processors, self._estimate_s, self._bandwidth_bps
+        front, shadow = self._front, self._shadow_s
         begun: list[Start] = []
+        taken: list[int] = []
         most = self._most()
-        if not most:
-            return begun
-        head = front[0]
-        kept: list[int] = []
+        nowhere: set[tuple[int, float]] = set()  # what was refused a place since the last start,
+        in_the_way: set[tuple[int, float]] = set()  # or one until after the head is to start
         for i in range(first, len(front)):
             job = front[i]
-            if processors[job] > most or (allocation := self._where(job)) is None:
-                kept.append(job)
+            need = processors[job]
+            if need > most:
+                if not most:
+                    break
                 continue
-            if now + estimate[job] > self._shadow_s and not self._beside(head, job, allocation):
-                kept.append(job)
+            alike = need, bandwidth[job]
+            late = now + estimate[job] > shadow
+            if alike in nowhere or (late and alike in in_the_way):
                 continue
-            begun.append((job, allocation))
-            self._start(now, job, allocation)
-            most = self._most()
-            if not most:
-                kept += front[i + 1 :]
-                break
-        if begun:
-            front[first:] = kept
+            allocation = self._where(job)
+            if allocation is None:
+                nowhere.add(alike)
+            elif late and not self._beside(front[0], job, allocation):
+                in_the_way.add(alike)
+            else:
+                begun.append((job, allocation))
+                taken.append(i)
+                self._start(now, job, allocation)
+                most = self._most()
+                nowhere.clear()
+                in_the_way.clear()
+        for i in reversed(taken):
+            del front[i]
         return begun
 
     def _most(self) -> int:
         """The most processors that a job may want to start now."""
-        return sum(self._free) if self._spreads else max(self._free)
+        return sum(self._free) if self._placement.spreads else max(self._free)
 
     def _beside(self, head: int, job: int, allocation: Allocation) -> bool:
         """Whether the head could still be placed at its reserved time beside the job; if so, it is to be there."""

@@ -15,7 +15,7 @@ from jobsight_scheduler.coallocation.believed import SOURCES, Error, source
 from jobsight_scheduler.coallocation.drawn import Drawn, draw
 from jobsight_scheduler.coallocation.engine import CoSimulation
 from jobsight_scheduler.coallocation.machine import Allocation, Clusters
-from jobsight_scheduler.coallocation.placement import naive
+from jobsight_scheduler.coallocation.placement import PLACEMENTS, Placement
 from jobsight_scheduler.coallocation.scheduler import Scheduler
 from jobsight_scheduler.coallocation.workload import Communicating
 from jobsight_scheduler.workload.canonical import Workload, canonical
@@ -84,7 +84,9 @@ def test_jobs_are_asked_about_when_they_come_and_taught_when_they_have_ended() -
     jobs = Workload(np.array([1.0, 6.0]), times, times, count, np.arange(2), Counter())
     work = Communicating(jobs, np.array([8.0, 24.0]), np.array([0.5, 1.0]))
     recorded = Recorded()
-    simulation = CoSimulation(work, Clusters((8, 8), (8.0, 8.0)), lambda told: Scheduler(told, spread, recorded))
+    simulation = CoSimulation(
+        work, Clusters((8, 8), (8.0, 8.0)), lambda told: Scheduler(told, Placement(spread, asks=True), recorded)
+    )
     assert simulation.advance(100)
     assert recorded.told == [("asked", 0), ("asked", 1), ("taught", 0), ("taught", 1)]
     # The first had 5 s alone; the second began at a quarter of its speed, and had a third of it at the end.
@@ -133,6 +135,8 @@ def test_every_source_runs_a_whole_workload() -> None:
     for name in SOURCES:
         believed = source(name, drawn)
         simulation = CoSimulation(
-            drawn.work, Clusters((32,) * 4, (1e8,) * 4), lambda told, by=believed: Scheduler(told, naive, by)
+            drawn.work,
+            Clusters((32,) * 4, (1e8,) * 4),
+            lambda told, by=believed: Scheduler(told, PLACEMENTS["aware"], by),
         )
         assert simulation.advance(800)

@@ -18,7 +18,7 @@ from jobsight_scheduler.coallocation import scheduler as scheduler_module
 from jobsight_scheduler.coallocation.bandwidth import Bandwidth, PerUser, Predicted, Stated
 from jobsight_scheduler.coallocation.engine import CoSimulation
 from jobsight_scheduler.coallocation.machine import Clusters
-from jobsight_scheduler.coallocation.placement import PLACEMENTS, aware, naive, none
+from jobsight_scheduler.coallocation.placement import PLACEMENTS, Placement, aware, naive, none
 from jobsight_scheduler.coallocation.scheduler import Requests, Scheduler
 from jobsight_scheduler.coallocation.sharing import SHARINGS
 from jobsight_scheduler.coallocation.validator import check
@@ -77,7 +77,7 @@ def test_speeds_go_down_and_up_again() -> None:
 
     work = work_of((1, 20, 3, 8, 0.5), (6, 10, 3, 24, 1.0))
     simulation = CoSimulation(
-        work, Clusters((8, 8), (8.0, 8.0)), lambda requests: Scheduler(requests, spread, Stated([0.0, 0.0]))
+        work, Clusters((8, 8), (8.0, 8.0)), lambda requests: Scheduler(requests, Placement(spread), Stated([0.0, 0.0]))
     )
     finished(simulation)
     # Alone, the first asks 2 x 8 x 1 / 2 = 8 of 8: full speed from 1 to 6. The second asks 24 more: four times that.
