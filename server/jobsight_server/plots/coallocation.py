@@ -16,6 +16,10 @@ Rows = Sequence[Mapping[str, Any]]
 Floats = NDArray[np.float64]
 
 COLOURS = dict(zip(list(POLICIES)[1:], (SERIES["locality"], SERIES["weighted"], BEST, OURS, ACTUAL), strict=True))
+LINEAR = 20.0
+TICKS = (-20, -10, 0, 10, 20, 100, 1_000, 10_000, 100_000)
+"""Differences in per cent: linear as far as policies that do not collapse go, then logarithmic."""
+
 BINS = 300
 DAY_S = 86_400.0
 
@@ -31,7 +35,10 @@ def draw_experiment(rows: Rows, directory: Path) -> None:
     ) as axes:
         for axis, panel in zip(axes, panels, strict=False):
             _by_load(axis, rows, panel, "turnaround_percent")
-            axis.set(yscale="symlog", ylabel="difference, %")
+            axis.set_yscale("symlog", linthresh=LINEAR, linscale=2.0)
+            axis.set(ylabel="difference, %")
+            axis.set_yticks([tick for tick in TICKS if axis.get_ylim()[0] <= tick <= axis.get_ylim()[1]])
+            axis.yaxis.set_major_formatter("{x:+,.0f}")
             axis.axhline(0.0, color=INK, linewidth=0.8)
     title = "Link time in which more is asked than a link carries"
     with drawing(directory / "saturated.svg", title, columns, down, 3.0) as axes:
@@ -64,8 +71,9 @@ def _by_load(axis: Any, rows: Rows, panel: tuple[str, float], measure: str) -> N
         mean, low, high = np.array([row[measure] for row in mine], dtype=float).reshape(-1, 3).T
         axis.plot(loads, mean, "o-", color=colour, markersize=3, label=policy)
         axis.fill_between(loads, low, high, color=colour, alpha=0.15, linewidth=0)
-    axis.set(xlabel="offered load", title=_title(panel))
-    axis.legend(fontsize=6.5)
+    axis.set(xlabel="offered load", title=_title(panel), xticks=sorted({row["load"] for row in rows}))
+    if axis.get_subplotspec().is_first_row() and axis.get_subplotspec().is_first_col():
+        axis.legend(fontsize=6.5)
 
 
 def _sensitivity(axis: Any, rows: Rows, panel: tuple[str, float]) -> None:
