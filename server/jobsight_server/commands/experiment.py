@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,8 @@ from jobsight_server.experiments.finished import Finished
 from jobsight_server.experiments.workers import in_processes, on_dask
 
 TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
+Runs = Generator[tuple[Case, dict[str, Any]]]
+
 VERSION = 1
 """Of the simulation: another one runs everything anew."""
 
@@ -106,15 +108,13 @@ def task(files: dict[str, Path], case: Case) -> dict[str, Any]:
     return run_case(case, files[case.trace])
 
 
-def _runs(args: argparse.Namespace, files: dict[str, Path], todo: list[Case]) -> Iterator[tuple[Case, dict[str, Any]]]:
+def _runs(args: argparse.Namespace, files: dict[str, Path], todo: list[Case]) -> Runs:
     if args.dask is not None:
         return on_dask(partial(task, files), todo, args.dask)
     return in_processes(partial(task, files), todo, args.workers or os.cpu_count() or 1)
 
 
-def _progress(
-    runs: Iterator[tuple[Case, dict[str, Any]]], total: int, done: int
-) -> Iterator[tuple[Case, dict[str, Any]]]:
+def _progress(runs: Runs, total: int, done: int) -> Runs:
     if done == total:
         return
     columns = (
@@ -124,7 +124,7 @@ def _progress(
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with closing(runs), Progress(*columns, console=Console(stderr=True), transient=True) as progress:  # type: ignore[type-var]
+    with closing(runs), Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("", total=total, completed=done)
         for case, figures in runs:
             yield case, figures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ Task = TypeVar("Task")
 Run = Callable[[Task], dict[str, Any]]
 
 
-def in_processes(run: Run[Task], tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, dict[str, Any]]]:
+def in_processes(run: Run[Task], tasks: Sequence[Task], workers: int) -> Generator[tuple[Task, dict[str, Any]]]:
     """Each task and what ``run`` gives for it, as they finish. Closed early, it waits for those that are running.
 
     Raises:
@@ -36,7 +36,7 @@ def in_processes(run: Run[Task], tasks: Sequence[Task], workers: int) -> Iterato
         pool.shutdown(cancel_futures=True)
 
 
-def on_dask(run: Run[Task], tasks: Sequence[Task], address: str) -> Iterator[tuple[Task, dict[str, Any]]]:
+def on_dask(run: Run[Task], tasks: Sequence[Task], address: str) -> Generator[tuple[Task, dict[str, Any]]]:
     """The same on the Dask cluster at ``address``, whose workers have Jobsight and the files that tasks name.
 
     Raises:
