@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,14 @@ from jobsight_scheduler.coallocation.scheduler import THETA, Scheduler
 from jobsight_scheduler.coallocation.sharing import SHARINGS
 from jobsight_scheduler.coallocation.validator import check
 from jobsight_scheduler.metrics import by_size, by_user
-from jobsight_scheduler.table import SCHEDULE, write_table
+from jobsight_scheduler.table import JobTable
+from jobsight_scheduler.validator import Finding
 from jobsight_scheduler.workload.load import scaled_to
 from jobsight_server.commands.schedules import show
 from jobsight_server.commands.simulating import carry_out
 from jobsight_server.commands.workload import read_workload
 from jobsight_server.errors import UserError
 
-SHOWN_FINDINGS = 10
 RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kMGT]?)", re.ASCII)
 SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -68,8 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Simulates ``args.trace`` on ``args.clusters``; exit status."""
+def run(
+    args: argparse.Namespace,
+    write: Callable[[argparse.Namespace, JobTable], None],
+    tell: Callable[[list[Finding]], None],
+) -> int:
+    """Simulates ``args.trace`` on ``args.clusters``; exit status. ``write`` and ``tell`` are those of any schedule."""
     _refuse(args)
     try:
         clusters = Clusters(args.clusters, (args.uplink,) * len(args.clusters))
@@ -119,14 +124,12 @@ def run(args: argparse.Namespace) -> int:
         "by_size": by_size(table),
         "by_user": by_user(table),
     }
-    findings = []
+    findings: list[Finding] = []
     if args.validate:
         found = simulation.start_s, simulation.end_s, simulation.allocations
         findings = check(drawn.work, clusters, SHARINGS[args.sharing], *found)
         account["broken_rules"] = len(findings)
-    for file, columns in ((args.schedule_out, SCHEDULE), (args.jobs_out, None)):
-        if file is not None:
-            write_table(table, file, columns)
+    write(args, table)
     if args.plot is not None:
         _draw(simulation, account, args.plot, table)
     if args.json:
@@ -137,12 +140,11 @@ def run(args: argparse.Namespace) -> int:
             f"Spread: {account['spread']:.1%} of jobs, {account['mean_stretch']:.2f} times as long as alone; "
             f"links saturated {account['saturated']:.1%} of their time."
         )
-    for finding in findings[:SHOWN_FINDINGS]:
-        print(f"jobsight simulate: {finding.rule}: {finding}", file=sys.stderr)
+    tell(findings)
     return 1 if findings else 0
 
 
-def _draw(simulation: CoSimulation, account: dict[str, Any], directory: Path, table: Any) -> None:
+def _draw(simulation: CoSimulation, account: dict[str, Any], directory: Path, table: JobTable) -> None:
     from jobsight_server.plots.coallocation import draw_links  # takes half a second to load
     from jobsight_server.plots.simulation import draw_simulation
 

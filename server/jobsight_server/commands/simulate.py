@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     _check_outputs(args)
     if args.clusters is not None:
-        return coallocation.run(args)
+        return coallocation.run(args, _write, _tell)
     given = read_workload(args)
     account: dict[str, Any] = {
         "trace": given.name,
