@@ -6,7 +6,7 @@ STAMP = $(VENV)/.installed
 # Peers in a room of their own: they hold back other packages.
 BENCH = $(VENV)/bench
 
-.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy clean
+.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy coallocation clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +53,9 @@ bench-predictor: $(BENCH)/.installed
 
 accuracy: $(STAMP)
 	$(BIN)/python benchmarks/accuracy.py
+
+coallocation: $(STAMP)
+	$(BIN)/python benchmarks/coallocation.py
 
 clean:
 	rm -rf $(VENV) demo-site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,6 +21,7 @@ COMMANDS = {
     "templates": ("jobsight_server.commands.templates", "search the templates that suit a site's own history"),
     "rebuild": ("jobsight_server.commands.rebuild", "learn all forecasts anew from the stored profiles"),
     "simulate": ("jobsight_server.commands.simulate", "what a scheduling policy makes of a recorded workload"),
+    "experiment": ("jobsight_server.commands.experiment", "run a whole experiment, which goes on where it was stopped"),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from jobsight_scheduler.workload.canonical import Workload
 
-from .engine import Simulation
+from .run import Steps
 
 VERSION = 1
 
@@ -20,7 +20,7 @@ class CheckpointError(ValueError):
     """A file that is no checkpoint, or not one of this simulation."""
 
 
-def save(simulation: Simulation, file: Path, settings: dict[str, Any]) -> None:
+def save(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
     """Writes where ``simulation`` stands, as compressed JSON; ``settings`` names what else the schedule depends on.
 
     The file is replaced as a whole: whoever reads it finds the old or the new one.
@@ -31,7 +31,7 @@ def save(simulation: Simulation, file: Path, settings: dict[str, Any]) -> None:
     part.replace(file)
 
 
-def resume(simulation: Simulation, file: Path, settings: dict[str, Any]) -> None:
+def resume(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
     """Takes a new ``simulation`` to where the one that was saved stood.
 
     Raises:
@@ -52,7 +52,7 @@ def resume(simulation: Simulation, file: Path, settings: dict[str, Any]) -> None
     simulation.restore(state)
 
 
-def _identity(simulation: Simulation, settings: dict[str, Any]) -> dict[str, Any]:
+def _identity(simulation: Steps, settings: dict[str, Any]) -> dict[str, Any]:
     return {
         "version": VERSION,
         "workload": _digest(simulation.workload),

@@ -23,6 +23,7 @@ from jobsight_scheduler.table import (
     write_table,
 )
 from jobsight_scheduler.validator import Finding, validate
+from jobsight_server.commands import coallocation
 from jobsight_server.commands.schedules import show
 from jobsight_server.commands.simulating import simulate
 from jobsight_server.commands.workload import Given, add_workload, read_workload
@@ -57,10 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="draw utilisation, queue, Gantt chart and slowdowns")
+    coallocation.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     _check_outputs(args)
+    if args.clusters is not None:
+        return coallocation.run(args, _write, _tell)
     given = read_workload(args)
     account: dict[str, Any] = {
         "trace": given.name,

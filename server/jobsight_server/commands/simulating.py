@@ -1,4 +1,4 @@
-"""One simulation for the command line: with progress, saved on the way, stopped between two events."""
+"""Simulations for the command line: with progress, saved on the way, stopped between two events."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from jobsight_scheduler.policies import policy_maker
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.simulator.checkpoint import CheckpointError, resume, save
 from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.simulator.run import Steps, Watch
 from jobsight_scheduler.simulator.run import run as run_simulation
 from jobsight_scheduler.table import JobTable, table_of
 from jobsight_scheduler.workload.questions import questions_of
@@ -37,33 +38,38 @@ def simulate(given: Given, policy: str, predictor: str | None, state: Path | Non
     began = time.process_time()
     simulation = Simulation(given.workload, given.capacity, make, questions)
     spent = time.process_time() - began
-    settings = {"policy": policy, "predictor": predictor}
+    try:
+        took = carry_out(simulation, policy, state, {"policy": policy, "predictor": predictor})
+    except QueueTooLongError as error:
+        raise UserError(f"{given.name}: {error}") from error
+    return None if took is None else (table_of(given.workload, simulation.start_s, given.trace["user"]), spent + took)
+
+
+def carry_out(simulation: Steps, name: str, state: Path | None, settings: dict[str, Any]) -> float | None:
+    """Runs ``simulation``, from ``state`` if that is there; the CPU seconds that it took, None when interrupted."""
     if state is not None and state.exists():
         try:
             resume(simulation, state, settings)
         except (CheckpointError, OSError) as error:
             raise UserError(f"--state {state}: {error}") from error
         print(f"jobsight simulate: goes on at {simulation.now:,.0f} s, {simulation.ended:,} ended", file=sys.stderr)
-    with _watching(simulation, policy, state, settings) as watch:
-        try:
-            spent += run_simulation(simulation, watch)
-        except QueueTooLongError as error:
-            raise UserError(f"{given.name}: {error}") from error
+    with _watching(simulation, name, state, settings) as watch:
+        spent = run_simulation(simulation, watch)
     if not simulation.done:
         kept = "" if state is None else f"; the same command goes on from {state}"
         print(
             f"jobsight simulate: interrupted at {simulation.now:,.0f} s, {simulation.ended:,} of "
-            f"{len(given.workload):,} jobs had ended{kept}",
+            f"{len(simulation.workload):,} jobs had ended{kept}",
             file=sys.stderr,
         )
         return None
     if state is not None:
         state.unlink(missing_ok=True)
-    return table_of(given.workload, simulation.start_s, given.trace["user"]), spent
+    return spent
 
 
 @contextmanager
-def _watching(simulation: Simulation, name: str, state: Path | None, settings: dict[str, Any]) -> Iterator[Any]:
+def _watching(simulation: Steps, name: str, state: Path | None, settings: dict[str, Any]) -> Iterator[Watch]:
     """A watch that shows progress, saves now and then, and stops between two events when interrupted."""
     interrupted = False
     saved = time.monotonic()
@@ -78,7 +84,7 @@ def _watching(simulation: Simulation, name: str, state: Path | None, settings: d
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task(name, total=len(simulation.workload))
 
-            def watch(now: Simulation) -> bool:
+            def watch(now: Steps) -> bool:
                 nonlocal saved
                 progress.update(task, completed=now.ended)
                 if state is not None and (interrupted or time.monotonic() - saved > SAVED_EVERY_S):

@@ -1,0 +1,106 @@
+"""Makes docs/coallocation.md and its figures: the co-allocation experiment on KTH-SP2 and SDSC-SP2.
+
+    python benchmarks/coallocation.py [--output docs] [--runs coallocation.jsonl] [--workers N] [--speed]
+
+Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. The same traces give the same document. What
+is finished is kept in the file of runs, from which the same command goes on. ``--speed`` measures the simulator
+instead, on the whole of both traces, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from coallocation_document import document
+
+from jobsight_scheduler.coallocation.believed import source
+from jobsight_scheduler.coallocation.drawn import draw
+from jobsight_scheduler.coallocation.engine import CoSimulation
+from jobsight_scheduler.coallocation.machine import Clusters
+from jobsight_scheduler.coallocation.placement import PLACEMENTS
+from jobsight_scheduler.coallocation.scheduler import Scheduler
+from jobsight_scheduler.coallocation.sharing import SHARINGS
+from jobsight_scheduler.experiments.coallocation import CLUSTERS, POLICIES
+from jobsight_scheduler.workload.canonical import canonical
+from jobsight_scheduler.workload.load import scaled_to
+from jobsight_scheduler.workload.swf import read_swf
+from jobsight_server.commands.experiment import TRACES
+from jobsight_server.plots.coallocation import draw_experiment
+
+ROOT = Path(__file__).parents[1]
+
+WHOLE = ("--jobs", "0", "--seeds", "5", "--loads", "0.8", "--uplinks", "100", "300", "--no-sensitivity")
+TARGET = 20_000
+"""Jobs per CPU second of the engine."""
+
+
+def experiment(*options: str) -> dict[str, Any]:
+    """What ``jobsight experiment coallocation`` prints; SystemExit where it fails or is interrupted."""
+    command = [sys.executable, "-m", "jobsight_server.cli", "experiment", "coallocation", "--json", *options]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.returncode)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def speed(folder: Path) -> None:
+    """Prints jobs per CPU second of each policy, on whole traces at a load of 0.8."""
+    for name in TRACES:
+        trace = read_swf(folder / name)
+        jobs = scaled_to(canonical(trace, max(CLUSTERS)), sum(CLUSTERS), 0.8)
+        drawn = draw(trace, jobs, seed=0)
+        for uplink in (100e6, 1000e6):
+            clusters = Clusters(CLUSTERS, (uplink,) * len(CLUSTERS))
+            for policy, way in POLICIES.items():
+                believed = source(way.bandwidth, drawn)
+                place, sharing = PLACEMENTS[way.placement], SHARINGS[way.sharing]
+                began = time.process_time()
+                simulation = CoSimulation(
+                    drawn.work,
+                    clusters,
+                    lambda told, place=place, believed=believed: Scheduler(told, place, believed),
+                    sharing,
+                )
+                simulation.advance(2 * len(jobs))
+                rate = len(jobs) / (time.process_time() - began)
+                short = "" if rate >= TARGET else "  (below the target)"
+                print(f"{name}, {uplink / 1e6:g} Mb/s, {policy}: {rate:,.0f} jobs per CPU second{short}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=ROOT / "docs", metavar="DIR", help="where to write (docs)")
+    parser.add_argument("--runs", type=Path, default=ROOT / "coallocation.jsonl", metavar="FILE", help="finished runs")
+    parser.add_argument("--workers", default=str(os.cpu_count() or 1), metavar="N", help="processes (one a core)")
+    parser.add_argument("--speed", action="store_true", help="measure the simulator instead")
+    args = parser.parse_args()
+    folder = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces"))
+    if missing := [name for name in TRACES if not (folder / name).exists()]:
+        print(
+            f"not in {folder}: {', '.join(missing)}. Set JOBSIGHT_TRACES to the folder of the traces.", file=sys.stderr
+        )
+        return 1
+    if args.speed:
+        speed(folder)
+        return 0
+    files = [str(folder / name) for name in TRACES]
+    common = ("--traces", *files, "--out", str(args.runs), "--workers", args.workers)
+    sweep = experiment(*common)
+    whole = experiment(*common, *WHOLE)
+    pictures = args.output / "coallocation"
+    draw_experiment(sweep["rows"], pictures)
+    (args.output / "coallocation.md").write_text(document(sweep, whole), encoding="utf-8")
+    print(f"written: {args.output / 'coallocation.md'}, {pictures}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Clusters of counted processors, each with an uplink to all others; and what a spread job asks of the uplinks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+Allocation = tuple[tuple[int, int], ...]
+"""(cluster, processors there) of one job, each cluster once."""
+
+Demand = tuple[tuple[int, float], ...]
+"""(link, bits per second that the job would move over it if it were alone); empty on a single cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Processors and uplink capacity, in bits per second, of each cluster.
+
+    Raises:
+        ValueError: no cluster, one without processors, or an uplink that carries nothing.
+    """
+
+    processors: tuple[int, ...]
+    uplink_bps: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.processors or len(self.processors) != len(self.uplink_bps):
+            raise ValueError(
+                f"{len(self.processors)} clusters with {len(self.uplink_bps)} uplinks: give each cluster one uplink"
+            )
+        for k, (count, capacity) in enumerate(zip(self.processors, self.uplink_bps, strict=True)):
+            if count < 1:
+                raise ValueError(f"cluster {k} has {count} processors; give at least 1")
+            if not (capacity > 0.0 and isfinite(capacity)):
+                raise ValueError(
+                    f"the uplink of cluster {k} carries {capacity} bit/s: jobs spread over it would never end; "
+                    "give more than 0, or place without spreading"
+                )
+
+    @property
+    def total(self) -> int:
+        """Processors of all clusters."""
+        return sum(self.processors)
+
+    @property
+    def largest(self) -> int:
+        """Processors of the largest cluster: jobs of more than these are not run, whatever the placement."""
+        return max(self.processors)
+
+
+def demand(allocation: Allocation, bandwidth_bps: float) -> Demand:
+    """What a job so spread asks of the uplinks: ``n_k b (N - n_k) / (N - 1)`` each, traffic from all to all."""
+    if len(allocation) < 2 or bandwidth_bps <= 0.0:
+        return ()
+    return tuple(_demands(allocation, bandwidth_bps))
+
+
+def _demands(allocation: Sequence[tuple[int, int]], bandwidth_bps: float) -> Iterator[tuple[int, float]]:
+    whole = sum([count for _, count in allocation])
+    each = bandwidth_bps / (whole - 1)
+    for cluster, count in allocation:
+        yield cluster, count * (whole - count) * each

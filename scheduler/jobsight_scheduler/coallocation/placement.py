@@ -1,0 +1,84 @@
+"""Where a job goes if it is to start now: on one cluster, else spread as far as the placement allows.
+
+A placement is a plain function of what a scheduler may know: processors wanted, bandwidth that is expected, what is
+free and what has been booked. All prefer the single cluster with the fewest free processors that suffice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .machine import Allocation, demand
+
+Place = Callable[[int, float, Sequence[int], Sequence[float]], Allocation | None]
+"""``place(processors, bandwidth_bps, free, spare_bps)``: None where the job has to wait.
+
+``spare_bps`` is what may still be booked of each uplink; with bookings that turned out too small it is below 0.
+"""
+
+
+def none(processors: int, _bandwidth_bps: float, free: Sequence[int], _spare_bps: Sequence[float]) -> Allocation | None:
+    """One cluster or none."""
+    best, least = -1, 0
+    for cluster, count in enumerate(free):
+        if count >= processors and (best < 0 or count < least):
+            best, least = cluster, count
+    return ((best, processors),) if best >= 0 else None
+
+
+def naive(processors: int, bandwidth_bps: float, free: Sequence[int], spare_bps: Sequence[float]) -> Allocation | None:
+    """Spread whenever there are processors, over the clusters with most of them."""
+    if sum(free) < processors:
+        return None
+    return none(processors, bandwidth_bps, free, spare_bps) or _spread(processors, free, range(len(free)))
+
+
+def aware(processors: int, bandwidth_bps: float, free: Sequence[int], spare_bps: Sequence[float]) -> Allocation | None:
+    """Spread only where each uplink can take what the job is expected to ask of it.
+
+    The clusters with most free processors first: an uneven split asks least. While a link cannot take it, the
+    cluster that lacks most is left out and the rest tried again.
+    """
+    if sum(free) < processors:
+        return None
+    single = none(processors, bandwidth_bps, free, spare_bps)
+    if single is not None:
+        return single
+    clusters = [cluster for cluster, count in enumerate(free) if count and spare_bps[cluster] > 0.0]
+    while (spread := _spread(processors, free, clusters)) is not None:
+        lacking = [(rate - spare_bps[link], link) for link, rate in demand(spread, bandwidth_bps)]
+        lack, worst = max(lacking, default=(0.0, -1))
+        if lack <= 0.0:
+            return spread
+        clusters.remove(worst)
+    return None
+
+
+def _spread(processors: int, free: Sequence[int], clusters: Sequence[int]) -> Allocation | None:
+    """``processors`` taken from the ``clusters`` with most free ones first; None if they are too few."""
+    found = []
+    for cluster in sorted(clusters, key=lambda k: (-free[k], k)):
+        count = min(processors, free[cluster])
+        if count:
+            found.append((cluster, count))
+            processors -= count
+        if not processors:
+            return tuple(found)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """``place``, and whether it ever spreads a job, and asks about bandwidth."""
+
+    place: Place
+    spreads: bool = True
+    asks: bool = False
+
+
+PLACEMENTS: dict[str, Placement] = {
+    "none": Placement(none, spreads=False),
+    "naive": Placement(naive),
+    "aware": Placement(aware, asks=True),
+}

@@ -1,0 +1,228 @@
+"""Who starts when on several clusters: first come, first served, with EASY-like backfilling around a placement.
+
+The head of the queue has a reservation: the first time at which the placement would find it a place, as far as
+requested times tell, and whatever is booked of the links by then. A later job may start now if the placement finds
+it a place and it should be over by that time, or if beside it the head could still be placed then. With one cluster
+this is EASY.
+
+Requested times are taken as they are: how much a spread job is slowed down depends on jobs that are yet to come, and
+has no bound that would leave a reservation of any use. Nobody is killed for being slowed down. A job that outlives
+what was expected is expected to take twice as long, again and again, so a reservation may be late, but never stale.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .bandwidth import Bandwidth, Measured
+from .machine import Allocation, Clusters, Demand, demand
+from .placement import Placement
+
+LOOK_AHEAD = 500
+"""Waiting jobs that are looked at for backfilling: endless queues are walked through in reasonable time."""
+
+THETA = 0.8
+"""Share of an uplink that is booked, where nothing else is said: forecasts are off, more often than not to below."""
+
+NEVER = float("inf")
+
+Start = tuple[int, Allocation]
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """All that a scheduler knows of the jobs, by job index; what they really take and use is not here."""
+
+    clusters: Clusters
+    processors: Sequence[int]
+    estimate_s: Sequence[float]
+
+
+class Scheduler:
+    """Told of submissions and ends, it says which jobs start now, and where.
+
+    ``theta`` is the share of each uplink that may be booked.
+    """
+
+    def __init__(self, requests: Requests, placement: Placement, bandwidth: Bandwidth, theta: float = THETA) -> None:
+        self.bandwidth = bandwidth
+        self._place = placement.place
+        self._placement = placement
+        self._processors = requests.processors
+        self._estimate_s = requests.estimate_s
+        self._free = list(requests.clusters.processors)
+        self._spare_bps = [theta * capacity for capacity in requests.clusters.uplink_bps]
+        self._front: list[int] = []  # the first of the queue, in order
+        self._back: deque[int] = deque()
+        self._bandwidth_bps: dict[int, float] = {}  # as expected, of jobs that have not ended
+        self._allocations: dict[int, tuple[float, Allocation, Demand]] = {}  # start, where, booked
+        self._expected: list[tuple[float, int]] = []  # (end, job), sorted
+        self._ends: dict[int, float] = {}
+        # The reservation of the head, and what will be free and unbooked then; 0 when it has to be made anew.
+        self._shadow_s = 0.0
+        self._then_free: list[int] = []
+        self._then_spare: list[float] = []
+
+    def submitted(self, now: float, job: int) -> Sequence[Start]:
+        """A job came; returns the jobs that start now, in the order of the decision."""
+        self._bandwidth_bps[job] = self.bandwidth.expected(job) if self._placement.asks else 0.0
+        front = self._front
+        if self._back or len(front) >= LOOK_AHEAD:
+            self._back.append(job)
+            return ()
+        front.append(job)
+        if len(front) == 1 or self._shadow_s <= now:
+            return self._pass(now)
+        # Nothing has become free since the others were looked at: the new job alone is concerned.
+        return self._fill(now, len(front) - 1)
+
+    def ended(self, now: float, job: int, measured: Measured) -> Sequence[Start]:
+        """A running job is over; returns the jobs that start now."""
+        if self._placement.asks:
+            self.bandwidth.learn(job, measured)
+        del self._bandwidth_bps[job]
+        _, allocation, booked = self._allocations.pop(job)
+        for cluster, count in allocation:
+            self._free[cluster] += count
+        for link, rate in booked:
+            self._spare_bps[link] += rate
+        del self._expected[bisect_left(self._expected, (self._ends.pop(job), job))]
+        return self._pass(now) if self._front else ()
+
+    def _pass(self, now: float) -> list[Start]:
+        begun: list[Start] = []
+        front = self._front
+        while front and (allocation := self._where(front[0])) is not None:
+            begun.append((front[0], allocation))
+            self._start(now, front.pop(0), allocation)
+            if self._back:
+                front.append(self._back.popleft())
+        if not front:
+            return begun
+        self._reserve(now)
+        begun += self._fill(now, 1)
+        while self._back and len(front) < LOOK_AHEAD:
+            front.append(self._back.popleft())
+        return begun
+
+    def _where(self, job: int) -> Allocation | None:
+        return self._place(self._processors[job], self._bandwidth_bps[job], self._free, self._spare_bps)
+
+    def _fill(self, now: float, first: int) -> list[Start]:
+        """Starts what may jump ahead of the head, from place ``first`` of the queue on."""
+        processors, estimate, bandwidth = self._processors, self._estimate_s, self._bandwidth_bps
+        front, shadow = self._front, self._shadow_s
+        begun: list[Start] = []
+        taken: list[int] = []
+        most = self._most()
+        nowhere: set[tuple[int, float]] = set()  # what was refused a place since the last start,
+        in_the_way: set[tuple[int, float]] = set()  # or one until after the head is to start
+        for i in range(first, len(front)):
+            job = front[i]
+            need = processors[job]
+            if need > most:
+                if not most:
+                    break
+                continue
+            alike = need, bandwidth[job]
+            late = now + estimate[job] > shadow
+            if alike in nowhere or (late and alike in in_the_way):
+                continue
+            allocation = self._where(job)
+            if allocation is None:
+                nowhere.add(alike)
+            elif late and not self._beside(front[0], job, allocation):
+                in_the_way.add(alike)
+            else:
+                begun.append((job, allocation))
+                taken.append(i)
+                self._start(now, job, allocation)
+                most = self._most()
+                nowhere.clear()
+                in_the_way.clear()
+        for i in reversed(taken):
+            del front[i]
+        return begun
+
+    def _most(self) -> int:
+        """The most processors that a job may want to start now."""
+        return sum(self._free) if self._placement.spreads else max(self._free)
+
+    def _beside(self, head: int, job: int, allocation: Allocation) -> bool:
+        """Whether the head could still be placed at its reserved time beside the job; if so, it is to be there."""
+        free, spare = list(self._then_free), list(self._then_spare)
+        for cluster, count in allocation:
+            free[cluster] -= count
+        for link, rate in demand(allocation, self._bandwidth_bps[job]):
+            spare[link] -= rate
+        if min(free) < 0 or self._place(self._processors[head], self._bandwidth_bps[head], free, spare) is None:
+            return False
+        self._then_free, self._then_spare = free, spare
+        return True
+
+    def _reserve(self, now: float) -> None:
+        """When, as far as is known, there will be a place for the head."""
+        while self._expected and self._expected[0][0] <= now:
+            end, job = self._expected.pop(0)
+            start = self._allocations[job][0]
+            while end <= now:
+                end = start + 2.0 * (end - start)
+            self._ends[job] = end
+            insort(self._expected, (end, job))
+        head = self._front[0]
+        need, bandwidth_bps = self._processors[head], self._bandwidth_bps[head]
+        free, spare, allocations = list(self._free), list(self._spare_bps), self._allocations
+        self._shadow_s, self._then_free, self._then_spare = NEVER, free, spare
+        found = NEVER
+        for end, job in self._expected:
+            if end > found:
+                break
+            _, allocation, booked = allocations[job]
+            for cluster, count in allocation:
+                free[cluster] += count
+            for link, rate in booked:
+                spare[link] += rate
+            if found == NEVER and self._place(need, bandwidth_bps, free, spare) is not None:
+                found = end
+        self._shadow_s = found
+
+    def _start(self, now: float, job: int, allocation: Allocation) -> None:
+        for cluster, count in allocation:
+            self._free[cluster] -= count
+        booked = demand(allocation, self._bandwidth_bps[job])
+        for link, rate in booked:
+            self._spare_bps[link] -= rate
+        self._allocations[job] = now, allocation, booked
+        end = self._ends[job] = now + self._estimate_s[job]
+        insort(self._expected, (end, job))
+
+    def state(self) -> dict[str, Any]:
+        """All that it remembers, as values that JSON can carry."""
+        return {
+            "queue": [*self._front, *self._back],
+            "running": [[job, start, where, booked] for job, (start, where, booked) in self._allocations.items()],
+            "ends": list(self._ends.items()),
+            "bandwidth_bps": list(self._bandwidth_bps.items()),
+            "free": self._free,
+            "spare_bps": self._spare_bps,
+            "reservation": [self._shadow_s, self._then_free, self._then_spare],
+            "bandwidth": self.bandwidth.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Takes over what ``state`` gave, in a scheduler made of the same requests, placement and theta."""
+        self._front, self._back = list(state["queue"][:LOOK_AHEAD]), deque(state["queue"][LOOK_AHEAD:])
+        self._allocations = {
+            job: (start, tuple((k, n) for k, n in where), tuple((k, rate) for k, rate in booked))
+            for job, start, where, booked in state["running"]
+        }
+        self._ends = dict(state["ends"])
+        self._expected = sorted((end, job) for job, end in self._ends.items())
+        self._bandwidth_bps = dict(state["bandwidth_bps"])
+        self._free, self._spare_bps = list(state["free"]), list(state["spare_bps"])
+        self._shadow_s, self._then_free, self._then_spare = state["reservation"]
+        self.bandwidth.restore(state["bandwidth"])

@@ -1,0 +1,64 @@
+"""How jobs share uplinks that cannot carry all that is asked: by what factor each one's communication slows down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .machine import Demand
+
+Sharing = Callable[[Sequence[Demand], Sequence[float]], list[float]]
+"""``sharing(demands, uplink_bps)``: a factor of at least 1 for each job that asks something of the links."""
+
+
+def saturation(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[float]:
+    """What is asked of each link, of what it can carry."""
+    asked = [0.0] * len(uplink_bps)
+    for wanted in demands:
+        for link, rate in wanted:
+            asked[link] += rate
+    return [rate / capacity for rate, capacity in zip(asked, uplink_bps, strict=True)]
+
+
+def proportional(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[float]:
+    """Each job is slowed by the saturation of its worst link (DEFINITIONS 5): those that ask more get more."""
+    found = saturation(demands, uplink_bps)
+    if max(found, default=0.0) <= 1.0:
+        return [1.0] * len(demands)
+    return [max(1.0, max([found[link] for link, _ in wanted])) for wanted in demands]
+
+
+def max_min(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[float]:
+    """All jobs' rates over their busiest links are raised alike, until a job has what it asks or a link is full.
+
+    Progressive filling (Bertsekas and Gallager 1992, 6.5.2). Jobs that ask little are not slowed by those that ask
+    much; no job could get more without one that has no more than it getting less.
+    """
+    if max(saturation(demands, uplink_bps), default=0.0) <= 1.0:
+        return [1.0] * len(demands)
+    wants = [max([rate for _, rate in wanted]) for wanted in demands]
+    rates = [0.0] * len(demands)
+    left = list(uplink_bps)
+    rising = set(range(len(demands)))
+    while rising:
+        pull = [0.0] * len(left)
+        for j in rising:
+            for link, rate in demands[j]:
+                pull[link] += rate / wants[j]
+        level = next(iter(rising))  # all that still rise stand equally high
+        by_link = min([(left[k] / pull[k], k) for k in range(len(left)) if pull[k] > 0.0])
+        by_job = min([(wants[j] - rates[j], j) for j in rising])
+        step = min(by_link[0], by_job[0])
+        height = rates[level] + step
+        for k, drawn in enumerate(pull):
+            left[k] = max(0.0, left[k] - step * drawn)
+        full = by_link[1] if by_link[0] <= by_job[0] else None
+        for j in list(rising):
+            rates[j] = height
+            if wants[j] - height <= 1e-12 * wants[j] or (full is not None and any(k == full for k, _ in demands[j])):
+                rising.discard(j)
+        if full is None:
+            rising.discard(by_job[1])
+    return [max(1.0, want / rate) for want, rate in zip(wants, rates, strict=True)]
+
+
+SHARINGS: dict[str, Sharing] = {"proportional": proportional, "max-min": max_min}

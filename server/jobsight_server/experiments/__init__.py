@@ -1,0 +1,1 @@
+"""Runs of experiments: done by many workers, kept as they finish."""
