@@ -39,6 +39,7 @@ class Site:
             (self.accounting / cluster).mkdir(parents=True)
         self.agent_token_file = directory / "agent.token"
         self._token = self._create_token("admin")
+        self.agent_token_file.touch(mode=0o600)
         self.agent_token_file.write_text(self._create_token("agent"))
         self._command = [
             *JOBSIGHT, "serve", "--database", self.database, "--listen", listen,
@@ -112,9 +113,10 @@ class Site:
         return self._run("token", "create", "--role", role).split()[-1]
 
     def _run(self, *command: str) -> str:
-        done = subprocess.run(
-            [*JOBSIGHT, *command, "--database", self.database], check=True, stdout=subprocess.PIPE, text=True
-        )
+        """What the command printed; what it says besides that is told only if it failed."""
+        done = subprocess.run([*JOBSIGHT, *command, "--database", self.database], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(done.stderr.strip())
         return done.stdout
 
 

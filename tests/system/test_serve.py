@@ -51,6 +51,7 @@ def test_three_roles_start_and_stop_together(site: Site) -> None:
     assert site.process is not None
     roles = children(site.process.pid)
     assert set(roles) == {"writer", "query", "background"}
+    assert site.agent_token_file.stat().st_mode & 0o777 == 0o600
     assert post(site.ingest_url, site, 1) == 200
     assert post(site.url, site, 2) == 200  # handed on to the writer
     assert site.api("overview")["ingest"]["batches"]["stored"] == 2
