@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -26,7 +27,19 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns its exit status: 0 done, 1 failed, 2 wrong usage."""
+    """Runs one command; returns its exit status: 0 done, 1 failed, 2 wrong usage, 141 nobody reads on (`| head`)."""
+    try:
+        try:
+            return _run(argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still in the buffer goes nowhere; the interpreter would complain of it while it shuts down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # as a shell has it of a program that SIGPIPE ended
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:
         print(metadata.version("jobsight"))

@@ -89,7 +89,7 @@ def _share(value: float) -> None:
 
 
 SETTINGS = (
-    Setting("database", "sqlite:///jobsight.db", "database to keep everything in, as an SQLAlchemy URL"),
+    Setting("database", "sqlite:///jobsight.db", "database to keep everything in: an SQLite file or an SQLAlchemy URL"),
     Setting("listen", "127.0.0.1:8470", "address of the API and the pages"),
     Setting("ingest_listen", "127.0.0.1:8471", "address of the writer; agents may also use `listen`"),
     Setting("query_workers", 2, "processes that answer questions and pages", minimum=1),

@@ -67,10 +67,17 @@ def test_a_new_database_is_its_owners_alone(tmp_path: Path) -> None:
     assert (tmp_path / "new.db").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("url", ["nonsense", "sqlite://", "sqlite:///:memory:", "mysql://localhost/x"])
+@pytest.mark.parametrize("url", ["sqlite:nonsense", "", "sqlite://", "sqlite:///:memory:", "mysql://localhost/x"])
 def test_a_database_that_cannot_be_used_is_named(url: str) -> None:
     with pytest.raises(DatabaseError, match="database '"):
         open_engine(url)
+
+
+def test_the_path_of_a_file_is_an_address_too(tmp_path: Path) -> None:
+    engine = open_engine(str(tmp_path / "plain.db"))
+    upgrade(engine)
+    engine.dispose()
+    assert (tmp_path / "plain.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_only_one_process_plays_a_role(engine: Engine, database_url: str) -> None:

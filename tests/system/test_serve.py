@@ -58,7 +58,9 @@ def test_three_roles_start_and_stop_together(site: Site) -> None:
     site.process.terminate()
     assert site.process.wait(30) == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in roles.values())
-    assert "Traceback" not in site.log.read_text()
+    log = site.log.read_text()
+    assert "Traceback" not in log
+    assert "setup plugin" not in log
 
 
 def test_a_role_that_dies_is_started_again(site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.templates import Question
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.question import job_question
-from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 
 def jobs_of_database(connection: Connection, metric: str, cluster: str | None, name: str) -> Jobs:
@@ -28,6 +29,7 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
     """
     if metric not in METRICS:
         raise UserError(f"metric {metric!r} is not known; choose one of {', '.join(METRICS)}")
+    names = set(connection.scalars(select(job_nodes.c.node).distinct()))
     skipped: Counter[str] = Counter()
     kept: list[tuple[float, Any]] = []
     for row in connection.execute(_query(metric, cluster)):
@@ -36,7 +38,7 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
         if reason is None:
             kept.append((submitted, row))
         else:
-            skipped[reason] += 1
+            skipped[_without_names(reason, names)] += 1
     kept.sort(key=lambda pair: pair[0])
     rows = [row for _, row in kept]
     several = len({row.cluster for row in rows}) > 1
@@ -70,6 +72,11 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
     if row.value is None:
         return f"no {metric} value: {row.reason or 'not profiled yet'}"
     return None if 0.0 <= row.value <= LARGEST else f"{metric} value is no measurement"
+
+
+def _without_names(reason: str, names: Set[str]) -> str:
+    """The reason with ``a node`` for the node that it names, so that many like it are counted as one."""
+    return " ".join("a node" if word in names else word for word in reason.split(" "))
 
 
 def _question(row: Any, user: str) -> Question:

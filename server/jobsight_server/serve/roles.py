@@ -130,6 +130,8 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {role} %(levelname)s %(message)s")
     # A run that is skipped because the one before it still works is the intended way, not a warning.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
+    # Alembic tells of each of its plugins, at import.
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     settings = settings_from_json(sys.stdin.readline())
     threading.Thread(target=_end_with_supervisor, daemon=True).start()
     sys.argv = sys.argv[:1]  # gunicorn would read its own options there

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -19,7 +19,7 @@ class DatabaseError(UserError):
 
 
 def open_engine(url: str, access: Access = "write") -> Engine:
-    """An engine for ``url`` (``sqlite:///file.db`` or ``postgresql://...``).
+    """An engine for ``url``: ``sqlite:///file.db``, ``postgresql://...``, or the path of an SQLite file as it is.
 
     With SQLite every connection is WAL with ``synchronous=FULL``: a commit has reached the disk when it returns.
     Writing transactions begin IMMEDIATE, so that two processes that write wait for each other instead of failing;
@@ -30,14 +30,14 @@ def open_engine(url: str, access: Access = "write") -> Engine:
         DatabaseError: the URL is not one, or names another database system.
     """
     try:
-        parsed = make_url(url)
+        parsed = make_url(url if ":" in url else f"sqlite:///{url}")
     except ArgumentError as error:
-        raise DatabaseError(f"database {url!r}: {error}") from error
+        raise DatabaseError(f"database {url!r}: use sqlite:///FILE or postgresql://HOST/NAME") from error
     system = parsed.get_backend_name()
     if system == "sqlite":
         if parsed.database in (None, "", ":memory:"):
             raise DatabaseError(f"database {url!r}: several processes share it, so it must be a file")
-        return _sqlite(url, access)
+        return _sqlite(parsed, access)
     if system == "postgresql":
         options = "-c default_transaction_read_only=on" if access == "read" else "-c synchronous_commit=on"
         return create_engine(
@@ -57,7 +57,7 @@ def protect_file(url: str) -> None:
             file.touch(mode=0o600)
 
 
-def _sqlite(url: str, access: Access) -> Engine:
+def _sqlite(url: URL, access: Access) -> Engine:
     engine = create_engine(url, connect_args={"timeout": 30.0})
 
     @event.listens_for(engine, "connect")

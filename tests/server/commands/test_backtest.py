@@ -18,7 +18,7 @@ from sqlalchemy import Engine, insert
 
 from jobsight_server import cli
 from jobsight_server.forecasts.workload import jobs_of_database
-from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 FIVE = ("history", "sliding-window", "weighted", "locality", "exponential")
 USAGE_ERROR = 2
@@ -217,9 +217,12 @@ def store(engine: Engine, runs: list[dict[str, Any]]) -> None:
                 **told,
             }
             value, reason = run.pop("value", 4.0), run.pop("reason", None)
+            node = run.pop("node", None)
             run_id = connection.execute(insert(jobs).values(run).returning(jobs.c.id)).scalar_one()
             row = {"run_id": run_id, "metric": "memory", "position": number, "value": value, "reason": reason}
             connection.execute(insert(profiles).values(row))
+            if node is not None:
+                connection.execute(insert(job_nodes).values(run_id=run_id, node=node, processors=1))
 
 
 def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,6 +243,8 @@ def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.Ca
             {"start": 500.0, "end": 560.0, "submitted": 900.0},
             {"value": None, "reason": "other jobs were on it"},
             {"value": None},
+            {"value": None, "reason": "no samples of n1", "node": "n1"},
+            {"value": None, "reason": "no samples of n2", "node": "n2"},
         ],
     )
     with engine.connect() as connection:
@@ -259,6 +264,7 @@ def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.Ca
         "ends before it was submitted": 1,
         "no memory value: other jobs were on it": 1,
         "no memory value: not profiled yet": 1,
+        "no memory value: no samples of a node": 2,
     }
     assert [question.user for question in one.questions] == ["u", "u"]
     assert len(none) == 0
