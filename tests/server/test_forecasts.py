@@ -173,8 +173,12 @@ def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: 
     assert found[0]["value"] == 800
     ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "w", "--metric", "cpu"]
     assert cli.main(ask) == 0
-    (answer,) = json.loads(capsys.readouterr().out)["predictions"]
+    printed = capsys.readouterr()
+    (answer,) = json.loads(printed.out)["predictions"]
     assert answer["reason"].startswith("no history")
+    assert printed.err == "w has no finished job on alpha: answers rest on others' jobs\n"
+    assert cli.main(["predict", "--database", database_url, "--cluster", "beta", "--user", "u"]) == 1
+    assert capsys.readouterr().err == "jobsight predict: there is no cluster 'beta'; known: alpha\n"
 
 
 def test_the_command_takes_what_is_known_of_the_job(
@@ -207,7 +211,7 @@ def test_on_a_terminal_everything_stands_in_eighty_columns(engine: Engine) -> No
     assert "Next job of u[bold] on alpha" in text
     assert f"memory by {found[1]['forecaster']} from 4 jobs of user, the last: 1,431 2,384 2,384 1,144" in text
     assert "history window weighted locality exp. jobs PQM recent" in text
-    assert "no history" in text
+    assert "bandwidth, cpu, runtime: no history" in text
 
 
 def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,11 +12,14 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from sqlalchemy import Connection, select, union
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.commands.arguments import add_settings, open_existing, settings_of
+from jobsight_server.errors import UserError
 from jobsight_server.forecasts import Question, answers, method_of
+from jobsight_server.storage.schema import jobs, nodes
 
 _SCALES = {"bandwidth": ("Mb/s", 1e6), "memory": ("MiB", 2**20), "cpu": ("", 1), "runtime": ("min", 60)}
 _SHORT = {**{name: name for name in FIVE}, "sliding-window": "window", "exponential": "exp."}
@@ -48,14 +51,26 @@ def run(args: argparse.Namespace) -> int:
         args.memory,
         args.walltime,
     )
-    with engine.connect() as connection:
-        found = answers(connection, [question], method_of(settings_of(args)))
-    engine.dispose()
+    try:
+        with engine.connect() as connection:
+            _say_who_is_unknown(connection, args.cluster, args.user)
+            found = answers(connection, [question], method_of(settings_of(args)))
+    finally:
+        engine.dispose()
     if args.json or not sys.stdout.isatty():
         print(json.dumps({"predictions": found}, indent=2))
     else:
         show(found, Console())
     return 0
+
+
+def _say_who_is_unknown(connection: Connection, cluster: str, user: str) -> None:
+    known = set(connection.scalars(union(select(jobs.c.cluster), select(nodes.c.cluster))))
+    if cluster not in known:
+        raise UserError(f"there is no cluster {cluster!r}; known: {', '.join(sorted(known)) or 'none yet'}")
+    finished = select(jobs.c.id).where(jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.end.is_not(None))
+    if connection.execute(finished.limit(1)).first() is None:
+        print(f"{user} has no finished job on {cluster}: answers rest on others' jobs", file=sys.stderr)
 
 
 def show(found: Sequence[dict[str, Any]], console: Console) -> None:
@@ -68,7 +83,8 @@ def show(found: Sequence[dict[str, Any]], console: Console) -> None:
             console.print(Text(_where_from(answer)))
     console.print(_of_five(found), markup=False)
     for reason in dict.fromkeys(answer["reason"] for answer in found if answer["reason"]):
-        console.print(reason, markup=False)
+        without = ", ".join(answer["metric"] for answer in found if answer["reason"] == reason)
+        console.print(f"{without}: {reason}", markup=False)
     if any(answer["value"] is not None for answer in found):
         share = found[0]["coverage"]
         console.print(f"sure: to be within 20 %. reserve: {share:.0%} of jobs fit. --json gives SI units.")
