@@ -60,7 +60,7 @@ class Bounds:
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage is {coverage}: it is a share of jobs, above 0 and below 1")
         self.coverage = coverage
-        self._log_price = FIRST_PRICE + STEEPNESS * log(0.05 / (1.0 - coverage))
+        self._log_price = _first_price(coverage)
         self._mean_job = 0.0  # value x seconds
         self._n = 0
         self._mean_seconds = 1.0  # until a job tells
@@ -143,6 +143,7 @@ class Bounds:
     def state(self) -> dict[str, Any]:
         """Everything known, as values that JSON can carry."""
         return {
+            "coverage": self.coverage,
             "log_price": self._log_price,
             "mean_job": self._mean_job,
             "n": self._n,
@@ -154,9 +155,11 @@ class Bounds:
 
     @classmethod
     def from_state(cls, coverage: float, state: Mapping[str, Any]) -> Self:
-        """The bounds whose `state()` this was, exactly, with the coverage that is now chosen."""
+        """The bounds whose `state()` this was, exactly; where another coverage is now chosen, at a price for that."""
         restored = cls(coverage)
         restored._log_price = float(state["log_price"])
+        if state["coverage"] != coverage:
+            restored._log_price += _first_price(coverage) - _first_price(state["coverage"])
         restored._mean_job = float(state["mean_job"])
         restored._n = int(state["n"])
         restored._mean_seconds = float(state["mean_seconds"])
@@ -164,3 +167,7 @@ class Bounds:
         restored._reserved = int(state["reserved"])
         restored._covered = int(state["covered"])
         return restored
+
+
+def _first_price(coverage: float) -> float:
+    return FIRST_PRICE + STEEPNESS * log(0.05 / (1.0 - coverage))

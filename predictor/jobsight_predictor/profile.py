@@ -146,9 +146,12 @@ class Profile:
         self._changed_users.add(question.user)
 
     def fail(self, question: Question, reserved: float) -> None:
-        """Take in that a job ran out of what was reserved for it: the bound of its like stays above that."""
+        """Take in that a job ran out of what was reserved for it: the bound of its like stays above that.
+
+        1 % above, since reservations are rounded before they are made and told.
+        """
         key = self._templates.keys(question)[0][1]
-        self._failed[key] = max(checked(reserved), self._failed.get(key, 0.0))
+        self._failed[key] = max(1.01 * checked(reserved), self._failed.get(key, 0.0))
         self._changed_failed.add(key)
 
     def regret(self, user: str | None) -> tuple[Regret, str] | None:
@@ -253,10 +256,13 @@ class Profile:
 
     def _source(self, ticket: Ticket, value: float, weights: list[float]) -> tuple[int, Key]:
         """The most specific group that said `value`, and whose candidate it was, the one of greatest weight."""
-        template = ticket.forecasts.index(value) // self._width
-        first = template * self._width
-        said = [i for i in range(first, first + self._width) if ticket.forecasts[i] == value]
-        return max(said, key=weights.__getitem__), next(key for index, key in ticket.keys if index == template)
+        width = self._width
+        for index, key in ticket.keys:
+            candidates = range(index * width, (index + 1) * width)
+            said = [i for i in candidates if ticket.forecasts[i] == value]
+            if said:
+                return max(said, key=weights.__getitem__), key
+        raise LookupError(f"no candidate said {value!r}")
 
     def _site_state(self) -> dict[str, Any]:
         return {

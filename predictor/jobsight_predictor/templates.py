@@ -56,8 +56,9 @@ class Templates:
     """The groups of a job under each template.
 
     Fields that a job does not tell are left out of its templates, and templates that then coincide count once, as
-    the first of them: where applications are never told, users do not vote twice. ValueError for a template that
-    groups by something else than `FIELDS`, or for none at all.
+    the one of which the least is left out: where applications are never told, users do not vote twice, and where
+    nothing but the user is told, no more is believed than what users alone have been good for. ValueError for a
+    template that groups by something else than `FIELDS`, or for none at all.
     """
 
     def __init__(self, templates: Sequence[Template] = DEFAULT_TEMPLATES) -> None:
@@ -89,12 +90,16 @@ class Templates:
 
     def _levels_for(self, told: int) -> list[tuple[int, int, Any]]:
         levels: dict[int, tuple[int, int, Any]] = {}
+        left_out: dict[int, int] = {}
         for index, template in enumerate(self.templates):
             bits = [bit for bit in sorted(FIELDS.index(field) for field in template) if told >> bit & 1]
             mask = sum(1 << bit for bit in bits)
+            if mask in levels and left_out[mask] <= len(template) - len(bits):
+                continue
+            left_out[mask] = len(template) - len(bits)
             if len(bits) > 1:
                 values_of: Any = itemgetter(*bits)
             else:  # an item alone would come bare; a slice comes as a tuple
                 values_of = itemgetter(slice(bits[0], bits[0] + 1) if bits else slice(0))
-            levels.setdefault(mask, (index, mask, values_of))
+            levels[mask] = (index, mask, values_of)
         return list(levels.values())

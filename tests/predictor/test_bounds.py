@@ -101,7 +101,7 @@ def test_bound_is_above_what_has_failed() -> None:
 
 def test_state_goes_through_json_exactly() -> None:
     _, _, bounds = observed(0.9, np.random.default_rng(1).lognormal(4, 1, 200).tolist())
-    restored = Bounds.from_state(0.95, json.loads(json.dumps(bounds.state())))
+    restored = Bounds.from_state(0.9, json.loads(json.dumps(bounds.state())))
     assert restored.state() == bounds.state()
 
 
@@ -123,3 +123,19 @@ def test_unknown_length_is_taken_for_the_mean_of_those_known() -> None:
     assert unknown is not None
     assert short is not None
     assert long[0] < unknown[0] < short[0]
+
+
+def test_another_coverage_is_answered_at_once() -> None:
+    bounds, crowd = Bounds(0.95), Crowd()
+    for value in np.random.default_rng(9).lognormal(5, 1, 2000).tolist():
+        answer = bounds.reserve([crowd], 60.0)
+        bounds.score(None if answer is None else answer[0], value, 60.0)
+        crowd.learn(value)
+    reserved = []
+    for coverage in (0.5, 0.8, 0.95, 0.99, 0.999):
+        answer = Bounds.from_state(coverage, bounds.state()).reserve([crowd], 60.0)
+        assert answer is not None
+        reserved.append(answer[0])
+    assert reserved == sorted(reserved)
+    assert reserved[0] < reserved[2] < reserved[4]
+    assert Bounds.from_state(0.95, bounds.state()).reserve([crowd], 60.0) == bounds.reserve([crowd], 60.0)

@@ -22,6 +22,11 @@ def test_what_is_not_told_narrows_nothing_and_counts_once() -> None:
     assert keys[0][1] in [key for _, key in templates.keys(WHOLE)]
 
 
+def test_levels_that_coincide_count_as_the_one_that_leaves_out_least() -> None:
+    by_user, by_site = DEFAULT_TEMPLATES.index(("user",)), DEFAULT_TEMPLATES.index(())
+    assert [index for index, _ in Templates().keys(Question(user="x"))] == [by_user, by_site]
+
+
 def test_different_fields_of_equal_value_are_different_groups() -> None:
     templates = Templates([("user",), ("queue",)])
     (_, by_user), (_, by_queue) = templates.keys(Question(user="a", queue="a"))

@@ -10,6 +10,7 @@ from jobsight_server.api.inputs import json_body, number_of
 from jobsight_server.api.job_fields import METRIC_CHOICES, JobFields, question_of
 from jobsight_server.api.reply import json_text
 from jobsight_server.api.routes import Route
+from jobsight_server.errors import UserError
 from jobsight_server.forecasts import take_failure
 from jobsight_server.site import site
 
@@ -37,8 +38,11 @@ def report_failure() -> Response:
         raise BadRequest(f"{error}; send {shape}, and what else was known of the job") from error
     question = question_of(reported, reported.metric, "")
     reserved = number_of(reported.reserved, "reserved", _RESERVED_AT_MOST)
-    with here.write_engine.begin() as connection:
-        return json_text(take_failure(connection, here.method, question, reserved))
+    try:
+        with here.write_engine.begin() as connection:
+            return json_text(take_failure(connection, here.method, question, reserved))
+    except UserError as error:
+        raise BadRequest(str(error)) from error
 
 
 ROUTES = (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 from sqlalchemy import Connection, insert
 
 from jobsight_predictor.templates import FIELDS
+from jobsight_server.errors import UserError
 from jobsight_server.forecasts.ask import Question, answer_texts
 from jobsight_server.forecasts.learn import Learner, RanOut
 from jobsight_server.forecasts.method import Method
@@ -13,14 +16,26 @@ from jobsight_server.forecasts.round import hold_learning, last_position
 from jobsight_server.storage.schema import failures
 from jobsight_server.storage.tallies import add_tallies
 
+TOO_MUCH = 100.0
+"""Times the recommended reservation, from which on a report is taken for a slip."""
+
 
 def take_failure(connection: Connection, method: Method, question: Question, reserved: float) -> str:
     """Stores and learns it within the caller's transaction; returns the answer from now on, as JSON text.
 
     ``question`` names a metric, and ``reserved`` is in its unit.
+
+    Raises:
+        UserError: so much was hardly reserved: one slip would spoil what is recommended from then on.
     """
     assert question.metric is not None
     hold_learning(connection)
+    bound = json.loads(answer_texts(connection, [question], method)[0])["bound"]
+    if bound and reserved > TOO_MUCH * bound:
+        raise UserError(
+            f"reserved is {reserved:g}, where {bound:g} is recommended for such a job: it is in the unit of the "
+            "metric, memory and bandwidth per processor"
+        )
     job = question.job
     row = {
         "cluster": question.cluster,

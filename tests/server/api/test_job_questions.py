@@ -192,3 +192,11 @@ def test_only_schedulers_report_failures(served: Any) -> None:
     body = {"cluster": "a", "user": "b", "metric": "cpu", "reserved": 1}
     assert served.client("agent").post(FAILURES, json=body).status_code == 403
     assert served.client().post(FAILURES, json=body).status_code == 401
+
+
+def test_what_was_hardly_reserved_is_refused(two_applications: Any) -> None:
+    before = ask(two_applications, **BIG)
+    refused = report(two_applications, reserved=1e15)
+    assert refused.status_code == 400
+    assert "per processor" in refused.json["error"]
+    assert ask(two_applications, **BIG) == before

@@ -49,7 +49,7 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     known = "application=run_7&queue=q&processors=4&memory_bytes=1e9&walltime_s=60"
     yield "get", f"{api}/predictions?user=ada&{known}", None, 200
     yield "get", f"{api}/predictions?user=nobody&cluster=alpha", None, 200
-    ran_out = {"cluster": "alpha", "user": "ada", "metric": "memory", "processors": 4, "reserved": 5e8}
+    ran_out = {"cluster": "alpha", "user": "ada", "metric": "memory", "processors": 4, "reserved": 500.0}
     yield "post", f"{api}/failures", ran_out, 200
     yield "post", f"{api}/failures", {**ran_out, "reserved": 0}, 400
     yield "get", f"{api}/users", None, 200
