@@ -99,9 +99,15 @@ def _show(told: dict[str, Any]) -> None:
         print(f"#   {scores} on {line['jobs']:,} {words}")
     if told["interrupted"]:
         print("# interrupted: the best so far")
-    elif told["held_back"]["found"] <= told["held_back"]["default"]:
-        print("# The default did as well on the later jobs: no reason to change.")
-    print("templates = [")
+    found, default = told["held_back"]["found"], told["held_back"]["default"]
+    mark = ""
+    if found is not None and found <= default:
+        print(
+            f"# The default did {'as well' if found == default else 'better'} on the later jobs: no reason to change."
+        )
+        print("# What was found, should it be wanted all the same:")
+        mark = "# "
+    print(f"{mark}templates = [")
     for template in told["templates"]:
-        print(f'  "{template}",')
-    print("]")
+        print(f'{mark}  "{template}",')
+    print(f"{mark}]")

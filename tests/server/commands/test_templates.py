@@ -45,7 +45,18 @@ def test_the_field_that_tells_is_found(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_the_settings_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace = workload(tmp_path, 200)
+    # Walltime and processors tell the memory, whoever asks; the default always wants the user or application too.
+    rng = np.random.default_rng(3)
+    lines = []
+    for i in range(200):
+        processors, hours, user = (int(rng.integers(1, end)) for end in (9, 9, 7))
+        memory = 1000 * 2**hours * processors
+        lines.append(
+            f"{i} {100 * i} 0 50 {processors} 1 {memory} {processors} {3600 * hours} -1 1 {user} 1 {user} 1 1 -1 -1"
+        )
+    file = tmp_path / "t.swf"
+    file.write_text("\n".join(lines) + "\n")
+    trace = str(file)
     assert cli.main(["templates", "search", trace, "--metric", "memory", "--jobs", "100"]) == 0
     pasted = tomllib.loads(capsys.readouterr().out)
     assert set(pasted) == {"templates"}
@@ -53,6 +64,18 @@ def test_the_settings_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert () in templates
     assert cli.main(["backtest", trace, "--metric", "memory", "--json", "--template", *pasted["templates"]]) == 0
     assert json.loads(capsys.readouterr().out)["jobsight"]["share"] > 0.9
+
+
+def test_what_is_no_better_than_the_default_changes_nothing_when_pasted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "alike.swf"
+    file.write_text("".join(f"{i} {100 * i} 0 50 1 1 1000 1 60 -1 1 1 1 1 1 1 -1 -1\n" for i in range(40)))
+    assert cli.main(["templates", "search", str(file), "--metric", "memory"]) == 0
+    printed = capsys.readouterr().out
+    assert tomllib.loads(printed) == {}
+    assert "The default did as well" in printed
+    assert "# templates = [" in printed
 
 
 def test_too_few_jobs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
