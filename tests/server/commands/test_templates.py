@@ -45,7 +45,7 @@ def test_the_field_that_tells_is_found(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_the_settings_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # Walltime and processors tell the memory, whoever asks; the default always wants the user or application too.
+    # Walltime and processors tell the memory, whoever asks; no level of the default is these two alone.
     rng = np.random.default_rng(3)
     lines = []
     for i in range(200):
