@@ -24,10 +24,16 @@ from jobsight_server.commands.workload import Given
 from jobsight_server.errors import UserError
 
 SAVED_EVERY_S = 30.0
+TOLD_EVERY_S = 0.5
 
 
-def simulate(given: Given, policy: str, predictor: str | None, state: Path | None) -> tuple[JobTable, float] | None:
-    """The schedule and the CPU seconds that it took; None when interrupted."""
+def simulate(
+    given: Given, policy: str, predictor: str | None, state: Path | None, progress: Path | None = None
+) -> tuple[JobTable, float] | None:
+    """The schedule and the CPU seconds that it took; None when interrupted.
+
+    ``progress`` is a file that holds the share of the jobs that have ended, written anew twice a second.
+    """
     try:
         make = policy_maker(policy, predictor)
     except ValueError as error:
@@ -44,7 +50,7 @@ def simulate(given: Given, policy: str, predictor: str | None, state: Path | Non
         except (CheckpointError, OSError) as error:
             raise UserError(f"--state {state}: {error}") from error
         print(f"jobsight simulate: goes on at {simulation.now:,.0f} s, {simulation.ended:,} ended", file=sys.stderr)
-    with _watching(simulation, policy, state, settings) as watch:
+    with _watching(simulation, policy, state, progress, settings) as watch:
         try:
             spent += run_simulation(simulation, watch)
         except QueueTooLongError as error:
@@ -63,10 +69,12 @@ def simulate(given: Given, policy: str, predictor: str | None, state: Path | Non
 
 
 @contextmanager
-def _watching(simulation: Simulation, name: str, state: Path | None, settings: dict[str, Any]) -> Iterator[Any]:
-    """A watch that shows progress, saves now and then, and stops between two events when interrupted."""
+def _watching(
+    simulation: Simulation, name: str, state: Path | None, told: Path | None, settings: dict[str, Any]
+) -> Iterator[Any]:
+    """A watch that shows and tells progress, saves now and then, and stops between two events when interrupted."""
     interrupted = False
-    saved = time.monotonic()
+    saved = told_at = time.monotonic()
 
     def interrupt(_signal: int, _frame: object) -> None:
         nonlocal interrupted
@@ -79,8 +87,11 @@ def _watching(simulation: Simulation, name: str, state: Path | None, settings: d
             task = progress.add_task(name, total=len(simulation.workload))
 
             def watch(now: Simulation) -> bool:
-                nonlocal saved
+                nonlocal saved, told_at
                 progress.update(task, completed=now.ended)
+                if told is not None and time.monotonic() - told_at > TOLD_EVERY_S:
+                    told.write_text(f"{now.ended / len(now.workload):.4f}")
+                    told_at = time.monotonic()
                 if state is not None and (interrupted or time.monotonic() - saved > SAVED_EVERY_S):
                     save(now, state, settings)
                     saved = time.monotonic()

@@ -12,7 +12,6 @@ import atexit
 import gc
 import json
 import logging
-import os
 import signal
 import socket
 import sys
@@ -25,6 +24,7 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from jobsight_server.errors import UserError
+from jobsight_server.serve.lifeline import end_with_parent
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import role_lock
@@ -132,14 +132,6 @@ def settings_from_json(text: str) -> Settings:
     return Settings(**values, accounting=sources)
 
 
-def _end_with_supervisor() -> None:
-    # Past Python's own buffer, whose lock would be held while the interpreter shuts down.
-    while os.read(0, 4096):
-        pass
-    # The supervisor's end of the pipe is closed.
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def main() -> int:
     """Runs the role that the command line names."""
     role = sys.argv[1]
@@ -147,7 +139,7 @@ def main() -> int:
     # A run that is skipped because the one before it still works is the intended way, not a warning.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     settings = settings_from_json(sys.stdin.readline())
-    threading.Thread(target=_end_with_supervisor, daemon=True).start()
+    end_with_parent()
     sys.argv = sys.argv[:1]  # gunicorn would read its own options there
     try:
         ROLES[role](settings)
