@@ -316,9 +316,9 @@ def test_the_jobs_of_the_site_become_a_workload(client: FlaskClient, start: Star
     assert gzip.decompress(content).decode().splitlines() == [
         "; UnixStartTime: 90",
         "; MaxProcs: 6",
-        "1 0 110 30 6 -1 -1 6 150 512 1 1 -1 1 1 -1 -1 -1 -1",
-        "2 10 0 100 4 -1 -1 4 150 768 1 2 -1 1 1 -1 -1 -1 -1",
-        "3 20.5 10 79.5 2 -1 -1 2 150 1536 1 1 -1 1 1 -1 -1 -1 -1",
+        "1 0 110 30 6 -1 -1 6 150 512 1 1 -1 1 1 -1 -1 -1",
+        "2 10 0 100 4 -1 -1 4 150 768 1 2 -1 1 1 -1 -1 -1",
+        "3 20.5 10 79.5 2 -1 -1 2 150 1536 1 1 -1 1 1 -1 -1 -1",
     ]
     execute(engine)
     figures = twin(client, "/simulations/1")["all_figures"]
@@ -343,5 +343,6 @@ def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
 
 
 def long_workload() -> bytes:
-    """Small to send, long to simulate: under conservative backfilling, a long queue looked at at every early end."""
-    return ("; MaxProcs: 8\n" + "\n".join(swf(i, 0, 9 + i % 7, 1 + i % 8, 900) for i in range(5000))).encode()
+    """Small to send, long to simulate: under conservative backfilling each early end moves hundreds of reservations."""
+    rows = (f"{i} {i // 500 * 3000} 0 {9 + i % 7} {1 + i % 8} -1 -1 -1 900" for i in range(12_000))
+    return ("; MaxProcs: 8\n" + "\n".join(rows)).encode()
