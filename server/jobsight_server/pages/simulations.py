@@ -30,6 +30,8 @@ from jobsight_server.views.simulations import (
 COMPARED_AT_MOST = 8
 
 _FIELDS_BYTES = 64 * 1024
+# The parser counts pieces of files, of 64 KiB and a rest, while it looks at them.
+_FORM_MEMORY_BYTES = 1024 * 1024
 
 # A picture that is opened by itself: it may style itself, and nothing more.
 _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -46,6 +48,7 @@ def add_routes(pages: Blueprint) -> None:
         here = site()
         limit = here.settings.simulation_trace_bytes
         request.max_content_length = limit + _FIELDS_BYTES
+        request.max_form_memory_size = _FORM_MEMORY_BYTES
         try:
             form = request.form.to_dict()
         except RequestEntityTooLarge:
