@@ -64,7 +64,7 @@ _PAGE_HEADERS = (
 def create_app(
     settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
 ) -> Flask:
-    """The application of one query worker; ``write_engine`` serves logins and reservations that ran out."""
+    """The application of one query worker; ``write_engine`` serves logins, simulations, expired reservations."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
     method = method_of(settings)
@@ -131,7 +131,8 @@ def _protect(response: Response) -> Response:
     if _is_api():
         response.headers.extend(_API_HEADERS)
         return response
-    response.headers.extend(_PAGE_HEADERS)
+    for name, value in _PAGE_HEADERS:
+        response.headers.setdefault(name, value)  # a picture has a policy of its own
     if request.endpoint != "pages.static":
         response.headers["Cache-Control"] = "no-cache, private"
     return response

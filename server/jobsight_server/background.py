@@ -1,4 +1,4 @@
-"""What happens by itself: following accounting, profiling jobs, retention, database upkeep."""
+"""What happens by itself: following accounting, profiling jobs, simulations, retention, database upkeep."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from jobsight_server.accounting.follow import follow_once
 from jobsight_server.forecasts import method_of
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import AccountingSource, Settings
+from jobsight_server.simulations.execute import run_queued
+from jobsight_server.simulations.runs import stop_interrupted
 from jobsight_server.storage.upkeep import delete_old, refresh_statistics
 
 log = logging.getLogger(__name__)
+
+_LOOK_FOR_SIMULATIONS_S = 1.0
 
 
 def run_until(
@@ -26,7 +30,8 @@ def run_until(
     """Runs the periodic work until ``stop`` is set; what runs then is finished first."""
     # One thread: the jobs write to the same tables, and two of them at once would only wait for each other.
     scheduler = BackgroundScheduler(
-        executors={"default": ThreadPoolExecutor(1)},
+        # Simulations take minutes, in a process of their own; nothing else waits for them.
+        executors={"default": ThreadPoolExecutor(1), "simulations": ThreadPoolExecutor(1)},
         job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         timezone="UTC",
     )
@@ -48,6 +53,15 @@ def run_until(
     )
     scheduler.add_job(
         _keep_up, "interval", seconds=settings.upkeep_interval_s, args=(stop, engine, settings, clock), id="upkeep"
+    )
+    stop_interrupted(engine, clock())
+    scheduler.add_job(
+        run_queued,
+        "interval",
+        seconds=_LOOK_FOR_SIMULATIONS_S,
+        args=(engine, stop, clock),
+        id="simulations",
+        executor="simulations",
     )
     scheduler.start()
     log.info("following %d accounting directories", len(settings.accounting))

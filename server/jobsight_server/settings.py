@@ -111,6 +111,10 @@ SETTINGS = (
         check=parse_template,
     ),
     Setting("upkeep_interval_s", 3600.0, "how often retention and database upkeep run", minimum=1),
+    Setting(
+        "simulations_kept", 20, "simulations kept for the pages; a new one takes the place of the oldest", minimum=1
+    ),
+    Setting("simulation_trace_bytes", 64 * 2**20, "largest trace accepted for a simulation, unpacked", minimum=1),
     Setting("session_hours", 12.0, "how long a login to the pages lasts", minimum=0.01),
     Setting("cookie_secure", 0, "1: send the login cookie over HTTPS only (set it behind TLS)", minimum=0),
 )
@@ -146,6 +150,8 @@ class Settings:
     coverage: float
     templates: tuple[str, ...]
     upkeep_interval_s: float
+    simulations_kept: int
+    simulation_trace_bytes: int
     session_hours: float
     cookie_secure: int
     accounting: tuple[AccountingSource, ...] = ()

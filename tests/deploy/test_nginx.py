@@ -24,7 +24,12 @@ def block(header: str) -> str:
 
 @pytest.mark.parametrize(
     ("location", "setting"),
-    [("location = /api/v1/samples", "ingest_listen"), ("location = /login", "listen"), ("location /", "listen")],
+    [
+        ("location = /api/v1/samples", "ingest_listen"),
+        ("location = /login", "listen"),
+        ("location = /simulations", "listen"),
+        ("location /", "listen"),
+    ],
 )
 def test_each_path_goes_to_its_process(location: str, setting: str) -> None:
     (upstream,) = re.findall(r"proxy_pass http://(\w+);", block(location))
@@ -33,8 +38,10 @@ def test_each_path_goes_to_its_process(location: str, setting: str) -> None:
 
 def test_a_batch_may_be_as_long_as_for_the_server() -> None:
     """A larger limit would turn the server's 413 into a 502, which the agent answers by sending again."""
-    (megabytes,) = re.findall(r"client_max_body_size (\d+)m;", CONF.read_text())
+    (megabytes, of_traces) = re.findall(r"client_max_body_size (\d+)m;", CONF.read_text())
     assert int(megabytes) * 2**20 == DEFAULTS["max_body_bytes"]
+    assert f"client_max_body_size {of_traces}m;" in block("location = /simulations")
+    assert (int(of_traces) - 1) * 2**20 == DEFAULTS["simulation_trace_bytes"]
 
 
 def test_one_guesser_cannot_lock_out_everybody() -> None:

@@ -36,4 +36,5 @@ def _told(numbers: NDArray[np.float64]) -> list[float | None]:
 
 
 def _names(numbers: NDArray[np.float64]) -> list[str | None]:
-    return [f"{number:g}" if number >= 0.0 else None for number in numbers.tolist()]
+    # Every digit: users numbered beyond a million must not become one.
+    return [f"{number:.17g}" if number >= 0.0 else None for number in numbers.tolist()]

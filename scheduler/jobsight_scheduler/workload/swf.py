@@ -47,6 +47,15 @@ class Trace:
     def __getitem__(self, name: str) -> NDArray[np.float64]:
         return self.columns[name]
 
+    @property
+    def max_processors(self) -> int | None:
+        """Processors of the machine, as ``MaxProcs`` in the header tells; None where it does not."""
+        for line in self.header:
+            name, _, value = line.partition(":")
+            if name.strip() == "MaxProcs" and value.strip().isdecimal() and int(value) > 0:
+                return int(value)
+        return None
+
 
 def read_swf(file: Path) -> Trace:
     """The trace in ``file``, plain or ``.gz``.

@@ -56,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", type=Path, metavar="FILE", help="save the simulation here when interrupted; go on from it if present"
     )
+    parser.add_argument(
+        "--progress-out", type=Path, metavar="FILE", help="keep the share of the jobs that have ended in this file"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="draw utilisation, queue, Gantt chart and slowdowns")
     coallocation.add_arguments(parser)
@@ -78,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         table = _read_schedule(args.check, given)
         spent = None
     else:
-        simulated = simulate(given, args.policy, args.predictor, args.state)
+        simulated = simulate(given, args.policy, args.predictor, args.state, args.progress_out)
         if simulated is None:
             return 130
         table, spent = simulated
@@ -153,7 +156,7 @@ def _write(args: argparse.Namespace, table: JobTable) -> None:
 
 def _check_outputs(args: argparse.Namespace) -> None:
     """What would otherwise be found out after minutes."""
-    for flag in ("schedule_out", "jobs_out", "state"):
+    for flag in ("schedule_out", "jobs_out", "state", "progress_out"):
         file = getattr(args, flag)
         if file is not None and not file.parent.is_dir():
             raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; make it first")

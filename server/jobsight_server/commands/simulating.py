@@ -25,10 +25,16 @@ from jobsight_server.commands.workload import Given
 from jobsight_server.errors import UserError
 
 SAVED_EVERY_S = 30.0
+TOLD_EVERY_S = 0.5
 
 
-def simulate(given: Given, policy: str, predictor: str | None, state: Path | None) -> tuple[JobTable, float] | None:
-    """The schedule and the CPU seconds that it took; None when interrupted."""
+def simulate(
+    given: Given, policy: str, predictor: str | None, state: Path | None, progress: Path | None = None
+) -> tuple[JobTable, float] | None:
+    """The schedule and the CPU seconds that it took; None when interrupted.
+
+    ``progress`` is a file that holds the share of the jobs that have ended, written anew twice a second.
+    """
     try:
         make = policy_maker(policy, predictor)
     except ValueError as error:
@@ -39,13 +45,15 @@ def simulate(given: Given, policy: str, predictor: str | None, state: Path | Non
     simulation = Simulation(given.workload, given.capacity, make, questions)
     spent = time.process_time() - began
     try:
-        took = carry_out(simulation, policy, state, {"policy": policy, "predictor": predictor})
+        took = carry_out(simulation, policy, state, {"policy": policy, "predictor": predictor}, progress)
     except QueueTooLongError as error:
         raise UserError(f"{given.name}: {error}") from error
     return None if took is None else (table_of(given.workload, simulation.start_s, given.trace["user"]), spent + took)
 
 
-def carry_out(simulation: Steps, name: str, state: Path | None, settings: dict[str, Any]) -> float | None:
+def carry_out(
+    simulation: Steps, name: str, state: Path | None, settings: dict[str, Any], progress: Path | None = None
+) -> float | None:
     """Runs ``simulation``, from ``state`` if that is there; the CPU seconds that it took, None when interrupted."""
     if state is not None and state.exists():
         try:
@@ -53,7 +61,7 @@ def carry_out(simulation: Steps, name: str, state: Path | None, settings: dict[s
         except (CheckpointError, OSError) as error:
             raise UserError(f"--state {state}: {error}") from error
         print(f"jobsight simulate: goes on at {simulation.now:,.0f} s, {simulation.ended:,} ended", file=sys.stderr)
-    with _watching(simulation, name, state, settings) as watch:
+    with _watching(simulation, name, state, progress, settings) as watch:
         spent = run_simulation(simulation, watch)
     if not simulation.done:
         kept = "" if state is None else f"; the same command goes on from {state}"
@@ -69,10 +77,12 @@ def carry_out(simulation: Steps, name: str, state: Path | None, settings: dict[s
 
 
 @contextmanager
-def _watching(simulation: Steps, name: str, state: Path | None, settings: dict[str, Any]) -> Iterator[Watch]:
-    """A watch that shows progress, saves now and then, and stops between two events when interrupted."""
+def _watching(
+    simulation: Steps, name: str, state: Path | None, told: Path | None, settings: dict[str, Any]
+) -> Iterator[Watch]:
+    """A watch that shows and tells progress, saves now and then, and stops between two events when interrupted."""
     interrupted = False
-    saved = time.monotonic()
+    saved = told_at = time.monotonic()
 
     def interrupt(_signal: int, _frame: object) -> None:
         nonlocal interrupted
@@ -85,8 +95,11 @@ def _watching(simulation: Steps, name: str, state: Path | None, settings: dict[s
             task = progress.add_task(name, total=len(simulation.workload))
 
             def watch(now: Steps) -> bool:
-                nonlocal saved
+                nonlocal saved, told_at
                 progress.update(task, completed=now.ended)
+                if told is not None and time.monotonic() - told_at > TOLD_EVERY_S:
+                    told.write_text(f"{now.ended / len(now.workload):.4f}")
+                    told_at = time.monotonic()
                 if state is not None and (interrupted or time.monotonic() - saved > SAVED_EVERY_S):
                     save(now, state, settings)
                     saved = time.monotonic()

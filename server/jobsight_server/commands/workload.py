@@ -73,8 +73,6 @@ def _capacity(trace: Trace, given: int | None, file: Path) -> int:
         if given < 1:
             raise UserError(f"--processors {given}: a machine has at least 1")
         return given
-    for line in trace.header:
-        name, _, value = line.partition(":")
-        if name.strip() == "MaxProcs" and value.strip().isdigit() and int(value) > 0:
-            return int(value)
+    if trace.max_processors is not None:
+        return trace.max_processors
     raise UserError(f"{file} does not tell MaxProcs in its header: give --processors")

@@ -7,7 +7,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
 from jobsight_server.auth.guard import require_login
-from jobsight_server.pages import jobs, links, nodes, overview, refused, units, users
+from jobsight_server.pages import jobs, links, nodes, overview, refused, simulations, units, users
 
 __all__ = ["error_page", "pages_blueprint"]
 
@@ -15,7 +15,7 @@ __all__ = ["error_page", "pages_blueprint"]
 def pages_blueprint() -> Blueprint:
     """Every page behind the login, and the stylesheet and scripts, which are open: the login form needs them."""
     pages = Blueprint("pages", __name__, template_folder="templates", static_folder="static", static_url_path="/assets")
-    for noun in (overview, users, jobs, nodes, refused):
+    for noun in (overview, users, jobs, nodes, simulations, refused):
         noun.add_routes(pages)
 
     @pages.before_request

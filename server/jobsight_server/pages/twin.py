@@ -26,7 +26,7 @@ def respond(template: str, data: dict[str, Any], **shown: Any) -> Response:
 
 def twin_url() -> str:
     """The address of the present page's JSON twin."""
-    arguments: dict[str, Any] = {**request.args.to_dict(), **(request.view_args or {}), "format": "json"}
+    arguments: dict[str, Any] = {**request.args.to_dict(flat=False), **(request.view_args or {}), "format": "json"}
     return url_for(request.endpoint or "", **arguments)
 
 

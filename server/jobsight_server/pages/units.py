@@ -85,6 +85,14 @@ def percent(value: float | None) -> str:
     return DASH if value is None else f"{_fixed(value * 100, 0)} %"
 
 
+def decimal(value: float | None) -> str:
+    """
+    >>> decimal(1234.56)
+    '1,234.6'
+    """
+    return DASH if value is None else f"{Decimal(_fixed(value, 1)):,}"
+
+
 def rate(value: float | None) -> str:
     """
     >>> [rate(per_s) for per_s in (0, 8.53, 3000)]
@@ -145,6 +153,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "age": age,
     "share": share,
     "percent": percent,
+    "decimal": decimal,
     "rate": rate,
     "minute_rate": minute_rate,
     "utc": utc,

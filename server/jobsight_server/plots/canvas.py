@@ -52,6 +52,6 @@ def drawing(file: Path, title: str, columns: int, rows: int = 1, height: float =
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(4.2 * max(columns, 2), height * rows), layout="constrained")
         FigureCanvasSVG(figure)
-        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11, parse_math=False)
         yield list(figure.subplots(rows, columns, squeeze=False).flat)
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})

@@ -11,7 +11,6 @@ from __future__ import annotations
 import atexit
 import gc
 import logging
-import os
 import signal
 import socket
 import sys
@@ -24,6 +23,7 @@ from gunicorn.app.base import BaseApplication
 
 from jobsight_server.errors import UserError
 from jobsight_server.serve.handover import BACKGROUND, QUERY, WRITER, settings_from_json
+from jobsight_server.serve.lifeline import end_with_parent
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import role_lock
@@ -116,14 +116,6 @@ def run_background(settings: Settings) -> None:
 ROLES = {WRITER: run_writer, QUERY: run_query, BACKGROUND: run_background}
 
 
-def _end_with_supervisor() -> None:
-    # Past Python's own buffer, whose lock would be held while the interpreter shuts down.
-    while os.read(0, 4096):
-        pass
-    # The supervisor's end of the pipe is closed.
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def main() -> int:
     """Runs the role that the command line names."""
     role = sys.argv[1]
@@ -133,7 +125,7 @@ def main() -> int:
     # Alembic tells of each of its plugins, at import.
     logging.getLogger("alembic").setLevel(logging.WARNING)
     settings = settings_from_json(sys.stdin.readline())
-    threading.Thread(target=_end_with_supervisor, daemon=True).start()
+    end_with_parent()
     sys.argv = sys.argv[:1]  # gunicorn would read its own options there
     try:
         ROLES[role](settings)

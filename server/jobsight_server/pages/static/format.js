@@ -48,6 +48,7 @@ const WRITERS = {
   age: (value) => `${duration(Math.trunc(value))} ago`,
   share: (value) => `${(value * 100).toFixed(1)} %`,
   percent,
+  decimal: (value) => grouped(value.toFixed(1)),
   rate: (value) => (value > 0 && value < 100 ? `${value.toFixed(1)} /s` : `${count(value)} /s`),
   minute_rate: (bars) => (bars.length > 0 ? WRITERS.rate(bars.slice(-4).reduce((a, b) => a + b, 0) / 4) : DASH),
   utc: (value) => utc(value, 19),
