@@ -89,7 +89,7 @@ def simulated(seed: int) -> Simulated:
 
 
 def log_until(found: Simulated, instant: float) -> list[str]:
-    """The accounting log of the simulated schedule, of all that happened before ``instant``, as the server writes it."""
+    """The accounting log of the simulated schedule, of all that happened before ``instant``."""
     lines: list[tuple[float, int, str]] = []
     for job, start in enumerate(found.start_s):
         end = start + found.workload.run_s[job]
