@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from sqlalchemy import Connection, select
 
-from jobsight_scheduler.policies import policy_maker
+from jobsight_scheduler.policies import DEFAULT_PREDICTOR, policy_maker
 from jobsight_server.errors import UserError
 from jobsight_server.simulations.runs import Parameters
 from jobsight_server.simulations.site_trace import site_trace
@@ -33,6 +33,8 @@ def parameters_of(form: Mapping[str, str]) -> Parameters:
         policy_maker(policy, predictor)
     except ValueError as error:
         raise UserError(str(error)) from error
+    if policy == "easy++" and predictor is None:
+        predictor = DEFAULT_PREDICTOR
     return Parameters(policy, predictor, _processors(form.get("processors", "")), _load(form.get("load", "")))
 
 
