@@ -13,7 +13,7 @@ from .forecasters import checked
 from .group import CANDIDATES, Group
 from .quality import NEAR
 from .selection import Ledger, Regret, Tournament, elect
-from .templates import DEFAULT_TEMPLATES, Key, Question, Template, Templates
+from .templates import DEFAULT_TEMPLATES, Key, Question, Template, Templates, label
 from .ticket import Forecasts, Ticket
 
 NO_HISTORY = "no history: no job of this cluster with a value has ended yet"
@@ -135,11 +135,9 @@ class Profile:
         if ticket is None:
             ticket = self.look(question)
         keys = ticket.keys or self._templates.keys(question)
-        self._tournament.score(question.user, ticket.forecasts, ticket.value, value)
+        hit = self._tournament.score(question.user, ticket.forecasts, ticket.value, value)
         self._bounds.score(ticket.bound, value, question.requested_time_s)
-        hit = None
-        if ticket.value is not None:
-            hit = abs(ticket.value - value) <= NEAR * value
+        if hit is not None:
             self._confidence.score(ticket.features, hit)
         self._learn_groups([key for _, key in keys], value, hit)
         self._n += 1
@@ -160,8 +158,7 @@ class Profile:
         if regret is None:
             return None
         template, candidate = divmod(regret.best_candidate, self._width)
-        fields = self._templates.templates[template]
-        return regret, f"{CANDIDATES[candidate]} by {' + '.join(fields) or 'site'}"
+        return regret, f"{CANDIDATES[candidate]} by {label(self._templates.templates[template])}"
 
     def parts(self, question: Question) -> list[str]:
         """Names of the parts on which the answer to this question rests, and which learning such a job changes."""

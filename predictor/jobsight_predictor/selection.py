@@ -114,8 +114,13 @@ class Tournament:
         ledger = self.users.get(user)
         return _votes(self.site.expected()) if ledger is None else ledger.weights
 
-    def score(self, user: str | None, forecasts: list[float | None], answered: float | None, actual: float) -> None:
-        """Take in how far each candidate (None: it had nothing to say) and the answer given were off."""
+    def score(
+        self, user: str | None, forecasts: list[float | None], answered: float | None, actual: float
+    ) -> bool | None:
+        """Take in how far each candidate (None: it had nothing to say) and the answer given were off.
+
+        Returns whether the answer was within 20 %; None where there was none.
+        """
         ledger = self.users.get(user)
         if ledger is None:
             ledger = self.users[user] = Ledger(self._candidates)
@@ -137,12 +142,15 @@ class Tournament:
             ledger.take(lost, spoke, FADE, 1.0)
         ledger.previous = forecasts
         ledger.jobs += 1
+        hit = None
         if answered is None:
             ledger.answered += 1.0
         else:
             ledger.answered += capped_error(answered, actual)
-            ledger.hits.score(abs(answered - actual) <= NEAR * actual)
+            hit = abs(answered - actual) <= NEAR * actual
+            ledger.hits.score(hit)
         ledger.weights = _votes((ledger.losses + PRIOR * self.site.expected()) / (ledger.counts + PRIOR))
+        return hit
 
     def regret(self, user: str | None) -> Regret | None:
         """How the answers did beside the user's best single candidate in hindsight; None for a user without jobs."""

@@ -9,8 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from .backtest import Jobs
-from .template_text import parse_template as parse_template
-from .template_text import template_text as template_text
+from .template_text import template_text
 from .templates import FIELDS, Question, Template
 
 START: tuple[Template, ...] = (("user",), ())

@@ -12,8 +12,8 @@ from jobsight_predictor.template_search import (
     ordered,
     parse_template,
     search,
-    template_text,
 )
+from jobsight_predictor.template_text import parse_template, template_text
 from jobsight_predictor.templates import DEFAULT_TEMPLATES, Question, Template, Templates
 
 

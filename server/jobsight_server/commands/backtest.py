@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from jobsight_predictor.backtest import run_backtest
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
-from jobsight_predictor.template_search import parse_template
+from jobsight_predictor.template_text import parse_template
 from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
 from jobsight_server.commands.account import show
 from jobsight_server.commands.traces import add_trace, read_jobs

@@ -14,7 +14,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from jobsight_predictor.backtest import Jobs, replay_jobsight
 from jobsight_predictor.scores import accuracies
-from jobsight_predictor.template_search import Found, candidates, first_jobs, search, template_text
+from jobsight_predictor.template_search import Found, candidates, first_jobs, search
+from jobsight_predictor.template_text import template_text
 from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
 from jobsight_server.commands.traces import add_trace, read_jobs
 from jobsight_server.errors import UserError

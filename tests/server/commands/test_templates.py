@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobsight_predictor.template_search import parse_template
+from jobsight_predictor.template_text import parse_template
 from jobsight_server import cli
 
 
