@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from jobsight_predictor.backtest import Jobs
-from jobsight_predictor.template_search import (
-    candidates,
-    first_jobs,
-    ordered,
-    parse_template,
-    search,
-)
+from jobsight_predictor.template_search import candidates, first_jobs, ordered, search
 from jobsight_predictor.template_text import parse_template, template_text
 from jobsight_predictor.templates import DEFAULT_TEMPLATES, Question, Template, Templates
 
