@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
@@ -207,7 +207,7 @@ def test_the_shortcut_and_flask_give_the_same_answer(served: Any) -> None:
         assert dict(first.headers) == dict(second.headers), query
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None)
 @given(query=st.text(alphabet="&=%;+/#cluseramtix0fF\u00fc", max_size=40), user=st.text(max_size=20))
 def test_no_query_breaks_the_server(served: Any, query: str, user: str) -> None:
     client = served.client("scheduler")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 from werkzeug.serving import make_server
@@ -179,7 +179,7 @@ def test_many_senders_at_once(writer: Writer) -> None:
         max_size=12,
     )
 )
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=25)
 def test_whatever_comes_is_accounted_for(writer: Writer, bodies: list[bytes]) -> None:
     before = writer.balance()["received"]
     for body in bodies:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, insert
 
@@ -76,7 +76,7 @@ def test_an_unchanged_twin_is_not_sent_again(client: FlaskClient, sqlite_engine:
     assert changed.status_code == 200
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None)
 @given(cluster=names | awkward, name=names | awkward)
 @example(cluster="0", name="0\n")
 def test_every_name_survives_its_link(app: Flask, cluster: str, name: str) -> None:
