@@ -206,6 +206,7 @@ SCHEMAS: dict[str, Schema] = {
                                     **dict.fromkeys(("value", "peak", "forecast", "bound"), NUMBER_OR_NULL),
                                     "probability": or_null(SHARE),
                                     **dict.fromkeys(("source", "attribution", "reason"), TEXT_OR_NULL),
+                                    "learned": {"type": "boolean"},
                                 }
                             )
                         ),

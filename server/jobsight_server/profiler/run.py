@@ -104,16 +104,26 @@ def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]], meth
             for metric, label in missing_labels(entries).items():
                 counts["profiles_missing", f"{metric}: {label}"] += 1
     if stored:
-        values = {run: {metric: entry.value for metric, entry in entries.items()} for run, entries in stored.items()}
+        values = {run: _learned(entries, method, counts) for run, entries in stored.items()}
         told = learn_round(connection, method, values, first)
         rows = [
-            _row(run, metric, position, entry, told[run, metric])
+            _row(run, metric, position, entry, method, told[run, metric])
             for position, (run, entries) in enumerate(stored.items(), first + 1)
             for metric, entry in entries.items()
         ]
         connection.execute(insert(profiles), rows)
     add_tallies(connection, counts)
     return len(stored)
+
+
+def _learned(entries: Profile, method: Method, counts: Counter[tuple[str, str]]) -> dict[str, float | None]:
+    """Per metric the value to learn; None where there is none, or where it is shown only, which is counted."""
+    found: dict[str, float | None] = {}
+    for metric, entry in entries.items():
+        learned = method.learns(entry.attribution)
+        found[metric] = entry.value if learned else None
+        counts["profiles_shown_only", f"{metric}: {entry.attribution}"] += entry.value is not None and not learned
+    return found
 
 
 def _refused_if_wrong(entry: Entry, counts: Counter[tuple[str, str]]) -> Entry:
@@ -126,7 +136,7 @@ def _refused_if_wrong(entry: Entry, counts: Counter[tuple[str, str]]) -> Entry:
     return replace(entry, value=None, peak=None, reason=missing.reason, missing=Missing(f"its value is {kind}"))
 
 
-def _row(run_id: int, metric: str, position: int, entry: Entry, told: Ticket) -> dict[str, Any]:
+def _row(run_id: int, metric: str, position: int, entry: Entry, method: Method, told: Ticket) -> dict[str, Any]:
     return {
         "run_id": run_id,
         "metric": metric,
@@ -139,4 +149,5 @@ def _row(run_id: int, metric: str, position: int, entry: Entry, told: Ticket) ->
         "forecast": told.value,
         "bound": told.bound,
         "probability": None if told.value is None else told.probability,
+        "shown_only": entry.value is not None and not method.learns(entry.attribution),
     }

@@ -102,7 +102,8 @@ def _profile_entry(metric: str, row: dict[str, Any] | None, run: dict[str, Any])
         reasons = {"ended": "not profiled yet", "running": "the job still runs"}
         row["reason"] = reasons.get(run["state"], f"a run that is {run['state']} is not profiled")
     keys = ("value", "peak", "source", "attribution", "reason", "forecast", "bound", "probability")
-    return {"metric": metric, "unit": METRICS[metric], **{key: row.get(key) for key in keys}}
+    learned = row.get("value") is not None and not row.get("shown_only")
+    return {"metric": metric, "unit": METRICS[metric], **{key: row.get(key) for key in keys}, "learned": learned}
 
 
 def _nodes(
