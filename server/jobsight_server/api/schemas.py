@@ -210,6 +210,8 @@ SCHEMAS: dict[str, Schema] = {
                                 }
                             )
                         ),
+                        **dict.fromkeys(("memory_mean", "memory_idle_age_s"), NUMBER_OR_NULL),
+                        "memory_source": TEXT_OR_NULL,
                         "nodes": listing(
                             record(
                                 {
