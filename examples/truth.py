@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Engine, text
 
-TRUE_COLUMNS = {"bandwidth": "bandwidth_bps_per_processor", "memory": "memory_bytes_per_processor"}
+TRUE_COLUMNS = {"bandwidth": "bandwidth_bps_per_processor", "memory": "memory_peak_bytes_per_processor"}
 _PROFILES = text(
     "SELECT jobs.cluster, jobs.job_id, jobs.start, profiles.metric, profiles.value, profiles.reason, "
     "profiles.source, profiles.attribution FROM jobs JOIN profiles ON profiles.run_id = jobs.id"

@@ -19,6 +19,8 @@ from jobsight_server.errors import UserError
 
 ACCOUNTING_FORMATS = ("torque",)
 
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
 
 class SettingsError(UserError):
     """A setting that cannot be used; the message names it, its value and its source."""
@@ -29,7 +31,7 @@ class Setting:
     """One setting. Its type is the type of its default."""
 
     name: str
-    default: str | int | float | tuple[str, ...]
+    default: str | bool | int | float | tuple[str, ...]
     help: str
     minimum: float | None = None
     check: Callable[[Any], object] | None = None  # of the value, or of each text of several; raises ValueError
@@ -45,9 +47,11 @@ class Setting:
     @property
     def default_text(self) -> str:
         """The default as help and documents write it."""
+        if isinstance(self.default, bool):
+            return str(self.default).lower()
         return " ".join(self.default) if isinstance(self.default, tuple) else str(self.default)
 
-    def parse(self, value: Any, source: str) -> str | int | float | tuple[str, ...]:
+    def parse(self, value: Any, source: str) -> str | bool | int | float | tuple[str, ...]:
         """``value`` in the setting's type; several texts come as a list, or as one text with spaces between them.
 
         Raises:
@@ -64,8 +68,12 @@ class Setting:
             raise SettingsError(f"{source}: {self.name} = {value!r}: {error}") from error
         return parsed
 
-    def _single(self, value: Any, source: str) -> str | int | float:
+    def _single(self, value: Any, source: str) -> str | bool | int | float:
         kind = type(self.default)
+        if kind is bool:
+            if str(value).lower() not in _BOOLEANS:
+                raise SettingsError(f"{source}: {self.name} = {value!r} is neither true nor false")
+            return _BOOLEANS[str(value).lower()]
         wrong_type = isinstance(value, bool) or not isinstance(value, str | int | float)
         try:
             if wrong_type or (kind is str and not isinstance(value, str)):
@@ -110,6 +118,11 @@ SETTINGS = (
         "which jobs are alike, from specific to general; other ones learn all finished jobs anew",
         check=parse_template,
     ),
+    Setting(
+        "learn_apportioned",
+        False,
+        "learn values measured on shared nodes and split by processors held; changing it retrains",
+    ),
     Setting("upkeep_interval_s", 3600.0, "how often retention and database upkeep run", minimum=1),
     Setting(
         "simulations_kept", 20, "simulations kept for the pages; a new one takes the place of the oldest", minimum=1
@@ -149,6 +162,7 @@ class Settings:
     profile_grace_s: float
     coverage: float
     templates: tuple[str, ...]
+    learn_apportioned: bool
     upkeep_interval_s: float
     simulations_kept: int
     simulation_trace_bytes: int

@@ -41,6 +41,16 @@ def test_several_texts_from_file_and_environment(tmp_path: Path) -> None:
         load_settings(None, {"JOBSIGHT_TEMPLATES": "me"})
 
 
+@pytest.mark.parametrize("text", ["true", '"True"', "1"])
+def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "jobsight.toml"
+    file.write_text(f"learn_apportioned = {text}\n")
+    settings = load_settings(file, {})
+    assert settings.learn_apportioned is method_of(settings).learn_apportioned is True
+    assert settings_from_json(settings_to_json(settings)) == settings
+    assert load_settings(file, {"JOBSIGHT_LEARN_APPORTIONED": "false"}).learn_apportioned is False
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -48,6 +58,8 @@ def test_several_texts_from_file_and_environment(tmp_path: Path) -> None:
         ("query_workers = 0", "query_workers = 0 must be at least 1"),
         ('query_workers = "many"', "query_workers = 'many' is not a whole number"),
         ("query_workers = true", "query_workers = True is not a whole number"),
+        ("learn_apportioned = 2", "learn_apportioned = 2 is neither true nor false"),
+        ('learn_apportioned = "perhaps"', "learn_apportioned = 'perhaps' is neither true nor false"),
         ("listen = 8470", "listen = 8470 is not text"),
         ("retention_days = nan", "retention_days = nan must be at least"),
         ("listen = ", "jobsight.toml: Invalid"),

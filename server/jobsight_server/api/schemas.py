@@ -206,9 +206,12 @@ SCHEMAS: dict[str, Schema] = {
                                     **dict.fromkeys(("value", "peak", "forecast", "bound"), NUMBER_OR_NULL),
                                     "probability": or_null(SHARE),
                                     **dict.fromkeys(("source", "attribution", "reason"), TEXT_OR_NULL),
+                                    "learned": {"type": "boolean"},
                                 }
                             )
                         ),
+                        **dict.fromkeys(("memory_mean", "memory_idle_age_s"), NUMBER_OR_NULL),
+                        "memory_source": TEXT_OR_NULL,
                         "nodes": listing(
                             record(
                                 {

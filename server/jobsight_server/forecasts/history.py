@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_server.storage.schema import jobs, profiles
@@ -17,25 +17,23 @@ def history(connection: Connection, cluster: str, user: str, metric: str, limit:
     ``time`` end of the job, ``job_id``, ``actual`` what it used; ``answered`` and ``bound`` what was forecast, and
     recommended to reserve, when it was submitted (None where nothing was known); ``forecasts`` per forecaster of the
     five what it said before it knew (None for the first job ever). ``n`` counts all values, those before the listed
-    ones included.
+    ones included. ``shown_only`` counts values that are shown with their jobs and were not learned.
     """
+    of_series = (jobs.c.cluster == cluster, jobs.c.user == user, profiles.c.metric == metric)
     query = (
         select(jobs.c.end, jobs.c.job_id, profiles.c.value, profiles.c.forecast, profiles.c.bound)
         .join(profiles, profiles.c.run_id == jobs.c.id)
-        .where(
-            jobs.c.cluster == cluster,
-            jobs.c.user == user,
-            profiles.c.metric == metric,
-            profiles.c.value.is_not(None),
-        )
+        .where(*of_series, profiles.c.value.is_not(None), profiles.c.shown_only.is_(False))
         .order_by(profiles.c.position)
     )
     rows = connection.execute(query).all()
     actual = np.array([row.value for row in rows], dtype=np.float64)
     first = max(0, len(rows) - limit)
     listed = rows[first:]
+    shown_only = select(func.count()).join_from(jobs, profiles).where(*of_series, profiles.c.shown_only.is_(True))
     return {
         "n": len(rows),
+        "shown_only": connection.scalar(shown_only) or 0,
         "time": [row.end for row in listed],
         "job_id": [row.job_id for row in listed],
         "actual": [row.value for row in listed],

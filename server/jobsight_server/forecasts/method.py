@@ -1,4 +1,4 @@
-"""How profiles are made at this site."""
+"""How a site learns: job groups, coverage, and which values count."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from jobsight_server.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """By which templates jobs are grouped, and which share of jobs is to fit into the bounds."""
+    """By which templates jobs are grouped, which share of jobs is to fit into the bounds, which values are learned."""
 
     templates: tuple[Template, ...] = DEFAULT_TEMPLATES
     coverage: float = 0.95
+    learn_apportioned: bool = False
+
+    def learns(self, attribution: str | None) -> bool:
+        """Whether a value of this attribution is learned; others are shown only [DEFINITIONS 1]."""
+        return self.learn_apportioned if attribution == "apportioned" else attribution != "unknown"
 
     def profile(self, metric: str) -> Profile:
         """An empty profile of ``metric``."""
@@ -24,5 +29,6 @@ class Method:
 
 
 def method_of(settings: Settings) -> Method:
-    """What the settings ``templates`` and ``coverage`` say."""
-    return Method(tuple(parse_template(text) for text in settings.templates), settings.coverage)
+    """What the settings ``templates``, ``coverage`` and ``learn_apportioned`` say."""
+    templates = tuple(parse_template(text) for text in settings.templates)
+    return Method(templates, settings.coverage, settings.learn_apportioned)

@@ -22,6 +22,13 @@ _STORE = text(
     "ON CONFLICT (cluster, metric, part) DO UPDATE SET state = excluded.state"
 )
 
+_LEARNED = text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL AND NOT shown_only)")
+# The condition of the index on ``shown_only``, so that it is a look-up.
+_APPORTIONED_OTHERWISE = text(
+    "SELECT EXISTS (SELECT 1 FROM profiles WHERE attribution = 'apportioned' AND value IS NOT NULL "
+    "AND shown_only = :learned)"
+)
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -67,10 +74,12 @@ def write_parts(connection: Connection, rows: Iterable[Mapping[str, str]]) -> No
 
 
 def made_otherwise(connection: Connection, method: Method) -> bool:
-    """Whether something was learned that ``method`` did not make: all is then to be learned anew."""
+    """Whether the stored model is not what ``method`` would have made: it has to be retrained on all jobs then."""
+    if connection.scalar(_APPORTIONED_OTHERWISE, {"learned": method.learn_apportioned}):
+        return True
     learned = [tuple(row) for row in connection.execute(text("SELECT DISTINCT cluster, metric FROM series"))]
     if not learned:  # brought up from tables of an older version, perhaps
-        return bool(connection.scalar(text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL)")))
+        return bool(connection.scalar(_LEARNED))
     (site, *_) = method.profile("runtime").parts(Question())
     stored = read_parts(connection, [Part(cluster, metric, site) for cluster, metric in learned])
     for cluster, metric in learned:

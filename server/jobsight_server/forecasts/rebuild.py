@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, and_, delete, or_, select
+from sqlalchemy import Connection, Engine, and_, delete, or_, select, text
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.templates import Question
@@ -23,6 +23,10 @@ from jobsight_server.storage.schema import failures, jobs, profile_parts, profil
 log = logging.getLogger(__name__)
 
 _STEP = 5000
+_SHOWN_ONLY = text(
+    "UPDATE profiles SET shown_only = :shown_only "
+    "WHERE attribution = 'apportioned' AND value IS NOT NULL AND shown_only <> :shown_only"
+)
 _WAITS = and_(jobs.c.profiled.is_(False), jobs.c.state.in_(("running", "ended")))
 
 Progress = Callable[[int, int], None]
@@ -35,34 +39,36 @@ def rebuild(engine: Engine, method: Method | None = None, progress: Progress | N
     are written, in one transaction that others wait for. ``progress(done, all)`` counts runs. Returns how many
     series there are.
     """
-    learner, under_way = Learner(method or Method()), dict[int, Job]()
+    method = method or Method()
+    learner, under_way = Learner(method), dict[int, Job]()
     with _no_collection():
         with engine.connect().execution_options(reading=True) as connection:
             top = last_position(connection)
             for begin in range(0, top, _STEP):
                 end = min(begin + _STEP, top)
-                learner.replay(_events(connection, begin, end, under_way))
+                learner.replay(_events(connection, method, begin, end, under_way))
                 if progress is not None:
                     progress(end, top)
         learner.collect()
         with engine.begin() as connection:
             hold_learning(connection)
-            learner.replay(_events(connection, top, None, under_way))
+            learner.replay(_events(connection, method, top, None, under_way))
             waiting = set(connection.scalars(select(jobs.c.id).where(jobs.c.foretold.is_not(None), _WAITS)))
             learner.tickets = {key: ticket for key, ticket in learner.tickets.items() if key[0] in waiting}
             for table in (series, profile_parts, tickets):
                 connection.execute(delete(table))
+            connection.execute(_SHOWN_ONLY, {"shown_only": not method.learn_apportioned})
             return learner.store(connection)
 
 
 def rebuild_if_made_otherwise(engine: Engine, method: Method) -> bool:
-    """Learns all anew where other templates, or an older version, had learned it; returns whether it did."""
+    """Retrains where other settings, or an older version, made what is stored; returns whether it did."""
     with engine.connect().execution_options(reading=True) as connection:
         if not made_otherwise(connection, method):
             return False
-    log.info("the stored profiles were made by other templates: learns all finished jobs anew")
+    log.info("the stored model was trained with other settings: retraining on all finished jobs")
     count = rebuild(engine, method)
-    log.info("%d series learned anew", count)
+    log.info("retrained %d series", count)
     return True
 
 
@@ -78,7 +84,9 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _events(connection: Connection, begin: int, end: int | None, under_way: dict[int, Job]) -> list[Event]:
+def _events(
+    connection: Connection, method: Method, begin: int, end: int | None, under_way: dict[int, Job]
+) -> list[Event]:
     """What followed the run at position ``begin``, up to the one at ``end``, itself included; None: all of it.
 
     At one position a run is learned first, then come the reservations that ran out, then the submissions.
@@ -87,31 +95,29 @@ def _events(connection: Connection, begin: int, end: int | None, under_way: dict
     found: list[tuple[int, int, Event]] = []
     found += [(position, 2, event) for position, event in _submitted(connection, begin, end, under_way)]
     found += [(position, 1, event) for position, event in _ran_out(connection, begin, end)]
-    found += [(position, 0, event) for position, event in _finished(connection, begin, end, under_way)]
+    found += [(position, 0, event) for position, event in _finished(connection, method, begin, end, under_way)]
     found.sort(key=lambda entry: entry[:2])
     return [event for _, _, event in found]
 
 
 def _finished(
-    connection: Connection, begin: int, end: int | None, under_way: dict[int, Job]
+    connection: Connection, method: Method, begin: int, end: int | None, under_way: dict[int, Job]
 ) -> list[tuple[int, Finished]]:
-    query = (
-        select(profiles.c.position, profiles.c.run_id, profiles.c.metric, profiles.c.value)
-        .where(profiles.c.position > begin)
-        .order_by(profiles.c.position, profiles.c.run_id)
-    )
+    """Per position what a run used of the metrics learned there; a value that arrived late has one of its own."""
+    columns = (profiles.c.position, profiles.c.run_id, profiles.c.metric, profiles.c.value, profiles.c.attribution)
+    query = select(*columns).where(profiles.c.position > begin).order_by(profiles.c.position, profiles.c.run_id)
     if end is not None:
         query = query.where(profiles.c.position <= end)
-    found: dict[int, tuple[int, dict[str, float | None]]] = {}
-    for position, run_id, metric, value in connection.execute(query):
-        if run_id not in found:
-            found[run_id] = (position, {})
-        if value is not None:
-            found[run_id][1][metric] = value
-    under_way |= read_jobs(connection, [run_id for run_id in found if run_id not in under_way])
+    found: dict[tuple[int, int], dict[str, float | None]] = {}
+    for position, run_id, metric, value, attribution in connection.execute(query):
+        values = found.setdefault((position, run_id), {})
+        if value is not None and method.learns(attribution):
+            values[metric] = value
+    known = read_jobs(connection, [run_id for _, run_id in found if run_id not in under_way])
+    known |= {run_id: under_way.pop(run_id) for _, run_id in found if run_id in under_way}
     return [
-        (position, Finished(under_way.pop(run), {metric: values[metric] for metric in METRICS if metric in values}))
-        for run, (position, values) in found.items()
+        (position, Finished(known[run_id], {metric: values[metric] for metric in METRICS if metric in values}))
+        for (position, run_id), values in found.items()
     ]
 
 

@@ -58,7 +58,11 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
 
 def _query(metric: str, cluster: str | None) -> Any:
     told = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == metric)
-    query = select(jobs, profiles.c.value, profiles.c.reason).outerjoin(profiles, told).order_by(jobs.c.id)
+    query = (
+        select(jobs, profiles.c.value, profiles.c.reason, profiles.c.attribution, profiles.c.shown_only)
+        .outerjoin(profiles, told)
+        .order_by(jobs.c.id)
+    )
     return query if cluster is None else query.where(jobs.c.cluster == cluster)
 
 
@@ -71,6 +75,8 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
         return "ends before it was submitted"
     if row.value is None:
         return f"no {metric} value: {row.reason or 'not profiled yet'}"
+    if row.shown_only:
+        return f"{metric} value is {row.attribution}: shown, not learned"
     return None if 0.0 <= row.value <= LARGEST else f"{metric} value is no measurement"
 
 

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+import numpy as np
+
+from jobsight_server.profiler.idle import NOT_KNOWN, Idle
+from jobsight_server.profiler.memory import NodeMemory, inside, node_memory, together
 from jobsight_server.profiler.readings import Boundaries, Readings
 from jobsight_server.profiler.sharing import Neighbours, Presence, Run, attribution
-from jobsight_server.profiler.usage import MemoryUse, Missing, Rates, Stay, cpu, idle_memory, memory, network
+from jobsight_server.profiler.usage import Missing, Rates, Stay, cpu, network
+
+Use = TypeVar("Use")
 
 # More CPU time than processors have: kept, but said.
 CPU_FLAGGED_ABOVE = 1.05
 ABOVE = f"above {CPU_FLAGGED_ABOVE}"
+
+# Where memory comes from, by what is known of its nodes without the job.
+SAMPLES, IDLE_REMEMBERED, IDLE_UNKNOWN = "samples", "samples-idle-remembered", "samples-idle-unknown"
 
 NO_NODES = Missing("the accounting log names no node of it")
 NO_PROCESSORS = Missing("the accounting log gives no processors")
@@ -21,18 +31,26 @@ NO_SHARE = Missing("other jobs were on {node} and their share of it is not known
 
 @dataclass(frozen=True, slots=True)
 class OnNode:
-    """What is known of one node of a run. ``readings`` is None where the node never sent any."""
+    """What is known of one node of a run. ``readings`` is None where the node never sent any.
+
+    ``idle`` is its memory without any job; None where that is not known.
+    """
 
     node: str
     processors: int
     readings: Readings | None
     boundaries: Boundaries
     neighbours: Neighbours
+    idle: Idle | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One metric of a profile: ``value`` and ``peak`` in the metric's unit, or ``missing``."""
+    """One metric of a profile: ``value`` and ``peak`` in the metric's unit, or ``missing``.
+
+    Of memory the value is the peak and ``mean`` the time average, where samples give one; ``idle_age_s`` says how far
+    from its life the oldest idle level was read that both rest on.
+    """
 
     value: float | None
     peak: float | None = None
@@ -40,6 +58,12 @@ class Entry:
     attribution: str | None = None
     reason: str | None = None
     missing: Missing | None = None
+    mean: float | None = None
+    idle_age_s: float | None = None
+
+
+Profile = Mapping[str, Entry]
+"""Metric -> its entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +88,42 @@ def profile(run: Run, nodes: Sequence[OnNode]) -> dict[str, Entry]:
 
 
 def _memory(run: Run, nodes: Sequence[OnNode], how: str, processors: int, length_s: float) -> Entry:
+    sampled = _sampled_memory(nodes, how, processors, length_s)
     # A log that says 0 bytes never looked: every process has some.
     if run.used_memory_bytes and run.used_memory_bytes > 0:
-        return _from_log(float(run.used_memory_bytes), processors)
-    return _from_samples(_over(nodes, _memory_of), how, processors, length_s)
+        logged = _from_log(float(run.used_memory_bytes), processors)
+        if logged.value is None or sampled.attribution != "exclusive":
+            return logged
+        return replace(logged, mean=sampled.mean, idle_age_s=sampled.idle_age_s)
+    return sampled
+
+
+def _sampled_memory(nodes: Sequence[OnNode], how: str, processors: int, length_s: float) -> Entry:
+    if length_s <= 0:
+        return _without(NO_TIME, how)
+    if processors <= 0:
+        return _without(NO_PROCESSORS, how)
+    if not nodes:
+        return _without(NO_NODES, how)
+    held: list[NodeMemory] = []
+    for node in nodes:
+        found = _of(node, _memory_of)
+        if isinstance(found, Missing):
+            source = IDLE_UNKNOWN if found is NOT_KNOWN else None
+            return replace(_without(Missing(found.kind, node.node), how), source=source)
+        held.append(found)
+    use = together(held)
+    if isinstance(use, Missing):
+        return _without(use, how)
+    idle = [node.idle for node in nodes if node.idle is not None]
+    return Entry(
+        use.peak / processors,
+        use.peak / processors,
+        source=IDLE_REMEMBERED if any(one.remembered for one in idle) else SAMPLES,
+        attribution=how,
+        mean=use.mean / processors,
+        idle_age_s=max(one.age_s for one in idle),
+    )
 
 
 def _cpu(run: Run, nodes: Sequence[OnNode], how: str, processors: int, length_s: float) -> Entry:
@@ -125,7 +181,7 @@ def _over(nodes: Sequence[OnNode], use: Callable[[OnNode], _Total | Missing]) ->
     return total
 
 
-def _of(node: OnNode, use: Callable[[OnNode], _Total | Missing]) -> _Total | Missing:
+def _of(node: OnNode, use: Callable[[OnNode], Use | Missing]) -> Use | Missing:
     if node.readings is None:
         return Missing("no samples of {node}")
     if attribution(node.processors, node.neighbours.overlapping) == "unknown":
@@ -149,14 +205,13 @@ def _highest(found: Rates | Missing, bits: int) -> _Total | Missing:
     return _Total(float(found.mean.max()) * bits, None if found.peak is None else float(found.peak.max()) * bits)
 
 
-def _memory_of(node: OnNode) -> _Total | Missing:
+def _memory_of(node: OnNode) -> NodeMemory | Missing:
     assert node.readings is not None
-    offset, at = node.boundaries.offset_s, node.boundaries
     stay = _stay(node)
-    near = [_shifted(other, offset) for other in node.neighbours.near]
-    idle = idle_memory(node.readings, stay, at.start_marked, at.end_marked, near)
-    found = memory(node.readings, stay, _others(node), idle or 0.0)
-    return _Total(found.mean, found.peak) if isinstance(found, MemoryUse) else found
+    # A life that was hardly read has no value whatever the node holds without it.
+    if node.idle is None and np.count_nonzero(inside(node.readings, stay)) >= 2:
+        return NOT_KNOWN
+    return node_memory(node.readings, stay, _others(node), 0.0 if node.idle is None else node.idle.bytes)
 
 
 def _stay(node: OnNode) -> Stay:
@@ -165,10 +220,10 @@ def _stay(node: OnNode) -> Stay:
 
 
 def _others(node: OnNode) -> list[Stay]:
-    return [_shifted(other, node.boundaries.offset_s) for other in node.neighbours.overlapping]
+    return [shifted(other, node.boundaries.offset_s) for other in node.neighbours.overlapping]
 
 
-def _shifted(other: Presence, offset_s: float) -> Stay:
+def shifted(other: Presence, offset_s: float) -> Stay:
     """The other run in the node's clock."""
     return Stay(other.start + offset_s, other.end + offset_s, other.processors)
 

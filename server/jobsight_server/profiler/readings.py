@@ -62,7 +62,7 @@ def read_boundaries(
     connection: Connection, node_id: int, job_id: str, start: float, end: float, next_start: float | None
 ) -> Boundaries:
     """The boundaries of the run on one node; ``next_start``: when the same job started again, if it did."""
-    return boundaries(_fetch(connection, _MARKS, (node_id, job_id)), start, end, next_start)
+    return boundaries(fetch(connection, _MARKS, (node_id, job_id)), start, end, next_start)
 
 
 def boundaries(marks: Sequence[Sequence[Any]], start: float, end: float, next_start: float | None = None) -> Boundaries:
@@ -88,10 +88,11 @@ def boundaries(marks: Sequence[Sequence[Any]], start: float, end: float, next_st
 
 def read_readings(connection: Connection, node_id: int, start: float, end: float) -> Readings:
     """The node's readings from some before ``start`` until some after ``end``."""
-    return readings_of(_fetch(connection, _SAMPLES, (node_id, node_id, start, -_EVER, node_id, end, _EVER)))
+    return readings_of(fetch(connection, _SAMPLES, (node_id, node_id, start, -_EVER, node_id, end, _EVER)))
 
 
-def _fetch(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
+def fetch(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
+    """The rows of ``query``, written with ``?`` for each parameter."""
     if connection.dialect.name != "sqlite":
         query = query.replace("?", "%s")
     # Past SQLAlchemy's rows, which cost as much again as the reading does.

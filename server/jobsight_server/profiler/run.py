@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, insert, text
 
-from jobsight_predictor.ticket import Ticket
-from jobsight_server.forecasts.learn import learnable
 from jobsight_server.forecasts.method import Method
 from jobsight_server.forecasts.rebuild import rebuild_if_made_otherwise
 from jobsight_server.forecasts.round import hold_learning, last_position, learn_round
-from jobsight_server.profiler.profile import ABOVE, Entry, OnNode, missing_labels, profile
-from jobsight_server.profiler.readings import Boundaries, read_boundaries, read_readings
-from jobsight_server.profiler.ready import Sender, Senders, read_finished, ready
-from jobsight_server.profiler.sharing import Presences, Run, neighbours, read_presences
-from jobsight_server.profiler.usage import Missing
+from jobsight_server.profiler.gather import profiles_of
+from jobsight_server.profiler.profile import Entry, Profile
+from jobsight_server.profiler.ready import Senders, read_finished, ready
+from jobsight_server.profiler.rows import accepted, forecast_of, learned, row
+from jobsight_server.profiler.sharing import Run
 from jobsight_server.storage.schema import profiles
 from jobsight_server.storage.tallies import add_tallies
 
@@ -27,8 +23,6 @@ from jobsight_server.storage.tallies import add_tallies
 _DONE = text("UPDATE jobs SET profiled = :yes WHERE id = :id AND profiled = :no AND state = 'ended'")
 
 _BEGINNING = (float("-inf"), 0)
-
-Profile = Mapping[str, Entry]
 
 
 def profile_finished(
@@ -56,36 +50,12 @@ def profile_finished(
             if not finished:
                 break
             runs = ready(connection, finished, senders, waited_since=clock() - grace_s)
-            presences = read_presences(connection, runs)
-            profiled = []
-            for run in runs:
-                if stop and stop.is_set():
-                    break
-                profiled.append((run, profile(run, _on_nodes(connection, run, senders, presences))))
+            profiled = profiles_of(connection, runs, senders, stop)
         if profiled:
             with engine.begin() as connection:
                 done += _store(connection, profiled, method)
         after = (finished[-1].end, finished[-1].id)
     return done
-
-
-def _on_nodes(connection: Connection, run: Run, senders: Senders, presences: Presences) -> list[OnNode]:
-    if not run.nodes or run.end <= run.start:
-        return []
-    return [_on_node(connection, run, node, senders.find(run.cluster, node), presences) for node in run.nodes]
-
-
-def _on_node(connection: Connection, run: Run, node: str, sender: Sender | None, presences: Presences) -> OnNode:
-    at = Boundaries(run.start, run.end)
-    if sender is not None:
-        at = read_boundaries(connection, sender.id, run.job_id, run.start, run.end, run.next_start)
-    return OnNode(
-        node=node,
-        processors=run.nodes[node],
-        readings=None if sender is None else read_readings(connection, sender.id, at.start, at.end),
-        boundaries=at,
-        neighbours=neighbours(run, presences.get((run.cluster, node), ())),
-    )
 
 
 def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]], method: Method) -> int:
@@ -96,47 +66,23 @@ def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]], meth
     stored: dict[int, dict[str, Entry]] = {}
     for run, found in profiled:
         if connection.execute(_DONE, {"id": run.id, "yes": True, "no": False}).rowcount:
-            entries = {metric: _refused_if_wrong(entry, counts) for metric, entry in found.items()}
-            stored[run.id] = entries
-            for metric, entry in entries.items():
+            stored[run.id] = accepted(found, counts)
+            for metric in found:
                 counts["profiles", metric] += 1
-                counts["cpu_above_1.05", ""] += entry.reason == ABOVE
-            for metric, label in missing_labels(entries).items():
-                counts["profiles_missing", f"{metric}: {label}"] += 1
     if stored:
-        values = {run: {metric: entry.value for metric, entry in entries.items()} for run, entries in stored.items()}
+        values = {run: learned(entries, method, counts) for run, entries in stored.items()}
         told = learn_round(connection, method, values, first)
         rows = [
-            _row(run, metric, position, entry, told[run, metric])
+            {
+                **row(entry, method),
+                "run_id": run,
+                "metric": metric,
+                "position": position,
+                **forecast_of(told[run, metric]),
+            }
             for position, (run, entries) in enumerate(stored.items(), first + 1)
             for metric, entry in entries.items()
         ]
         connection.execute(insert(profiles), rows)
     add_tallies(connection, counts)
     return len(stored)
-
-
-def _refused_if_wrong(entry: Entry, counts: Counter[tuple[str, str]]) -> Entry:
-    """The entry without its value where that is no measurement, so that nobody learns it."""
-    if entry.value is None or learnable(entry.value):
-        return entry
-    kind = "negative" if entry.value < 0 else "not finite"
-    counts["profiles_refused", kind] += 1
-    missing = Missing(f"its value is {kind}: {entry.value!r}")
-    return replace(entry, value=None, peak=None, reason=missing.reason, missing=Missing(f"its value is {kind}"))
-
-
-def _row(run_id: int, metric: str, position: int, entry: Entry, told: Ticket) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "metric": metric,
-        "position": position,
-        "value": entry.value,
-        "peak": entry.peak,
-        "source": entry.source,
-        "attribution": entry.attribution,
-        "reason": entry.reason,
-        "forecast": told.value,
-        "bound": told.bound,
-        "probability": None if told.value is None else told.probability,
-    }

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, bindparam, text
 
+from jobsight_server.profiler.idle import FRESH_S
+
 # A run whose end never came is taken to have ended this long after the walltime it asked for.
 _OVERTIME_S = 3600.0
-# Runs that ended this long before are of interest too: they tell whether the node was idle at its last reading.
-_BEFORE_S = 3600.0
+# Runs that ended this long before are of interest too: they say when the node was without a job.
+_BEFORE_S = FRESH_S
+_AFTER_S = 3600.0
 
 _FOREVER = 1e18
 _ON_NODES = text(
@@ -69,10 +72,10 @@ Presences = Mapping[tuple[str, str], Sequence[Presence]]
 
 
 def read_presences(connection: Connection, runs: Sequence[Run]) -> Presences:
-    """Per (cluster, node name) of ``runs``: every run on it from shortly before the first to after the last."""
+    """Per (cluster, node name) of ``runs``: every run on it from a day before the first to an hour after the last."""
     if not runs:
         return {}
-    since, until = min(run.start for run in runs) - _BEFORE_S, max(run.end for run in runs) + _BEFORE_S
+    since, until = min(run.start for run in runs) - _BEFORE_S, max(run.end for run in runs) + _AFTER_S
     found: dict[tuple[str, str], list[Presence]] = {}
     rows = connection.execute(_ON_NODES, {"since": since, "until": until, "runs": [run.id for run in runs]})
     for cluster, node, run_id, start, end, walltime_s, processors in rows:
@@ -87,7 +90,7 @@ def neighbours(run: Run, presences: Iterable[Presence]) -> Neighbours:
     near = tuple(
         other
         for other in presences
-        if other.run_id != run.id and other.start < run.end + _BEFORE_S and other.end > run.start - _BEFORE_S
+        if other.run_id != run.id and other.start < run.end + _AFTER_S and other.end > run.start - _BEFORE_S
     )
     return Neighbours(tuple(o for o in near if o.start < run.end and o.end > run.start), near)
 

@@ -1,4 +1,4 @@
-"""What one job did on one node: pure arithmetic on readings [P eq. 10, 12; DEFINITIONS 1].
+"""What one job moved and computed on one node: pure arithmetic on readings [P eq. 10; DEFINITIONS 1].
 
 Between two readings the counters are taken to rise evenly. Where the node was shared, each piece between two
 events (a job starts or ends there) is split by the processors that the jobs hold.
@@ -53,14 +53,6 @@ class Rates:
     peak: Floats | None
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryUse:
-    """Time-averaged memory of the job and the most of it that a reading saw, in bytes."""
-
-    mean: float
-    peak: float
-
-
 def network(readings: Readings, stay: Stay, others: Sequence[Stay]) -> Rates | Missing:
     """Bytes per second in and out."""
     return _rates("network", readings, (readings.net_in_bytes, readings.net_out_bytes), stay, others)
@@ -69,52 +61,6 @@ def network(readings: Readings, stay: Stay, others: Sequence[Stay]) -> Rates | M
 def cpu(readings: Readings, stay: Stay, others: Sequence[Stay]) -> Rates | Missing:
     """CPU seconds per second."""
     return _rates("CPU", readings, (readings.cpu_busy_s,), stay, others)
-
-
-def memory(readings: Readings, stay: Stay, others: Sequence[Stay], baseline_bytes: float) -> MemoryUse | Missing:
-    """Memory of the job, averaged over the readings strictly inside its life.
-
-    The readings at the boundaries are the hooks': taken before the job has allocated and after it has freed.
-    """
-    has = np.isfinite(readings.memory_used_bytes)
-    inner = has & (readings.time > stay.start) & (readings.time < stay.end)
-    if not len(readings.time):
-        return Missing("no samples of {node}")
-    if np.count_nonzero(inner) < 2:
-        return Missing("fewer than 2 memory readings of {node} within its life")
-    time = readings.time[inner]
-    used = readings.memory_used_bytes[inner] - baseline_bytes
-    gap = readings.gap_s[inner]
-    edges = _edges(time, time[0], time[-1], others)
-    share = _shares(edges, stay, others)
-    at_edges = np.interp(edges, time, used)
-    weights = np.where(np.diff(np.interp(edges, time, gap)) > 0, 0.0, np.diff(edges))
-    if weights.sum() <= 0:
-        return Missing("fewer than 2 memory readings of {node} within its life")
-    mean = float((weights * share * (at_edges[1:] + at_edges[:-1]) / 2).sum() / weights.sum())
-    if mean < 0:
-        return Missing("{node} used less memory during its life than before")
-    # Just after an edge the piece behind it counts; for the last reading, the piece before.
-    pieces = np.minimum(np.searchsorted(edges, time), len(share) - 1)
-    return MemoryUse(mean, max(0.0, float((used * share[pieces]).max())))
-
-
-def idle_memory(
-    readings: Readings, stay: Stay, start_marked: bool, end_marked: bool, others: Sequence[Stay]
-) -> float | None:
-    """Memory of the node without the job, in bytes; None where no reading near its life shows the node idle.
-
-    The reading at its start mark, else the last one before the start, else the one at its end mark, else the first
-    one after the end. ``others`` are all other jobs of the node near that time.
-    """
-    time, used = readings.time, readings.memory_used_bytes
-    has = np.isfinite(used)
-    before = np.flatnonzero(has & (time <= stay.start if start_marked else time < stay.start))
-    after = np.flatnonzero(has & (time >= stay.end if end_marked else time > stay.end))
-    for index in (*before[-1:], *after[:1]):
-        if not any(other.start < time[index] < other.end for other in others):
-            return float(used[index])
-    return None
 
 
 def _rates(
@@ -132,7 +78,7 @@ def _rates(
         return Missing(f"fewer than 2 {what} readings of {{node}} around its life")
     if (np.diff(columns) < 0).any():
         return Missing(f"the {what} counters of {{node}} run backwards")
-    edges = _edges(time, stay.start, stay.end, others)
+    edges = pieces_of(time, stay.start, stay.end, others)
     within = np.clip(edges, time[0], time[-1])
     unknown_until = np.interp(within, time, gap) + (edges - within)
     widths = np.diff(edges)
@@ -142,13 +88,13 @@ def _rates(
         share = round(MOST_UNKNOWN * 100)
         return Missing(f"the {what} readings of {{node}} leave more than {share} % of its life unknown")
     amounts = np.array([np.diff(np.interp(within, time, column)) for column in columns])
-    amounts = np.where(known > 0, amounts, 0.0) * _shares(edges, stay, others)
+    amounts = np.where(known > 0, amounts, 0.0) * shares_of(edges, stay, others)
     return Rates(amounts.sum(axis=1) / known_s, _peak(edges, time, stay, known, amounts))
 
 
 def _peak(edges: Floats, time: Floats, stay: Stay, known: Floats, amounts: Floats) -> Floats | None:
     """The highest rate over a whole sampling interval, cut at the boundaries of the life."""
-    at = np.searchsorted(edges, _edges(time, stay.start, stay.end, ()))
+    at = np.searchsorted(edges, pieces_of(time, stay.start, stay.end, ()))
     known_until = np.concatenate(([0.0], np.cumsum(known)))[at]
     amount_until = np.concatenate((np.zeros((len(amounts), 1)), np.cumsum(amounts, axis=1)), axis=1)[:, at]
     seconds = np.diff(known_until)
@@ -175,7 +121,7 @@ def _around(time: Floats, stay: Stay) -> slice:
     return slice(first, max(first, last + 1))
 
 
-def _edges(time: Floats, start: float, end: float, others: Sequence[Stay]) -> Floats:
+def pieces_of(time: Floats, start: float, end: float, others: Sequence[Stay]) -> Floats:
     """Boundaries of the pieces of [start, end]: readings, and events of the node's other jobs."""
     inside = time[np.searchsorted(time, start, "right") : np.searchsorted(time, end, "left")]
     events = [event for other in others for event in (other.start, other.end) if start < event < end]
@@ -183,7 +129,7 @@ def _edges(time: Floats, start: float, end: float, others: Sequence[Stay]) -> Fl
     return np.union1d(edges, events) if events else edges
 
 
-def _shares(edges: Floats, stay: Stay, others: Sequence[Stay]) -> Floats:
+def shares_of(edges: Floats, stay: Stay, others: Sequence[Stay]) -> Floats:
     """The job's part of each piece, by processors held; the job itself is there all the time."""
     if not others:
         return np.ones(len(edges) - 1)

@@ -15,6 +15,8 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
+    text,
 )
 
 metadata = MetaData(
@@ -193,8 +195,13 @@ accounting_rejects = Table(
 
 # What a finished run used, one row per metric: a value or the reason why there is none.
 # metric: bandwidth, memory, cpu, runtime. source: samples, accounting, cgroup.
-# attribution: exclusive, apportioned, cgroup, unknown. ``position`` is the order in which runs were learned.
+# source of memory: accounting, samples, samples-idle-remembered, samples-idle-unknown (then there is no value).
+# attribution: exclusive, apportioned, cgroup, unknown. ``position`` is the order in which values were learned; a
+# value whose samples arrived late has a later one than the rest of its run.
 # ``forecast``, ``bound`` and ``probability``: what had been said of the run when it was submitted.
+# Of memory ``value`` is the peak and ``mean`` the time average; ``idle_age_s``: how far from the run's life the idle
+# level of its nodes was read. ``shown_only``: the value is shown and was not learned.
+_APPORTIONED = text("attribution = 'apportioned' AND value IS NOT NULL")
 profiles = Table(
     "profiles",
     metadata,
@@ -209,7 +216,29 @@ profiles = Table(
     Column("forecast", Double),
     Column("bound", Double),
     Column("probability", Double),
+    Column("mean", Double),
+    Column("idle_age_s", Double),
+    Column("shown_only", Boolean, nullable=False, server_default=false()),
     Index(None, "position"),
+    Index(None, "shown_only", sqlite_where=_APPORTIONED, postgresql_where=_APPORTIONED),
+    sqlite_with_rowid=False,
+)
+
+# Values that an older release measured otherwise, until they have been measured again.
+remeasure = Table(
+    "remeasure",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("metric", Text, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+# How far periodic work has looked: the time of receipt up to which it is done.
+watermarks = Table(
+    "watermarks",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("time", Double, nullable=False),
     sqlite_with_rowid=False,
 )
 

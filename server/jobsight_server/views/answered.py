@@ -23,6 +23,7 @@ def answered(connection: Connection) -> list[dict[str, Any]]:
     query = select(profiles.c.metric, profiles.c.value, profiles.c.forecast, profiles.c.bound).where(
         profiles.c.position > last_position(connection) - LAST_JOBS,
         profiles.c.value.is_not(None),
+        profiles.c.shown_only.is_(False),
         profiles.c.forecast.is_not(None),
     )
     found: dict[str, list[tuple[float, float, float]]] = {metric: [] for metric in METRICS}

@@ -54,7 +54,7 @@ def job_detail(
     """All runs of one job, oldest first; None where there is no such job.
 
     Of each run: what the accounting log says, a profile entry per metric (a value or a reason, and
-    what had been forecast when the run was submitted), its nodes, and for
+    what had been forecast when the run was submitted), the time average of its memory, its nodes, and for
     the first 32 of them that sent samples a time series over the run's life (until ``now`` while it runs).
     """
     runs = connection.execute(
@@ -83,6 +83,7 @@ def _run(connection: Connection, run: Row[Any], now: float, points: int) -> dict
     return {
         **fields,
         "profile": [_profile_entry(metric, found.get(metric), fields) for metric in METRICS],
+        **_memory(found.get("memory", {})),
         **_nodes(connection, run_id, fields["cluster"], fields["start"], until, points),
     }
 
@@ -102,7 +103,13 @@ def _profile_entry(metric: str, row: dict[str, Any] | None, run: dict[str, Any])
         reasons = {"ended": "not profiled yet", "running": "the job still runs"}
         row["reason"] = reasons.get(run["state"], f"a run that is {run['state']} is not profiled")
     keys = ("value", "peak", "source", "attribution", "reason", "forecast", "bound", "probability")
-    return {"metric": metric, "unit": METRICS[metric], **{key: row.get(key) for key in keys}}
+    learned = row.get("value") is not None and not row.get("shown_only")
+    return {"metric": metric, "unit": METRICS[metric], **{key: row.get(key) for key in keys}, "learned": learned}
+
+
+def _memory(row: dict[str, Any]) -> dict[str, Any]:
+    """What is shown of memory beside its peak; bytes per processor and seconds."""
+    return {f"memory_{name}": row.get(name) for name in ("mean", "source", "idle_age_s")}
 
 
 def _nodes(

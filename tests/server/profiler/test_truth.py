@@ -14,7 +14,7 @@ from jobsight_agent.replay.plan import Faults, Plan
 from jobsight_server.ingest.store import SampleStore, Submission
 from jobsight_server.ingest.wire import decode, unpack
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.schema import jobs, profiles, series
 
 INTERVAL_S = 60
 END = 1_790_000_040
@@ -52,6 +52,9 @@ def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
     for row in rows:
         truth = truths[row.job_id, row.start]
         assert (row.value is None) <= bool(row.reason)
+        if row.attribution == "apportioned":
+            assert row.shown_only == (row.value is not None)
+            seen["shown only"] += row.shown_only
         if row.metric not in {"bandwidth", "memory"} or not truth.exclusive or truth.runtime_s < 10 * INTERVAL_S:
             continue
         assert row.attribution == "exclusive"
@@ -60,11 +63,14 @@ def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
         if row.value is None:
             seen["missing"] += 1
             continue
-        true = truth.bandwidth_bps_per_processor if row.metric == "bandwidth" else truth.memory_bytes_per_processor
+        true = truth.bandwidth_bps_per_processor if row.metric == "bandwidth" else truth.memory_peak_bytes_per_processor
         if abs(row.value - true) > 0.01 * true:
             wrong.append((row.job_id, row.metric, row.value, true))
     assert emulation.facts["wraps"] > 10
     assert emulation.facts["reboots"] > 10
     assert seen["killed"] > 0
+    assert seen["shown only"] > 0
+    n = {row[:3]: row[3] for row in site.dump(series)}
+    assert sum(n.values()) == sum(row.value is not None and not row.shown_only for row in rows)
     assert len(wrong) <= 0.01 * seen["judged"], wrong
     assert seen["missing"] <= 0.05 * seen["judged"]

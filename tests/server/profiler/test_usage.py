@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_server.profiler.readings import Boundaries, Readings, boundaries, readings_of
-from jobsight_server.profiler.usage import Missing, Rates, Stay, cpu, idle_memory, memory, network
+from jobsight_server.profiler.usage import Missing, Rates, Stay, cpu, network
 
 GIB = 2**30
 
@@ -138,49 +138,6 @@ def test_the_parts_add_up_to_the_whole(pieces: list[tuple[int, int]], jobs: list
         attributed += float(rates(network(readings, stay, others)).mean[0]) * (stay.end - stay.start)
     busy = {t for start, length, _ in jobs for t in range(start, start + length)}
     assert attributed == pytest.approx(sum(per_second[t] for t in busy), rel=1e-9, abs=1e-6)
-
-
-def test_memory_is_the_time_average_inside_less_the_idle_baseline() -> None:
-    # 1 GiB idle, the hooks' readings at 100 and 400; 5 GiB for 100 s, then a ramp to 9 GiB within 100 s.
-    levels = {40: 1, 100: 1, 150: 5, 250: 5, 350: 9, 400: 1, 460: 1}
-    readings = readings_of([(float(t), 0, 0, 0.0, level * GIB, 0.0) for t, level in levels.items()])
-    stay = Stay(100, 400, 4)
-    idle = idle_memory(readings, stay, True, True, [])
-    assert idle == GIB
-    found = memory(readings, stay, [], idle)
-    assert not isinstance(found, Missing)
-    assert found.mean == pytest.approx((100 * 4 + 100 * 6) / 200 * GIB)
-    assert found.peak == pytest.approx(8 * GIB)
-
-
-def test_memory_of_a_shared_node_is_split_as_well() -> None:
-    readings = readings_of([(float(t), 0, 0, 0.0, 8 * GIB, 0.0) for t in range(0, 601, 100)])
-    found = memory(readings, Stay(50, 550, 1), [Stay(300, 900, 3)], 0.0)
-    assert not isinstance(found, Missing)
-    # Inside are the readings 100 .. 500: alone for 200 s, then with a quarter of the processors held.
-    assert found.mean == pytest.approx((200 * 8 + 200 * 2) / 400 * GIB)
-    assert found.peak == pytest.approx(8 * GIB)
-
-
-def test_memory_needs_two_readings_inside() -> None:
-    readings = readings_of([(float(t), 0, 0, 0.0, GIB, 0.0) for t in (0, 60, 120)])
-    assert "fewer than 2 memory readings of n1" in reason(memory(readings, Stay(0, 120, 1), [], 0.0))
-
-
-def test_less_memory_than_before_is_no_value() -> None:
-    readings = readings_of([(float(t), 0, 0, 0.0, GIB, 0.0) for t in range(0, 600, 60)])
-    assert "less memory" in reason(memory(readings, Stay(0, 500, 1), [], 2.0 * GIB))
-
-
-def test_the_baseline_is_only_read_off_an_idle_node() -> None:
-    levels = {40: 3, 100: 2, 150: 5, 400: 1, 460: 1}
-    readings = readings_of([(float(t), 0, 0, 0.0, level, 0.0) for t, level in levels.items()])
-    stay = Stay(100, 300, 4)
-    assert idle_memory(readings, stay, True, False, []) == 2
-    assert idle_memory(readings, stay, False, False, []) == 3
-    # Another job until just before ours: what was read then is its memory, so the first reading after ours.
-    assert idle_memory(readings, stay, False, False, [Stay(0, 90, 1)]) == 1
-    assert idle_memory(readings, stay, False, False, [Stay(0, 90, 1), Stay(310, 900, 1)]) is None
 
 
 def test_marks_win_over_the_schedulers_times_and_cancel_skew() -> None:

@@ -1,0 +1,83 @@
+"""How much memory a node holds without any job: read near a run's life, or remembered from before it.
+
+Only a reading with no job on the node tells it. What is not known is not zero [DEFINITIONS 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import Connection
+
+from jobsight_server.profiler.readings import Readings, fetch
+from jobsight_server.profiler.usage import Missing, Stay
+
+FRESH_S = 86_400.0
+"""An idle level read longer ago than this says nothing any more."""
+
+NOT_KNOWN = Missing("how much memory {node} holds without a job is not known: no reading without one within a day")
+
+# Accounting logs write the second in which a job ended; until the next one its processes may still be there.
+_ENDING_S = 1.0
+# A node that is hardly ever idle is not searched for ever: the freshest of its idle times are enough.
+_MOST_GAPS = 100
+
+_LAST_READING = (
+    "SELECT time, memory_used_bytes FROM samples WHERE node_id = ? AND time > ? AND time < ? "
+    "AND memory_used_bytes IS NOT NULL ORDER BY time DESC LIMIT 1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """An idle level in bytes; it was read ``age_s`` before or after the life that it is used for."""
+
+    bytes: float
+    age_s: float
+    remembered: bool = False
+
+
+def idle_beside(
+    readings: Readings, stay: Stay, start_marked: bool, end_marked: bool, others: Sequence[Stay]
+) -> Idle | None:
+    """The idle level by the readings next to the life; None where none of them shows the node without a job.
+
+    The reading at its start mark, else the last one before the start, else the one at its end mark, else the first
+    one after the end. ``others`` are all other jobs of the node near that time.
+    """
+    time, used = readings.time, readings.memory_used_bytes
+    has = np.isfinite(used)
+    before = np.flatnonzero(has & (time <= stay.start if start_marked else time < stay.start))
+    after = np.flatnonzero(has & (time >= stay.end if end_marked else time > stay.end))
+    for index in (*before[-1:], *after[:1]):
+        age_s = max(stay.start - time[index], time[index] - stay.end)
+        if age_s <= FRESH_S and not any(other.start < time[index] < other.end for other in others):
+            return Idle(float(used[index]), float(age_s))
+    return None
+
+
+def idle_before(connection: Connection, node_id: int, start: float, others: Sequence[Stay]) -> Idle | None:
+    """The node's last known idle level before ``start``, at most a day old; ``others`` are its jobs of that day."""
+    for since, until in _idle_times(start, others):
+        for time, used in fetch(connection, _LAST_READING, (node_id, since, until)):
+            return Idle(float(used), start - time, remembered=True)
+    return None
+
+
+def _idle_times(start: float, others: Sequence[Stay]) -> Iterator[tuple[float, float]]:
+    """When no job was on the node within a day before ``start``, the last such time first."""
+    until, found = start, 0
+    for other in sorted(others, key=lambda other: other.end, reverse=True):
+        if other.start >= until:
+            continue
+        since = max(other.end + _ENDING_S, start - FRESH_S)
+        if since < until:
+            yield since, until
+            found += 1
+        until = min(until, other.start)
+        if until <= start - FRESH_S or found == _MOST_GAPS:
+            return
+    if until > start - FRESH_S:
+        yield start - FRESH_S, until

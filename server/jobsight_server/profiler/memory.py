@@ -1,0 +1,99 @@
+"""What memory one job held: its peak over all nodes together, and its time average [P eq. 12; DEFINITIONS 1].
+
+Nodes are read at different instants. At each reading every other node counts with its last known one, which is good
+for two of that node's sampling intervals, so that one lost reading is bridged. The first reading within a life holds
+from the start on, where it is as near. Time is counted from the job's start on each node, so clocks need not agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobsight_server.profiler.readings import Floats, Readings
+from jobsight_server.profiler.usage import MOST_UNKNOWN, Missing, Stay, pieces_of, shares_of
+
+GOOD_FOR_INTERVALS = 2.0
+
+_PER_CENT = round(MOST_UNKNOWN * 100)
+TOO_FEW = Missing("fewer than 2 memory readings of {node} within its life")
+UNKNOWN = Missing(f"the memory readings of {{node}} leave more than {_PER_CENT} % of its life unknown")
+UNKNOWN_TOGETHER = Missing(f"its nodes' memory readings together leave more than {_PER_CENT} % of its life unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """The job's memory on one node: its time average, and each reading with the time for which it holds.
+
+    ``since`` and ``until`` in seconds from the job's start there; ``used`` in bytes; ``life_s`` how long it ran.
+    """
+
+    mean: float
+    used: Floats
+    since: Floats
+    until: Floats
+    life_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Time-averaged memory of the job, and the most that it held on all its nodes together, in bytes."""
+
+    mean: float
+    peak: float
+
+
+def node_memory(readings: Readings, stay: Stay, others: Sequence[Stay], idle_bytes: float) -> NodeMemory | Missing:
+    """Memory of the job on a node that holds ``idle_bytes`` without it, from the readings strictly inside its life.
+
+    The readings at the boundaries are the hooks': taken before the job has allocated and after it has freed.
+    """
+    inner = inside(readings, stay)
+    if np.count_nonzero(inner) < 2:
+        return TOO_FEW if len(readings.time) else Missing("no samples of {node}")
+    time = readings.time[inner]
+    used = readings.memory_used_bytes[inner] - idle_bytes
+    edges = pieces_of(time, time[0], time[-1], others)
+    share = shares_of(edges, stay, others)
+    at_edges = np.interp(edges, time, used)
+    weights = np.where(np.diff(np.interp(edges, time, readings.gap_s[inner])) > 0, 0.0, np.diff(edges))
+    if weights.sum() <= 0:
+        return TOO_FEW
+    mean = float((weights * share * (at_edges[1:] + at_edges[:-1]) / 2).sum() / weights.sum())
+    if mean < 0:
+        return Missing("{node} used less memory during its life than before")
+    # Just after an edge the piece behind it counts; for the last reading, the piece before.
+    pieces = np.minimum(np.searchsorted(edges, time), len(share) - 1)
+    good_for_s = GOOD_FOR_INTERVALS * float(np.median(np.diff(readings.time)))
+    life_s = stay.end - stay.start
+    since, until = time - stay.start, np.append(time[1:], stay.end) - stay.start
+    until = np.minimum(until, since + good_for_s)
+    since[0] = max(0.0, since[0] - good_for_s)
+    if (until - since).sum() < (1.0 - MOST_UNKNOWN) * life_s:
+        return UNKNOWN
+    return NodeMemory(mean, used * share[pieces], since, until, life_s)
+
+
+def inside(readings: Readings, stay: Stay) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which readings of memory lie strictly inside the life."""
+    has = np.isfinite(readings.memory_used_bytes)
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = has & (readings.time > stay.start) & (readings.time < stay.end)
+    return found
+
+
+def together(nodes: Sequence[NodeMemory]) -> MemoryUse | Missing:
+    """The time averages added up, and the largest sum over all ``nodes`` at one reading."""
+    time = np.concatenate([part for node in nodes for part in (node.since, node.until)])
+    change = np.concatenate([part for node in nodes for part in (node.used, -node.used)])
+    known = np.concatenate([part for node in nodes for part in (np.ones(len(node.used)), -np.ones(len(node.used)))])
+    order = np.argsort(time, kind="stable")
+    time = time[order]
+    last = np.append(np.diff(time) > 0, True)  # of all that changes at one instant
+    total, count = np.cumsum(change[order])[last], np.cumsum(known[order])[last]
+    complete = count > len(nodes) - 0.5
+    seconds = np.append(np.diff(time[last]), 0.0)[complete].sum()
+    if seconds < (1.0 - MOST_UNKNOWN) * max(node.life_s for node in nodes):
+        return UNKNOWN_TOGETHER
+    return MemoryUse(sum(node.mean for node in nodes), max(0.0, float(total[complete].max())))

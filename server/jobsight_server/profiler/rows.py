@@ -1,0 +1,69 @@
+"""Entries of profiles as they are counted, learned and stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from jobsight_predictor.ticket import Ticket
+from jobsight_server.forecasts.learn import learnable
+from jobsight_server.forecasts.method import Method
+from jobsight_server.profiler.profile import ABOVE, Entry, Profile, missing_labels
+from jobsight_server.profiler.usage import Missing
+
+Counts = Counter[tuple[str, str]]
+
+
+def accepted(entries: Profile, counts: Counts) -> dict[str, Entry]:
+    """The entries without values that are no measurements; what is missing or refused is counted by reason."""
+    found = {metric: _refused_if_wrong(entry, counts) for metric, entry in entries.items()}
+    counts["cpu_above_1.05", ""] += sum(entry.reason == ABOVE for entry in found.values())
+    for metric, label in missing_labels(found).items():
+        counts["profiles_missing", f"{metric}: {label}"] += 1
+    return found
+
+
+def learned(entries: Profile, method: Method, counts: Counts) -> dict[str, float | None]:
+    """Per metric the value to learn; None where there is none, or where it is shown only, which is counted."""
+    found: dict[str, float | None] = {}
+    for metric, entry in entries.items():
+        learned = method.learns(entry.attribution)
+        found[metric] = entry.value if learned else None
+        counts["profiles_shown_only", f"{metric}: {entry.attribution}"] += entry.value is not None and not learned
+    return found
+
+
+def _refused_if_wrong(entry: Entry, counts: Counts) -> Entry:
+    """The entry without its value where that is no measurement, so that nobody learns it."""
+    if entry.value is None or learnable(entry.value):
+        return entry
+    kind = "negative" if entry.value < 0 else "not finite"
+    counts["profiles_refused", kind] += 1
+    missing = Missing(f"its value is {kind}: {entry.value!r}")
+    return replace(
+        entry, value=None, peak=None, mean=None, reason=missing.reason, missing=Missing(f"its value is {kind}")
+    )
+
+
+def row(entry: Entry, method: Method) -> dict[str, Any]:
+    """The columns of ``profiles`` that say what was measured."""
+    return {
+        "value": entry.value,
+        "peak": entry.peak,
+        "mean": entry.mean,
+        "idle_age_s": entry.idle_age_s,
+        "source": entry.source,
+        "attribution": entry.attribution,
+        "reason": entry.reason,
+        "shown_only": entry.value is not None and not method.learns(entry.attribution),
+    }
+
+
+def forecast_of(ticket: Ticket) -> dict[str, Any]:
+    """The columns of ``profiles`` that say what had been forecast."""
+    return {
+        "forecast": ticket.value,
+        "bound": ticket.bound,
+        "probability": None if ticket.value is None else ticket.probability,
+    }

@@ -1,0 +1,97 @@
+"""Values that are shown and not learned: what was apportioned on shared nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobsight_server.forecasts import Method, history, rebuild, rebuild_if_made_otherwise
+from jobsight_server.forecasts.workload import jobs_of_database
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage.schema import profile_parts, profiles, series, tickets
+from jobsight_server.storage.tallies import read_tallies
+from jobsight_server.views.jobs import job_detail
+
+GIB = 2**30
+LEARNS = Method(learn_apportioned=True)
+
+
+def shared_site(site: Any) -> tuple[int, int]:
+    """A job that moves 1000 B/s and a silent one on one node, then one alone; returns the silent and the lone run."""
+    rows = [(float(t), 1000 * t, 0, 2.0 * t, (2 if 60 < t < 660 else 1) * GIB, 0.0) for t in range(-60, 2401, 60)]
+    site.node("n1", rows)
+    site.run("1.s", 60, 660, {"n1": 1}, user="loud", submitted=0.0)
+    silent = site.run("2.s", 60, 660, {"n1": 1}, user="silent", submitted=0.0)
+    alone = site.run("3.s", 1200, 1800, {"n1": 1}, user="silent", submitted=1100.0)
+    return silent, alone
+
+
+def learned(site: Any) -> list[Any]:
+    return [site.dump(table) for table in (series, profile_parts, tickets)]
+
+
+def n_of(site: Any) -> dict[tuple[str, str], int]:
+    return {(row[1], row[2]): row[3] for row in site.dump(series)}
+
+
+def test_apportioned_values_are_shown_with_their_label_and_not_learned(site: Any) -> None:
+    silent, alone = shared_site(site)
+    assert profile_finished(site.engine, 0.0, lambda: 1e9) == 3
+    found = site.profile(silent)
+    assert found["bandwidth"].value == pytest.approx(500 * 8)
+    assert found["memory"].value == pytest.approx(GIB / 2)
+    assert [found[metric].attribution for metric in ("bandwidth", "memory", "cpu")] == ["apportioned"] * 3
+    assert [found[metric].shown_only for metric in ("bandwidth", "memory", "cpu", "runtime")] == [True] * 3 + [False]
+    assert site.profile(alone)["bandwidth"].shown_only is False
+    assert n_of(site) == {
+        ("loud", "runtime"): 1,
+        ("silent", "runtime"): 2,
+        **{("silent", metric): 1 for metric in ("bandwidth", "memory", "cpu")},
+    }
+    with site.engine.connect() as connection:
+        told = history(connection, "alpha", "silent", "bandwidth", 10)
+        tallies = read_tallies(connection)
+        workload = jobs_of_database(connection, "bandwidth", None, "site")
+        detail = job_detail(connection, "alpha", "2.s", 1e9)
+    assert (told["n"], told["job_id"], told["shown_only"]) == (1, ["3.s"], 1)
+    assert tallies["profiles_shown_only", "bandwidth: apportioned"] == 2
+    assert workload.skipped == {"bandwidth value is apportioned: shown, not learned": 2}
+    assert detail is not None
+    entry = next(one for one in detail["runs"][0]["profile"] if one["metric"] == "bandwidth")
+    assert (entry["value"], entry["attribution"], entry["learned"]) == (pytest.approx(4000), "apportioned", False)
+
+
+def test_the_setting_learns_them_and_changing_it_retrains(site: Any) -> None:
+    shared_site(site)
+    assert profile_finished(site.engine, 0.0, lambda: 1e9) == 3
+    without = learned(site)
+    assert rebuild_if_made_otherwise(site.engine, Method()) is False
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, method=LEARNS) == 0
+    assert n_of(site)["silent", "bandwidth"] == 2
+    assert not any(row.shown_only for row in site.profile(2).values())
+    assert rebuild_if_made_otherwise(site.engine, LEARNS) is False
+    rows = learned(site)
+    rebuild(site.engine, LEARNS)
+    assert learned(site) == rows
+    assert rebuild_if_made_otherwise(site.engine, Method()) is True
+    assert learned(site) == without
+
+
+def test_learning_them_from_the_start_gives_the_same_rows(site: Any) -> None:
+    shared_site(site)
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, method=LEARNS) == 3
+    rows = learned(site)
+    assert n_of(site)["silent", "bandwidth"] == 2
+    rebuild(site.engine, LEARNS)
+    assert learned(site) == rows
+
+
+def test_a_value_of_unknown_attribution_is_never_learned(site: Any) -> None:
+    run = site.run("1.s", 0, 100, profiled=True)
+    row = {"run_id": run, "metric": "cpu", "position": 1, "value": 0.5, "attribution": "unknown"}
+    with site.engine.begin() as connection:
+        connection.execute(profiles.insert().values(**row, shown_only=True))
+    assert rebuild(site.engine, LEARNS) == 0
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, method=LEARNS) == 0
+    assert site.dump(series) == []
