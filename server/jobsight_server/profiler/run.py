@@ -8,23 +8,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Engine, insert, text
+from sqlalchemy import Connection, Engine, bindparam, insert, text
 
 from jobsight_predictor.ticket import Ticket
 from jobsight_server.forecasts.learn import learnable
 from jobsight_server.forecasts.method import Method
 from jobsight_server.forecasts.rebuild import rebuild_if_made_otherwise
 from jobsight_server.forecasts.round import hold_learning, last_position, learn_round
-from jobsight_server.profiler.profile import ABOVE, Entry, OnNode, missing_labels, profile
-from jobsight_server.profiler.readings import Boundaries, read_boundaries, read_readings
-from jobsight_server.profiler.ready import Sender, Senders, read_finished, ready
-from jobsight_server.profiler.sharing import Presences, Run, neighbours, read_presences
+from jobsight_server.profiler.gather import gather
+from jobsight_server.profiler.profile import ABOVE, Entry, missing_labels, profile
+from jobsight_server.profiler.ready import Senders, read_finished, ready
+from jobsight_server.profiler.sharing import Run, read_presences
 from jobsight_server.profiler.usage import Missing
 from jobsight_server.storage.schema import profiles
 from jobsight_server.storage.tallies import add_tallies
 
 # Only where it is still to be done: whoever changed the run meanwhile, the run is profiled once.
-_DONE = text("UPDATE jobs SET profiled = :yes WHERE id = :id AND profiled = :no AND state = 'ended'")
+_DONE = text(
+    "UPDATE jobs SET profiled = :yes WHERE id IN :runs AND profiled = :no AND state = 'ended' RETURNING id"
+).bindparams(bindparam("runs", expanding=True))
+_AT_ONCE = 500
 
 _BEGINNING = (float("-inf"), 0)
 
@@ -58,34 +61,15 @@ def profile_finished(
             runs = ready(connection, finished, senders, waited_since=clock() - grace_s)
             presences = read_presences(connection, runs)
             profiled = []
-            for run in runs:
+            for run, nodes in gather(connection, runs, senders, presences):
                 if stop and stop.is_set():
                     break
-                profiled.append((run, profile(run, _on_nodes(connection, run, senders, presences))))
+                profiled.append((run, profile(run, nodes)))
         if profiled:
             with engine.begin() as connection:
                 done += _store(connection, profiled, method)
         after = (finished[-1].end, finished[-1].id)
     return done
-
-
-def _on_nodes(connection: Connection, run: Run, senders: Senders, presences: Presences) -> list[OnNode]:
-    if not run.nodes or run.end <= run.start:
-        return []
-    return [_on_node(connection, run, node, senders.find(run.cluster, node), presences) for node in run.nodes]
-
-
-def _on_node(connection: Connection, run: Run, node: str, sender: Sender | None, presences: Presences) -> OnNode:
-    at = Boundaries(run.start, run.end)
-    if sender is not None:
-        at = read_boundaries(connection, sender.id, run.job_id, run.start, run.end, run.next_start)
-    return OnNode(
-        node=node,
-        processors=run.nodes[node],
-        readings=None if sender is None else read_readings(connection, sender.id, at.start, at.end),
-        boundaries=at,
-        neighbours=neighbours(run, presences.get((run.cluster, node), ())),
-    )
 
 
 def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]], method: Method) -> int:
@@ -94,8 +78,9 @@ def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]], meth
     counts: Counter[tuple[str, str]] = Counter()
     first = last_position(connection)
     stored: dict[int, dict[str, Entry]] = {}
+    still_to_do = _mark_done(connection, [run.id for run, _ in profiled])
     for run, found in profiled:
-        if connection.execute(_DONE, {"id": run.id, "yes": True, "no": False}).rowcount:
+        if run.id in still_to_do:
             entries = {metric: _refused_if_wrong(entry, counts) for metric, entry in found.items()}
             stored[run.id] = entries
             for metric, entry in entries.items():
@@ -114,6 +99,15 @@ def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]], meth
         connection.execute(insert(profiles), rows)
     add_tallies(connection, counts)
     return len(stored)
+
+
+def _mark_done(connection: Connection, runs: Sequence[int]) -> set[int]:
+    """Marks the runs as profiled; those of them that were not yet."""
+    found: set[int] = set()
+    for begin in range(0, len(runs), _AT_ONCE):
+        some = {"runs": list(runs[begin : begin + _AT_ONCE]), "yes": True, "no": False}
+        found.update(connection.scalars(_DONE, some))
+    return found
 
 
 def _refused_if_wrong(entry: Entry, counts: Counter[tuple[str, str]]) -> Entry:
