@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from jobsight_server.storage.fetch import fetch
+
 Floats = NDArray[np.float64]
 
 # Readings before and after the life that are looked at too: a metric may be missing from the nearest ones.
@@ -176,16 +178,6 @@ def _joined(lives: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def _samples(connection: Connection, node_id: int, start: float, end: float) -> list[Any]:
     return fetch(connection, _SAMPLES, (node_id, node_id, start, -_EVER, node_id, end, _EVER))
-
-
-def fetch(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
-    """All rows, past SQLAlchemy's, which cost as much again as the reading does; ``?`` stands for a parameter."""
-    if connection.dialect.name != "sqlite":
-        query = query.replace("?", "%s")
-    cursor = connection.exec_driver_sql(query, parameters).cursor
-    assert cursor is not None
-    rows: list[Any] = list(cursor.fetchall())
-    return rows
 
 
 def columns_of(rows: Sequence[Sequence[Any]]) -> Columns:

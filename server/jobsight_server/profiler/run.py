@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Engine, bindparam, insert, text
+from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_predictor.ticket import Ticket
 from jobsight_server.forecasts.learn import learnable
@@ -20,7 +20,7 @@ from jobsight_server.profiler.profile import ABOVE, Entry, missing_labels, profi
 from jobsight_server.profiler.ready import Senders, read_finished, ready
 from jobsight_server.profiler.sharing import Run, read_presences
 from jobsight_server.profiler.usage import Missing
-from jobsight_server.storage.schema import profiles
+from jobsight_server.storage.fetch import write_many
 from jobsight_server.storage.tallies import add_tallies
 
 # Only where it is still to be done: whoever changed the run meanwhile, the run is profiled once.
@@ -28,6 +28,8 @@ _DONE = text(
     "UPDATE jobs SET profiled = :yes WHERE id IN :runs AND profiled = :no AND state = 'ended' RETURNING id"
 ).bindparams(bindparam("runs", expanding=True))
 _AT_ONCE = 500
+_COLUMNS = "run_id, metric, position, value, peak, source, attribution, reason, forecast, bound, probability"
+_INSERT = f"INSERT INTO profiles ({_COLUMNS}) VALUES ({', '.join('?' for _ in _COLUMNS.split(','))})"
 
 _BEGINNING = (float("-inf"), 0)
 
@@ -96,7 +98,7 @@ def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]], meth
             for position, (run, entries) in enumerate(stored.items(), first + 1)
             for metric, entry in entries.items()
         ]
-        connection.execute(insert(profiles), rows)
+        write_many(connection, _INSERT, rows)
     add_tallies(connection, counts)
     return len(stored)
 
@@ -120,17 +122,8 @@ def _refused_if_wrong(entry: Entry, counts: Counter[tuple[str, str]]) -> Entry:
     return replace(entry, value=None, peak=None, reason=missing.reason, missing=Missing(f"its value is {kind}"))
 
 
-def _row(run_id: int, metric: str, position: int, entry: Entry, told: Ticket) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "metric": metric,
-        "position": position,
-        "value": entry.value,
-        "peak": entry.peak,
-        "source": entry.source,
-        "attribution": entry.attribution,
-        "reason": entry.reason,
-        "forecast": told.value,
-        "bound": told.bound,
-        "probability": None if told.value is None else told.probability,
-    }
+def _row(run_id: int, metric: str, position: int, entry: Entry, told: Ticket) -> tuple[Any, ...]:
+    """In the order of ``_COLUMNS``."""
+    probability = None if told.value is None else told.probability
+    measured = (entry.value, entry.peak, entry.source, entry.attribution, entry.reason)
+    return (run_id, metric, position, *measured, told.value, told.bound, probability)

@@ -8,7 +8,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
+
+from jobsight_server.storage.fetch import fetch
 
 # A run whose end never came is taken to have ended this long after the walltime it asked for.
 _OVERTIME_S = 3600.0
@@ -17,14 +19,14 @@ _BEFORE_S = 3600.0
 
 _FOREVER = 1e18
 # The runs first, by their end: the nodes' own index leads to all that ever ran there.
-_ON_NODES = text(
+_ON_NODES = (
     'SELECT j.cluster, n.node, j.id, j.start, j."end", j.requested_walltime_s, n.processors '
     "FROM jobs j CROSS JOIN job_nodes n "
-    'WHERE n.run_id = j.id AND j."end" > :since AND j.start < :until '
+    'WHERE n.run_id = j.id AND j."end" > ? AND j.start < ? '
     "UNION ALL "
     'SELECT j.cluster, n.node, j.id, j.start, j."end", j.requested_walltime_s, n.processors '
     "FROM jobs j CROSS JOIN job_nodes n "
-    'WHERE n.run_id = j.id AND j."end" IS NULL AND j.start < :until'
+    'WHERE n.run_id = j.id AND j."end" IS NULL AND j.start < ?'
 )
 
 
@@ -89,9 +91,8 @@ def read_presences(connection: Connection, runs: Sequence[Run]) -> Presences:
         return {}
     since, until = min(run.start for run in runs) - _BEFORE_S, max(run.end for run in runs) + _BEFORE_S
     found: dict[tuple[str, str], list[Presence]] = {(run.cluster, node): [] for run in runs for node in run.nodes}
-    for cluster, node, run_id, start, end, walltime_s, processors in connection.execute(
-        _ON_NODES, {"since": since, "until": until}
-    ):
+    rows = fetch(connection, _ON_NODES, (since, until, until))
+    for cluster, node, run_id, start, end, walltime_s, processors in rows:
         of_node = found.get((cluster, node))
         if of_node is not None:
             if end is None:
