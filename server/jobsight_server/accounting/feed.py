@@ -10,9 +10,10 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from jobsight_server.accounting.figures import Figures
 from jobsight_server.accounting.files import Content, UnreadableError, fingerprint, look
 from jobsight_server.accounting.intake import CUT, PARSERS, FollowReport, learn_zone, parse_portion, store
-from jobsight_server.accounting.lines import LONGEST_LINE, Portion, portions
+from jobsight_server.accounting.lines import LONGEST_LINE, TAIL_BYTES, Portion, portions
 from jobsight_server.accounting.position import Position, positions, resume, set_position
 from jobsight_server.accounting.rejects import take_back
 from jobsight_server.accounting.stamps import ServerClock
@@ -42,11 +43,14 @@ class Feed:
     report: FollowReport = field(default_factory=FollowReport)
     _known: dict[str, Position] | None = None
 
-    def read(self, path: Path, *, final: bool, previous: Path | None = None) -> None:
-        """Reads what is new in ``path``.
+    def read(
+        self, path: Path, *, final: bool, previous: Path | None = None, figures: Figures | None = None
+    ) -> int | None:
+        """Reads what is new in ``path``; returns the place from which on all was read, None where not all was.
 
         ``final``: nobody writes to it any more, so a last line that is cut is rejected; else it waits for its end.
         Should its end come after all, the rejection is taken back. ``previous`` is the file before this one.
+        ``figures`` counts what is read.
         """
         path = path.absolute()
         name = str(path).encode("utf-8", "backslashreplace").decode()
@@ -56,15 +60,17 @@ class Feed:
         own = self._known.get(name)
         try:
             if own is not None and own.stat == look(path).text:
-                return
+                return None
             with Content(path) as content:
                 place = _find(name, content, own, self._known)
-                self._read(content, place, final, previous)
+                begun = self._read(content, place, final, previous, figures)
                 self._known[name] = place.expected or place.position("")
                 if content.damage is not None:
                     self.unreadable(name, content.damage)
+                return begun
         except UnreadableError as error:
             self.unreadable(name, str(error))
+            return None
 
     def unreadable(self, name: str, cause: str) -> None:
         """Counts and reports what cannot be read; the rest goes on."""
@@ -73,24 +79,29 @@ class Feed:
         with self.engine.begin() as connection:
             add_tallies(connection, {("accounting_unreadable", cause): 1})
 
-    def _read(self, content: Content, place: _Place, final: bool, previous: Path | None) -> None:
+    def _read(
+        self, content: Content, place: _Place, final: bool, previous: Path | None, figures: Figures | None
+    ) -> int | None:
         self.report.files += 1
         if place.cut is not None and not self._take_back(content, place, place.cut):
-            return
+            return None
+        begun = place.offset
         zone_sought = False
-        for portion in portions(content.read, place.tail, self.most_lines):
+        read = content.read if figures is None else figures.counting(content.read)
+        for portion in portions(read, place.tail, self.most_lines):
             waiting = not (portion.lines[-1].complete or final or content.packed)
             if waiting or (self.stop is not None and self.stop.is_set()):
-                return
+                return None
             if not zone_sought:
                 self._seek_zone(place.tail, previous)
                 zone_sought = True
-            if not self._take_in(place, portion):
-                return
+            if not self._take_in(place, portion, content, figures):
+                return None
             if self.progress is not None:
                 self.progress(content.path, content.raw_position)
         if content.damage is None or content.packed:
             self._settle(place, content.stat.text)
+        return begun
 
     def _take_back(self, content: Content, place: _Place, source: Position) -> bool:
         """Goes back to the begin of the last line, which was rejected for want of an end, if the file has grown."""
@@ -126,7 +137,7 @@ class Feed:
         except UnreadableError:
             return  # counted when it was that file's turn; the zone will show itself later on
 
-    def _take_in(self, place: _Place, portion: Portion) -> bool:
+    def _take_in(self, place: _Place, portion: Portion, content: Content, figures: Figures | None) -> bool:
         """One portion, one transaction; False where somebody else has read the file meanwhile."""
         parsed = parse_portion(portion, place.lines, PARSERS[self.log_format], self.server_clock)
         with self.engine.begin() as connection:
@@ -138,9 +149,13 @@ class Feed:
             if place.read_again:
                 add_tallies(connection, {("accounting_files", "read again"): 1})
                 place.read_again = False
-            place.advance(portion)
+            place.advance(portion, content)
             place.expected = place.position("")
             set_position(connection, self.cluster, place.expected, now)
+        if figures is not None:
+            for stamped in parsed.events:
+                figures.add(stamped.event)
+            figures.rejected.update(reject.label for reject in parsed.rejects)
         return True
 
     def _settle(self, place: _Place, stat: str) -> None:
@@ -174,10 +189,12 @@ class _Place:
     cut: Position | None
     read_again: bool
 
-    def advance(self, portion: Portion) -> None:
+    def advance(self, portion: Portion, content: Content) -> None:
         self.offset += sum(line.length for line in portion.lines)
         self.lines += len(portion.lines)
         self.tail = portion.tail
+        if len(self.head) < min(self.offset, TAIL_BYTES):
+            self.head = content.grown_head() or self.head  # it has grown since it was opened
 
     def position(self, stat: str) -> Position:
         return Position(self.name, fingerprint(self.head, self.tail, self.offset), stat, self.offset, self.lines)

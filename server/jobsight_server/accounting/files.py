@@ -110,6 +110,10 @@ class Content:
         self._rewind()
         return head
 
+    def grown_head(self) -> bytes:
+        """The same of a plain file as it is now, without moving; b"" of a packed one, to which nobody adds."""
+        return b"" if self.packed else os.pread(self._raw.fileno(), TAIL_BYTES, 0)
+
     def go_to(self, offset: int) -> bytes:
         """Moves to ``offset`` and returns up to ``WINDOW_BYTES`` bytes before it; short where the file ends before."""
         first = max(0, offset - WINDOW_BYTES)

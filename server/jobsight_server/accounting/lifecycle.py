@@ -10,8 +10,8 @@ from typing import Any
 
 from jobsight_server.accounting.record import JobEvent, RunRecord
 
-# The states of ``jobs.state`` that this module gives.
-RUNNING, ENDED, REQUEUED, DELETED = "running", "ended", "requeued", "deleted"
+STATES = RUNNING, ENDED, REQUEUED, DELETED = "running", "ended", "requeued", "deleted"
+"""Every value of ``jobs.state``. A run whose end was never logged stays `running`: nothing proves it gone."""
 
 # How far before a run's start the R or D record that ends it may seem to lie.
 _SLACK_S = 60.0

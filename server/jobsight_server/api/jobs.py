@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Response
 from werkzeug.exceptions import NotFound
 
+from jobsight_server.accounting.lifecycle import STATES
 from jobsight_server.api.inputs import (
     choice_argument,
     integer_argument,
@@ -18,11 +19,9 @@ from jobsight_server.site import site
 from jobsight_server.views.jobs import job_clusters, job_detail, job_list
 from jobsight_server.views.timeline import POINTS
 
-_STATES = ("running", "ended", "requeued", "deleted", "lost")
-
 
 def list_jobs() -> Response:
-    cluster, user, state = name_argument("cluster"), name_argument("user"), choice_argument("state", _STATES)
+    cluster, user, state = name_argument("cluster"), name_argument("user"), choice_argument("state", STATES)
     page = integer_argument("page", 1, 10**6)
     with site().read_engine.connect() as connection:
         return json_reply(job_list(connection, cluster, user, state, page))
@@ -50,7 +49,7 @@ ROUTES = (
         (
             Parameter("cluster", "only this cluster's", TEXT),
             Parameter("user", "only this user's", TEXT),
-            Parameter("state", "only runs in this state", {"type": "string", "enum": list(_STATES)}),
+            Parameter("state", "only runs in this state", {"type": "string", "enum": list(STATES)}),
             Parameter("page", "from 1", {"type": "integer", "minimum": 1}),
         ),
         errors=(400,),

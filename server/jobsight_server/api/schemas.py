@@ -8,6 +8,7 @@ from typing import Any
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.group import CANDIDATES
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.accounting.lifecycle import STATES
 from jobsight_server.api.job_fields import FIELDS
 
 Schema = dict[str, Any]
@@ -52,7 +53,7 @@ TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 INTEGER_OR_NULL: Schema = {"type": ["integer", "null"]}
 NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
 METRIC = one_of(tuple(METRICS))
-STATE = one_of(("running", "ended", "requeued", "deleted", "lost"))
+STATE = one_of(STATES)
 STATUS = one_of(("up", "late", "silent"))
 
 _ANSWER = {
@@ -88,9 +89,7 @@ _NODE_FIGURES = record(
         **dict.fromkeys(("newest_age_s", "median_age_s", "oldest_age_s"), NUMBER_OR_NULL),
     }
 )
-_JOB_FIGURES = record(
-    dict.fromkeys(("running", "ended", "requeued", "deleted", "lost", "profiled", "waiting"), INTEGER)
-)
+_JOB_FIGURES = record(dict.fromkeys((*STATES, "profiled", "waiting"), INTEGER))
 _RUN = {
     "cluster": TEXT,
     "job_id": TEXT,

@@ -55,17 +55,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_json(report: ImportReport, files: Sequence[Path], cluster: str, profiled: int) -> dict[str, Any]:
-    """The report as it is printed. ``runs``, ``job_ids`` and ``users`` are those of E records in the files."""
+    """The report as it is printed. ``runs``, ``job_ids`` and ``users`` are those of E records in the files.
+
+    ``ran_more_than_once`` counts jobs by S records too: a run that was requeued has no E record.
+    """
     figures = report.figures
-    counts = [len(starts) for starts in figures.starts.values()]
+    repeated = figures.ran_more_than_once
     return {
         "files": [str(file) for file in files],
         "cluster": cluster,
         "lines": figures.lines,
         "records": dict(sorted(figures.records.items())),
-        "runs": sum(counts),
-        "job_ids": len(counts),
-        "ran_more_than_once": sum(count > 1 for count in counts),
+        "runs": sum(len(starts) for starts in figures.ended.values()),
+        "job_ids": len(figures.ended),
+        "ran_more_than_once": len(repeated),
+        "runs_of_these": sum(repeated),
         "users": len(figures.users),
         "rejected": dict(figures.rejected.most_common()),
         "lost_without_reason": figures.lost_without_reason,
@@ -108,8 +112,8 @@ def _profile(engine: Engine, method: Method) -> int:
 def _print(shown: dict[str, Any]) -> None:
     records = ", ".join(f"{n} {kind}" for kind, n in shown["records"].items())
     print(f"{shown['lines']} lines of {len(shown['files'])} files: {records or 'no records'}")
-    print(f"{shown['runs']} runs of {shown['job_ids']} job ids, {shown['users']} users; ", end="")
-    print(f"{shown['ran_more_than_once']} jobs ran more than once")
+    print(f"{shown['runs']} runs of {shown['job_ids']} job ids ended, {shown['users']} users")
+    print(f"{shown['runs_of_these']} runs are of the {shown['ran_more_than_once']} jobs that ran more than once")
     print(f"{shown['new_runs']} runs are new, {shown['profiled']} were profiled")
     for reason, count in shown["rejected"].items():
         print(f"{count:>10}  rejected: {reason}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, bindparam, func, select, text, update
+from sqlalchemy import Connection, func, select, text
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.ticket import Ticket
@@ -19,9 +19,10 @@ from jobsight_server.forecasts.job import Job, read_jobs, read_waiting
 from jobsight_server.forecasts.learn import Event, Finished, Learner, Submitted
 from jobsight_server.forecasts.method import Method
 from jobsight_server.forecasts.tickets import TicketKey, delete_tickets, read_tickets
-from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.fetch import write_many
+from jobsight_server.storage.schema import profiles
 
-_MARK = update(jobs).where(jobs.c.id == bindparam("run_id")).values(foretold=bindparam("position"))
+_MARK = "UPDATE jobs SET foretold = ? WHERE id = ?"
 _FORECAST_FOR = ("running", "ended")
 
 
@@ -101,5 +102,4 @@ def _on_the_spot(events: Sequence[Event], without: set[int], before: int) -> dic
 def _mark(connection: Connection, foretold: dict[int, int], waiting: Sequence[Job], before: int) -> None:
     # Those that nobody will judge are marked too, or every round would meet them again.
     rows = {job.run_id: before for job in waiting} | foretold
-    if rows:
-        connection.execute(_MARK, [{"run_id": run_id, "position": position} for run_id, position in rows.items()])
+    write_many(connection, _MARK, [(position, run_id) for run_id, position in rows.items()])

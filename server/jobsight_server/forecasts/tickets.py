@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, insert, select, text
+from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jobsight_predictor.ticket import Ticket
+from jobsight_server.storage.fetch import write_many
 from jobsight_server.storage.schema import tickets
 
 TicketKey = tuple[int, str]
@@ -35,12 +36,8 @@ def read_tickets(connection: Connection, runs: Sequence[int]) -> dict[TicketKey,
 
 def write_tickets(connection: Connection, new: Mapping[TicketKey, Ticket]) -> None:
     """Stores tickets of runs that have none yet."""
-    rows = [
-        {"run_id": run_id, "metric": metric, "state": _encode(ticket.state()).decode()}
-        for (run_id, metric), ticket in new.items()
-    ]
-    for begin in range(0, len(rows), _AT_ONCE):
-        connection.execute(insert(tickets), rows[begin : begin + _AT_ONCE])
+    rows = [(run_id, metric, _encode(ticket.state()).decode()) for (run_id, metric), ticket in new.items()]
+    write_many(connection, "INSERT INTO tickets (run_id, metric, state) VALUES (?, ?, ?)", rows)
 
 
 def delete_tickets(connection: Connection, runs: Sequence[int]) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, abort, request
 
+from jobsight_server.accounting.lifecycle import STATES
 from jobsight_server.pages.twin import choice, page_number, respond
 from jobsight_server.site import site
 from jobsight_server.views.jobs import job_detail, job_list
 from jobsight_server.views.nodes import cluster_names
-
-STATES = ("running", "ended", "requeued", "deleted", "lost")
 
 
 def add_routes(pages: Blueprint) -> None:

@@ -1,20 +1,23 @@
-"""What is known of the nodes of runs, and the profiles made from it."""
+"""What is known of the nodes of many runs, gathered in few queries, and the profiles made from it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from sqlalchemy import Connection
 
-from jobsight_server.profiler.idle import Idle, idle_before, idle_beside
+from jobsight_server.profiler.idle import FRESH_S, Idle, idle_before, idle_beside
 from jobsight_server.profiler.memory import inside
 from jobsight_server.profiler.profile import OnNode, Profile, profile, shifted
-from jobsight_server.profiler.readings import Boundaries, Readings, read_boundaries, read_readings
+from jobsight_server.profiler.readings import Boundaries, Mark, Readings, boundaries, read_marks, read_windows
 from jobsight_server.profiler.ready import Sender, Senders
-from jobsight_server.profiler.sharing import Presence, Presences, Run, neighbours, read_presences
+from jobsight_server.profiler.sharing import Neighbours, OnOneNode, Presences, Run, neighbours, read_presences
 from jobsight_server.profiler.usage import Stay
+
+# Readings of runs that are gathered together are in memory together: at a reading a second some 50 MB.
+_NODE_SECONDS_AT_ONCE = 1e6
 
 
 def profiles_of(
@@ -23,43 +26,79 @@ def profiles_of(
     """The profile of each run, by what is in the tables now; fewer when ``stop`` is set meanwhile."""
     presences = read_presences(connection, runs)
     found: list[tuple[Run, Profile]] = []
-    for run in runs:
-        if stop and stop.is_set():
-            break
-        found.append((run, profile(run, _on_nodes(connection, run, senders, presences))))
+    for some in _portions(runs):
+        for run, nodes in _gathered(connection, some, senders, presences):
+            if stop and stop.is_set():
+                return found
+            found.append((run, profile(run, nodes)))
     return found
 
 
-def _on_nodes(connection: Connection, run: Run, senders: Senders, presences: Presences) -> list[OnNode]:
-    if not run.nodes or run.end <= run.start:
-        return []
-    return [_on_node(connection, run, node, senders.find(run.cluster, node), presences) for node in run.nodes]
+def _portions(runs: Iterable[Run]) -> Iterator[list[Run]]:
+    portion: list[Run] = []
+    seconds = 0.0
+    for run in runs:
+        own = len(run.nodes) * max(0.0, run.end - run.start)
+        if portion and seconds + own > _NODE_SECONDS_AT_ONCE:
+            yield portion
+            portion, seconds = [], 0.0
+        portion.append(run)
+        seconds += own
+    if portion:
+        yield portion
 
 
-def _on_node(connection: Connection, run: Run, node: str, sender: Sender | None, presences: Presences) -> OnNode:
-    at, readings, idle = Boundaries(run.start, run.end), None, None
-    beside = neighbours(run, presences.get((run.cluster, node), ()))
-    if sender is not None:
-        at = read_boundaries(connection, sender.id, run.job_id, run.start, run.end, run.next_start)
-        readings = read_readings(connection, sender.id, at.start, at.end)
-        idle = _idle(connection, sender.id, readings, at, beside.near)
-    return OnNode(
-        node=node,
-        processors=run.nodes[node],
-        readings=readings,
-        boundaries=at,
-        neighbours=beside,
-        idle=idle,
+def _gathered(
+    connection: Connection, runs: Sequence[Run], senders: Senders, presences: Presences
+) -> Iterator[tuple[Run, list[OnNode]]]:
+    """Each of ``runs`` with what is known of its nodes; without any where it names none or took no time."""
+    places: list[tuple[Run, str, Sender | None]] = [
+        (run, node, senders.find(run.cluster, node)) for run in runs if run.end > run.start for node in run.nodes
+    ]
+    marks = read_marks(connection, [(sender.id, run.job_id) for run, _, sender in places if sender is not None])
+    lives = [_life(run, [] if sender is None else marks.get((sender.id, run.job_id), [])) for run, _, sender in places]
+    windows = read_windows(
+        connection,
+        [(place[2].id, at.start, at.end) for place, at in zip(places, lives, strict=True) if place[2] is not None],
     )
+    found: dict[int, list[OnNode]] = {run.id: [] for run in runs}
+    for (run, node, sender), at in zip(places, lives, strict=True):
+        there = presences.get((run.cluster, node))
+        readings = None if sender is None else windows.around(sender.id, at.start, at.end)
+        beside = neighbours(run, there, *_span(readings, at))
+        idle = None if sender is None else _idle(connection, sender.id, run, readings, at, beside, there)
+        found[run.id].append(OnNode(node, run.nodes[node], readings, at, beside, idle))
+    for run in runs:
+        yield run, found[run.id]
+
+
+def _life(run: Run, marks: Sequence[Mark]) -> Boundaries:
+    return boundaries(marks, run.start, run.end, run.next_start) if marks else Boundaries(run.start, run.end)
 
 
 def _idle(
-    connection: Connection, node_id: int, readings: Readings, at: Boundaries, near: Sequence[Presence]
+    connection: Connection,
+    node_id: int,
+    run: Run,
+    readings: Readings | None,
+    at: Boundaries,
+    beside: Neighbours,
+    there: OnOneNode | None,
 ) -> Idle | None:
     """The memory of the node without the run: as read next to its life, else as last known."""
     stay = Stay(at.start, at.end, 1)
-    if np.count_nonzero(inside(readings, stay)) < 2:
+    if readings is None or np.count_nonzero(inside(readings, stay)) < 2:
         return None  # nothing to take it from
-    others = [shifted(other, at.offset_s) for other in near]
-    beside = idle_beside(readings, stay, at.start_marked, at.end_marked, others)
-    return beside or idle_before(connection, node_id, at.start, others)
+    near = [shifted(other, at.offset_s) for other in beside.near]
+    level = idle_beside(readings, stay, at.start_marked, at.end_marked, near)
+    if level is not None or there is None:
+        return level
+    others = (other for other in there.between(run.start - FRESH_S, run.start) if other.run_id != run.id)
+    return idle_before(connection, node_id, at.start, [shifted(other, at.offset_s) for other in others])
+
+
+def _span(readings: Readings | None, at: Boundaries) -> tuple[float, float]:
+    """From the first to the last reading, in the scheduler's clock: what was on the node outside says nothing."""
+    if readings is None or not len(readings.time):
+        return at.start, at.start
+    return float(readings.time[0]) - at.offset_s, float(readings.time[-1]) - at.offset_s

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import Connection
 
-from jobsight_server.profiler.readings import Readings, fetch
+from jobsight_server.profiler.readings import Readings
 from jobsight_server.profiler.usage import Missing, Stay
+from jobsight_server.storage.fetch import fetch
 
 FRESH_S = 86_400.0
 """An idle level read longer ago than this says nothing any more."""
+
+AFTER_S = 3600.0
+"""After a run's life other jobs are looked for this long: a later reading says nothing."""
 
 NOT_KNOWN = Missing("how much memory {node} holds without a job is not known: no reading without one within a day")
 
@@ -51,9 +55,9 @@ def idle_beside(
     has = np.isfinite(used)
     before = np.flatnonzero(has & (time <= stay.start if start_marked else time < stay.start))
     after = np.flatnonzero(has & (time >= stay.end if end_marked else time > stay.end))
-    for index in (*before[-1:], *after[:1]):
+    for index, most_s in (*((i, FRESH_S) for i in before[-1:]), *((i, AFTER_S) for i in after[:1])):
         age_s = max(stay.start - time[index], time[index] - stay.end)
-        if age_s <= FRESH_S and not any(other.start < time[index] < other.end for other in others):
+        if age_s <= most_s and not any(other.start < time[index] < other.end for other in others):
             return Idle(float(used[index]), float(age_s))
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from jobsight_server.storage.fetch import fetch
+
 Floats = NDArray[np.float64]
 
 # Readings before and after the life that are looked at too: a metric may be missing from the nearest ones.
 _AROUND = 5
 # A hook's reading further from the scheduler's own time than this belongs to another run.
 _MARK_WITHIN_S = 300.0
+# Lives of one node this near to each other are read together: a query costs as much as some hundred readings.
+_TOGETHER_S = 60.0
+# Two parameters a mark; older SQLite takes 999 in all.
+_MARKS_AT_ONCE = 400
 
 _EVER = 1e18
-# In the driver's own words: these two are asked for each node of each run.
 _SAMPLES = (
     "SELECT time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s FROM samples WHERE node_id = ? "
     "AND time >= coalesce((SELECT s.time FROM samples s WHERE s.node_id = ? AND s.time < ? "
@@ -26,7 +31,15 @@ _SAMPLES = (
     "AND time <= coalesce((SELECT s.time FROM samples s WHERE s.node_id = ? AND s.time > ? "
     f"ORDER BY s.time LIMIT 1 OFFSET {_AROUND - 1}), ?) ORDER BY time"
 )
-_MARKS = "SELECT event, time FROM marks WHERE node_id = ? AND job_id = ? ORDER BY time"
+# Asked first and joined in this order: SQLite would scan the whole table for (..) IN (VALUES ..).
+_MARKS = (
+    "WITH asked(node_id, job_id) AS (VALUES {asked}) "
+    "SELECT m.node_id, m.job_id, m.event, m.time FROM asked CROSS JOIN marks m "
+    "WHERE m.node_id = asked.node_id AND m.job_id = asked.job_id ORDER BY m.time"
+)
+
+Mark = tuple[str, float]
+"""Event and time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +71,24 @@ class Boundaries:
     offset_s: float = 0.0
 
 
-def read_boundaries(
-    connection: Connection, node_id: int, job_id: str, start: float, end: float, next_start: float | None
-) -> Boundaries:
-    """The boundaries of the run on one node; ``next_start``: when the same job started again, if it did."""
-    return boundaries(fetch(connection, _MARKS, (node_id, job_id)), start, end, next_start)
+def read_marks(connection: Connection, asked: Iterable[tuple[int, str]]) -> dict[tuple[int, str], list[Mark]]:
+    """The marks of jobs on nodes, by (node id, job id), in order of time."""
+    keys = list(dict.fromkeys(asked))
+    found: dict[tuple[int, str], list[Mark]] = {}
+    row = "(?,?)" if connection.dialect.name == "sqlite" else "(?::integer,?)"
+    for begin in range(0, len(keys), _MARKS_AT_ONCE):
+        some = keys[begin : begin + _MARKS_AT_ONCE]
+        query = _MARKS.format(asked=",".join([row] * len(some)))
+        for node_id, job_id, event, time in fetch(connection, query, tuple(part for key in some for part in key)):
+            found.setdefault((node_id, job_id), []).append((event, time))
+    return found
 
 
-def boundaries(marks: Sequence[Sequence[Any]], start: float, end: float, next_start: float | None = None) -> Boundaries:
-    """The boundaries by ``marks`` (event, time) of the job; by the scheduler's times where a mark is missing.
+def boundaries(marks: Sequence[Mark], start: float, end: float, next_start: float | None = None) -> Boundaries:
+    """The boundaries by ``marks`` of the job; by the scheduler's times where a mark is missing.
 
     Where only one boundary is marked, its distance from the scheduler's time is taken for the other one's as well:
-    it is how far the two clocks are apart.
+    it is how far the two clocks are apart. ``next_start``: when the same job started again, if it did.
     """
     begun = _nearest([time for event, time in marks if event == "start"], start)
     after = start if begun is None else begun
@@ -86,39 +105,111 @@ def boundaries(marks: Sequence[Sequence[Any]], start: float, end: float, next_st
     )
 
 
-def read_readings(connection: Connection, node_id: int, start: float, end: float) -> Readings:
-    """The node's readings from some before ``start`` until some after ``end``."""
-    return readings_of(fetch(connection, _SAMPLES, (node_id, node_id, start, -_EVER, node_id, end, _EVER)))
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Readings as they are stored. A counter may hold more digits than a double, so that these stay whole numbers."""
+
+    time: Floats
+    net_in_bytes: NDArray[Any]
+    net_out_bytes: NDArray[Any]
+    cpu_busy_s: NDArray[Any]
+    memory_used_bytes: Floats
+    gap_s: Floats
+
+    def cut(self, first: int, last: int) -> Readings:
+        """The readings at ``first`` up to before ``last``."""
+        return Readings(
+            self.time[first:last],
+            _counted(self.net_in_bytes[first:last]),
+            _counted(self.net_out_bytes[first:last]),
+            _counted(self.cpu_busy_s[first:last]),
+            self.memory_used_bytes[first:last],
+            self.gap_s[first:last],
+        )
 
 
-def fetch(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
-    """The rows of ``query``, written with ``?`` for each parameter."""
-    if connection.dialect.name != "sqlite":
-        query = query.replace("?", "%s")
-    # Past SQLAlchemy's rows, which cost as much again as the reading does.
-    cursor = connection.exec_driver_sql(query, parameters).cursor
-    assert cursor is not None
-    rows: list[Any] = list(cursor.fetchall())
-    return rows
+@dataclass(frozen=True, slots=True)
+class _Window:
+    start: float
+    end: float
+    columns: Columns
 
 
-def readings_of(rows: Sequence[Sequence[Any]]) -> Readings:
+class Windows:
+    """The readings of some nodes over the lives of some runs: read together, handed out for each run."""
+
+    def __init__(self, found: Mapping[int, Sequence[_Window]]) -> None:
+        self._found = found
+
+    def around(self, node_id: int, start: float, end: float) -> Readings:
+        """The node's readings from some before ``start`` until some after ``end``, which had been asked for."""
+        window = next(window for window in self._found[node_id] if window.start <= start and end <= window.end)
+        time = window.columns.time
+        first = int(np.searchsorted(time, start, "left")) - _AROUND
+        last = int(np.searchsorted(time, end, "right")) + _AROUND
+        return window.columns.cut(max(0, first), last)
+
+
+def read_windows(connection: Connection, asked: Iterable[tuple[int, float, float]]) -> Windows:
+    """The readings of nodes (id) around lives ``(node id, start, end)``; lives that overlap are read once."""
+    lives: dict[int, list[tuple[float, float]]] = {}
+    for node_id, start, end in asked:
+        lives.setdefault(node_id, []).append((start, end))
+    return Windows(
+        {
+            node_id: [
+                _Window(start, end, columns_of(_samples(connection, node_id, start, end)))
+                for start, end in _joined(of_node)
+            ]
+            for node_id, of_node in lives.items()
+        }
+    )
+
+
+def _joined(lives: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = []
+    for start, end in sorted(lives):
+        if found and start <= found[-1][1] + _TOGETHER_S:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _samples(connection: Connection, node_id: int, start: float, end: float) -> list[Any]:
+    return fetch(connection, _SAMPLES, (node_id, node_id, start, -_EVER, node_id, end, _EVER))
+
+
+def columns_of(rows: Sequence[Sequence[Any]]) -> Columns:
     """Rows ``(time, net_in, net_out, cpu_busy, memory_used, gap)`` as columns."""
     if not rows:
-        return Readings(*(np.empty(0) for _ in range(6)))
+        return Columns(*(np.empty(0) for _ in range(6)))
     time, net_in, net_out, cpu, memory, gap = zip(*rows, strict=True)
-    return Readings(
+    return Columns(
         np.array(time, dtype=np.float64),
-        _counted(net_in),
-        _counted(net_out),
-        _counted(cpu),
+        _stored(net_in),
+        _stored(net_out),
+        _stored(cpu),
         np.array(memory, dtype=np.float64),
         np.array(gap, dtype=np.float64),
     )
 
 
-def _counted(column: Sequence[Any]) -> Floats:
+def readings_of(rows: Sequence[Sequence[Any]]) -> Readings:
+    """The same, from the first to the last, ready for arithmetic."""
+    return columns_of(rows).cut(0, len(rows))
+
+
+def _stored(column: Sequence[Any]) -> NDArray[Any]:
+    """Numbers where no reading lacks the metric, else objects, None among them."""
+    return np.array(column, dtype=object) if None in column else np.array(column)
+
+
+def _counted(column: NDArray[Any]) -> Floats:
     """The column less its first value: a counter may hold more digits than a double, a difference does not."""
+    if column.dtype != object:
+        counted: Floats = (column - column[:1]).astype(np.float64)
+        return counted
     first = next((value for value in column if value is not None), None)
     if first is None:
         return np.full(len(column), np.nan)

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, Engine, insert, text
+from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_server.forecasts.method import Method
 from jobsight_server.forecasts.rebuild import rebuild_if_made_otherwise
@@ -16,11 +16,15 @@ from jobsight_server.profiler.profile import Entry, Profile
 from jobsight_server.profiler.ready import Senders, read_finished, ready
 from jobsight_server.profiler.rows import accepted, forecast_of, learned, row
 from jobsight_server.profiler.sharing import Run
-from jobsight_server.storage.schema import profiles
+from jobsight_server.storage.fetch import write_many
 from jobsight_server.storage.tallies import add_tallies
 
 # Only where it is still to be done: whoever changed the run meanwhile, the run is profiled once.
-_DONE = text("UPDATE jobs SET profiled = :yes WHERE id = :id AND profiled = :no AND state = 'ended'")
+_DONE = text(
+    "UPDATE jobs SET profiled = :yes WHERE id IN :runs AND profiled = :no AND state = 'ended' RETURNING id"
+).bindparams(bindparam("runs", expanding=True))
+_AT_ONCE = 500
+_INSERT = "INSERT INTO profiles ({columns}) VALUES ({values})"
 
 _BEGINNING = (float("-inf"), 0)
 
@@ -64,8 +68,9 @@ def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]], meth
     counts: Counter[tuple[str, str]] = Counter()
     first = last_position(connection)
     stored: dict[int, dict[str, Entry]] = {}
+    still_to_do = _mark_done(connection, [run.id for run, _ in profiled])
     for run, found in profiled:
-        if connection.execute(_DONE, {"id": run.id, "yes": True, "no": False}).rowcount:
+        if run.id in still_to_do:
             stored[run.id] = accepted(found, counts)
             for metric in found:
                 counts["profiles", metric] += 1
@@ -83,6 +88,19 @@ def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]], meth
             for position, (run, entries) in enumerate(stored.items(), first + 1)
             for metric, entry in entries.items()
         ]
-        connection.execute(insert(profiles), rows)
+        write_many(
+            connection,
+            _INSERT.format(columns=", ".join(rows[0]), values=", ".join("?" for _ in rows[0])),
+            [tuple(each.values()) for each in rows],
+        )
     add_tallies(connection, counts)
     return len(stored)
+
+
+def _mark_done(connection: Connection, runs: Sequence[int]) -> set[int]:
+    """Marks the runs as profiled; those of them that were not yet."""
+    found: set[int] = set()
+    for begin in range(0, len(runs), _AT_ONCE):
+        some = {"runs": list(runs[begin : begin + _AT_ONCE]), "yes": True, "no": False}
+        found.update(connection.scalars(_DONE, some))
+    return found

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, text
+import numpy as np
+from sqlalchemy import Connection
 
-from jobsight_server.profiler.idle import FRESH_S
+from jobsight_server.profiler.idle import AFTER_S, FRESH_S
+from jobsight_server.storage.fetch import fetch
 
 # A run whose end never came is taken to have ended this long after the walltime it asked for.
 _OVERTIME_S = 3600.0
-# Runs that ended this long before are of interest too: they say when the node was without a job.
-_BEFORE_S = FRESH_S
-_AFTER_S = 3600.0
-
 _FOREVER = 1e18
-_ON_NODES = text(
+# The runs first, by their end: the nodes' own index leads to all that ever ran there.
+_ON_NODES = (
     'SELECT j.cluster, n.node, j.id, j.start, j."end", j.requested_walltime_s, n.processors '
-    "FROM jobs j JOIN job_nodes n ON n.run_id = j.id "
-    'WHERE j.start < :until AND j."end" > :since '
-    "AND n.node IN (SELECT node FROM job_nodes WHERE run_id IN :runs) "
+    "FROM jobs j CROSS JOIN job_nodes n "
+    'WHERE n.run_id = j.id AND j."end" > ? AND j.start < ? '
     "UNION ALL "
     'SELECT j.cluster, n.node, j.id, j.start, j."end", j.requested_walltime_s, n.processors '
-    "FROM jobs j JOIN job_nodes n ON n.run_id = j.id "
-    'WHERE j.start < :until AND j."end" IS NULL '
-    "AND n.node IN (SELECT node FROM job_nodes WHERE run_id IN :runs)"
-).bindparams(bindparam("runs", expanding=True))
+    "FROM jobs j CROSS JOIN job_nodes n "
+    'WHERE n.run_id = j.id AND j."end" IS NULL AND j.start < ?'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,7 @@ class Run:
     nodes: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Presence:
+class Presence(NamedTuple):
     """A run on a node; ``end`` is far away while it still runs."""
 
     run_id: int
@@ -68,30 +66,49 @@ class Neighbours:
     near: tuple[Presence, ...]
 
 
-Presences = Mapping[tuple[str, str], Sequence[Presence]]
+class OnOneNode:
+    """The runs that were on one node, in order of their start."""
+
+    def __init__(self, runs: Iterable[Presence]) -> None:
+        self._runs = sorted(runs, key=attrgetter("start"))
+        self._starts = np.array([run.start for run in self._runs])
+        self._ends = np.array([run.end for run in self._runs])
+
+    def between(self, since: float, until: float) -> list[Presence]:
+        """Those that were there after ``since`` and before ``until``."""
+        begun = int(np.searchsorted(self._starts, until, "left"))
+        return [self._runs[i] for i in np.flatnonzero(self._ends[:begun] > since)]
+
+
+Presences = Mapping[tuple[str, str], OnOneNode]
 
 
 def read_presences(connection: Connection, runs: Sequence[Run]) -> Presences:
     """Per (cluster, node name) of ``runs``: every run on it from a day before the first to an hour after the last."""
     if not runs:
         return {}
-    since, until = min(run.start for run in runs) - _BEFORE_S, max(run.end for run in runs) + _AFTER_S
-    found: dict[tuple[str, str], list[Presence]] = {}
-    rows = connection.execute(_ON_NODES, {"since": since, "until": until, "runs": [run.id for run in runs]})
+    since, until = min(run.start for run in runs) - FRESH_S, max(run.end for run in runs) + AFTER_S
+    found: dict[tuple[str, str], list[Presence]] = {(run.cluster, node): [] for run in runs for node in run.nodes}
+    rows = fetch(connection, _ON_NODES, (since, until, until))
     for cluster, node, run_id, start, end, walltime_s, processors in rows:
-        if end is None:
-            end = _FOREVER if walltime_s is None else start + walltime_s + _OVERTIME_S
-        found.setdefault((cluster, node), []).append(Presence(run_id, start, end, processors))
-    return found
+        of_node = found.get((cluster, node))
+        if of_node is not None:
+            if end is None:
+                end = _FOREVER if walltime_s is None else start + walltime_s + _OVERTIME_S
+            of_node.append(Presence(run_id, start, end, processors))
+    return {place: OnOneNode(there) for place, there in found.items()}
 
 
-def neighbours(run: Run, presences: Iterable[Presence]) -> Neighbours:
-    """The other runs of a node of ``run``."""
-    near = tuple(
-        other
-        for other in presences
-        if other.run_id != run.id and other.start < run.end + _AFTER_S and other.end > run.start - _BEFORE_S
-    )
+def neighbours(run: Run, there: OnOneNode | None, since: float, until: float) -> Neighbours:
+    """The other runs of a node of ``run``; near are those that were there between ``since`` and ``until``.
+
+    A day before and an hour after its life is the most that is looked at.
+    """
+    if there is None:
+        return Neighbours((), ())
+    first = min(run.start, max(since, run.start - FRESH_S))
+    last = max(run.end, min(until, run.end + AFTER_S))
+    near = tuple(other for other in there.between(first, last) if other.run_id != run.id)
     return Neighbours(tuple(o for o in near if o.start < run.end and o.end > run.start), near)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,8 +37,7 @@ class Missing:
         return self.kind.format(node="a node")
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
+class Stay(NamedTuple):
     """A job's time on a node, ``start`` to ``end`` in the node's clock, with ``processors`` of it."""
 
     start: float
@@ -76,32 +76,38 @@ def _rates(
     columns = np.array([counter[has][near] for counter in counters])
     if len(time) < 2:
         return Missing(f"fewer than 2 {what} readings of {{node}} around its life")
-    if (np.diff(columns) < 0).any():
+    if (columns[:, 1:] < columns[:, :-1]).any():
         return Missing(f"the {what} counters of {{node}} run backwards")
     edges = pieces_of(time, stay.start, stay.end, others)
-    within = np.clip(edges, time[0], time[-1])
+    # Plain operators: for so short arrays numpy's own `clip` and `diff` take longer than their work does.
+    within = np.minimum(np.maximum(edges, time[0]), time[-1])
     unknown_until = np.interp(within, time, gap) + (edges - within)
-    widths = np.diff(edges)
-    known = np.clip(widths - np.diff(unknown_until), 0.0, widths)
+    widths = edges[1:] - edges[:-1]
+    known = np.minimum(np.maximum(widths - (unknown_until[1:] - unknown_until[:-1]), 0.0), widths)
     known_s = float(known.sum())
     if known_s < (1.0 - MOST_UNKNOWN) * (stay.end - stay.start):
         share = round(MOST_UNKNOWN * 100)
         return Missing(f"the {what} readings of {{node}} leave more than {share} % of its life unknown")
-    amounts = np.array([np.diff(np.interp(within, time, column)) for column in columns])
+    at_edges = np.array([np.interp(within, time, column) for column in columns])
+    amounts = at_edges[:, 1:] - at_edges[:, :-1]
     amounts = np.where(known > 0, amounts, 0.0) * shares_of(edges, stay, others)
     return Rates(amounts.sum(axis=1) / known_s, _peak(edges, time, stay, known, amounts))
 
 
 def _peak(edges: Floats, time: Floats, stay: Stay, known: Floats, amounts: Floats) -> Floats | None:
     """The highest rate over a whole sampling interval, cut at the boundaries of the life."""
-    at = np.searchsorted(edges, pieces_of(time, stay.start, stay.end, ()))
-    known_until = np.concatenate(([0.0], np.cumsum(known)))[at]
-    amount_until = np.concatenate((np.zeros((len(amounts), 1)), np.cumsum(amounts, axis=1)), axis=1)[:, at]
-    seconds = np.diff(known_until)
-    usable = (seconds >= SHORTEST_PEAK_S) & (seconds > 0.999 * np.diff(edges[at]))
+    at = edges.searchsorted(pieces_of(time, stay.start, stay.end, ()))
+    known_until = np.zeros(len(edges))
+    known.cumsum(out=known_until[1:])
+    amount_until = np.zeros((len(amounts), len(edges)))
+    amounts.cumsum(axis=1, out=amount_until[:, 1:])
+    known_until, amount_until, bounds = known_until[at], amount_until[:, at], edges[at]
+    seconds = known_until[1:] - known_until[:-1]
+    usable = (seconds >= SHORTEST_PEAK_S) & (seconds > 0.999 * (bounds[1:] - bounds[:-1]))
     if not usable.any():
         return None
-    peak: Floats = (np.diff(amount_until)[:, usable] / seconds[usable]).max(axis=1)
+    moved = amount_until[:, 1:] - amount_until[:, :-1]
+    peak: Floats = (moved[:, usable] / seconds[usable]).max(axis=1)
     return peak
 
 
@@ -126,7 +132,7 @@ def pieces_of(time: Floats, start: float, end: float, others: Sequence[Stay]) ->
     inside = time[np.searchsorted(time, start, "right") : np.searchsorted(time, end, "left")]
     events = [event for other in others for event in (other.start, other.end) if start < event < end]
     edges = np.concatenate(([start], inside, [end]))
-    return np.union1d(edges, events) if events else edges
+    return np.unique(np.concatenate((edges, events))) if events else edges
 
 
 def shares_of(edges: Floats, stay: Stay, others: Sequence[Stay]) -> Floats:
@@ -134,7 +140,7 @@ def shares_of(edges: Floats, stay: Stay, others: Sequence[Stay]) -> Floats:
     if not others:
         return np.ones(len(edges) - 1)
     middle = (edges[1:] + edges[:-1]) / 2
-    held = np.full(len(middle), float(stay.processors))
-    for other in others:
-        held += np.where((other.start <= middle) & (middle < other.end), float(other.processors), 0.0)
-    return stay.processors / held
+    starts, ends, processors = np.array(others, dtype=np.float64).T
+    there = (starts[:, None] <= middle) & (middle < ends[:, None])
+    shares: Floats = stay.processors / (stay.processors + processors @ there)
+    return shares

@@ -120,7 +120,7 @@ tallies = Table(
 )
 
 # One row per run of a job: a requeued job has several, told apart by their start.
-# state: running, ended, requeued, deleted (a run whose D record came before any E), lost (never ended).
+# state: running (or its end was never logged), ended, requeued, deleted (a run whose D record came before any E).
 jobs = Table(
     "jobs",
     metadata,

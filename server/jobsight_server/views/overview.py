@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, text
 
+from jobsight_server.accounting.lifecycle import STATES
 from jobsight_server.storage.schema import jobs, nodes
 from jobsight_server.storage.tallies import read_tallies
 from jobsight_server.views.answered import answered
@@ -96,7 +97,7 @@ def _node_figures(received: list[float], now: float) -> dict[str, Any]:
 
 
 def _job_figures(rows: list[tuple[str, bool, int]]) -> dict[str, int]:
-    figures = dict.fromkeys(("running", "ended", "requeued", "deleted", "lost"), 0)
+    figures = dict.fromkeys(STATES, 0)
     for state, _, count in rows:
         figures[state] = figures.get(state, 0) + count
     figures["profiled"] = sum(count for state, done, count in rows if state == "ended" and done)

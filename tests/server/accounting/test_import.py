@@ -59,6 +59,7 @@ def test_import_and_once_more(
         "runs": 3,
         "job_ids": 2,
         "ran_more_than_once": 1,
+        "runs_of_these": 2,
         "users": 2,
         "rejected": {"fewer than four parts between semicolons": 1, "cut off: the file ends within the line": 1},
         "lost_without_reason": 0,

@@ -1,0 +1,122 @@
+"""A backlog of short jobs: how many a CPU second are taken in from the accounting log, profiled and learned.
+
+    python benchmarks/backlog.py [--jobs N] [--limit N] [--nodes N] [--profile FILE] [--json]
+
+Jobs of a minute, one submitted a second, of five users; on half of the nodes a reading a second, on the others none.
+Of every second job the log gives memory and CPU time. The log is read with the code of `jobsight import`, the backlog
+profiled with that of the background worker. `--profile` writes what cProfile saw of the second part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, insert
+
+from jobsight_server.accounting.importer import import_files
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.migrate import upgrade
+from jobsight_server.storage.schema import batches, nodes, samples
+
+CLUSTER = "alpha"
+START = 1_790_000_000
+LIFE_S = 60
+READINGS_PER_BATCH = 20
+NOW = START + 10.0**7
+
+
+def write_log(path: Path, count: int, node_count: int) -> None:
+    """S and E records of ``count`` jobs, each on one node, in the order in which a scheduler writes them."""
+    lines = []
+    for number in range(count):
+        start = START + number
+        body = f"user=u{number % 5} group=g jobname=run_{number} queue=q ctime={start} qtime={start} etime={start} "
+        body += f"start={start} owner=u@h exec_host=n{number % node_count:03}/0 Resource_List.walltime=01:00:00"
+        used = "resources_used.cput=00:00:50 resources_used.mem=1024kb " if number // node_count % 2 else ""
+        ended = f"{body} session=1 end={start + LIFE_S} Exit_status=0 {used}resources_used.walltime=00:01:00"
+        lines.append((start, f"11/19/2026 00:00:01;S;{number}.server;{body}\n"))
+        lines.append((start + LIFE_S, f"11/19/2026 00:00:01;E;{number}.server;{ended}\n"))
+    lines.sort(key=lambda line: line[0])
+    path.write_text("".join(line for _, line in lines))
+
+
+def write_samples(engine: Engine, seconds: int, node_count: int) -> None:
+    """A reading a second of every second node, and the batches that brought them."""
+    for number in range(0, node_count, 2):
+        first, last = float(START - 30), float(START + seconds + 30)
+        count = int(last - first) + 1
+        node: dict[str, Any] = {"cluster": CLUSTER, "name": f"n{number:03}", "boot_id": "b", "cpus": 16}
+        node |= {"interfaces": "[]", "counters": "{}", "agent": "{}", "first_time": first, "last_time": last}
+        node |= {"received_at": last, **dict.fromkeys(("wraps", "resets", "boots", "missing"), 0), "samples": count}
+        with engine.begin() as connection:
+            node_id = connection.execute(insert(nodes).values(node).returning(nodes.c.id)).scalar_one()
+            rows = [
+                {"node_id": node_id, "time": first + i, "net_in_bytes": 1000 * i, "net_out_bytes": 900 * i}
+                | {"cpu_busy_s": 0.5 * i, "memory_used_bytes": 2**30 + (i * 37 % 1000) * 2**20, "gap_s": 0.0}
+                for i in range(count)
+            ]
+            connection.execute(insert(samples), rows)
+            sent = [
+                {"node_id": node_id, "boot_id": "b", "sequence": i // READINGS_PER_BATCH, "checksum": 0}
+                | {"first_time": first + i, "last_time": first + min(i + READINGS_PER_BATCH, count) - 1}
+                | {"samples": READINGS_PER_BATCH, "received_at": last, "counters": "{}"}
+                for i in range(0, count, READINGS_PER_BATCH)
+            ]
+            connection.execute(insert(batches), sent)
+
+
+def timed(work: Callable[[], Any]) -> dict[str, float]:
+    """CPU and wall seconds of ``work``."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
+
+
+def measure(directory: Path, count: int, node_count: int, limit: int | None, profile: Path | None) -> dict[str, Any]:
+    """Figures of both parts, in jobs a CPU second."""
+    engine = open_engine(f"sqlite:///{directory / 'backlog.db'}")
+    upgrade(engine)
+    write_samples(engine, count + LIFE_S, node_count)
+    log = directory / "20261119"
+    write_log(log, count, node_count)
+    taken_in = timed(lambda: import_files(engine, [log], CLUSTER, lambda: NOW))
+    options = {} if limit is None else {"limit": limit}
+    profiler = cProfile.Profile()
+    if profile is not None:
+        profiler.enable()
+    profiled = timed(lambda: profile_finished(engine, 0.0, lambda: NOW, **options))
+    if profile is not None:
+        profiler.disable()
+        profiler.dump_stats(profile)
+    engine.dispose()
+    both = {"taken in": taken_in, "profiled and learned": profiled}
+    return {name: {**times, "jobs_per_cpu_s": count / times["cpu_s"]} for name, times in both.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=30_000, help="default %(default)s")
+    parser.add_argument("--nodes", type=int, default=8, help="half of them send samples (default %(default)s)")
+    parser.add_argument("--limit", type=int, help="jobs committed together (default: the background worker's)")
+    parser.add_argument("--profile", type=Path, help="a file for cProfile's statistics; everything is slower then")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        found = measure(Path(directory), args.jobs, args.nodes, args.limit, args.profile)
+    if args.json:
+        print(json.dumps(found))
+        return
+    for name, figures in found.items():
+        print(f"{name}: {figures['jobs_per_cpu_s']:,.0f} jobs a CPU second ({figures['cpu_s']:.1f} s of CPU)")
+
+
+if __name__ == "__main__":
+    main()
