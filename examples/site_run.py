@@ -40,7 +40,7 @@ class Site:
         self.agent_token_file = directory / "agent.token"
         self._token = self._create_token("admin")
         self.agent_token_file.touch(mode=0o600)
-        self.agent_token_file.write_text(self._create_token("agent"))
+        self.agent_token_file.write_text(self._create_token("agent", "--any-cluster"))
         self._command = [
             *JOBSIGHT, "serve", "--database", self.database, "--listen", listen,
             "--ingest-listen", f"{host}:{int(port) + 1}", *settings,
@@ -109,8 +109,8 @@ class Site:
             return False
         return True
 
-    def _create_token(self, role: str) -> str:
-        return self._run("token", "create", "--role", role).split()[-1]
+    def _create_token(self, role: str, *options: str) -> str:
+        return self._run("token", "create", "--role", role, *options).split()[-1]
 
     def _run(self, *command: str) -> str:
         """What the command printed; what it says besides that is told only if it failed."""

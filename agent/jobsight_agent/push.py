@@ -132,7 +132,9 @@ class Sender:
         except (OSError, UnicodeDecodeError) as error:
             raise TargetError(f"token file {file}: {error}") from error
         if not token or not token.isprintable() or " " in token:
-            raise TargetError(f"token file {file} holds no token; `jobsight token create --role agent` makes one")
+            raise TargetError(
+                f"token file {file} holds no token; `jobsight token create --role agent --cluster NAME` makes one"
+            )
         return token
 
 

@@ -33,6 +33,7 @@ from jobsight_server.forecasts import method_of
 from jobsight_server.pages import error_page, pages_blueprint
 from jobsight_server.settings import Settings
 from jobsight_server.site import Site
+from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.migrate import newest_version
 from jobsight_server.views.predictions import AnswerTexts
 
@@ -75,6 +76,7 @@ def create_app(
         write_engine=write_engine,
         clock=clock,
         tokens=TokenCache(read_engine),
+        clusters=KnownClusters(read_engine, settings.declared_clusters),
         answers=AnswerTexts(read_engine, method),
         failures=LoginFailures(),
         schema_version=newest_version(),

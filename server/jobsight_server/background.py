@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -40,7 +41,7 @@ def run_until(
             _follow,
             "interval",
             seconds=settings.follow_interval_s,
-            args=(stop, engine, source, clock),
+            args=(stop, engine, source, clock, set()),
             id=f"follow {source.cluster} {source.directory}",
         )
     scheduler.add_job(
@@ -69,9 +70,15 @@ def run_until(
     scheduler.shutdown(wait=True)
 
 
-def _follow(stop: threading.Event, engine: Engine, source: AccountingSource, clock: Callable[[], float]) -> None:
+def _follow(
+    stop: threading.Event,
+    engine: Engine,
+    source: AccountingSource,
+    clock: Callable[[], float],
+    links_seen: set[Path],
+) -> None:
     if not stop.is_set():
-        follow_once(engine, source, clock, stop)
+        follow_once(engine, source, clock, stop, links_seen=links_seen)
 
 
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

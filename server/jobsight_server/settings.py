@@ -18,6 +18,7 @@ from jobsight_predictor.templates import DEFAULT_TEMPLATES
 from jobsight_server.errors import UserError
 
 ACCOUNTING_FORMATS = ("torque",)
+LONGEST_NAME = 255
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -49,7 +50,7 @@ class Setting:
         """The default as help and documents write it."""
         if isinstance(self.default, bool):
             return str(self.default).lower()
-        return " ".join(self.default) if isinstance(self.default, tuple) else str(self.default)
+        return (" ".join(self.default) or "none") if isinstance(self.default, tuple) else str(self.default)
 
     def parse(self, value: Any, source: str) -> str | bool | int | float | tuple[str, ...]:
         """``value`` in the setting's type; several texts come as a list, or as one text with spaces between them.
@@ -86,7 +87,9 @@ class Setting:
 
     def _texts(self, value: Any, source: str) -> tuple[str, ...]:
         texts = value.split() if isinstance(value, str) else value
-        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise SettingsError(f"{source}: {self.name} = {value!r} is not a list of texts")
+        if self.default and not texts:
             raise SettingsError(f"{source}: {self.name} = {value!r} is not a list of texts with at least one in it")
         return tuple(texts)
 
@@ -96,10 +99,21 @@ def _share(value: float) -> None:
         raise ValueError("it is a share of jobs: above 0 and below 1")
 
 
+def _cluster_name(value: str) -> None:
+    if not value.isprintable() or not 0 < len(value) <= LONGEST_NAME:
+        raise ValueError(f"a cluster's name has 1 to {LONGEST_NAME} printable characters")
+
+
 SETTINGS = (
     Setting("database", "sqlite:///jobsight.db", "database to keep everything in: an SQLite file or an SQLAlchemy URL"),
     Setting("listen", "127.0.0.1:8470", "address of the API and the pages"),
     Setting("ingest_listen", "127.0.0.1:8471", "address of the writer; agents may also use `listen`"),
+    Setting(
+        "clusters",
+        (),
+        "clusters that agents may send for, besides those with accounting and those already in the database",
+        check=_cluster_name,
+    ),
     Setting("query_workers", 2, "processes that answer questions and pages", minimum=1),
     Setting("ingest_threads", 32, "batches that can wait for one commit together", minimum=1),
     Setting("max_body_bytes", 4 * 2**20, "largest batch accepted, as sent", minimum=1),
@@ -149,6 +163,7 @@ class Settings:
     database: str
     listen: str
     ingest_listen: str
+    clusters: tuple[str, ...]
     query_workers: int
     ingest_threads: int
     max_body_bytes: int
@@ -169,6 +184,11 @@ class Settings:
     session_hours: float
     cookie_secure: int
     accounting: tuple[AccountingSource, ...] = ()
+
+    @property
+    def declared_clusters(self) -> frozenset[str]:
+        """Every cluster that the settings name."""
+        return frozenset(self.clusters) | {source.cluster for source in self.accounting}
 
 
 def load_settings(

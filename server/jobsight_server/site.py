@@ -12,6 +12,7 @@ from jobsight_server.auth.failures import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import Method
 from jobsight_server.settings import Settings
+from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.views.predictions import AnswerTexts
 
 
@@ -25,6 +26,7 @@ class Site:
     write_engine: Engine
     clock: Callable[[], float]
     tokens: TokenCache
+    clusters: KnownClusters
     answers: AnswerTexts
     failures: LoginFailures
     schema_version: str | None

@@ -155,7 +155,7 @@ def test_what_is_no_database_says_so(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text(
         "This is no database, but quite long enough to be looked at as if it were one. " * 20
     )
-    for command in (["token", "create", "--role", "agent"], ["token", "list"]):
+    for command in (["token", "create", "--role", "agent", "--cluster", "alpha"], ["token", "list"]):
         flags = ["--database", f"sqlite:///{tmp_path / 'x.db'}"]
         done = subprocess.run([*JOBSIGHT, *command, *flags], capture_output=True, text=True, check=False)
         assert done.returncode == 1

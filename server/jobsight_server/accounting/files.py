@@ -37,6 +37,20 @@ def day_files(directory: Path) -> list[Path]:
     return [directory / name for name in sorted(names) if _DAY.fullmatch(name)]
 
 
+def leads_out(path: Path, directory: Path) -> bool:
+    """Whether ``path``, an entry of ``directory``, is a symbolic link to somewhere outside of it.
+
+    The server may read what the one who writes the log may not: such a link would show it lines of other files.
+
+    Raises:
+        UnreadableError: the links run in a circle.
+    """
+    try:
+        return path.is_symlink() and not path.resolve().is_relative_to(directory.resolve())
+    except (OSError, RuntimeError) as error:
+        raise UnreadableError("file: symbolic links in a circle") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Stat:
     """What tells, without opening it, that a file has not changed."""

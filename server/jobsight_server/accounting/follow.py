@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import tzinfo
+from pathlib import Path
 
 from sqlalchemy import Engine
 
 from jobsight_server.accounting.feed import Feed
-from jobsight_server.accounting.files import UnreadableError, day_files
+from jobsight_server.accounting.files import UnreadableError, day_files, leads_out
 from jobsight_server.accounting.intake import FollowReport
 from jobsight_server.accounting.stamps import ServerClock
 from jobsight_server.settings import AccountingSource
@@ -21,15 +22,17 @@ def follow_once(
     clock: Callable[[], float],
     stop: threading.Event | None = None,
     zone: tzinfo | None = None,
+    links_seen: set[Path] | None = None,
 ) -> FollowReport:
     """Takes in whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
 
     ``zone`` is the scheduler's, for the case that its log does not show it; None is this machine's. What cannot be
-    read is counted and reported, and the rest is read.
+    read is counted and reported, and the rest is read. A symbolic link that leads out of the directory is not
+    followed; one in ``links_seen``, to which new ones are added, was counted and reported before.
     """
     feed = Feed(engine, source.cluster, clock, source.format, ServerClock(zone), stop)
     try:
-        files = day_files(source.directory)
+        files = _inside(feed, source.directory, set() if links_seen is None else links_seen)
     except UnreadableError as error:
         feed.unreadable(str(source.directory), str(error))
         return feed.report
@@ -40,3 +43,20 @@ def follow_once(
         previous = files[position - 1] if position else None
         feed.read(file, final=days[position] < days[-1], previous=previous)
     return feed.report
+
+
+def _inside(feed: Feed, directory: Path, links_seen: set[Path]) -> list[Path]:
+    """The day files that are no way out of the directory."""
+    found = []
+    for file in day_files(directory):
+        try:
+            leaves = leads_out(file, directory)
+        except UnreadableError as error:
+            feed.unreadable(str(file), str(error))
+            continue
+        if not leaves:
+            found.append(file)
+        elif file not in links_seen:
+            links_seen.add(file)
+            feed.unreadable(str(file), "a symbolic link out of the directory: not followed")
+    return found

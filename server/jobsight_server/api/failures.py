@@ -55,6 +55,6 @@ ROUTES = (
         f"metric is one of {METRIC_CHOICES}",
         "Answer",
         body="Failure",
-        errors=(400, 413, 415, 503),
+        errors=(400, 404, 413, 415, 503),
     ),
 )

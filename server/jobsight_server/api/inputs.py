@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 from flask import request
-from werkzeug.exceptions import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
+from werkzeug.exceptions import BadRequest, NotFound, RequestEntityTooLarge, UnsupportedMediaType
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.site import site
+from jobsight_server.storage.clusters import listed
 
 _SHOWN = 60
 
@@ -29,6 +31,25 @@ def name_argument(name: str) -> str | None:
     """Query parameter ``name`` as a name; None where it was not given."""
     value = request.args.get(name)
     return None if value is None else name_text(value, f"query parameter {name}")
+
+
+def cluster_name(value: str, place: str) -> str:
+    """A cluster that there is.
+
+    Raises:
+        BadRequest: it is no name at all.
+        NotFound: there is none of this name; the message names those that there are.
+    """
+    known = site().clusters
+    if name_text(value, place) not in known:
+        raise NotFound(f"{place} = {value[:_SHOWN]!r}: there is no such cluster; known: {listed(known.all())}")
+    return value
+
+
+def cluster_argument() -> str | None:
+    """Query parameter ``cluster``; None where it was not given."""
+    value = request.args.get("cluster")
+    return None if value is None else cluster_name(value, "query parameter cluster")
 
 
 def choice_argument(name: str, allowed: tuple[str, ...]) -> str | None:
@@ -110,8 +131,9 @@ def one_cluster(found: list[str], noun: str) -> str | None:
 
     Raises:
         BadRequest: several know it and none was asked for.
+        NotFound: there is no cluster such as the one asked for.
     """
-    asked = name_argument("cluster")
+    asked = cluster_argument()
     if asked is not None:
         return asked
     if len(found) > 1:

@@ -8,7 +8,14 @@ import msgspec
 from werkzeug.exceptions import BadRequest
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.api.inputs import integer_argument, name_argument, name_text, number_argument, number_of
+from jobsight_server.api.inputs import (
+    cluster_name,
+    integer_argument,
+    name_argument,
+    name_text,
+    number_argument,
+    number_of,
+)
 from jobsight_server.api.routes import TEXT, Parameter
 from jobsight_server.forecasts import Question
 
@@ -50,8 +57,8 @@ def question_of(asked: JobFields, metric: str | None, place: str) -> Question:
 
     Raises:
         BadRequest: naming value, place and what to do.
+        NotFound: there is no such cluster.
     """
-
     if metric is not None and metric not in METRICS:
         raise BadRequest(f"{place}metric = {metric[:60]!r} is unknown; use one of: {METRIC_CHOICES}")
     if asked.processors is not None:
@@ -61,7 +68,7 @@ def question_of(asked: JobFields, metric: str | None, place: str) -> Question:
     if asked.walltime_s is not None:
         number_of(asked.walltime_s, f"{place}walltime_s", WALLTIME_AT_MOST_S)
     return Question(
-        name_text(asked.cluster, f"{place}cluster"),
+        cluster_name(asked.cluster, f"{place}cluster"),
         name_text(asked.user, f"{place}user"),
         metric,
         None if asked.application is None else name_text(asked.application, f"{place}application"),

@@ -8,6 +8,7 @@ from werkzeug.exceptions import NotFound
 from jobsight_server.accounting.lifecycle import STATES
 from jobsight_server.api.inputs import (
     choice_argument,
+    cluster_argument,
     integer_argument,
     name_argument,
     name_text,
@@ -21,7 +22,7 @@ from jobsight_server.views.timeline import POINTS
 
 
 def list_jobs() -> Response:
-    cluster, user, state = name_argument("cluster"), name_argument("user"), choice_argument("state", STATES)
+    cluster, user, state = cluster_argument(), name_argument("user"), choice_argument("state", STATES)
     page = integer_argument("page", 1, 10**6)
     with site().read_engine.connect() as connection:
         return json_reply(job_list(connection, cluster, user, state, page))
@@ -52,7 +53,7 @@ ROUTES = (
             Parameter("state", "only runs in this state", {"type": "string", "enum": list(STATES)}),
             Parameter("page", "from 1", {"type": "integer", "minimum": 1}),
         ),
-        errors=(400,),
+        errors=(400, 404),
     ),
     Route(
         "GET",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Response
 from werkzeug.exceptions import BadRequest, NotFound
 
-from jobsight_server.api.inputs import integer_argument, name_argument, name_text, one_cluster, time_argument
+from jobsight_server.api.inputs import cluster_argument, integer_argument, name_text, one_cluster, time_argument
 from jobsight_server.api.reply import json_reply
 from jobsight_server.api.routes import NUMBER, TEXT, Parameter, Route
 from jobsight_server.site import site
@@ -14,7 +14,7 @@ from jobsight_server.views.timeline import POINTS
 
 
 def list_nodes() -> Response:
-    cluster = name_argument("cluster")
+    cluster = cluster_argument()
     with site().read_engine.connect() as connection:
         return json_reply(node_list(connection, site().clock(), cluster))
 
@@ -42,7 +42,7 @@ ROUTES = (
         "Every node that ever sent samples: how fresh, what its counters went through, its agent's cost",
         "NodeList",
         (Parameter("cluster", "only this cluster's", TEXT),),
-        errors=(400,),
+        errors=(400, 404),
     ),
     Route(
         "GET",

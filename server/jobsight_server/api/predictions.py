@@ -7,7 +7,7 @@ from flask import Response, request
 from werkzeug.exceptions import BadRequest
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.api.inputs import json_body, metric_argument, name_argument
+from jobsight_server.api.inputs import cluster_argument, json_body, metric_argument, name_argument
 from jobsight_server.api.job_fields import FIELDS, PARAMETERS, JobFields, question_in_query, question_of
 from jobsight_server.api.reply import json_text
 from jobsight_server.api.routes import TEXT, Parameter, Route
@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(AskedQuestions).decode
 
 def ask_one() -> Response:
     """Without ``cluster``: an answer for every cluster where the user has a history."""
-    user, cluster, metric = name_argument("user"), name_argument("cluster"), metric_argument()
+    user, cluster, metric = name_argument("user"), cluster_argument(), metric_argument()
     if user is None:
         raise BadRequest("query parameter user is missing; ask /api/v1/predictions?cluster=NAME&user=NAME")
     texts = site().answers
@@ -81,7 +81,7 @@ ROUTES = (
             Parameter("metric", "without it: all metrics", {"type": "string", "enum": list(METRICS)}),
             *PARAMETERS,
         ),
-        errors=(400,),
+        errors=(400, 404),
     ),
     Route(
         "POST",
@@ -91,6 +91,6 @@ ROUTES = (
         f"At most {QUESTIONS_AT_MOST} questions at once, answered in their order; without a metric: all metrics",
         "Predictions",
         body="Questions",
-        errors=(400, 413, 415),
+        errors=(400, 404, 413, 415),
     ),
 )

@@ -53,6 +53,8 @@ class PredictionShortcut:
         if not (cluster.isprintable() and user.isprintable()) or (metric is not None and metric not in METRICS):
             return None
         try:
+            if cluster not in self._site.clusters:  # Flask names those that there are
+                return None
             self._site.tokens.authenticate(environ.get("HTTP_AUTHORIZATION"), self._roles, self._site.clock())
             return self._site.answers.reply(cluster, user, metric).encode()
         except self._errors:

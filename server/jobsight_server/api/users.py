@@ -8,6 +8,7 @@ from werkzeug.exceptions import NotFound
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.api.inputs import (
     choice_argument,
+    cluster_argument,
     integer_argument,
     name_argument,
     name_text,
@@ -23,7 +24,7 @@ _HISTORY_AT_MOST = 5000
 
 
 def list_users() -> Response:
-    cluster, search = name_argument("cluster"), name_argument("search")
+    cluster, search = cluster_argument(), name_argument("search")
     page, sort = integer_argument("page", 1, 10**6), choice_argument("sort", _SORTS) or "user"
     descending = choice_argument("order", ("asc", "desc")) == "desc"
     with site().read_engine.connect() as connection:
@@ -56,7 +57,7 @@ ROUTES = (
             Parameter("sort", "what to sort by", {"type": "string", "enum": list(_SORTS)}),
             Parameter("order", "ascending or descending", {"type": "string", "enum": ["asc", "desc"]}),
         ),
-        errors=(400,),
+        errors=(400, 404),
     ),
     Route(
         "GET",

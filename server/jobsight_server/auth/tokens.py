@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, select, update
 
+from jobsight_server.auth.node_names import NodeNamesError, node_names
 from jobsight_server.errors import UserError
 from jobsight_server.storage.schema import tokens
 
@@ -20,11 +21,28 @@ _CACHED_AT_MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token that is known and not revoked; the secret itself is nowhere kept."""
+    """A token that is known and not revoked; the secret itself is nowhere kept.
+
+    ``cluster`` and ``nodes`` (see ``auth.node_names``) are what an agent's token may write as; None is any.
+    """
 
     id: int
     name: str
     role: str
+    cluster: str | None = None
+    nodes: str | None = None
+
+    def may_write(self, cluster: str, node: str) -> bool:
+        """Whether batches of this cluster and node may come with this token."""
+        if self.cluster is not None and cluster != self.cluster:
+            return False
+        return self.nodes is None or node in node_names(self.nodes)
+
+    @property
+    def scope(self) -> str:
+        """What the token may write as, in words."""
+        cluster = "any cluster" if self.cluster is None else f"cluster {self.cluster!r}"
+        return f"{cluster}, {'any node' if self.nodes is None else f'nodes {self.nodes}'}"
 
 
 class AuthError(Exception):
@@ -48,23 +66,37 @@ def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def create_token(connection: Connection, role: str, name: str, now: float) -> tuple[int, str]:
+def create_token(
+    connection: Connection, role: str, name: str, now: float, cluster: str | None = None, nodes: str | None = None
+) -> tuple[int, str]:
     """A new token's number and its secret, which is never shown again.
 
+    ``cluster`` and ``nodes`` bind a token of role agent to what it may write as; None is any.
+
     Raises:
-        UserError: no such role.
+        UserError: no such role, one that is not bound to nodes, or no such node names.
     """
     if role not in ROLES:
         raise UserError(f"role {role!r}: choose one of {', '.join(ROLES)}")
+    if role != "agent" and (cluster is not None or nodes is not None):
+        raise UserError(f"--cluster and --nodes bind tokens of role agent; a token of role {role} writes no samples")
+    if nodes is not None and cluster is None:
+        raise UserError(f"--nodes {nodes[:60]!r} without a cluster: node names are those of one cluster")
+    if nodes is not None:
+        try:
+            node_names(nodes)
+        except NodeNamesError as error:
+            raise UserError(f"--nodes {error}") from error
     secret = f"jobsight_{role}_{secrets.token_urlsafe(32)}"
     row = {"name": name, "role": role, "digest": digest_of(secret), "created": now, "revoked": None}
+    row |= {"cluster": cluster, "nodes": nodes}
     number = connection.execute(insert(tokens).values(row).returning(tokens.c.id)).scalar_one()
     return number, secret
 
 
 def list_tokens(connection: Connection) -> list[dict[str, Any]]:
     """Every token ever made, without digest, oldest first."""
-    columns = (tokens.c.id, tokens.c.name, tokens.c.role, tokens.c.created, tokens.c.revoked)
+    columns = [column for column in tokens.c if column.name != "digest"]
     return [dict(row) for row in connection.execute(select(*columns).order_by(tokens.c.id)).mappings()]
 
 
@@ -89,7 +121,8 @@ def find_token(engine: Engine, secret: str) -> Token | None:
     try:
         cursor = connection.cursor()
         cursor.execute(
-            f"SELECT id, name, role FROM tokens WHERE digest = {mark} AND revoked IS NULL", (digest_of(secret),)
+            f"SELECT id, name, role, cluster, nodes FROM tokens WHERE digest = {mark} AND revoked IS NULL",
+            (digest_of(secret),),
         )
         row = cursor.fetchone()
         cursor.close()

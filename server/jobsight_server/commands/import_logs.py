@@ -19,7 +19,8 @@ from jobsight_server.commands.arguments import add_settings, open_database, sett
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import Method, method_of
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.settings import ACCOUNTING_FORMATS
+from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME
+from jobsight_server.storage.clusters import listed, stored_clusters
 
 # Of a long log it is quicker to learn many jobs together; other writers wait for a second or so.
 _RUNS_AT_ONCE = 1000
@@ -28,9 +29,9 @@ _RUNS_AT_ONCE = 1000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("format", choices=ACCOUNTING_FORMATS, help="the scheduler that wrote the files")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="accounting files, plain or gzip")
-    parser.add_argument("--cluster", default="default", help="the cluster that they are of (default: default)")
+    parser.add_argument("--cluster", metavar="NAME", help="the cluster that they are of (default: the only one known)")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    add_settings(parser, "database", "templates", "coverage", "learn_apportioned")
+    add_settings(parser, "database", "clusters", "templates", "coverage", "learn_apportioned")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"no such file: {', '.join(absent)}")
     engine = open_database(args)
     try:
+        with engine.connect().execution_options(reading=True) as connection:
+            args.cluster = _cluster(args.cluster, stored_clusters(connection) | settings_of(args).declared_clusters)
         report = _import(engine, args)
         profiled = _profile(engine, method_of(settings_of(args)))
     finally:
@@ -52,6 +55,22 @@ def run(args: argparse.Namespace) -> int:
         print(f"jobsight import: no {args.format} record in {', '.join(shown['files'])}", file=sys.stderr)
         return 1
     return 1 if report.taken_in.unreadable else 0
+
+
+def _cluster(given: str | None, known: set[str]) -> str:
+    """The cluster to import: the first name that a site hears of is taken as it is, later ones must be declared."""
+    if given is None:
+        if len(known) == 1:
+            return next(iter(known))
+        raise UserError(f"give --cluster NAME, the cluster that the files are of; known: {listed(known)}")
+    if not given.isprintable() or not 0 < len(given) <= LONGEST_NAME:
+        raise UserError(f"--cluster {given[:60]!r}: a cluster's name has 1 to {LONGEST_NAME} printable characters")
+    if known and given not in known:
+        raise UserError(
+            f"--cluster {given!r} is not declared; known: {listed(known)}. A new one is declared by --clusters {given} "
+            "or in the setting clusters"
+        )
+    return given
 
 
 def as_json(report: ImportReport, files: Sequence[Path], cluster: str, profiled: int) -> dict[str, Any]:

@@ -12,14 +12,16 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from sqlalchemy import Connection, select, union
+from sqlalchemy import Connection, select
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.commands.arguments import add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import Question, answers, method_of
-from jobsight_server.storage.schema import jobs, nodes
+from jobsight_server.settings import Settings
+from jobsight_server.storage.clusters import listed, stored_clusters
+from jobsight_server.storage.schema import jobs
 
 _SCALES = {"bandwidth": ("Mb/s", 1e6), "memory": ("MiB", 2**20), "cpu": ("", 1), "runtime": ("min", 60)}
 _SHORT = {**{name: name for name in FIVE}, "sliding-window": "window", "exponential": "exp."}
@@ -53,8 +55,9 @@ def run(args: argparse.Namespace) -> int:
     )
     try:
         with engine.connect() as connection:
-            _say_who_is_unknown(connection, args.cluster, args.user)
-            found = answers(connection, [question], method_of(settings_of(args)))
+            settings = settings_of(args)
+            _say_who_is_unknown(connection, args.cluster, args.user, settings)
+            found = answers(connection, [question], method_of(settings))
     finally:
         engine.dispose()
     if args.json or not sys.stdout.isatty():
@@ -64,10 +67,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _say_who_is_unknown(connection: Connection, cluster: str, user: str) -> None:
-    known = set(connection.scalars(union(select(jobs.c.cluster), select(nodes.c.cluster))))
+def _say_who_is_unknown(connection: Connection, cluster: str, user: str, settings: Settings) -> None:
+    known = stored_clusters(connection) | settings.declared_clusters
     if cluster not in known:
-        raise UserError(f"there is no cluster {cluster!r}; known: {', '.join(sorted(known)) or 'none yet'}")
+        raise UserError(f"there is no cluster {cluster!r}; known: {listed(known)}")
     finished = select(jobs.c.id).where(jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.end.is_not(None))
     if connection.execute(finished.limit(1)).first() is None:
         print(f"{user} has no finished job on {cluster}: answers rest on others' jobs", file=sys.stderr)

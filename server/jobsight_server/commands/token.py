@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.auth.tokens import ROLES, create_token, list_tokens, revoke_token
 from jobsight_server.commands.arguments import add_settings, open_database, open_existing, settings_of
+from jobsight_server.errors import UserError
+from jobsight_server.storage.clusters import listed, stored_clusters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create = actions.add_parser("create", help="make a token and print it, once")
     create.add_argument("--role", required=True, choices=ROLES, help="what it may do")
     create.add_argument("--name", default="", help="whose it is, for the list")
+    create.add_argument("--cluster", metavar="NAME", help="role agent: the cluster that it may send samples of")
+    create.add_argument(
+        "--nodes", metavar="NAMES", help="role agent: only these nodes, such as 'n[001-128],login1' (default: all)"
+    )
+    create.add_argument("--any-cluster", action="store_true", help="role agent: every cluster and node")
     listing = actions.add_parser("list", help="show every token, without its secret")
     listing.add_argument("--json", action="store_true", help="as JSON")
     revoke = actions.add_parser("revoke", help="end a token; takes effect within 5 s")
@@ -32,13 +39,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.action == "create":
+        _check_scope(args)
     # Only a new token may come before the server's first start; all else is about a database that is there.
     engine = open_database(args) if args.action == "create" else open_existing(args)
     now = time.time()
     try:
         with engine.begin() as connection:
             if args.action == "create":
-                number, secret = create_token(connection, args.role, args.name, now)
+                number, secret = create_token(connection, args.role, args.name, now, args.cluster, args.nodes)
+                _warn_of_undeclared(args, stored_clusters(connection))
                 print(f"token {number}, role {args.role}; it is shown this once:", file=sys.stderr)
                 print(secret)
             elif args.action == "revoke":
@@ -54,14 +64,48 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _check_scope(args: argparse.Namespace) -> None:
+    """A token for everything is made only where that was asked for."""
+    if args.role != "agent":
+        if args.any_cluster:
+            raise UserError(f"--any-cluster: a token of role {args.role} writes no samples; leave it out")
+        return
+    if args.any_cluster and (args.cluster is not None or args.nodes is not None):
+        raise UserError("--any-cluster beside --cluster or --nodes: give one or the other")
+    if args.cluster is None and not args.any_cluster:
+        raise UserError(
+            "an agent's token is for one cluster: give --cluster NAME, and --nodes 'n[001-128]' for some of its nodes, "
+            "or --any-cluster for a token that may write as every node of every cluster"
+        )
+
+
+def _warn_of_undeclared(args: argparse.Namespace, stored: set[str]) -> None:
+    known = stored | settings_of(args).declared_clusters
+    if args.cluster is not None and known and args.cluster not in known:
+        print(
+            f"jobsight token: cluster {args.cluster!r} is not declared yet (known: {listed(known)}): its samples are "
+            "refused until the server is started with its accounting directory, or with it in the setting clusters",
+            file=sys.stderr,
+        )
+
+
 def _print_list(found: list[dict[str, object]], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(found))
         return
-    print(f"{'id':>4}  {'role':<10}{'created':<18}{'revoked':<18}name")
+    print(f"{'id':>4}  {'role':<10}{'created':<18}{'revoked':<18}{'may send as':<24}name")
     for token in found:
         created, revoked = _moment(token["created"]), _moment(token["revoked"])
-        print(f"{token['id']:>4}  {token['role']:<10}{created:<18}{revoked:<18}{token['name']}")
+        scope = _scope(token)
+        print(f"{token['id']:>4}  {token['role']:<10}{created:<18}{revoked:<18}{scope:<24}{token['name']}")
+
+
+def _scope(token: dict[str, object]) -> str:
+    if token["role"] == "scheduler":
+        return "-"
+    if token["cluster"] is None:
+        return "any cluster"
+    return f"{token['cluster']} {token['nodes'] or 'any node'}"
 
 
 def _moment(time_s: object) -> str:

@@ -14,12 +14,13 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
-from jobsight_server.auth.tokens import AuthError, TokenCache
+from jobsight_server.auth.tokens import AuthError, Token, TokenCache
 from jobsight_server.ingest.committer import GroupCommitter, OverloadedError
 from jobsight_server.ingest.refusals import Refusal
 from jobsight_server.ingest.store import Outcome, SampleStore, Submission
 from jobsight_server.ingest.wire import Batch, TooLargeError, WireError, decode, unpack
 from jobsight_server.settings import Settings
+from jobsight_server.storage.clusters import KnownClusters, listed
 
 _COMMIT_TIMEOUT_S = 30.0
 _QUARANTINED_BYTES = 64 * 1024  # of each refused body, enough to see what is wrong with it
@@ -39,19 +40,20 @@ def create_writer(settings: Settings, engine: Engine, clock: Callable[[], float]
     committer = GroupCommitter(SampleStore(engine, settings.assumed_speed_bps, settings.quarantine_keep))
     app.extensions["committer"] = committer
     tokens = TokenCache(engine)
+    clusters = KnownClusters(engine, settings.declared_clusters)
 
     @app.post("/api/v1/samples")
     def post_samples() -> Response:
         now = clock()
         try:
-            tokens.authenticate(request.headers.get("Authorization"), ("agent",), now)
+            token = tokens.authenticate(request.headers.get("Authorization"), ("agent",), now)
         except AuthError as error:
             committer.refuse(Refusal(str(error), "not authorised", now, 0, None))
             return _answer(error.status, {"error": str(error)}, error.headers)
         body = b""
         try:
             body = _read_body(settings.max_body_bytes)
-            outcome = _take_in(committer, settings, body, now)
+            outcome = _take_in(committer, settings, body, now, token, clusters)
         except RefusedError as refused:
             return _refuse(committer, refused, body, now)
         return _answer(200, {"status": outcome.status, **({"samples": outcome.samples} if outcome.samples else {})})
@@ -80,7 +82,9 @@ def _read_body(limit: int) -> bytes:
     return body
 
 
-def _take_in(committer: GroupCommitter, settings: Settings, body: bytes, now: float) -> Outcome:
+def _take_in(
+    committer: GroupCommitter, settings: Settings, body: bytes, now: float, token: Token, clusters: KnownClusters
+) -> Outcome:
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     try:
         payload = unpack(body, encoding, settings.max_unpacked_bytes)
@@ -92,6 +96,7 @@ def _take_in(committer: GroupCommitter, settings: Settings, body: bytes, now: fl
         batch = decode(payload)
     except WireError as error:
         raise RefusedError(422, str(error), "wrong content") from error
+    _check_sender(token, clusters, batch)
     _check_times(batch, settings, now)
     try:
         return _outcome(committer, Submission(batch, zlib.crc32(payload), now))
@@ -99,6 +104,37 @@ def _take_in(committer: GroupCommitter, settings: Settings, body: bytes, now: fl
         raise RefusedError(503, str(error), "overloaded", keep=False) from error
     except (SQLAlchemyError, OverflowError, ValueError, FutureTimeout) as error:
         raise RefusedError(503, f"the database did not take the batch: {error}", "database", keep=False) from error
+
+
+def _check_sender(token: Token, clusters: KnownClusters, batch: Batch) -> None:
+    """Refuses what the token is not for, and clusters that are not declared.
+
+    403 and not 422: the agent keeps the batch, which is stored once the token or the settings are put right.
+    """
+    if not token.may_write(batch.cluster, batch.node):
+        raise RefusedError(
+            403,
+            f"this token is for {token.scope}, the batch is of cluster {batch.cluster[:100]!r}, node "
+            f"{batch.node[:100]!r}: correct the agent's --cluster or --node, or give it a token of its own",
+            "not this token's cluster or node",
+            batch,
+            keep=False,
+        )
+    try:
+        if batch.cluster in clusters:
+            return
+        known = listed(clusters.all())
+    except SQLAlchemyError as error:
+        message = "the database does not answer; send the batch again"
+        raise RefusedError(503, message, "database", keep=False) from error
+    raise RefusedError(
+        403,
+        f"cluster {batch.cluster[:100]!r} is not declared; declared: {known}. Correct the agent's --cluster, or "
+        "declare it to the server, by its accounting directory or in the setting clusters",
+        "cluster not declared",
+        batch,
+        keep=False,
+    )
 
 
 def _check_times(batch: Batch, settings: Settings, now: float) -> None:

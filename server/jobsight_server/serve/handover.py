@@ -21,5 +21,5 @@ def settings_from_json(text: str) -> Settings:
     """The settings that ``settings_to_json`` wrote."""
     values = json.loads(text)
     sources = tuple(AccountingSource(cluster, Path(path), form) for cluster, path, form in values.pop("accounting"))
-    values["templates"] = tuple(values["templates"])
-    return Settings(**values, accounting=sources)
+    texts = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return Settings(**{**values, **texts}, accounting=sources)

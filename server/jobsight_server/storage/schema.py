@@ -300,6 +300,8 @@ tokens = Table(
     Column("digest", Text, nullable=False, unique=True),
     Column("created", Double, nullable=False),
     Column("revoked", Double),
+    Column("cluster", Text),  # what an agent's token may write as; null is any
+    Column("nodes", Text),
 )
 
 # Workloads that were simulated: Standard Workload Format, gzip; one row however many runs use it.

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Engine
 
 from jobsight_server.cli import main
+from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.engine import open_engine
 
 ROOT = Path(__file__).parents[3]
@@ -82,7 +83,7 @@ def test_import_and_once_more(
 def test_an_absent_file_is_named_before_anything_is_read(
     run_import: Callable[..., tuple[int, Any, str]], directory: Path
 ) -> None:
-    status, found, errors = run_import(directory / "absent")
+    status, found, errors = run_import(directory / "absent", "--cluster", "x")
     assert (status, found) == (1, None)
     assert f"no such file: {directory / 'absent'}" in errors
 
@@ -94,11 +95,32 @@ def test_an_unreadable_file_is_reported_and_the_others_are_read(
     log.end("1.s", noon, noon + 60)
     good.write_bytes(log.data)
     damaged.write_bytes(gzip.compress(log.data)[:-12])
-    status, found, _ = run_import(directory, damaged, good)
+    status, found, _ = run_import(directory, damaged, good, "--cluster", "x")
     assert status == 1
     assert found["unreadable"][str(directory)] == "file: not a regular file"
     assert found["unreadable"][str(damaged)].startswith("damaged gzip: ")
     assert (found["runs"], found["new_runs"], found["lost_without_reason"]) == (1, 1, 0)
+
+
+def test_a_misspelt_cluster_does_not_become_one(
+    run_import: Callable[..., tuple[int, Any, str]], engine: Engine, directory: Path, log: Any, noon: int
+) -> None:
+    log.end("1.s", noon, noon + 60)
+    file = directory / "a"
+    file.write_bytes(log.data)
+    status, _, said = run_import(file)
+    assert status == 1
+    assert "give --cluster NAME, the cluster that the files are of; known: none yet" in said
+    assert run_import(file, "--cluster", "alpha")[0] == 0, "the first cluster of a site needs no declaration"
+    assert run_import(file)[1]["cluster"] == "alpha", "the only one"
+    status, _, said = run_import(file, "--cluster", "alhpa")
+    assert status == 1
+    assert "--cluster 'alhpa' is not declared; known: alpha. A new one is declared by --clusters alhpa" in said
+    assert run_import(file, "--cluster", "beta", "--clusters", "beta gamma")[1]["new_runs"] == 1
+    status, _, said = run_import(file)
+    assert (status, "known: alpha, beta" in said) == (1, True)
+    with engine.connect() as connection:
+        assert stored_clusters(connection) == {"alpha", "beta"}
 
 
 @pytest.mark.slow
@@ -107,7 +129,7 @@ def test_a_real_day(tmp_path: Path, capsys: pytest.CaptureFixture[str], dump: Ca
     url = f"sqlite:///{tmp_path / 'real.db'}"
 
     def run_import() -> dict[str, Any]:
-        assert main(["import", "torque", str(REAL_DAY), "--database", url, "--json"]) == 0
+        assert main(["import", "torque", str(REAL_DAY), "--cluster", "x", "--database", url, "--json"]) == 0
         found: dict[str, Any] = json.loads(capsys.readouterr().out)
         return found
 

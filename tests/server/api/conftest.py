@@ -51,7 +51,8 @@ class Served:
 
 @pytest.fixture
 def serve(database_url: str) -> Callable[..., Settings]:
-    return lambda **flags: load_settings(flags={"database": database_url, "ingest_listen": "127.0.0.1:1", **flags})
+    fixed = {"database": database_url, "ingest_listen": "127.0.0.1:1", "clusters": "alpha beta gamma a nowhere"}
+    return lambda **flags: load_settings(flags={**fixed, **flags})
 
 
 @pytest.fixture

@@ -65,7 +65,8 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/jobs/{quote('<img src=x>/../1[2]', safe='')}", None, 200
     yield "get", f"{api}/jobs/none", None, 404
     yield "get", f"{api}/nodes", None, 200
-    yield "get", f"{api}/nodes?cluster=none", None, 200
+    yield "get", f"{api}/nodes?cluster=nowhere", None, 200
+    yield "get", f"{api}/nodes?cluster=none", None, 404
     yield "get", f"{api}/nodes/n1?since=1699999000&points=3", None, 200
     yield "get", f"{api}/nodes/n3", None, 404
     yield "get", f"{api}/overview", None, 200

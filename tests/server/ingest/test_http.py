@@ -68,7 +68,7 @@ class Writer:
 def writer(engine: Engine) -> Iterator[Writer]:
     with engine.begin() as connection:
         tokens = [create_token(connection, role, "test", 0.0)[1] for role in ("agent", "scheduler")]
-    limits = {"database": "unused", "max_body_bytes": 100_000, "max_unpacked_bytes": 1_000_000}
+    limits = {"database": "unused", "clusters": "alpha", "max_body_bytes": 100_000, "max_unpacked_bytes": 1_000_000}
     app = create_writer(load_settings(flags=limits), engine, clock=lambda: NOW)
     server = make_server("127.0.0.1", 0, app, threaded=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

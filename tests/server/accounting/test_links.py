@@ -1,0 +1,56 @@
+"""Symbolic links among accounting files: the server follows none that leads out of the directory."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from jobsight_server.accounting.follow import follow_once
+from jobsight_server.settings import AccountingSource
+from jobsight_server.storage.tallies import read_tallies
+from jobsight_server.views.refused import refusals
+
+NOT_FOLLOWED = "a symbolic link out of the directory: not followed"
+
+
+def test_a_link_out_of_the_directory_is_skipped_counted_and_logged_once(
+    engine: Engine, directory: Path, tmp_path: Path, log: Any, noon: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.end("1.s", noon, noon + 60)
+    (directory / "20231113").write_bytes(log.data)
+    secret = tmp_path / "secret"
+    log.end("666.s", noon, noon + 60, user="mallory")
+    secret.write_bytes(log.data)
+    beside = tmp_path / "accounting-other"  # begins with the name of the directory, and is another
+    beside.mkdir()
+    (beside / "20231115").write_bytes(log.data)
+    (directory / "20231114").symlink_to(secret)
+    (directory / "20231115").symlink_to(Path("..") / "accounting-other" / "20231115")
+    (directory / "20231116").symlink_to("20231116")
+    seen: set[Path] = set()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            report = follow_once(engine, AccountingSource("c", directory), lambda: 1.8e9, links_seen=seen)
+            assert report.unreadable[str(directory / "20231116")] == "file: symbolic links in a circle"
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT job_id FROM jobs")).all() == [("1.s",)]
+        tallies = read_tallies(connection)
+    assert tallies["accounting_unreadable", NOT_FOLLOWED] == 2
+    assert {"name": "accounting_unreadable", "label": NOT_FOLLOWED, "value": 2} in refusals(tallies)
+    assert sum(NOT_FOLLOWED in message and "20231114" in message for message in caplog.messages) == 1
+
+
+def test_links_within_the_directory_and_to_the_directory_are_followed(
+    engine: Engine, directory: Path, tmp_path: Path, log: Any, noon: int
+) -> None:
+    log.end("1.s", noon, noon + 60)
+    (directory / "server.log").write_bytes(log.data)
+    (directory / "20231114").symlink_to("server.log")
+    link = tmp_path / "link"
+    link.symlink_to(directory)
+    report = follow_once(engine, AccountingSource("c", link), lambda: 1.8e9)
+    assert (report.lines, report.unreadable) == (1, {})

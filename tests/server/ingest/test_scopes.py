@@ -1,0 +1,218 @@
+"""Agents' tokens: each writes as its cluster and nodes and as nothing else, and no cluster appears by a slip."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from sqlalchemy import Engine, text
+from werkzeug.serving import make_server
+
+from jobsight_server.auth import authenticate, create_token, list_tokens
+from jobsight_server.auth.node_names import NodeNames, NodeNamesError
+from jobsight_server.auth.tokens import digest_of
+from jobsight_server.cli import main
+from jobsight_server.errors import UserError
+from jobsight_server.ingest.app import create_writer
+from jobsight_server.settings import load_settings
+from jobsight_server.storage.clusters import stored_clusters
+from jobsight_server.storage.engine import open_engine, protect_file
+from jobsight_server.storage.migrate import alembic_config, upgrade
+from jobsight_server.storage.tallies import read_tallies
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
+NOW = 1_700_000_100.0
+ENDED = text(
+    'INSERT INTO jobs (cluster, job_id, start, state, "user", recorded_at, profiled) '
+    "VALUES (:cluster, :job_id, 0, 'ended', 'u', 0, true)"
+)
+
+Post = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def post(engine: Engine) -> Iterator[Post]:
+    """Sends the golden batch, changed, with a token; the writer knows the clusters alpha and beta."""
+    app = create_writer(load_settings(flags={"database": "unused", "clusters": "alpha beta"}), engine, lambda: NOW)
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+
+    def send(token: str, **changes: Any) -> tuple[int, dict[str, Any]]:
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+        body = json.dumps({**GOLDEN, **changes})
+        connection.request("POST", "/api/v1/samples", body, {"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        connection.close()
+        app.extensions["committer"].flush()
+        return response.status, answer
+
+    yield send
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    app.extensions["committer"].close()
+
+
+def token(engine: Engine, cluster: str | None = None, nodes: str | None = None) -> str:
+    with engine.begin() as connection:
+        return create_token(connection, "agent", "", 0.0, cluster, nodes)[1]
+
+
+def rejected(engine: Engine) -> dict[str, int]:
+    with engine.connect() as connection:
+        return {label: n for (name, label), n in read_tallies(connection).items() if name == "batches_rejected"}
+
+
+def test_a_token_writes_as_its_cluster_and_nodes_alone(engine: Engine, post: Post) -> None:
+    own = token(engine, "alpha", "n[001-016]")
+    assert post(own, node="n016")[0] == 200
+    for changes in ({"node": "n017"}, {"node": "n16"}, {"node": "n016 "}, {"cluster": "beta", "node": "n016"}):
+        status, answer = post(own, **changes)
+        assert status == 403, changes
+        assert "this token is for cluster 'alpha', nodes n[001-016]" in answer["error"]
+        shown = {"cluster": "alpha", **changes}
+        assert f"cluster {shown['cluster']!r}, node {shown['node']!r}" in answer["error"]
+    assert rejected(engine) == {"not this token's cluster or node": 4}
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT cluster, name FROM nodes")).all() == [("alpha", "n016")]
+        assert connection.execute(text("SELECT count(*) FROM quarantine")).scalar() == 0
+
+
+def test_no_sequence_number_of_another_node_can_be_taken(engine: Engine, post: Post) -> None:
+    mine, another = token(engine, "alpha", "n1"), token(engine, "alpha", "n2")
+    assert post(another, node="n1", sequence=7, cpus=999)[0] == 403
+    assert post(mine, node="n1", sequence=7) == (200, {"status": "stored", "samples": 4})
+
+
+def test_a_cluster_that_is_not_declared_is_refused_by_name(engine: Engine, post: Post) -> None:
+    for secret in (token(engine), token(engine, "alhpa")):
+        status, answer = post(secret, cluster="alhpa")
+        assert status == 403
+        assert "cluster 'alhpa' is not declared; declared: alpha, beta." in answer["error"]
+    assert rejected(engine) == {"cluster not declared": 2}
+    with engine.connect() as connection:
+        assert stored_clusters(connection) == set()
+    assert post(token(engine), cluster="beta")[0] == 200
+
+
+def test_tokens_of_release_0_1_write_for_every_cluster_as_they_did(database_url: str) -> None:
+    engine = open_engine(database_url)
+    protect_file(database_url)
+    config = alembic_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0003")
+    with engine.begin() as connection:
+        statement = "INSERT INTO tokens (name, role, digest, created) VALUES ('old', 'agent', :digest, 0)"
+        connection.execute(text(statement), {"digest": digest_of("secret-of-0.1")})
+    upgrade(engine)
+    found = authenticate(engine, "Bearer secret-of-0.1", ("agent",), 0.0)
+    assert found.may_write("whatever", "n1")
+    assert found.scope == "any cluster, any node"
+    engine.dispose()
+
+
+def test_clusters_of_an_earlier_database_and_its_tokens_go_on(engine: Engine, post: Post) -> None:
+    """What release 0.1 wrote: a token without a cluster, jobs and nodes of clusters that no setting names."""
+    secret = token(engine)
+    with engine.begin() as connection:
+        for number, cluster in enumerate(("old", "older", "old")):
+            connection.execute(ENDED, {"cluster": cluster, "job_id": str(number)})
+    assert post(secret, cluster="old")[0] == 200
+    assert post(secret, cluster="older", node="x")[0] == 200
+    with engine.connect() as connection:
+        assert stored_clusters(connection) == {"old", "older"}
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("n1", "n1", "n01 n11 N1 n"),
+        ("n[001-128]", "n001 n010 n128", "n000 n129 n1 n0001 n128x xn128 n٠٠١"),
+        ("n[1-128]", "n1 n99 n128", "n001 n0 n129"),
+        ("n[08-110]", "n08 n99 n100 n110", "n8 n008 n0100 n111"),
+        ("login[1,3,5-6],fat", "login1 login3 login6 fat", "login2 login4 login7 fat1 login"),
+        (
+            "r[1-2]n[01-03].example.org",
+            "r1n01.example.org r2n03.example.org",
+            "r3n01.example.org r1n04.example.org r1n01",
+        ),
+        (" a , b[1-2] ", "a b2", "c b3"),
+        ("n[1-999999999]", "n1 n999999999", "n9999999999 n0"),
+    ],
+)
+def test_node_names(text: str, inside: str, outside: str) -> None:
+    names = NodeNames(text)
+    assert [name for name in inside.split() if name not in names] == []
+    assert [name for name in outside.split() if name in names] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "an empty name"),
+        ("a,,b", "an empty name"),
+        ("n[1-3", "a '\\[' is not closed"),
+        ("n1]", "unexpected '\\]' at position 3"),
+        ("n[[1]]", "unexpected '\\[' at position 3"),
+        ("n[3-1]", "runs backwards"),
+        ("n[]", r"\[\] is not a range"),
+        ("n[a-b]", "is not a range"),
+        ("n[1-3-5]", "is not a range"),
+        ("n[1-12345678901]", "at most 9 digits"),
+        ("n[1-2][3-4]", "between two ranges"),
+        ("n*", "'n\\*' is not part of a node name"),
+        ("n 1", "is not part of a node name"),
+        (",".join("n" * 600), "600 names"),
+        ("n" * 5000, "5000 characters"),
+    ],
+)
+def test_what_are_no_node_names(text: str, message: str) -> None:
+    with pytest.raises(NodeNamesError, match=message):
+        NodeNames(text)
+
+
+def test_the_command_binds_tokens(database_url: str, engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(["token", *arguments, "--database", database_url])
+        return status, *capsys.readouterr()
+
+    create = ("create", "--role", "agent")
+    for options, message in (
+        ((), "an agent's token is for one cluster: give --cluster NAME"),
+        (("--nodes", "n1"), "give --cluster NAME"),
+        (("--any-cluster", "--cluster", "alpha"), "give one or the other"),
+        (("--cluster", "alpha", "--nodes", "n[2-1]"), "--nodes 'n[2-1]': [2-1] runs backwards"),
+    ):
+        status, out, said = run(*create, *options)
+        assert (status, out) == (1, "")
+        assert message in said
+    status, _, said = run("create", "--role", "scheduler", "--cluster", "alpha")
+    assert (status, "of role scheduler writes no samples" in said) == (1, True)
+    token(engine)
+    assert run(*create, "--cluster", "alpha", "--nodes", "n[001-128]", "--name", "rack")[0] == 0
+    assert run(*create, "--any-cluster")[0] == 0
+    lines = run("list")[1].splitlines()[1:]
+    assert ["any cluster" in line for line in lines] == [True, False, True]
+    assert "alpha n[001-128]" in lines[1]
+    with engine.connect() as connection:
+        assert [(row["cluster"], row["nodes"]) for row in list_tokens(connection)][1] == ("alpha", "n[001-128]")
+    with engine.begin() as connection:
+        connection.execute(ENDED, {"cluster": "alpha", "job_id": "1"})
+    assert run(*create, "--cluster", "alpha")[2].count("not declared") == 0
+    assert "cluster 'alhpa' is not declared yet (known: alpha)" in run(*create, "--cluster", "alhpa")[2]
+
+
+def test_only_agents_are_bound(sqlite_engine: Engine) -> None:
+    with sqlite_engine.begin() as connection, pytest.raises(UserError, match="role admin writes no samples"):
+        create_token(connection, "admin", "", 0.0, "alpha")
+    with sqlite_engine.begin() as connection, pytest.raises(UserError, match="without a cluster"):
+        create_token(connection, "agent", "", 0.0, None, "n1")
