@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
+
+from jobsight_server.storage.totals import SETTLED, risen
 
 Floats = NDArray[np.float64]
 
@@ -20,7 +22,7 @@ _MARK_WITHIN_S = 300.0
 _EVER = 1e18
 # In the driver's own words: these two are asked for each node of each run.
 _SAMPLES = (
-    "SELECT time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s FROM samples WHERE node_id = ? "
+    f"SELECT time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s FROM {SETTLED} WHERE node_id = ? "
     "AND time >= coalesce((SELECT s.time FROM samples s WHERE s.node_id = ? AND s.time < ? "
     f"ORDER BY s.time DESC LIMIT 1 OFFSET {_AROUND - 1}), ?) "
     "AND time <= coalesce((SELECT s.time FROM samples s WHERE s.node_id = ? AND s.time > ? "
@@ -108,20 +110,20 @@ def readings_of(rows: Sequence[Sequence[Any]]) -> Readings:
     time, net_in, net_out, cpu, memory, gap = zip(*rows, strict=True)
     return Readings(
         np.array(time, dtype=np.float64),
-        _counted(net_in),
-        _counted(net_out),
-        _counted(cpu),
+        _counted(net_in, risen),
+        _counted(net_out, risen),
+        _counted(cpu, lambda first, value: value - first),
         np.array(memory, dtype=np.float64),
         np.array(gap, dtype=np.float64),
     )
 
 
-def _counted(column: Sequence[Any]) -> Floats:
+def _counted(column: Sequence[Any], difference: Callable[[Any, Any], Any]) -> Floats:
     """The column less its first value: a counter may hold more digits than a double, a difference does not."""
     first = next((value for value in column if value is not None), None)
     if first is None:
         return np.full(len(column), np.nan)
-    return np.array([None if value is None else value - first for value in column], dtype=np.float64)
+    return np.array([None if value is None else difference(first, value) for value in column], dtype=np.float64)
 
 
 def _nearest(times: Sequence[float], told: float) -> float | None:
