@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 from flask import Flask, Response, request
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, ServiceUnavailable, Unauthorized
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -26,6 +28,7 @@ from jobsight_server.api import (
 from jobsight_server.api.reply import error_reply
 from jobsight_server.api.routes import register
 from jobsight_server.api.shortcut import PredictionShortcut
+from jobsight_server.api.unavailable import UnavailableCount
 from jobsight_server.auth.failures import LoginFailures
 from jobsight_server.auth.login import login
 from jobsight_server.auth.tokens import AuthError, TokenCache
@@ -35,7 +38,10 @@ from jobsight_server.settings import Settings
 from jobsight_server.site import Site
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.migrate import newest_version
+from jobsight_server.storage.outage import driver_outage, outage
 from jobsight_server.views.predictions import AnswerTexts
+
+log = logging.getLogger(__name__)
 
 ROUTES = (
     *predictions.ROUTES,
@@ -88,8 +94,9 @@ def create_app(
     app.register_blueprint(pages_blueprint())
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(AuthError, _on_auth_error)
-    app.register_error_handler(DBAPIError, _on_database_error)
-    app.register_error_handler(read_engine.dialect.loaded_dbapi.OperationalError, _on_driver_error)
+    unavailable = UnavailableCount(write_engine)
+    for kind in (SQLAlchemyError, read_engine.dialect.loaded_dbapi.Error):
+        app.register_error_handler(kind, partial(_on_database_error, unavailable))
     app.after_request(_protect)
     app.wsgi_app = PredictionShortcut(app.wsgi_app, site, ("scheduler",), _API_HEADERS)  # type: ignore[method-assign]
     return app
@@ -110,16 +117,17 @@ def _on_auth_error(error: AuthError) -> AnyResponse:
     return error_reply(str(error), error.status, error.headers)
 
 
-def _on_database_error(error: DBAPIError) -> AnyResponse:
-    """A database that is away or busy; anything else that it refuses is a fault of this program."""
-    if not (error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)):
+def _on_database_error(unavailable: UnavailableCount, error: Exception) -> AnyResponse:
+    """A database that is away, busy or full; what it refuses for its content is a fault of this program.
+
+    Errors of the driver itself come from look-ups that go past SQLAlchemy.
+    """
+    reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
+    if reason is None:
         raise error
-    return _on_driver_error(error)
-
-
-def _on_driver_error(_error: Exception) -> AnyResponse:
-    """The same from the look-ups that go past SQLAlchemy."""
-    message = "the database does not answer; try again"
+    log.warning("%s %s was answered 503: %s", request.method, request.path, reason)
+    unavailable.add(reason)
+    message = f"{reason}; try again"
     if not _is_api():
         return error_page(ServiceUnavailable(message))
     return error_reply(message, 503, {"Retry-After": "5"})

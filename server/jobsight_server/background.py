@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.accounting.follow import follow_once
 from jobsight_server.forecasts import method_of
+from jobsight_server.periodic import Periodic
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.simulations.execute import run_queued
@@ -37,15 +38,16 @@ def run_until(
         timezone="UTC",
     )
     for source in settings.accounting:
+        name = f"follow {source.cluster} {source.directory}"
         scheduler.add_job(
-            _follow,
+            Periodic(name, _follow),
             "interval",
             seconds=settings.follow_interval_s,
             args=(stop, engine, source, clock, set()),
-            id=f"follow {source.cluster} {source.directory}",
+            id=name,
         )
     scheduler.add_job(
-        profile_finished,
+        Periodic("profile", profile_finished),
         "interval",
         seconds=settings.profile_interval_s,
         args=(engine, settings.profile_grace_s, clock),
@@ -53,11 +55,15 @@ def run_until(
         id="profile",
     )
     scheduler.add_job(
-        _keep_up, "interval", seconds=settings.upkeep_interval_s, args=(stop, engine, settings, clock), id="upkeep"
+        Periodic("upkeep", _keep_up),
+        "interval",
+        seconds=settings.upkeep_interval_s,
+        args=(stop, engine, settings, clock),
+        id="upkeep",
     )
     stop_interrupted(engine, clock())
     scheduler.add_job(
-        run_queued,
+        Periodic("simulations", run_queued, lambda: stop_interrupted(engine, clock())),
         "interval",
         seconds=_LOOK_FOR_SIMULATIONS_S,
         args=(engine, stop, clock),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 
 from alembic.runtime.migration import MigrationContext
 from flask import Response
@@ -12,6 +13,7 @@ from jobsight_server.api.reply import json_reply
 from jobsight_server.api.routes import Route
 from jobsight_server.settings import split_address
 from jobsight_server.site import Site, site
+from jobsight_server.storage.outage import AWAY, outage
 
 _WRITER_TIMEOUT_S = 2.0
 
@@ -33,8 +35,8 @@ def _database_problem(here: Site) -> str | None:
     try:
         with here.read_engine.connect() as connection:
             version = MigrationContext.configure(connection).get_current_revision()
-    except SQLAlchemyError:
-        return "the database does not answer"
+    except SQLAlchemyError as error:
+        return outage(error) or AWAY
     return None if version == here.schema_version else "the database has other tables than this program needs"
 
 
@@ -42,9 +44,12 @@ def _writer_problem(here: Site) -> str | None:
     host, port = split_address(here.settings.ingest_listen)
     connection = http.client.HTTPConnection(host, port, timeout=_WRITER_TIMEOUT_S)
     try:
-        connection.request("GET", "/health")
-        return None if connection.getresponse().status == 200 else "the writer does not work"
-    except (OSError, http.client.HTTPException):
+        connection.request("GET", "/ready")
+        answer = connection.getresponse()
+        if answer.status == 200:
+            return None
+        return f"the writer does not store batches: {json.loads(answer.read())['reason']}"
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
         return "the writer does not answer"
     finally:
         connection.close()

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.auth.tokens import AuthError
@@ -31,7 +31,7 @@ class PredictionShortcut:
     ) -> None:
         self._app, self._site, self._roles = app, site, roles
         self._headers = [("Content-Type", "application/json"), *headers]
-        self._errors = (AuthError, DBAPIError, site.read_engine.dialect.loaded_dbapi.Error)
+        self._errors = (AuthError, SQLAlchemyError, site.read_engine.dialect.loaded_dbapi.Error)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if environ["PATH_INFO"] == _PATH and environ["REQUEST_METHOD"] == "GET":

@@ -126,6 +126,9 @@ def find_token(engine: Engine, secret: str) -> Token | None:
         )
         row = cursor.fetchone()
         cursor.close()
+    except engine.dialect.loaded_dbapi.Error:
+        connection.invalidate()  # a lost one, given back, would be logged with a traceback
+        raise
     finally:
         connection.close()
     return None if row is None else Token(*row)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 import zlib
 from collections.abc import Callable
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
 from typing import Any
 
 from flask import Flask, Response, current_app, request
@@ -15,18 +18,23 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from jobsight_server.auth.tokens import AuthError, Token, TokenCache
-from jobsight_server.ingest.committer import GroupCommitter, OverloadedError
+from jobsight_server.ingest.committer import GroupCommitter, OverloadedError, UnavailableError, UnstorableError
 from jobsight_server.ingest.refusals import Refusal
+from jobsight_server.ingest.retry import RefusalError, retry_next
 from jobsight_server.ingest.store import Outcome, SampleStore, Submission
 from jobsight_server.ingest.wire import Batch, TooLargeError, WireError, decode, unpack
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters, listed
+from jobsight_server.storage.fence import Fence, take_over
+from jobsight_server.storage.outage import driver_outage, outage
+
+log = logging.getLogger(__name__)
 
 _COMMIT_TIMEOUT_S = 30.0
-_QUARANTINED_BYTES = 64 * 1024  # of each refused body, enough to see what is wrong with it
+_GZIP = b"\x1f\x8b"
 
 
-class RefusedError(Exception):
+class RefusedError(RefusalError):
     """A request that is answered with ``status``; ``body`` is what to keep in quarantine, if anything."""
 
     def __init__(self, status: int, reason: str, label: str, batch: Batch | None = None, *, keep: bool = True) -> None:
@@ -34,13 +42,21 @@ class RefusedError(Exception):
         self.status, self.reason, self.label, self.batch, self.keep = status, reason, label, batch, keep
 
 
-def create_writer(settings: Settings, engine: Engine, clock: Callable[[], float] = time.time) -> Flask:
-    """The writer application on a writing ``engine``: takes in samples, nothing else."""
+def create_writer(
+    settings: Settings, engine: Engine, clock: Callable[[], float] = time.time, fence: Fence | None = None
+) -> Flask:
+    """The writer application on a writing ``engine``: takes in samples, nothing else.
+
+    ``fence``: of the process that holds the writer's lock; without one, the writer takes over from any other.
+    """
     app = Flask(__name__)
-    committer = GroupCommitter(SampleStore(engine, settings.assumed_speed_bps, settings.quarantine_keep))
+    guarded = (fence or take_over(engine, "writer", lambda: None)).guard(engine)
+    store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes)
+    clusters = KnownClusters(engine, settings.declared_clusters)
+    again = partial(retry_next, guarded, store, lambda body: _judge_again(settings, body, clock(), clusters))
+    committer = GroupCommitter(store, chores=(store.settle, again))
     app.extensions["committer"] = committer
     tokens = TokenCache(engine)
-    clusters = KnownClusters(engine, settings.declared_clusters)
 
     @app.post("/api/v1/samples")
     def post_samples() -> Response:
@@ -53,7 +69,9 @@ def create_writer(settings: Settings, engine: Engine, clock: Callable[[], float]
         body = b""
         try:
             body = _read_body(settings.max_body_bytes)
-            outcome = _take_in(committer, settings, body, now, token, clusters)
+            encoding = request.headers.get("Content-Encoding", "").strip().lower()
+            permitted = partial(_check_sender, token, clusters)
+            outcome = _outcome(committer, _judge(settings, body, encoding, now, permitted))
         except RefusedError as refused:
             return _refuse(committer, refused, body, now)
         return _answer(200, {"status": outcome.status, **({"samples": outcome.samples} if outcome.samples else {})})
@@ -63,9 +81,24 @@ def create_writer(settings: Settings, engine: Engine, clock: Callable[[], float]
         message = f"{request.method} {request.path[:200]}: {error.name}; the writer takes POST /api/v1/samples alone"
         return _answer(error.code or 500, {"error": message})
 
+    def away(error: Exception) -> Response:
+        """A look-up that the database did not answer, such as that of a token."""
+        reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
+        if reason is None:
+            raise error
+        log.warning("a request was answered 503: %s", reason)
+        committer.report(reason)
+        return _reject(committer, reason, "database", clock())
+
+    for kind in (SQLAlchemyError, engine.dialect.loaded_dbapi.Error):
+        app.register_error_handler(kind, away)
+
     @app.get("/health")
+    @app.get("/ready")
     def health() -> Response:
-        return _answer(200, {"status": "ok"})
+        if committer.trouble is None:
+            return _answer(200, {"status": "ok", "reason": None})
+        return _answer(503, {"status": "unavailable", "reason": committer.trouble}, {"Retry-After": "5"})
 
     return app
 
@@ -82,10 +115,10 @@ def _read_body(limit: int) -> bytes:
     return body
 
 
-def _take_in(
-    committer: GroupCommitter, settings: Settings, body: bytes, now: float, token: Token, clusters: KnownClusters
-) -> Outcome:
-    encoding = request.headers.get("Content-Encoding", "").strip().lower()
+def _judge(
+    settings: Settings, body: bytes, encoding: str, now: float, permitted: Callable[[Batch], None]
+) -> Submission:
+    """What is to be stored; ``permitted`` refuses a batch that its sender may not send."""
     try:
         payload = unpack(body, encoding, settings.max_unpacked_bytes)
     except TooLargeError as error:
@@ -96,14 +129,15 @@ def _take_in(
         batch = decode(payload)
     except WireError as error:
         raise RefusedError(422, str(error), "wrong content") from error
-    _check_sender(token, clusters, batch)
+    permitted(batch)
     _check_times(batch, settings, now)
-    try:
-        return _outcome(committer, Submission(batch, zlib.crc32(payload), now))
-    except OverloadedError as error:
-        raise RefusedError(503, str(error), "overloaded", keep=False) from error
-    except (SQLAlchemyError, OverflowError, ValueError, FutureTimeout) as error:
-        raise RefusedError(503, f"the database did not take the batch: {error}", "database", keep=False) from error
+    return Submission(batch, zlib.crc32(payload), now)
+
+
+def _judge_again(settings: Settings, body: bytes, now: float, clusters: KnownClusters) -> Submission:
+    """The same for a body in quarantine; JSON cannot begin like gzip."""
+    encoding = "gzip" if body.startswith(_GZIP) else ""
+    return _judge(settings, body, encoding, now, partial(_check_cluster, clusters))
 
 
 def _check_sender(token: Token, clusters: KnownClusters, batch: Batch) -> None:
@@ -120,13 +154,13 @@ def _check_sender(token: Token, clusters: KnownClusters, batch: Batch) -> None:
             batch,
             keep=False,
         )
-    try:
-        if batch.cluster in clusters:
-            return
-        known = listed(clusters.all())
-    except SQLAlchemyError as error:
-        message = "the database does not answer; send the batch again"
-        raise RefusedError(503, message, "database", keep=False) from error
+    _check_cluster(clusters, batch)
+
+
+def _check_cluster(clusters: KnownClusters, batch: Batch) -> None:
+    if batch.cluster in clusters:
+        return
+    known = listed(clusters.all())
     raise RefusedError(
         403,
         f"cluster {batch.cluster[:100]!r} is not declared; declared: {known}. Correct the agent's --cluster, or "
@@ -158,9 +192,16 @@ def _check_times(batch: Batch, settings: Settings, now: float) -> None:
 
 
 def _outcome(committer: GroupCommitter, submission: Submission) -> Outcome:
-    outcome = committer.submit(submission).result(timeout=_COMMIT_TIMEOUT_S)
+    batch = submission.batch
+    try:
+        outcome = _done(committer.submit(submission))
+    except OverloadedError as error:
+        raise RefusedError(503, str(error), "overloaded", keep=False) from error
+    except UnavailableError as error:
+        raise RefusedError(503, str(error), "database", keep=False) from error
+    except UnstorableError as error:
+        raise RefusedError(422, str(error), "cannot be stored", batch) from error
     if outcome.status == "conflict":
-        batch = submission.batch
         raise RefusedError(
             422,
             f"sequence {batch.sequence} of boot {batch.boot_id} was used before with other content; "
@@ -171,25 +212,42 @@ def _outcome(committer: GroupCommitter, submission: Submission) -> Outcome:
     return outcome
 
 
+def _done(future: Future[Outcome]) -> Outcome:
+    """The outcome, once it is durable."""
+    try:
+        return future.result(timeout=_COMMIT_TIMEOUT_S)
+    except FutureTimeout as error:
+        raise UnavailableError(f"the batch was not written within {_COMMIT_TIMEOUT_S:g} s") from error
+
+
 def _refuse(committer: GroupCommitter, refused: RefusedError, body: bytes, now: float) -> Response:
+    """Answers when the body is in quarantine: the agent will not send it again."""
     batch = refused.batch
-    kept = body[:_QUARANTINED_BYTES] if refused.keep else None
     refusal = Refusal(
         refused.reason,
         refused.label,
         now,
         len(body),
-        kept,
+        body if refused.keep else None,
         batch.cluster if batch else None,
         batch.node if batch else None,
     )
     try:
-        committer.refuse(refusal)
+        _done(committer.refuse(refusal))
     except OverloadedError as error:
-        committer.refuse(Refusal(str(error), "overloaded", now, len(body), None))
-        return _answer(503, {"error": str(error)}, {"Retry-After": "5"})
+        return _reject(committer, str(error), "overloaded", now)
+    except UnavailableError as error:
+        return _reject(committer, str(error), "database", now)
+    except UnstorableError:
+        committer.refuse(Refusal(refused.reason, refused.label, now, len(body), None))
     headers = {"Retry-After": "5"} if refused.status == 503 else {}
     return _answer(refused.status, {"error": refused.reason}, headers)
+
+
+def _reject(committer: GroupCommitter, reason: str, label: str, now: float) -> Response:
+    """A batch that is to be sent again later: counted, not kept."""
+    committer.refuse(Refusal(reason, label, now, 0, None))
+    return _answer(503, {"error": reason}, {"Retry-After": "5"})
 
 
 def _answer(status: int, content: dict[str, Any], headers: dict[str, str] | None = None) -> Response:

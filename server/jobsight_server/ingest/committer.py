@@ -5,59 +5,99 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.ingest.refusals import Refusal
 from jobsight_server.ingest.store import Outcome, SampleStore, Submission
+from jobsight_server.storage.fence import FencedError
+from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 
 log = logging.getLogger(__name__)
 
 # A transaction holds the other writers of the database up; this many batches keep it well below a second.
 _LARGEST_GROUP = 128
+_TICK_S = 1.0  # how long chores wait while nothing arrives
+_LARGEST_REFUSED_BYTES = 32 * 2**20  # bodies on their way into quarantine
+
+_Work = Submission | Refusal
+_Item = tuple[_Work, Future[Outcome]] | threading.Event | None
+# Work to be done between groups: returns whether there is more to do at once.
+Chore = Callable[[], bool]
 
 
-_Item = tuple[Submission, Future[Outcome]] | Refusal | threading.Event | None
+class UnavailableError(Exception):
+    """The batch was not stored, and not by its own fault: the agent tries again later."""
 
 
-class OverloadedError(Exception):
-    """More batches wait than the server is willing to hold; the agent tries again later."""
+class OverloadedError(UnavailableError):
+    """More batches wait than the server is willing to hold."""
+
+
+class UnstorableError(Exception):
+    """The batch can never be stored, whatever state the database is in."""
 
 
 class GroupCommitter:
     """Queue and thread in front of a ``SampleStore``.
 
-    ``submit`` returns a future that is done when the batch is durable. Refusals need no answer: they are written
-    with the next group, and kept for the one after where a transaction fails.
+    ``submit`` and ``refuse`` return a future that is done when the batch, or the refused body, is durable. What is
+    only counted is written with the next group. While the database does not take batches, ``trouble`` says why, and
+    the last batch that failed is tried again every second: so ``trouble`` is what the next batch would meet.
     """
 
-    def __init__(self, store: SampleStore, capacity: int = 1024) -> None:
+    def __init__(self, store: SampleStore, capacity: int = 1024, chores: Sequence[Chore] = ()) -> None:
+        self.trouble: str | None = None
         self._store = store
+        self._chores = chores
         self._waiting: queue.Queue[_Item] = queue.Queue()
         self._capacity = capacity
-        self._kept_refusals: list[Refusal] = []
+        self._lock = threading.Lock()
+        self._refused_bytes = 0
+        self._rejected: Counter[str] = Counter()
+        self._failed: Submission | None = None
+        self._open = True
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
     def submit(self, submission: Submission) -> Future[Outcome]:
-        """Hands a batch over.
+        """Hands a batch over. The future raises ``UnavailableError`` or ``UnstorableError``.
 
         Raises:
             OverloadedError: the queue is full.
         """
         if self._waiting.qsize() >= self._capacity:
             raise OverloadedError(f"{self._capacity} batches are waiting to be written; try again later")
-        future: Future[Outcome] = Future()
-        self._waiting.put((submission, future))
+        return self._put(submission)
+
+    def refuse(self, refusal: Refusal) -> Future[Outcome]:
+        """Hands over what is to be kept in quarantine, or only counted where it has no body.
+
+        Raises:
+            OverloadedError: too many bodies are waiting to be written.
+        """
+        if refusal.body is None:
+            with self._lock:
+                self._rejected[refusal.label] += 1
+            done: Future[Outcome] = Future()
+            done.set_result(Outcome("rejected"))
+            return done
+        size = len(refusal.body)
+        with self._lock:
+            full = self._refused_bytes + size > max(_LARGEST_REFUSED_BYTES, size)
+            if full or self._waiting.qsize() >= self._capacity:
+                raise OverloadedError("too many refused batches are waiting to be written; try again later")
+            self._refused_bytes += size
+        future = self._put(refusal)
+        future.add_done_callback(lambda _: self._let_go(size))
         return future
 
-    def refuse(self, refusal: Refusal) -> None:
-        """Hands over what is to be counted or quarantined. Under a flood only the count is kept."""
-        if refusal.body is not None and self._waiting.qsize() >= self._capacity:
-            raise OverloadedError("too many refused batches are waiting to be written; try again later")
-        self._waiting.put(refusal)
+    def report(self, trouble: str) -> None:
+        """Says that the database failed elsewhere in this process; holds until something was written."""
+        self.trouble = self.trouble or trouble
 
     def flush(self) -> None:
         """Returns when all that was handed over before is written, or has failed to be."""
@@ -70,38 +110,125 @@ class GroupCommitter:
         self._waiting.put(None)
         self._thread.join()
 
+    def _put(self, work: _Work) -> Future[Outcome]:
+        if not self._open:
+            raise UnavailableError("the writer is ending; try again later")
+        future: Future[Outcome] = Future()
+        self._waiting.put((work, future))
+        return future
+
+    def _let_go(self, size: int) -> None:
+        with self._lock:
+            self._refused_bytes -= size
+
     def _run(self) -> None:
-        open_ = True
-        while open_:
-            items = [self._waiting.get()]
-            while len(items) < _LARGEST_GROUP and not self._waiting.empty():
-                items.append(self._waiting.get_nowait())
-            open_ = None not in items
-            submissions = [item for item in items if isinstance(item, tuple)]
-            refusals = self._kept_refusals + [item for item in items if isinstance(item, Refusal)]
-            self._kept_refusals = self._commit(submissions, refusals)
-            for item in items:
-                if isinstance(item, threading.Event):
+        try:
+            more = False
+            while self._open:
+                more = self._round(0.0 if more else _TICK_S)
+        finally:
+            # Also where a fault of this program ends the thread: no request waits for an answer in vain.
+            self._open = False
+            self.trouble = "the writer has ended"
+            for item in self._gather(0.0, self._waiting.qsize()):
+                if isinstance(item, tuple):
+                    item[1].set_exception(UnavailableError("the writer is ending; try again later"))
+                elif item is not None:
                     item.set()
 
-    def _commit(
-        self, submissions: Sequence[tuple[Submission, Future[Outcome]]], refusals: list[Refusal]
-    ) -> list[Refusal]:
-        """Commits the group; returns the refusals that are still to be written."""
-        if not (submissions or refusals):
-            return []
+    def _round(self, patience_s: float) -> bool:
+        items = self._gather(patience_s, _LARGEST_GROUP)
+        work = [item for item in items if isinstance(item, tuple)]
+        if self.trouble and not work and self._failed is not None:
+            work = [(self._failed, Future())]
+        self._commit(work)
+        self._open = None not in items
+        more = self._open and not self.trouble and self._do_chores()
+        for item in items:
+            if isinstance(item, threading.Event):
+                item.set()
+        return more
+
+    def _gather(self, patience_s: float, at_most: int) -> list[_Item]:
+        items: list[_Item] = []
         try:
-            outcomes = self._store.apply([submission for submission, _ in submissions], refusals)
-        except (SQLAlchemyError, OverflowError, ValueError) as error:
-            if len(submissions) + bool(refusals) > 1:
-                # One of them may be at fault: each gets a transaction of its own.
-                for pair in submissions:
-                    self._commit([pair], [])
-                return self._commit([], refusals)
-            log.error("cannot write %d batches, %d refusals: %s", len(submissions), len(refusals), error)
-            for _, future in submissions:
-                future.set_exception(error)
-            return refusals[-self._capacity :]
+            if patience_s:
+                items.append(self._waiting.get(timeout=patience_s))
+            while len(items) < at_most:
+                items.append(self._waiting.get_nowait())
+        except queue.Empty:
+            pass
+        return items
+
+    def _do_chores(self) -> bool:
+        try:
+            return any(chore() for chore in self._chores)
+        except (FencedError, SQLAlchemyError) as error:
+            self._in_trouble(error)
+            return False
+
+    def _commit(self, work: Sequence[tuple[_Work, Future[Outcome]]]) -> None:
+        """Commits the group; where one of it may be at fault, each gets a transaction of its own."""
+        try:
+            self._apply(work)
+            return
+        except (FencedError, *CONTENT_ERRORS, SQLAlchemyError) as error:
+            if self._failed_by_database(error, work):
+                return
+        for pair in work:
+            try:
+                self._apply([pair])
+            except (FencedError, *CONTENT_ERRORS, SQLAlchemyError) as error:
+                if not self._failed_by_database(error, [pair]):
+                    log.error("a batch cannot be stored: %s: %s", type(error).__name__, _in_a_line(error))
+                    pair[1].set_exception(UnstorableError("a value in it cannot be stored"))
+
+    def _apply(self, work: Sequence[tuple[_Work, Future[Outcome]]]) -> None:
+        with self._lock:
+            rejected, self._rejected = self._rejected, Counter()
+        if not (work or rejected or self.trouble):
+            return
+        submissions = [(work, future) for work, future in work if isinstance(work, Submission)]
+        refusals = [(work, future) for work, future in work if isinstance(work, Refusal)]
+        written = False
+        try:
+            outcomes = self._store.apply([s for s, _ in submissions], [r for r, _ in refusals], rejected)
+            written = True
+        finally:
+            if not written:
+                with self._lock:
+                    self._rejected += rejected
+        if self.trouble:
+            log.info("batches are stored again")
+        self.trouble, self._failed = None, None
         for (_, future), outcome in zip(submissions, outcomes, strict=True):
             future.set_result(outcome)
-        return []
+        for _, future in refusals:
+            future.set_result(Outcome("quarantined"))
+
+    def _failed_by_database(self, error: Exception, work: Sequence[tuple[_Work, Future[Outcome]]]) -> bool:
+        """Answers all of ``work`` where the database is at fault and not what is in the batches."""
+        reason = self._in_trouble(error)
+        if reason is None:
+            return False
+        for item, future in work:
+            if isinstance(item, Submission):
+                self._failed = item
+            future.set_exception(UnavailableError(reason))
+        return True
+
+    def _in_trouble(self, error: Exception) -> str | None:
+        if isinstance(error, FencedError):
+            reason: str | None = "another server has taken over the database"
+        else:
+            reason = outage(error)
+        if reason is not None:
+            if reason != self.trouble:
+                log.error("batches are not stored: %s: %s", reason, _in_a_line(error))
+            self.trouble = reason
+        return reason
+
+
+def _in_a_line(error: Exception) -> str:
+    """The driver's words without SQL and values, for the log."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())[:500]

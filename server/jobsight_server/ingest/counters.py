@@ -4,6 +4,9 @@ A node's cumulative columns only ever rise by what is known to have happened; th
 known (a reboot, a counter set back, an interface that was not there before) are added up in ``gap_s``. The
 difference of two rows is then the traffic between them, and the difference of their ``gap_s`` says for how long
 nothing is known.
+
+Totals of bytes are kept modulo 2**62 (``storage.totals``), so that no sequence of readings can make one that the
+database cannot hold.
 """
 
 from __future__ import annotations
@@ -15,9 +18,13 @@ import msgspec
 from msgspec import Struct
 
 from jobsight_server.ingest.wire import Batch, Interface
+from jobsight_server.storage.totals import wrapped
 
-# More than any link can move between two readings: such a jump is a damaged counter, not traffic.
-_LARGEST_STEP_BYTES = 2**60
+# No interface moves more in a second, or between two readings less than a second apart (8.8 Tbit/s): a larger
+# jump is a damaged counter, not traffic.
+_LARGEST_BYTES_PER_S = 2**40
+# Ten thousand processors busy for eleven days: a larger jump of the busy time is a damaged counter.
+_LARGEST_CPU_STEP_S = 1e10
 # The clock may have been slewed between two readings; a wrap is not refused for that.
 _CLOCK_SLACK = 1.1
 # Some kernels let the busy time of /proc/stat step back by a tick; that is no reset.
@@ -47,9 +54,16 @@ def dump_state(state: State) -> str:
     return msgspec.json.encode(state).decode()
 
 
-def load_state(text: str) -> State:
-    """The state that ``dump_state`` wrote."""
-    return _state_decoder.decode(text)
+def load_state(text: str, time: float) -> State:
+    """The state that ``dump_state`` wrote.
+
+    Release 0.1 could store one that cannot be read again (a busy time beyond the range of a double). The node then
+    goes on from nothing known at ``time``, its last reading: as after a reboot, the interval has no value.
+    """
+    try:
+        return _state_decoder.decode(text)
+    except msgspec.DecodeError:
+        return State("", time)
 
 
 _state_decoder = msgspec.json.Decoder(State)
@@ -94,19 +108,20 @@ def _only_rises(batch: Batch, before: State) -> bool:
         raw = before.raw.get(interface.name)
         if raw is None or raw[2] != before.time:
             return False
-        if not (_rises(raw[0], column_in) and _rises(raw[1], column_out)):
+        # Below the limit of a single step, however short; larger ones are looked at one by one.
+        if not (_rises(raw[0], column_in, _LARGEST_BYTES_PER_S) and _rises(raw[1], column_out, _LARGEST_BYTES_PER_S)):
             return False
-    return _rises(before.raw_cpu, batch.cpu_busy_s) and None not in batch.memory_used_bytes
+    return _rises(before.raw_cpu, batch.cpu_busy_s, _LARGEST_CPU_STEP_S) and None not in batch.memory_used_bytes
 
 
-def _rises(before: float, column: list[int | None] | list[float | None]) -> bool:
+def _rises(before: float, column: list[int | None] | list[float | None], at_most: float) -> bool:
     if None in column:
         return False
     first, last = column[0], column[-1]
     assert first is not None
     assert last is not None
     return (
-        before <= first and last - before < _LARGEST_STEP_BYTES and all(map(operator.le, column, column[1:]))  # type: ignore[arg-type]
+        before <= first and last - before < at_most and all(map(operator.le, column, column[1:]))  # type: ignore[arg-type]
     )
 
 
@@ -118,7 +133,7 @@ def _correct_rising(batch: Batch, before: State) -> Corrected:
     assert before.raw_cpu is not None
     offset_cpu, gap = before.cpu - before.raw_cpu, before.gap
     rows: list[Row] = [
-        (time, total_in + offset_in, total_out + offset_out, busy + offset_cpu, memory, gap)  # type: ignore[operator]
+        (time, wrapped(total_in + offset_in), wrapped(total_out + offset_out), busy + offset_cpu, memory, gap)  # type: ignore[operator]
         for time, total_in, total_out, busy, memory in zip(
             batch.time, totals_in, totals_out, batch.cpu_busy_s, batch.memory_used_bytes, strict=True
         )
@@ -163,8 +178,8 @@ def _correct_each(batch: Batch, before: State | None, assumed_speed_bps: float) 
         state = State(
             batch.boot_id,
             time,
-            state.net_in + step.net_in,
-            state.net_out + step.net_out,
+            wrapped(state.net_in + step.net_in),
+            wrapped(state.net_out + step.net_out),
             state.cpu + cpu,
             state.gap + gap,
             raw_cpu,
@@ -205,9 +220,11 @@ def _network_step(batch: Batch, index: int, before: State | None, assumed_speed_
             if before:  # an interface that appeared: what it carried since the last reading is not known
                 step.unknown_since = min(step.unknown_since or time, before.time)
             continue
-        possible = (interface.speed_bps or assumed_speed_bps) * (time - last[2]) / 8 * _CLOCK_SLACK
-        delta_in, wraps_in = _delta(last[0], now_in, interface, possible)
-        delta_out, wraps_out = _delta(last[1], now_out, interface, possible)
+        elapsed_s = time - last[2]
+        at_most = _LARGEST_BYTES_PER_S * max(1.0, elapsed_s)
+        possible = min(at_most, (interface.speed_bps or assumed_speed_bps) * elapsed_s / 8 * _CLOCK_SLACK)
+        delta_in, wraps_in = _delta(last[0], now_in, interface, possible, at_most)
+        delta_out, wraps_out = _delta(last[1], now_out, interface, possible, at_most)
         if delta_in is None or delta_out is None:
             step.unknown_since = min(step.unknown_since or time, last[2])
             continue
@@ -217,10 +234,13 @@ def _network_step(batch: Batch, index: int, before: State | None, assumed_speed_
     return step
 
 
-def _delta(last: int, now: int, interface: Interface, possible_bytes: float) -> tuple[int | None, int]:
-    """Bytes counted between two readings and the number of wraps; None for a counter that was set back."""
+def _delta(last: int, now: int, interface: Interface, possible_bytes: float, at_most: float) -> tuple[int | None, int]:
+    """Bytes counted between two readings and the number of wraps; None for a counter that was set back or damaged.
+
+    ``possible_bytes``: what the link can carry; a wrap is taken for one up to that. ``at_most``: what no link can.
+    """
     delta = now - last
-    if 0 <= delta < _LARGEST_STEP_BYTES:
+    if 0 <= delta < at_most:
         return delta, 0
     if interface.width_bits == 32 and delta < 0:
         words = 4 if interface.kind in {"infiniband", "opa"} else 1
@@ -235,7 +255,10 @@ def _cpu_step(now: float | None, last: float | None, result: Corrected) -> tuple
     if now is None:
         result.missing += 1
         return 0.0, last
-    if last is None or now >= last:
+    if last is None or 0 <= now - last < _LARGEST_CPU_STEP_S:
         return (0.0 if last is None else now - last), now
+    if now > last:
+        result.resets += 1
+        return 0.0, now
     result.resets += now < last - _CPU_STEP_BACK_S
     return 0.0, now

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, func, insert, select
 
 from jobsight_server.storage.schema import quarantine
+
+_ROW_BYTES = 1024  # what a row counts beside its body, so that many small ones are bounded too
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,17 @@ class Refusal:
     node: str | None = None
 
 
-def write_refusal(connection: Connection, refusal: Refusal, keep: int, tally: Counter[tuple[str, str]]) -> None:
-    """Counts the refusal into ``tally``; of the quarantined the newest ``keep`` stay."""
+def count_rejected(rejected: Mapping[str, int], tally: Counter[tuple[str, str]]) -> None:
+    """Counts, by label, what is not kept."""
+    for label, count in rejected.items():
+        tally["batches_received", ""] += count
+        tally["batches_rejected", label] += count
+
+
+def write_refusal(connection: Connection, refusal: Refusal, tally: Counter[tuple[str, str]]) -> None:
+    """Writes the refused body, or counts what has none."""
     if refusal.body is None:
-        tally["batches_received", ""] += 1
-        tally["batches_rejected", refusal.label] += 1
+        count_rejected({refusal.label: 1}, tally)
         return
     if refusal.label != "conflict":  # a conflict was counted when it was met
         tally["batches_received", ""] += 1
@@ -37,9 +46,32 @@ def write_refusal(connection: Connection, refusal: Refusal, keep: int, tally: Co
         "received_at": refusal.received_at,
         "cluster": refusal.cluster,
         "node": refusal.node,
-        "reason": refusal.reason[:1000],
+        "reason": storable(refusal.reason),
         "bytes": refusal.size,
         "body": refusal.body,
     }
-    newest = connection.execute(insert(quarantine).values(values).returning(quarantine.c.id)).scalar_one()
-    connection.execute(quarantine.delete().where(quarantine.c.id <= newest - keep))
+    connection.execute(insert(quarantine).values(values))
+
+
+def storable(reason: str) -> str:
+    """``reason`` as any database takes it: no NUL, no half of a surrogate pair, at most 1,000 characters."""
+    return reason.replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode()[:1000]
+
+
+def bound_quarantine(connection: Connection, budget_bytes: int, tally: Counter[tuple[str, str]]) -> None:
+    """Drops the oldest bodies until the rest fits ``budget_bytes``; counts them."""
+    held, rows = connection.execute(
+        select(func.coalesce(func.sum(quarantine.c.bytes), 0), func.count()).select_from(quarantine)
+    ).one()
+    over = int(held) + rows * _ROW_BYTES - budget_bytes
+    if over <= 0:
+        return
+    oldest = connection.execute(select(quarantine.c.id, quarantine.c.bytes).order_by(quarantine.c.id))
+    last = 0
+    for number, size in oldest:
+        last, over = number, over - size - _ROW_BYTES
+        if over <= 0:
+            break
+    oldest.close()
+    dropped = connection.execute(quarantine.delete().where(quarantine.c.id <= last)).rowcount
+    tally["quarantine_dropped", ""] += dropped

@@ -1,22 +1,26 @@
 """Writes a group of batches in one transaction: nodes, samples, marks and what was acknowledged.
 
 One writing thread of one process calls this (the writer role holds the lock), so what it remembers of the nodes
-between transactions is what the database holds.
+between transactions is what the database holds. ``State`` in memory and in ``nodes`` is the true one; ``samples`` and
+``batches`` hold it less what ``shifts`` still has to add there.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Engine, insert, select, text
 
-from jobsight_server.ingest.chain import Anchor, anchor_before, dump_anchor, rejoin
+from jobsight_server.ingest.anchors import Anchor, dump_anchor
+from jobsight_server.ingest.chain import anchor_before, rejoin
 from jobsight_server.ingest.counters import Corrected, State, correct, dump_state, load_state
-from jobsight_server.ingest.refusals import Refusal, write_refusal
+from jobsight_server.ingest.refusals import Refusal, bound_quarantine, count_rejected, write_refusal
+from jobsight_server.ingest.shifts import Amounts, Shift, added, amounts_at, as_stored, read_shifts, step, write_shifts
 from jobsight_server.ingest.wire import Batch
 from jobsight_server.storage.schema import nodes
 from jobsight_server.storage.tallies import add_tallies
@@ -31,6 +35,8 @@ _BATCH = (
 )
 _MARK = "INSERT INTO marks (node_id, job_id, event, time) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _ACKNOWLEDGED = "SELECT checksum FROM batches WHERE node_id = ? AND boot_id = ? AND sequence = ?"
+# A node's shifts are read and written together with each late batch; beyond so many, one is worked in first.
+_MOST_SHIFTS = 100
 # Made once: building an UPDATE for each node cost more than writing its samples.
 _UPDATE_NODE = text(
     f"UPDATE nodes SET {', '.join(f'{c.name} = :{c.name}' for c in nodes.c if not c.primary_key)} WHERE id = :id"
@@ -76,16 +82,22 @@ class _Node:
 class SampleStore:
     """Applies groups of submissions and refusals; forgets what it remembered when a transaction fails."""
 
-    def __init__(self, engine: Engine, assumed_speed_bps: float, quarantine_keep: int) -> None:
+    def __init__(self, engine: Engine, assumed_speed_bps: float, quarantine_bytes: int) -> None:
         self._engine = engine
         self._assumed_speed_bps = assumed_speed_bps
-        self._quarantine_keep = quarantine_keep
+        self._quarantine_bytes = quarantine_bytes
         self._nodes: dict[tuple[str, str], _Node] = {}
+        self._shifts: dict[int, list[Shift]] | None = None  # None: not read yet
         placeholder = "?" if engine.dialect.name == "sqlite" else "%s"
         self._sql = _Statements(*(s.replace("?", placeholder) for s in (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED)))
 
-    def apply(self, submissions: Sequence[Submission], refusals: Sequence[Refusal] = ()) -> list[Outcome]:
-        """Commits all of it or nothing; one outcome per submission.
+    def apply(
+        self,
+        submissions: Sequence[Submission],
+        refusals: Sequence[Refusal] = (),
+        rejected: Mapping[str, int] = MappingProxyType({}),
+    ) -> list[Outcome]:
+        """Commits all of it or nothing; one outcome per submission. ``rejected``: how many were, by label.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database refused; nothing was stored.
@@ -97,14 +109,62 @@ class SampleStore:
                 group = _Group(connection, self, self._sql, self._assumed_speed_bps, tally)
                 outcomes = [group.add(submission) for submission in submissions]
                 group.write()
+                self._settle(connection)
                 for refusal in refusals:
-                    write_refusal(connection, refusal, self._quarantine_keep, tally)
+                    write_refusal(connection, refusal, tally)
+                if refusals:
+                    bound_quarantine(connection, self._quarantine_bytes, tally)
+                count_rejected(rejected, tally)
                 add_tallies(connection, tally)
             committed = True
         finally:
             if not committed:
-                self._nodes.clear()
+                self._forget()
         return outcomes
+
+    def settle(self) -> bool:
+        """One step of what late batches have changed (see ``shifts``); returns whether there is more to do.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database refused; the step is still to be made.
+        """
+        settled = False
+        try:
+            if self._shifts is None:
+                with self._engine.connect().execution_options(reading=True) as connection:
+                    self._shifts = read_shifts(connection)
+            if self._shifts:
+                with self._engine.begin() as connection:
+                    self._settle(connection)
+            settled = True
+        finally:
+            if not settled:
+                self._forget()
+        return bool(self._shifts)
+
+    def _settle(self, connection: Connection) -> None:
+        """One step, where there is one to make: no transaction waits for more."""
+        for node_id, shifts in self.shifts(connection).items():
+            self.keep_shifts(node_id, step(connection, node_id, shifts))
+            return
+
+    def shifts(self, connection: Connection) -> dict[int, list[Shift]]:
+        """What is under way, by node."""
+        if self._shifts is None:
+            self._shifts = read_shifts(connection)
+        return self._shifts
+
+    def keep_shifts(self, node_id: int, shifts: list[Shift]) -> None:
+        """Remembers the node's shifts, as they were written."""
+        assert self._shifts is not None
+        if shifts:
+            self._shifts[node_id] = shifts
+        else:
+            self._shifts.pop(node_id, None)
+
+    def _forget(self) -> None:
+        self._nodes.clear()
+        self._shifts = None
 
     def node(self, connection: Connection, batch: Batch) -> _Node | None:
         """The node as remembered, or as the database has it; None for one that was never seen."""
@@ -115,7 +175,7 @@ class SampleStore:
             row = connection.execute(select(nodes).where(where)).mappings().first()
             if row is None:
                 return None
-            known = self._nodes[key] = _Node(row["id"], load_state(row["counters"]), dict(row))
+            known = self._nodes[key] = _Node(row["id"], load_state(row["counters"], row["last_time"]), dict(row))
         return known
 
     def create_node(self, connection: Connection, batch: Batch, received_at: float) -> _Node:
@@ -182,13 +242,16 @@ class _Group:
     def _store_batch(self, submission: Submission, node: _Node, is_new: bool) -> None:
         batch, speed = submission.batch, self._assumed_speed_bps
         late = not is_new and batch.time[0] <= node.values["last_time"]
+        shifts = self._store.shifts(self._connection).get(node.id, [])
         if late:
             self.write_samples()  # what this batch is joined to must be in the tables
-            before = anchor_before(self._connection, node.id, batch.time[0])
+            before = anchor_before(self._connection, node.id, batch.time[0], shifts)
         else:
             before = None if is_new else node.state
         corrected = correct(batch, before, speed)
-        self._samples += [(node.id, *row) for row in corrected.rows]
+        self._samples += [(node.id, *row) for row in as_stored(corrected.rows, shifts)]
+        less = -amounts_at(shifts, batch.time[0])
+        anchor = Anchor(less.to_state(corrected.first), less.to_state(corrected.last), batch.interfaces)
         self._connection.exec_driver_sql(
             self._sql.batch,
             (
@@ -200,17 +263,28 @@ class _Group:
                 batch.time[-1],
                 len(batch.time),
                 submission.received_at,
-                dump_anchor(Anchor(corrected.first, corrected.last, batch.interfaces)),
+                dump_anchor(anchor),
             ),
         )
         self._marks += [(node.id, mark.job, mark.event, batch.time[mark.index]) for mark in batch.marks]
         if late:
             self._tally["batches_late", ""] += 1
             self.write_samples()
-            last = rejoin(self._connection, node.id, batch, corrected.last, speed)
-            if last is not None:
-                node.state = last
+            off = rejoin(self._connection, node.id, batch, corrected.last, shifts, speed)
+            if off is not None:
+                self._shift(node, shifts, *off)
         self._remember(submission, node, corrected, newest=batch.time[-1] >= node.values["last_time"])
+
+    def _shift(self, node: _Node, shifts: Sequence[Shift], since: float, amounts: Amounts) -> None:
+        """Everything of the node from ``since`` on is off by ``amounts``."""
+        self._tally["batches_late_shifting", ""] += 1
+        under_way = added(shifts, since, amounts)
+        write_shifts(self._connection, node.id, under_way)
+        while len(under_way) > _MOST_SHIFTS:
+            under_way = step(self._connection, node.id, under_way)
+        self._store.keep_shifts(node.id, under_way)
+        if node.state.time >= since:
+            node.state = amounts.to_state(node.state)
 
     def _remember(self, submission: Submission, node: _Node, corrected: Corrected, newest: bool) -> None:
         batch, values = submission.batch, node.values

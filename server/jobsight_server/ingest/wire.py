@@ -19,7 +19,9 @@ LARGEST_INTEGER = 2**63 - 1
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Count = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER)]
 Counter = Annotated[int, Meta(ge=0)]
-Seconds = Annotated[float, Meta(ge=0)]
+# Far beyond any real value, and far below where sums of such values would leave the range of a double.
+Seconds = Annotated[float, Meta(ge=0, le=1e15)]
+Instant = Annotated[float, Meta(ge=-1e15, le=1e15)]
 
 
 class WireError(ValueError):
@@ -34,7 +36,7 @@ class Interface(Struct, frozen=True):
     name: Annotated[str, Meta(min_length=1, max_length=64)]
     kind: Literal["ethernet", "infiniband", "opa", "other"]
     width_bits: Literal[32, 64]
-    speed_bps: Annotated[float, Meta(gt=0)] | None = None
+    speed_bps: Annotated[float, Meta(gt=0, le=1e15)] | None = None
 
 
 class Mark(Struct, frozen=True):
@@ -70,7 +72,7 @@ class Batch(Struct, frozen=True):
     bytes_out: list[list[Counter | None]]
     memory_used_bytes: list[Count | None]
     cpu_busy_s: list[Seconds | None]
-    sent_at: float | None = None
+    sent_at: Instant | None = None
     memory_total_bytes: Count | None = None
     marks: Annotated[list[Mark], Meta(max_length=MAX_MARKS)] = []
     agent: AgentReport = AgentReport()
@@ -115,6 +117,8 @@ def decode(payload: bytes) -> Batch:
         batch = _decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise WireError(str(error)) from error
+    except RecursionError as error:
+        raise WireError("the JSON is nested too deeply; a batch has three levels") from error
     n, interfaces = len(batch.time), len(batch.interfaces)
     for name in ("bytes_in", "bytes_out"):
         columns = getattr(batch, name)

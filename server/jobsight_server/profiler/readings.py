@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from jobsight_server.storage.fetch import fetch
+from jobsight_server.storage.totals import MODULUS, SETTLED
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +26,7 @@ _MARKS_AT_ONCE = 400
 
 _EVER = 1e18
 _SAMPLES = (
-    "SELECT time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s FROM samples WHERE node_id = ? "
+    f"SELECT time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s FROM {SETTLED} WHERE node_id = ? "
     "AND time >= coalesce((SELECT s.time FROM samples s WHERE s.node_id = ? AND s.time < ? "
     f"ORDER BY s.time DESC LIMIT 1 OFFSET {_AROUND - 1}), ?) "
     "AND time <= coalesce((SELECT s.time FROM samples s WHERE s.node_id = ? AND s.time > ? "
@@ -120,8 +121,8 @@ class Columns:
         """The readings at ``first`` up to before ``last``."""
         return Readings(
             self.time[first:last],
-            _counted(self.net_in_bytes[first:last]),
-            _counted(self.net_out_bytes[first:last]),
+            _moved(self.net_in_bytes[first:last]),
+            _moved(self.net_out_bytes[first:last]),
             _counted(self.cpu_busy_s[first:last]),
             self.memory_used_bytes[first:last],
             self.gap_s[first:last],
@@ -205,15 +206,30 @@ def _stored(column: Sequence[Any]) -> NDArray[Any]:
     return np.array(column, dtype=object) if None in column else np.array(column)
 
 
-def _counted(column: NDArray[Any]) -> Floats:
-    """The column less its first value: a counter may hold more digits than a double, a difference does not."""
+def _moved(column: NDArray[Any]) -> Floats:
+    """Bytes since the first reading that has them: stored totals count modulo 2**62."""
+    first = _first(column)
+    half = MODULUS // 2
     if column.dtype != object:
-        counted: Floats = (column - column[:1]).astype(np.float64)
+        moved: Floats = ((column - first + half) % MODULUS - half).astype(np.float64)
+        return moved
+    return np.array(
+        [None if value is None else (value - first + half) % MODULUS - half for value in column], dtype=np.float64
+    )
+
+
+def _counted(column: NDArray[Any]) -> Floats:
+    """The same for seconds."""
+    first = _first(column)
+    if column.dtype != object:
+        counted: Floats = (column - first).astype(np.float64)
         return counted
-    first = next((value for value in column if value is not None), None)
-    if first is None:
-        return np.full(len(column), np.nan)
     return np.array([None if value is None else value - first for value in column], dtype=np.float64)
+
+
+def _first(column: NDArray[Any]) -> Any:
+    """The first value, which is taken off: a counter may hold more digits than a double, a difference does not."""
+    return next((value for value in column if value is not None), 0)
 
 
 def _nearest(times: Sequence[float], told: float) -> float | None:

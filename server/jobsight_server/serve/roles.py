@@ -50,12 +50,13 @@ def run_writer(settings: Settings) -> None:
     """Ingest: one process, many threads that wait, one that writes."""
     from jobsight_server.ingest.app import create_writer
 
-    def make_app() -> Flask:
-        app = create_writer(settings, open_engine(settings.database))
-        atexit.register(app.extensions["committer"].close)
-        return app
+    with role_lock(open_engine(settings.database), "writer") as fence:
 
-    with role_lock(open_engine(settings.database), "writer"):
+        def make_app() -> Flask:
+            app = create_writer(settings, open_engine(settings.database), fence=fence)
+            atexit.register(app.extensions["committer"].close)
+            return app
+
         _Gunicorn(
             make_app,
             bind=[settings.ingest_listen],
@@ -109,8 +110,8 @@ def run_background(settings: Settings) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with role_lock(engine, "background"):
-        run_until(stop, engine, settings)
+    with role_lock(engine, "background") as fence:
+        run_until(stop, fence.guard(engine), settings)
 
 
 ROLES = {WRITER: run_writer, QUERY: run_query, BACKGROUND: run_background}

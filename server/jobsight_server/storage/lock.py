@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import fcntl
+import functools
+import logging
 import os
+import signal
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.errors import UserError
+from jobsight_server.storage.fence import Fence, FencedError, take_over
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 1.0  # how often the session that holds the lock in PostgreSQL is looked at
 
 
 class LockedError(UserError):
@@ -19,33 +29,101 @@ class LockedError(UserError):
 
 
 @contextmanager
-def role_lock(engine: Engine, role: str) -> Iterator[None]:
+def role_lock(engine: Engine, role: str) -> Iterator[Fence]:
     """Holds the lock of ``role`` ("writer", "background") on the engine's database while the block runs.
 
     A lock on a file beside an SQLite database, an advisory lock in PostgreSQL; both end with the process, however
-    it ends.
+    it ends. The lock in PostgreSQL is taken again when its session was lost. Gives the fence that holds where the
+    lock was lost to another process; this process then gets SIGTERM.
 
     Raises:
         LockedError: another process holds it.
     """
-    database = engine.url.database or ""
-    message = f"another process is the {role} of database {database}; only one may be"
+    end = functools.partial(os.kill, os.getpid(), signal.SIGTERM)
     if engine.dialect.name == "sqlite":
-        descriptor = os.open(Path(f"{database}.{role}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(Path(f"{engine.url.database}.{role}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise LockedError(message) from None
-            yield
+                raise LockedError(_message(engine, role)) from None
+            yield take_over(engine, role, end)
         finally:
             os.close(descriptor)
         return
-    key = zlib.crc32(f"jobsight {role}".encode())
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        if not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": key}).scalar():
-            raise LockedError(message)
-        try:
-            yield
-        finally:
-            connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": key})
+    session = _Session(engine, role)
+    try:
+        if not session.try_lock():
+            raise LockedError(_message(engine, role))
+        fence = take_over(engine, role, end)
+        session.keep(fence)
+        yield fence
+    finally:
+        session.close()
+
+
+def _message(engine: Engine, role: str) -> str:
+    return f"another process is the {role} of database {engine.url.database or ''}; only one may be"
+
+
+class _Session:
+    """The session of PostgreSQL that holds an advisory lock, made again when it was lost."""
+
+    def __init__(self, engine: Engine, role: str) -> None:
+        self._engine = engine
+        self._key = {"key": zlib.crc32(f"jobsight {role}".encode())}
+        self._connection: Connection | None = None
+        self._stop = threading.Event()
+        self._keeper: threading.Thread | None = None
+
+    def try_lock(self) -> bool:
+        """Whether the lock is ours now."""
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        if connection.execute(text("SELECT pg_try_advisory_lock(:key)"), self._key).scalar():
+            self._connection = connection
+            return True
+        connection.close()
+        return False
+
+    def keep(self, fence: Fence) -> None:
+        """Starts the thread that looks after the session until ``close``."""
+        self._keeper = threading.Thread(target=self._keep, args=(fence,), name=f"{fence.role} lock", daemon=True)
+        self._keeper.start()
+
+    def close(self) -> None:
+        """Gives the lock back."""
+        self._stop.set()
+        if self._keeper is not None:
+            self._keeper.join()
+        if self._connection is not None:
+            self._drop(self._connection)
+
+    def _keep(self, fence: Fence) -> None:
+        while not self._stop.wait(_LOOK_S):
+            try:
+                if self._connection is not None:
+                    self._connection.execute(text("SELECT 1"))
+                elif self.try_lock():
+                    log.info("the lock of the %s is held again", fence.role)
+                else:
+                    # Still held by our own lost session, or by a successor: the epoch says which.
+                    with self._engine.begin() as connection:
+                        fence.check(connection)
+            except FencedError as error:
+                log.error("%s; ending", error)
+                return
+            except SQLAlchemyError:
+                self._lost(fence)
+
+    def _lost(self, fence: Fence) -> None:
+        if self._connection is not None:
+            log.warning("the session that held the lock of the %s was lost; taking it again", fence.role)
+            self._connection.invalidate()
+            self._connection.close()
+            self._connection = None
+
+    @staticmethod
+    def _drop(connection: Connection) -> None:
+        # Ended, not returned to the pool: the lock ends with its session.
+        connection.invalidate()
+        connection.close()

@@ -98,6 +98,31 @@ marks = Table(
     sqlite_with_rowid=False,
 )
 
+# Where totals of a node change because a late batch revealed a wrap or a reset, as far as ``samples`` and
+# ``batches`` do not show it yet (ingest.shifts): added to what stands there from ``since`` to before ``until``.
+shifts = Table(
+    "shifts",
+    metadata,
+    Column("node_id", Integer, primary_key=True),
+    Column("since", Double, primary_key=True),
+    Column("until", Double, nullable=False),
+    Column("net_in_bytes", BigInteger, nullable=False),
+    Column("net_out_bytes", BigInteger, nullable=False),
+    Column("cpu_busy_s", Double, nullable=False),
+    Column("gap_s", Double, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# How often each role was taken over (storage.fence).
+role_epochs = Table(
+    "role_epochs",
+    metadata,
+    Column("role", Text, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# ``retry``: to be taken in again by the writer.
 quarantine = Table(
     "quarantine",
     metadata,
@@ -108,6 +133,9 @@ quarantine = Table(
     Column("reason", Text, nullable=False),
     Column("bytes", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
+    Column("retry", Boolean, nullable=False, server_default=false()),
+    Index(None, "bytes"),
+    Index(None, "retry"),
 )
 
 # Everything counted: name such as "batches_received", label such as a reason or ''.

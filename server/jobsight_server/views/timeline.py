@@ -6,6 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+from jobsight_server.storage.totals import SETTLED, risen
+
 POINTS = 500
 
 # The cumulative columns rise with time, so the largest of a bucket is its last; the time that belongs to it is
@@ -49,11 +51,11 @@ def _buckets(connection: Connection, node_id: int, since: float, until: float, p
     bucket = f"CAST({offset} AS INTEGER)" if connection.dialect.name == "sqlite" else f"floor({offset})"
     parameters = {"node": node_id, "since": since, "until": until, "width": width}
     before = text(
-        f"SELECT {_AGGREGATES} FROM samples WHERE node_id = :node AND time = "
+        f"SELECT {_AGGREGATES} FROM {SETTLED} WHERE node_id = :node AND time = "
         "(SELECT max(time) FROM samples WHERE node_id = :node AND time < :since) HAVING count(*) > 0"
     )
     inside = text(
-        f"SELECT {_AGGREGATES} FROM samples WHERE node_id = :node AND time >= :since AND time <= :until "
+        f"SELECT {_AGGREGATES} FROM {SETTLED} WHERE node_id = :node AND time >= :since AND time <= :until "
         f"GROUP BY {bucket} ORDER BY 1"
     )
     return [*connection.execute(before, parameters), *connection.execute(inside, parameters)]
@@ -66,4 +68,5 @@ def _rate(before: Row[Any], after: Row[Any], column: str, time_column: str, fact
     known_s = getattr(after, time_column) - getattr(before, time_column) - (after.gap_s - before.gap_s)
     if known_s <= 0:
         return None
-    return max(0.0, float(last - first)) * factor / float(known_s)
+    rise = last - first if column == "cpu_busy_s" else risen(first, last)
+    return max(0.0, float(rise)) * factor / float(known_s)

@@ -1,15 +1,31 @@
-"""Batches for the ingest tests."""
+"""Batches for the ingest tests, and a writer that serves them over real HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import http.client
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, text
+from werkzeug.serving import make_server
 
+from jobsight_server.auth.tokens import create_token
+from jobsight_server.ingest.app import create_writer
+from jobsight_server.ingest.committer import GroupCommitter
 from jobsight_server.ingest.wire import AgentReport, Batch, Interface, Mark
+from jobsight_server.settings import load_settings
+from jobsight_server.storage.tallies import read_tallies
 
 MakeBatch = Callable[..., Batch]
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
+NOW = 1_700_000_100.0
+PARTS = ("stored", "duplicate", "quarantined", "rejected")
 
 
 @pytest.fixture
@@ -42,3 +58,102 @@ def make_batch() -> MakeBatch:
         return Batch(**values)
 
     return make
+
+
+@dataclass
+class Writer:
+    """A writer that serves on ``port``; ``post`` answers (status, JSON)."""
+
+    port: int
+    engine: Engine
+    agent_token: str
+    scheduler_token: str
+    committer: GroupCommitter
+
+    def post(self, body: bytes, token: str | None = None, **headers: str) -> tuple[int, dict[str, Any]]:
+        status, answer, _ = self.send(body, token, **headers)
+        return status, answer
+
+    def send(
+        self, body: bytes, token: str | None = None, **headers: str
+    ) -> tuple[int, dict[str, Any], http.client.HTTPMessage]:
+        """The same with the headers of the answer."""
+        authorization = {"Authorization": f"Bearer {self.agent_token if token is None else token}"}
+        given_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self._ask("POST", "/api/v1/samples", body, authorization | given_headers)
+
+    def health(self) -> tuple[int, dict[str, Any], http.client.HTTPMessage]:
+        return self._ask("GET", "/health", None, {})
+
+    def _ask(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, dict[str, Any], http.client.HTTPMessage]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        connection.close()
+        return response.status, answer, response.headers
+
+    def balance(self) -> dict[str, int]:
+        """Batches by what became of them; asserts that none is unaccounted for."""
+        tallies = self.tallies()
+        sums = dict.fromkeys(("received", *PARTS), 0)
+        for (name, _), value in tallies.items():
+            short = name.removeprefix("batches_")
+            if short in sums:
+                sums[short] += value
+        assert sums["received"] == sum(sums[part] for part in PARTS)
+        return sums
+
+    def tallies(self) -> dict[tuple[str, str], int]:
+        self.committer.flush()
+        with self.engine.connect() as connection:
+            return read_tallies(connection)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with self.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(text(query))]
+
+
+@contextmanager
+def serving(engine: Engine, clock: Callable[[], float] = lambda: NOW, **flags: Any) -> Iterator[Writer]:
+    """A writer on ``engine`` while the block runs; what it has stored before does not matter to it."""
+    with engine.begin() as connection:
+        tokens = [create_token(connection, role, "test", 0.0)[1] for role in ("agent", "scheduler")]
+    limits = {
+        "database": "unused",
+        "clusters": "alpha",
+        "max_body_bytes": 100_000,
+        "max_unpacked_bytes": 1_000_000,
+        **flags,
+    }
+    app = create_writer(load_settings(flags=limits), engine, clock=clock)
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield Writer(server.server_port, engine, tokens[0], tokens[1], app.extensions["committer"])
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        app.extensions["committer"].close()
+
+
+@pytest.fixture
+def writer(engine: Engine) -> Iterator[Writer]:
+    with serving(engine) as writer:
+        yield writer
+
+
+@pytest.fixture
+def serve_writer() -> Callable[..., Any]:
+    """``serving`` itself, for tests that start the writer again or with other settings."""
+    return serving
+
+
+@pytest.fixture
+def golden() -> dict[str, Any]:
+    """A batch as an agent sends it, read at ``NOW`` less some seconds."""
+    return dict(GOLDEN)

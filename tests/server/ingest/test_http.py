@@ -3,81 +3,22 @@
 from __future__ import annotations
 
 import gzip
-import http.client
 import json
 import random
 import re
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, text
-from werkzeug.serving import make_server
+from sqlalchemy import text
 
-from jobsight_server.auth.tokens import create_token
-from jobsight_server.ingest.app import create_writer
-from jobsight_server.ingest.committer import GroupCommitter
-from jobsight_server.settings import load_settings
-from jobsight_server.storage.tallies import read_tallies
-
+Writer = Any  # conftest.Writer
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
 NOW = 1_700_000_100.0
 PARTS = ("stored", "duplicate", "quarantined", "rejected")
-
-
-@dataclass
-class Writer:
-    """A writer that serves on ``port``; ``post`` answers (status, JSON)."""
-
-    port: int
-    engine: Engine
-    agent_token: str
-    scheduler_token: str
-    committer: GroupCommitter
-
-    def post(self, body: bytes, token: str | None = None, **headers: str) -> tuple[int, dict[str, Any]]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        authorization = {"Authorization": f"Bearer {self.agent_token if token is None else token}"}
-        given_headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request("POST", "/api/v1/samples", body, authorization | given_headers)
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-        connection.close()
-        return response.status, answer
-
-    def balance(self) -> dict[str, int]:
-        """Batches by what became of them; asserts that none is unaccounted for."""
-        self.committer.flush()
-        with self.engine.connect() as connection:
-            tallies = read_tallies(connection)
-        sums = dict.fromkeys(("received", *PARTS), 0)
-        for (name, _), value in tallies.items():
-            short = name.removeprefix("batches_")
-            if short in sums:
-                sums[short] += value
-        assert sums["received"] == sum(sums[part] for part in PARTS)
-        return sums
-
-
-@pytest.fixture
-def writer(engine: Engine) -> Iterator[Writer]:
-    with engine.begin() as connection:
-        tokens = [create_token(connection, role, "test", 0.0)[1] for role in ("agent", "scheduler")]
-    limits = {"database": "unused", "clusters": "alpha", "max_body_bytes": 100_000, "max_unpacked_bytes": 1_000_000}
-    app = create_writer(load_settings(flags=limits), engine, clock=lambda: NOW)
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield Writer(server.server_port, engine, *tokens, app.extensions["committer"])
-    server.shutdown()
-    thread.join()
-    server.server_close()
-    app.extensions["committer"].close()
 
 
 def batch(**changes: Any) -> bytes:

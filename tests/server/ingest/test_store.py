@@ -20,7 +20,7 @@ MakeBatch = Callable[..., Batch]
 
 @pytest.fixture
 def store(engine: Engine) -> SampleStore:
-    return SampleStore(engine, assumed_speed_bps=1e10, quarantine_keep=3)
+    return SampleStore(engine, assumed_speed_bps=1e10, quarantine_bytes=3 * 1030)
 
 
 def submission(batch: Batch, checksum: int = 1) -> Submission:
@@ -65,9 +65,9 @@ def test_a_batch_counts_once(store: SampleStore, engine: Engine, make_batch: Mak
 
 
 def test_the_chain_goes_on_in_a_new_process(engine: Engine, make_batch: MakeBatch) -> None:
-    SampleStore(engine, 1e10, 3).apply([submission(make_batch(width=32, bytes_in=[0, 0, 2**32 - 10]))])
+    SampleStore(engine, 1e10, 10**6).apply([submission(make_batch(width=32, bytes_in=[0, 0, 2**32 - 10]))])
     late_life = make_batch(width=32, time=[1030.0], bytes_in=[90], sequence=2, cpu_busy_s=[5.5])
-    SampleStore(engine, 1e10, 3).apply([submission(late_life)])
+    SampleStore(engine, 1e10, 10**6).apply([submission(late_life)])
     assert rows(engine, "SELECT net_in_bytes, cpu_busy_s FROM samples ORDER BY time")[-1] == (2**32 + 90, 5.5)
     assert rows(engine, "SELECT samples, wraps, last_time FROM nodes") == [(4, 1, 1030.0)]
 
@@ -92,7 +92,7 @@ def test_any_order_of_arrival_gives_the_same_rows(engine: Engine, make_batch: Ma
     for round_ in range(4):
         order = batches[:]
         rng.shuffle(order)
-        store = SampleStore(engine, 1e10, 3)
+        store = SampleStore(engine, 1e10, 10**6)
         for batch in order:
             store.apply([submission(batch)])
         stored = rows(engine, "SELECT net_in_bytes, cpu_busy_s, gap_s FROM samples ORDER BY time")

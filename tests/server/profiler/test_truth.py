@@ -26,7 +26,7 @@ def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
     faults = Faults(outage_every_s=1.5 * 86_400, lost_marks=0.05, skewed_nodes=0.5)
     plan = Plan(nodes=12, clusters=2, start=END - 6 * 86_400, end=END, interval_s=INTERVAL_S, faults=faults)
     emulation = make_emulation(plan, batch_readings=100)
-    store = SampleStore(site.engine, assumed_speed_bps=1e10, quarantine_keep=10)
+    store = SampleStore(site.engine, assumed_speed_bps=1e10, quarantine_bytes=10**6)
     for until in range(plan.start + 6000, plan.end + 6000, 6000):
         group = []
         for station in emulation.stations:

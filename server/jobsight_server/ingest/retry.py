@@ -1,0 +1,66 @@
+"""Takes batches in quarantine in again, where `jobsight quarantine retry` asked for it.
+
+The writer does it, by the same checks and the same store as for a batch that arrives: so what was stored meanwhile
+counts once, and after a crash it is simply tried again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from sqlalchemy import Engine, delete, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from jobsight_server.ingest.refusals import storable
+from jobsight_server.ingest.store import SampleStore, Submission
+from jobsight_server.storage.outage import CONTENT_ERRORS, outage
+from jobsight_server.storage.schema import quarantine
+from jobsight_server.storage.tallies import add_tallies
+
+# Checks a body; raises ``RefusalError``.
+Judge = Callable[[bytes], Submission]
+
+
+class RefusalError(Exception):
+    """A batch that is not taken in; the message says why."""
+
+
+def retry_next(engine: Engine, store: SampleStore, judge: Judge) -> bool:
+    """Tries the oldest batch that is marked; returns whether there was one.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database failed; the batch stays marked.
+    """
+    query = select(quarantine.c.id, quarantine.c.body).where(quarantine.c.retry.is_(True))
+    with engine.connect().execution_options(reading=True) as connection:
+        row = connection.execute(query.order_by(quarantine.c.id).limit(1)).first()
+    if row is None:
+        return False
+    status, reason = _take_in(store, judge, row.body)
+    tally: Counter[tuple[str, str]] = Counter({("quarantine_retried", status): 1})
+    if status == "conflict":
+        tally["quarantined_because", "conflict"] += 1  # the store counted it as received once more
+    with engine.begin() as connection:
+        here = quarantine.c.id == row.id
+        if status in {"stored", "duplicate"}:
+            connection.execute(delete(quarantine).where(here))
+        else:
+            connection.execute(update(quarantine).where(here).values(retry=False, reason=storable(reason)))
+        add_tallies(connection, tally)
+    return True
+
+
+def _take_in(store: SampleStore, judge: Judge, body: bytes) -> tuple[str, str]:
+    """What became of it, and why it was refused."""
+    try:
+        submission = judge(body)
+    except RefusalError as error:
+        return "refused", str(error)
+    try:
+        outcome = store.apply([submission])[0]
+    except (*CONTENT_ERRORS, SQLAlchemyError) as error:
+        if outage(error) is not None:
+            raise
+        return "refused", "a value in it cannot be stored"
+    return outcome.status, "the same sequence number was used before with other content"

@@ -1,0 +1,184 @@
+"""Changes of totals that a late batch reveals, worked into the tables in bounded steps.
+
+A late batch may show that the totals of all that follows it are off by a constant: a wrap or a reset that nobody
+could see before. What follows may be months of readings, so the change is first kept as one row of the table
+``shifts``: what stands in ``samples`` and ``batches`` from ``since`` to before ``until`` is to be read with the row's
+amounts added. Each step then adds them to the next so many rows and moves ``since`` on, in one transaction. So the
+true total of a reading is the same before, between and after the steps, and after a crash. All who read totals add
+what stands in ``shifts``, in the same statement. The rows of a node never overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
+
+from jobsight_server.ingest.anchors import dump_anchor, load_anchor
+from jobsight_server.ingest.counters import Row, State
+from jobsight_server.storage.schema import batches
+from jobsight_server.storage.schema import shifts as table
+from jobsight_server.storage.totals import MASK, wrapped
+
+EVER = 1e18
+STEP_ROWS = 2_000  # some 20 ms on SQLite
+
+_NEXT = text(
+    "SELECT time FROM samples WHERE node_id = :node_id AND time >= :since AND time < :until "
+    f"ORDER BY time LIMIT 1 OFFSET {STEP_ROWS}"
+)
+_ADD = text(
+    f"UPDATE samples SET net_in_bytes = ((net_in_bytes & {MASK}) + :net_in) & {MASK}, "
+    f"net_out_bytes = ((net_out_bytes & {MASK}) + :net_out) & {MASK}, "
+    "cpu_busy_s = cpu_busy_s + :cpu, gap_s = gap_s + :gap "
+    "WHERE node_id = :node_id AND time >= :since AND time < :until"
+)
+_UPDATE_ANCHOR = update(batches).where(
+    batches.c.boot_id == bindparam("b_boot_id"), batches.c.sequence == bindparam("b_sequence")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What is added to totals: bytes modulo 2**62, seconds."""
+
+    net_in: int = 0
+    net_out: int = 0
+    cpu: float = 0.0
+    gap: float = 0.0
+
+    def __add__(self, other: Amounts) -> Amounts:
+        return Amounts(
+            wrapped(self.net_in + other.net_in),
+            wrapped(self.net_out + other.net_out),
+            self.cpu + other.cpu,
+            self.gap + other.gap,
+        )
+
+    def __neg__(self) -> Amounts:
+        return Amounts(wrapped(-self.net_in), wrapped(-self.net_out), -self.cpu, -self.gap)
+
+    def to_state(self, state: State) -> State:
+        """``state`` with these amounts added."""
+        return msgspec.structs.replace(
+            state,
+            net_in=wrapped(state.net_in + self.net_in),
+            net_out=wrapped(state.net_out + self.net_out),
+            cpu=state.cpu + self.cpu,
+            gap=state.gap + self.gap,
+        )
+
+
+NOTHING = Amounts()
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """``amounts`` are to be added to what is stored from ``since`` to before ``until``."""
+
+    since: float
+    until: float
+    amounts: Amounts
+
+
+def read_shifts(connection: Connection) -> dict[int, list[Shift]]:
+    """All that is under way, by node, in order of time."""
+    found: dict[int, list[Shift]] = {}
+    for node_id, since, until, *amounts in connection.execute(select(table).order_by(table.c.node_id, table.c.since)):
+        found.setdefault(node_id, []).append(Shift(since, until, Amounts(*amounts)))
+    return found
+
+
+def amounts_at(shifts: Sequence[Shift], time: float) -> Amounts:
+    """What is to be added to what is stored at ``time``."""
+    return next((shift.amounts for shift in shifts if shift.since <= time < shift.until), NOTHING)
+
+
+def as_stored(rows: list[Row], shifts: Sequence[Shift]) -> list[Row]:
+    """True rows as they are to be stored beside ``shifts``."""
+    if not shifts:
+        return rows
+    stored: list[Row] = []
+    for time, net_in, net_out, cpu, memory, gap in rows:
+        less = -amounts_at(shifts, time)
+        stored.append(
+            (
+                time,
+                None if net_in is None else wrapped(net_in + less.net_in),
+                None if net_out is None else wrapped(net_out + less.net_out),
+                None if cpu is None else cpu + less.cpu,
+                memory,
+                gap + less.gap,
+            )
+        )
+    return stored
+
+
+def added(shifts: Sequence[Shift], since: float, amounts: Amounts) -> list[Shift]:
+    """``shifts`` with ``amounts`` on top, from ``since`` on."""
+    result: list[Shift] = []
+    covered = since
+    for shift in shifts:
+        if shift.since < since:
+            result.append(replace(shift, until=min(shift.until, since)))
+        if shift.until > since:
+            begin = max(shift.since, since)
+            if covered < begin:
+                result.append(Shift(covered, begin, amounts))
+            result.append(Shift(begin, shift.until, shift.amounts + amounts))
+            covered = shift.until
+    if covered < EVER:
+        result.append(Shift(covered, EVER, amounts))
+    return [shift for shift in result if shift.amounts != NOTHING]
+
+
+def write_shifts(connection: Connection, node_id: int, shifts: Sequence[Shift]) -> None:
+    """Makes these the node's shifts."""
+    connection.execute(delete(table).where(table.c.node_id == node_id))
+    if shifts:
+        rows = [
+            {
+                "node_id": node_id,
+                "since": shift.since,
+                "until": shift.until,
+                "net_in_bytes": shift.amounts.net_in,
+                "net_out_bytes": shift.amounts.net_out,
+                "cpu_busy_s": shift.amounts.cpu,
+                "gap_s": shift.amounts.gap,
+            }
+            for shift in shifts
+        ]
+        connection.execute(insert(table), rows)
+
+
+def step(connection: Connection, node_id: int, shifts: Sequence[Shift]) -> list[Shift]:
+    """Works the first of ``shifts`` into the next rows; returns what is left."""
+    first, *rest = shifts
+    place = {"node_id": node_id, "since": first.since, "until": first.until}
+    until = connection.execute(_NEXT, place).scalar() or first.until
+    amounts = first.amounts
+    values = {"net_in": amounts.net_in, "net_out": amounts.net_out, "cpu": amounts.cpu, "gap": amounts.gap}
+    connection.execute(_ADD, {**place, "until": until, **values})
+    _move_anchors(connection, node_id, first.since, until, amounts)
+    left = [replace(first, since=until), *rest] if until < first.until else rest
+    write_shifts(connection, node_id, left)
+    return left
+
+
+def _move_anchors(connection: Connection, node_id: int, since: float, until: float, amounts: Amounts) -> None:
+    """The same for the anchors of the batches that begin from ``since`` to before ``until``."""
+    within = (batches.c.node_id == node_id) & (batches.c.first_time >= since) & (batches.c.first_time < until)
+    moved = []
+    for boot_id, sequence, counters in connection.execute(
+        select(batches.c.boot_id, batches.c.sequence, batches.c.counters).where(within)
+    ):
+        anchor = load_anchor(counters)
+        if anchor is not None:
+            shifted = msgspec.structs.replace(
+                anchor, first=amounts.to_state(anchor.first), last=amounts.to_state(anchor.last)
+            )
+            moved.append({"b_boot_id": boot_id, "b_sequence": sequence, "counters": dump_anchor(shifted)})
+    if moved:
+        connection.execute(_UPDATE_ANCHOR.where(batches.c.node_id == node_id), moved)

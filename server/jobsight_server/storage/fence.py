@@ -1,0 +1,64 @@
+"""A fencing number: lets a process that lost its role, without knowing it, store nothing any more.
+
+A lock says who may start. It cannot stop a process whose lock ended with a lost session, or whose lock file was
+deleted, while a second one took over. So each holder of a role takes the next *epoch* when it starts, and each of
+its transactions first checks that the epoch is still its own. PostgreSQL keeps the row locked until the
+transaction ends (``FOR SHARE``), so that a successor waits for what is under way; SQLite has one writing
+transaction at a time anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, event, text
+
+_TAKE = text(
+    "INSERT INTO role_epochs (role, epoch) VALUES (:role, 1) "
+    "ON CONFLICT (role) DO UPDATE SET epoch = role_epochs.epoch + 1 RETURNING epoch"
+)
+_LOOK = "SELECT epoch FROM role_epochs WHERE role = :role"
+
+
+class FencedError(Exception):
+    """Another process has taken this role over; this one must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The epoch that one holder of ``role`` took. ``end`` ends the process that holds it."""
+
+    role: str
+    epoch: int
+    end: Callable[[], None]
+
+    def check(self, connection: Connection) -> None:
+        """Passes while the role is this holder's; keeps it so until the transaction ends.
+
+        Raises:
+            FencedError: it was taken over. ``end`` was called.
+        """
+        share = "" if connection.dialect.name == "sqlite" else " FOR SHARE"
+        epoch = connection.execute(text(_LOOK + share), {"role": self.role}).scalar()
+        if epoch != self.epoch:
+            self.end()
+            raise FencedError(f"another process has taken over as {self.role}: epoch {epoch}, here {self.epoch}")
+
+    def guard(self, engine: Engine) -> Engine:
+        """``engine``, with the check at the begin of each transaction that may write."""
+        guarded = engine.execution_options()
+
+        @event.listens_for(guarded, "begin")
+        def on_begin(connection: Connection) -> None:
+            if not connection.get_execution_options().get("reading", False):
+                self.check(connection)
+
+        return guarded
+
+
+def take_over(engine: Engine, role: str, end: Callable[[], None]) -> Fence:
+    """The next epoch of ``role``; the holder before is fenced off."""
+    with engine.begin() as connection:
+        epoch = connection.execute(_TAKE, {"role": role}).scalar_one()
+    return Fence(role, epoch, end)

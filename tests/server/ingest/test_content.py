@@ -1,0 +1,199 @@
+"""Nothing that a batch holds may change whether later ones are stored: not at once, and not after a restart."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine
+
+from jobsight_server.ingest.store import SampleStore, Submission
+from jobsight_server.ingest.wire import Interface
+from jobsight_server.profiler.readings import read_windows
+from jobsight_server.storage.totals import risen
+
+Serve = Callable[..., Any]
+START = 1_700_000_000.0
+
+
+def batch(golden: dict[str, Any], number: int, /, **changes: Any) -> bytes:
+    """Batch ``number``: behind the one with the number before."""
+    time = [START + 0.001 * (number + step / 4) for step in range(4)]
+    return json.dumps({**golden, "sequence": number, "time": time, **changes}).encode()
+
+
+def test_a_counter_that_jumps_each_time_does_not_stop_its_node(
+    engine: Engine, serve_writer: Serve, golden: dict[str, Any]
+) -> None:
+    """Totals that grow by just under 2**60 with each batch would leave 63 bits with the ninth."""
+    jump, card = 2**60 - 1, [golden["interfaces"][0]]
+    with serve_writer(engine) as writer:
+        for number in range(15):
+            column = [[jump * (number % 15)] * 4]
+            body = batch(golden, number, interfaces=card, bytes_in=column, bytes_out=column, cpu_busy_s=[9.0] * 4)
+            assert writer.post(body)[0] == 200, number
+    with serve_writer(engine) as writer:
+        column = [[5, 5, 5, 1005]]
+        again = batch(golden, 99, boot_id="next", interfaces=card, bytes_in=column, bytes_out=column)
+        assert writer.post(again) == (200, {"status": "stored", "samples": 4})
+        totals = [row[0] for row in writer.rows("SELECT net_in_bytes FROM samples ORDER BY time")]
+        assert totals[-1] - totals[-2] == 1000
+        assert writer.tallies()["counters_resets", ""] == 14  # each jump is a damaged counter, and counted
+
+
+def test_totals_beyond_62_bits_begin_again_and_rise_on(engine: Engine, make_batch: Any) -> None:
+    """The largest steps that count as traffic, on 64 cards, until the total has gone round twice."""
+    cards = [Interface(f"e{card}", "ethernet", 64, 1e9) for card in range(64)]
+    step_s, rate = 20_000, 2**40 - 1
+    store = SampleStore(engine, 1e10, 10**6)
+    for number in range(8):
+        columns = [[number * rate * step_s]] * 64
+        made = make_batch(
+            time=[1000.0 + step_s * number], sequence=number, interfaces=cards, bytes_in=columns, bytes_out=columns,
+            memory_used_bytes=[1], cpu_busy_s=[0.0],
+        )  # fmt: skip
+        assert store.apply([Submission(made, 1, 5000.0)])[0].status == "stored"
+    with engine.connect() as connection:
+        totals = [row[0] for row in connection.exec_driver_sql("SELECT net_in_bytes FROM samples ORDER BY time")]
+        lives = [(1000.0 + step_s * n, 1000.0 + step_s * (n + 1)) for n in range(3, 7)]
+        windows = read_windows(connection, [(1, *life) for life in lives])
+        pairs = [windows.around(1, *life) for life in lives]
+    assert [risen(*pair) for pair in pairwise(totals)] == [64 * rate * step_s] * 7
+    assert sum(after < before for before, after in pairwise(totals)) == 2
+    assert all(pair.gap_s[-1] == 0 for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cpu_busy_s": [0.0, 1.7e308, 1.7e308, 1.7e308]},
+        {"cpu_busy_s": [0.0, 9e14, 9e14, 9e14]},
+        {"sent_at": 1.7e308},
+        {"agent": {"cpu_seconds": 1.7e308}},
+        {"interfaces": [{"name": n, "kind": "other", "width_bits": 32, "speed_bps": 1.7e308} for n in "ab"]},
+        {"memory_total_bytes": 2**63 - 1, "memory_used_bytes": [2**63 - 1] * 4},
+        {"cpus": 2**31 - 1, "sequence": 2**63 - 1},
+        {"agent": {"version": "\x00"}},
+        {"node": "n001", "marks": [{"index": 0, "job": "\U0010ffff" * 255, "event": "end"}]},
+    ],
+)
+def test_extreme_values_do_not_stop_their_node(
+    engine: Engine, serve_writer: Serve, golden: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    with serve_writer(engine) as writer:
+        for number in range(3):
+            status, answer = writer.post(batch(golden, number, **changes))
+            assert status in {200, 422}, answer
+        assert writer.post(batch(golden, 50))[0] == 200
+    with serve_writer(engine) as writer:
+        assert writer.post(batch(golden, 60)) == (200, {"status": "stored", "samples": 4})
+        last = writer.rows("SELECT cpu_busy_s FROM samples ORDER BY time DESC")[0][0]
+        assert last == pytest.approx(last)  # neither null nor not a number
+        assert 0 <= last < 1e12
+
+
+@pytest.mark.parametrize("opening", [b'{"a":', b'{"a":['])
+def test_deep_nesting_is_refused(engine: Engine, serve_writer: Serve, golden: dict[str, Any], opening: bytes) -> None:
+    with serve_writer(engine) as writer:
+        for body in (opening * 10_000, batch(golden, 1)[:-1] + b', "more": ' + b"[" * 40_000):
+            status, answer = writer.post(body)
+            assert status == 422
+            assert "nested too deeply" in answer["error"]
+        assert writer.post(batch(golden, 2))[0] == 200
+        assert writer.balance()["quarantined"] == 2
+
+
+@pytest.mark.parametrize("counters", ["{}", "null", '{"boot_id":"b","time":1.0,"cpu":null}'])
+def test_a_node_that_an_earlier_release_damaged_goes_on(
+    engine: Engine, serve_writer: Serve, golden: dict[str, Any], counters: str
+) -> None:
+    with serve_writer(engine) as writer:
+        assert writer.post(batch(golden, 10))[0] == 200
+    with engine.begin() as connection:
+        for table in ("nodes", "batches"):
+            connection.exec_driver_sql(f"UPDATE {table} SET counters = '{counters}'")
+    with serve_writer(engine) as writer:
+        assert writer.post(batch(golden, 20))[0] == 200
+        assert writer.post(batch(golden, 5))[0] == 200
+        assert writer.post(batch(golden, 15))[0] == 200
+        gaps = [row[0] for row in writer.rows("SELECT gap_s FROM samples ORDER BY time")]
+        assert gaps[-1] > 0  # what lies between is not known
+
+
+_numbers = itertools.count(1000)
+_NASTY = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.sampled_from([0, 2**31, 2**32 - 1, 2**53, 2**60 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1]),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([1e15, 1e300, 1.7e308, -1.7e308, 5e-324, -0.0]),
+    st.text(max_size=6),
+    st.sampled_from(["\x00", "\ud800", "\U0010ffff" * 255, "'; DROP TABLE samples; --"]),
+)
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> dict[str, Any]:
+    """What is put into a good batch: one value anywhere, a column, or a whole field."""
+    counter = st.one_of(st.none(), st.integers(0, 2**64 - 1), st.sampled_from([2**60 - 1, 2**63, 2**64 - 1]))
+    column = st.lists(counter, min_size=4, max_size=4)
+    seconds = st.lists(st.one_of(st.none(), st.floats(0, 1e15), st.just(1.7e308)), min_size=4, max_size=4)
+    known = {
+        "bytes_in": st.lists(column, min_size=2, max_size=2),
+        "bytes_out": st.lists(column, min_size=2, max_size=2),
+        "cpu_busy_s": seconds,
+        "memory_used_bytes": st.lists(st.one_of(st.none(), st.integers(0, 2**63)), min_size=4, max_size=4),
+        "boot_id": st.sampled_from(["a", "b", "\ud800", "x" * 64]),
+        "sent_at": _NASTY,
+        "cpus": _NASTY,
+        "memory_total_bytes": _NASTY,
+        "agent": st.dictionaries(st.sampled_from(["version", "cpu_seconds", "rss_bytes", "metrics_missed"]), _NASTY),
+        "marks": st.lists(
+            st.fixed_dictionaries({"index": st.integers(-1, 5), "job": _NASTY, "event": st.just("start")}), max_size=3
+        ),
+        "time": st.lists(st.one_of(st.floats(START, START + 100), _NASTY), min_size=4, max_size=4),
+        "interfaces": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "name": st.sampled_from(["eth0", "mlx5_0/1", "\x00", "\ud800"]),
+                    "kind": st.sampled_from(["ethernet", "infiniband", "opa", "other"]),
+                    "width_bits": st.sampled_from([32, 64]),
+                    "speed_bps": st.one_of(st.none(), st.floats(0, 1e15), st.just(1.7e308)),
+                }
+            ),
+            min_size=2,
+            max_size=2,
+        ),
+    }
+    return draw(
+        st.one_of(
+            st.fixed_dictionaries({}, optional=known),
+            st.sampled_from(sorted(known)).flatmap(lambda name: st.fixed_dictionaries({name: _NASTY})),
+        )
+    )
+
+
+@given(st.lists(changes(), min_size=1, max_size=6))
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_after_anything_a_good_batch_is_stored(
+    engine: Engine, serve_writer: Serve, golden: dict[str, Any], all_changes: list[dict[str, Any]]
+) -> None:
+    """2xx or 4xx whatever is sent; then the same node's next batch is stored, by this writer and by the next."""
+    with serve_writer(engine) as writer:
+        for change in all_changes:
+            status, answer = writer.post(batch(golden, next(_numbers), **change))
+            assert status in {200, 400, 422}, answer
+            assert not any(word in str(answer) for word in ("INSERT", "SELECT", "sqlalche", "psycopg", "sqlite3"))
+        assert writer.post(batch(golden, next(_numbers))) == (200, {"status": "stored", "samples": 4})
+        writer.balance()
+    with serve_writer(engine) as writer:
+        assert writer.post(batch(golden, next(_numbers))) == (200, {"status": "stored", "samples": 4})
+        for number in writer.rows("SELECT cpu_busy_s, gap_s FROM samples"):
+            assert all(value is None or abs(value) < 1e20 for value in number)
