@@ -145,7 +145,8 @@ class Suspicion:
     """Whether it is a batch, and not the server, that is at fault for answers of 500 and the like.
 
     It is if it was answered so ``STRIKES`` times, then the server took or refused another batch, and then it was
-    answered so once more. An outage, in which every batch fails, costs none.
+    answered so once more. An outage, in which every batch fails, costs none. The others are tried one after the other,
+    since several may be bad.
     """
 
     STRIKES = 20
@@ -157,10 +158,11 @@ class Suspicion:
         self.suspect: int | None = None
         self._strikes = 0
         self._others_pass = False
+        self.another = 0  # the one that was tried last
         self._tried_another = False
 
     def wants_another(self) -> bool:
-        """Whether the batch after the suspect is to be tried now: every other time until one was dealt with."""
+        """Whether one after the suspect is to be tried now: every other time until one was dealt with."""
         if self._strikes < self.STRIKES or self._others_pass:
             return False
         self._tried_another = not self._tried_another
@@ -279,9 +281,12 @@ class Pusher:
     def _choose(self) -> tuple[int, bytes] | None:
         with self._lock:
             oldest = self._spool.oldest()
-            if oldest is not None and oldest[0] == self._suspicion.suspect and self._suspicion.wants_another():
-                return self._spool.oldest(after=oldest[0]) or oldest
-            return oldest
+            if oldest is None or oldest[0] != self._suspicion.suspect or not self._suspicion.wants_another():
+                return oldest
+            after = max(oldest[0], self._suspicion.another)
+            another = self._spool.oldest(after) or self._spool.oldest(oldest[0]) or oldest
+            self._suspicion.another = another[0]
+            return another
 
     def _set_aside(self, number: int, reason: str) -> None:
         with self._lock:
