@@ -1,11 +1,11 @@
-"""The agent: reads the node at every interval, fills batches, hands them to the pusher."""
+"""The agent: reads the node at every interval and when a job hook asks, fills batches, hands them to the pusher."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import socket
-import sys
 import threading
 import time
 from collections import Counter
@@ -15,14 +15,18 @@ from pathlib import Path
 from jobsight_agent import __version__
 from jobsight_agent.batch import Cost, pack, to_wire
 from jobsight_agent.config import Config
-from jobsight_agent.hooks import collect, forget_unfinished, set_aside
+from jobsight_agent.control import ControlSocket
+from jobsight_agent.hooks import checked_request, collect, forget_unfinished, set_aside
+from jobsight_agent.log import Log
 from jobsight_agent.portable import Reader, reader_for
 from jobsight_agent.push import Pusher, Target
-from jobsight_agent.reading import Reading
+from jobsight_agent.reading import EVENTS, Reading
 from jobsight_agent.spool import Spool
 
 _GIVE_UP_S = 5.0
 _LONGEST_BATCH = 1000  # the server takes 5,000 readings and 2,000 marks
+_BATCHES_IN_MEMORY = 10  # on a full disk
+_PACKED_READING_BYTES = 64
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -33,8 +37,16 @@ class Agent:
         self._config, self._clock = config, clock
         self._reader = reader or make_reader(config)
         self._node = config.node or short_host_name()
-        self._spool = Spool(Path(config.spool), int(config.spool_megabytes * 1e6), config.spool_hours * 3600, clock)
-        self._lock = threading.Lock()  # the spool is used by the loop and by the pusher
+        self._spool = Spool(
+            Path(config.spool),
+            int(config.spool_megabytes * 1e6),
+            config.spool_hours * 3600,
+            clock,
+            reserve_bytes=256 * 1024 + _BATCHES_IN_MEMORY * config.batch * _PACKED_READING_BYTES,
+        )
+        self._reading = threading.Lock()  # the reader is used by the loop and by hooks
+        self._lock = threading.Lock()  # the spool and what is open too, and the spool by the pusher
+        self._control = ControlSocket(self._spool.directory, self._answer)
         target = Target(
             config.server,
             Path(config.token_file),
@@ -44,12 +56,15 @@ class Agent:
         self._pusher = Pusher(self._spool, target, self._lock, random.Random())
         self._open: list[Reading] = []
         self._opened_at = 0.0
+        self._introduced = False
         self._readings = 0
         self._missed = 0
         self._metrics_missed: Counter[str] = Counter()
         self._stuck_marks: set[str] = set()
         self._marks_seen = (0.0, 0.0)  # the directory's time, and when that was
+        self._log = Log()
         self._said: str | None = None
+        self._said_lost = (self._spool.dropped, 0)
         self._greeted = False
 
     def run(self, wait: Callable[[float], bool]) -> None:
@@ -62,6 +77,7 @@ class Agent:
         forget_unfinished(self._spool.marks)
         self._pusher.start()
         self._pusher.wake()
+        self._listen()
         interval = self._config.interval
         due = time.monotonic()
         stopped = False
@@ -74,47 +90,112 @@ class Agent:
                 self._missed += skipped
                 due += skipped * interval
             stopped = wait(max(0.0, due - time.monotonic()))
+        self._control.stop()
         self._take()
-        self._close()
+        self._close(last=True)
         self._pusher.finish(_GIVE_UP_S)
+        if self._open:
+            self._close(last=True)  # what was sent has made room
+        if self._open:
+            self._log.say(f"{len(self._open)} readings are lost: the spool cannot be written")
         self._say()
         self._spool.release()
+
+    def _listen(self) -> None:
+        try:
+            self._control.start()
+        except OSError as error:
+            self._log.say(f"no socket in {self._spool.directory}: {error}; job hooks leave files there instead")
+
+    def _answer(self, request: str) -> str:
+        """What the control socket's users get: the word ``ok`` or ``no:`` first."""
+        verb, _, rest = request.partition(" ")
+        if verb in EVENTS:
+            return self._mark(verb, rest)
+        if verb == "resend":
+            with self._lock:
+                count = self._spool.resend()
+            self._pusher.wake()
+            return f"ok {count}"
+        if verb == "status":
+            return f"ok {json.dumps(self._status())}"
+        return f"no: unknown request {verb[:40]!r}"
+
+    def _mark(self, event: str, request: str) -> str:
+        """Takes a reading for a job hook, now; it is on the disk when the hook gets its answer."""
+        try:
+            mark = checked_request(event, request)
+        except ValueError as error:
+            self._metrics_missed["mark"] += 1
+            return f"no: {error}"
+        with self._reading:
+            reading = self._reader.read(mark)
+        with self._lock:
+            self._keep([reading])
+        return "ok"
+
+    def _status(self) -> dict[str, object]:
+        """What ``jobsight-agent status`` shows."""
+        with self._lock:
+            return {
+                "cluster": self._config.cluster,
+                "node": self._node,
+                "server": self._config.server,
+                "readings": self._readings,
+                "readings_missed": self._missed,
+                "batches_accepted": self._pusher.accepted,
+                "batches_waiting": self._spool.waiting,
+                "batches_refused": self._spool.refused,
+                "batches_dropped": self._spool.dropped + self._spool.damaged,
+                "send_failures": self._pusher.failures,
+                "last_error": self._pusher.last_error,
+                "last_refusal": self._pusher.last_refusal or None,
+            }
 
     def _introduce(self, reading: Reading) -> None:
         """Who reads what and sends it where, so that a wrong name or place is seen at once."""
         config = self._config
         ports = ", ".join(port.name for port in reading.interfaces) or "no interface: there will be no bandwidth"
-        _tell(f"{self._node} of cluster {config.cluster}: {ports}; every {config.interval:g} s to {config.server}")
+        self._log.say(
+            f"{self._node} of cluster {config.cluster}: {ports}; every {config.interval:g} s to {config.server}"
+        )
         for metric in dict.fromkeys(reading.missed):
-            _tell(f"{metric} cannot be read under {config.root}")
+            self._log.say(f"{metric} cannot be read under {config.root}")
 
     def _take(self) -> None:
-        now = time.monotonic()
         marks, damaged = collect(self._spool.marks, self._stuck_marks) if self._marks_changed() else ([], [])
-        reading = self._reader.read()
-        if not self._readings:
+        with self._reading:
+            reading = self._reader.read()
+        if not self._introduced:
+            self._introduced = True
             self._introduce(reading)
         with self._lock:
-            for new in [mark for _, mark in marks] + [reading]:
-                self._open.append(new)
-                try:
-                    self._spool.note(new)
-                except OSError:  # a full disk: the reading lives in memory until its batch is closed
-                    self._metrics_missed["journal"] += 1
-                self._metrics_missed.update(new.missed)
+            self._keep([mark for _, mark in marks] + [reading])
+            full = len(self._open) >= self._config.batch
+            due = full or time.monotonic() - self._opened_at >= self._config.batch_age_s
         for file, _ in marks:
             self._remove_mark(file)
         for file in damaged:
             self._metrics_missed["mark"] += 1
             if not set_aside(file, self._spool.directory / "damaged"):
                 self._stuck_marks.add(file.name)
-        self._readings += 1 + len(marks)
-        if len(self._open) == 1 + len(marks):
-            self._opened_at = now
-        if len(self._open) >= self._config.batch or now - self._opened_at >= self._config.batch_age_s:
+        if due:
             self._close()
             self._pusher.wake()
         self._say()
+
+    def _keep(self, readings: Sequence[Reading]) -> None:
+        """Adds readings to the batch that is being filled. Needs the lock."""
+        if not self._open:
+            self._opened_at = time.monotonic()
+        for new in readings:
+            self._open.append(new)
+            try:
+                self._spool.note(new)
+            except OSError:  # a full disk: the reading lives in memory until its batch is closed
+                self._metrics_missed["journal"] += 1
+            self._metrics_missed.update(new.missed)
+        self._readings += len(readings)
 
     def _marks_changed(self) -> bool:
         """Whether the directory is to be listed, which costs half a reading: not if it has the time that it had, and
@@ -132,7 +213,7 @@ class Agent:
             file.unlink(missing_ok=True)
         except OSError as error:
             self._stuck_marks.add(file.name)
-            _tell(f"cannot remove {file}: {error}; the agent must own it")
+            self._log.say(f"cannot remove {file}: {error}; the agent must own it")
 
     def _forget_noted_marks(self) -> None:
         """An agent that was killed may have noted marks whose files it had no time to remove."""
@@ -141,8 +222,8 @@ class Agent:
             if reading in noted:
                 self._remove_mark(file)
 
-    def _close(self) -> None:
-        """Closes the open readings, as several batches where one cannot hold them."""
+    def _close(self, *, last: bool = False) -> None:
+        """Closes the open readings, as several batches where one cannot hold them. ``last``: the agent stops."""
         sent_at = round(self._clock(), 3)
         with self._lock:
             bodies = [
@@ -160,18 +241,19 @@ class Agent:
                 for number, group in enumerate(in_batches(self._open), self._spool.next_sequence)
             ]
             try:
-                self._spool.close_batches(bodies)
+                self._spool.close_batches(bodies, last=last)
             except OSError as error:
                 self._keep_open(error)
-                return
-        self._open = []
+            else:
+                self._open = []
 
     def _keep_open(self, error: OSError) -> None:
         """The spool took no batch: the readings stay in memory, as many as ten batches would hold."""
-        excess = max(0, len(self._open) - 10 * self._config.batch)
+        excess = max(0, len(self._open) - _BATCHES_IN_MEMORY * self._config.batch)
         del self._open[:excess]
         self._missed += excess
-        _tell(f"cannot write the spool: {error}; {len(self._open)} readings wait")
+        waiting = f"{len(self._open)} readings wait in memory, {self._missed} were missed so far"
+        self._log.once_a_minute("spool", f"cannot write the spool: {error}; {waiting}")
 
     def _cost(self) -> Cost:
         return Cost(
@@ -182,23 +264,33 @@ class Agent:
             readings_missed=self._missed,
             metrics_missed=self._metrics_missed,
             batches_spooled=self._spool.waiting,
-            batches_dropped=self._spool.dropped + self._spool.damaged + self._pusher.refused,
+            batches_dropped=self._spool.dropped + self._spool.damaged,
+            batches_refused=self._spool.refused,
             send_failures=self._pusher.failures,
         )
 
     def _say(self) -> None:
-        """A new kind of trouble once, and once that it is over; the first batch that was taken."""
+        """A new kind of trouble once, and once that it is over; the first batch that was taken; what is lost or kept
+        aside, once a minute."""
         error = self._pusher.last_error
         if error != self._said:
-            _tell(error or "the server takes batches again")
+            self._log.say(error or "the server takes batches again")
             self._said = error
         if self._pusher.accepted and not self._greeted:
             self._greeted = True
-            _tell("the server took the first batch")
-
-
-def _tell(message: str) -> None:
-    print(f"jobsight-agent: {message}", file=sys.stderr, flush=True)
+            self._log.say("the server took the first batch")
+        dropped, refused = self._said_lost
+        if self._spool.dropped > dropped and self._log.once_a_minute(
+            "dropped", f"the spool is full or its batches too old: {self._spool.dropped} were dropped so far"
+        ):
+            dropped = self._spool.dropped
+        if self._pusher.refused > refused and self._log.once_a_minute(
+            "refused",
+            f"the server refused a batch for good: {self._pusher.last_refusal}; {self._spool.refused} are kept in "
+            f"{self._spool.directory / 'refused'}, `jobsight-agent resend` sends them again",
+        ):
+            refused = self._pusher.refused
+        self._said_lost = (dropped, refused)
 
 
 def in_batches(readings: Sequence[Reading]) -> list[list[Reading]]:

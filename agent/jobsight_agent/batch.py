@@ -28,6 +28,7 @@ class Cost:
     batches_spooled: int
     batches_dropped: int
     send_failures: int
+    batches_refused: int = 0
 
 
 def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
@@ -80,6 +81,7 @@ def to_wire(
             "batches_spooled": cost.batches_spooled,
             "batches_dropped": cost.batches_dropped,
             "send_failures": cost.send_failures,
+            "batches_refused": cost.batches_refused,
         },
     }
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from jobsight_agent import __version__
 from jobsight_agent.config import OPTIONS, Config, ConfigError, load_config
 
 _HOOKS = {"job-start": "start", "job-end": "end"}
+_RESEND = "send the batches again that the server refused and that are kept aside"
 _HOOK_OPTIONS = ("spool", "root", "exclude", "narrow")
 
 
@@ -27,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         hook.add_argument("job", help="the job's id, as the accounting log writes it")
         hook.add_argument("--strict", action="store_true", help="exit with 1 if the reading could not be left")
         _add_options(hook, _HOOK_OPTIONS)
+    for name, what in {"status": "show what waits, what was refused and what is wrong", "resend": _RESEND}.items():
+        _add_options(commands.add_parser(name, help=what), ["spool"])
     replay = commands.add_parser("replay", help="emulate a whole site, with jobs and accounting files")
     if arguments[:1] == ["replay"]:
         from jobsight_agent.replay.cli import add_arguments
@@ -41,9 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = load_config(args.config, vars(args))
     except ConfigError as error:
         print(f"jobsight-agent {args.command}: {error}", file=sys.stderr)
-        return 2 if args.command == "run" or args.strict else 0
+        return 2 if args.command not in _HOOKS or args.strict else 0
     if args.command == "run":
         return _run(config)
+    if args.command in ("status", "resend"):
+        from jobsight_agent import operate
+
+        return {"status": operate.status, "resend": operate.resend}[args.command](Path(config.spool))
     return _mark(config, args.job, _HOOKS[args.command], strict=args.strict)
 
 
@@ -77,12 +85,17 @@ def _run(config: Config) -> int:
 
 
 def _mark(config: Config, job: str, event: str, *, strict: bool) -> int:
-    """Takes and leaves the reading. Whatever goes wrong, the job must run: only ``--strict`` reports by status."""
-    from jobsight_agent.hooks import checked_mark, leave
+    """Lets the agent take the reading, or takes and leaves it. Whatever goes wrong, the job must run: only ``--strict``
+    reports by status."""
+    from jobsight_agent.control import ask
+    from jobsight_agent.hooks import checked_mark, leave, mark_request
     from jobsight_agent.portable import reader_for
 
     try:
         mark = checked_mark(job, event)
+        with suppress(OSError):  # no agent runs
+            if ask(Path(config.spool), mark_request(mark), seconds=1.0) == "ok":
+                return 0
         reader = reader_for(Path(config.root), exclude=config.exclude, widths=dict.fromkeys(config.narrow, 32))
         leave(Path(config.spool) / "marks", reader.read(mark))
     except (OSError, ValueError) as error:

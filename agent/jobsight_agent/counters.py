@@ -16,7 +16,7 @@ from jobsight_agent.interfaces import find_interfaces
 from jobsight_agent.procfiles import busy_ticks, bytes_in_and_out, memory_bytes, network_rows
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Mark, Reading, sendable_name
 
-LOOK_AGAIN_S = 60.0
+LOOK_AGAIN_S = 60.0  # for what a listing does not show: link speeds, what is stacked on what
 PIECE_BYTES = 65536
 Counts = list[int | None]
 
@@ -49,12 +49,15 @@ class NodeReader:
         self._ports: tuple[Port, ...] = ()
         self._cpus = os.cpu_count() or 1
         self._look_again = float("-inf")
+        self._listed: frozenset[tuple[str, int]] = frozenset()
         self._boot_id = ""
 
     def read(self, mark: Mark | None = None) -> Reading:
         """The node now."""
         missed: list[str] = []
-        if self._monotonic() >= self._look_again:
+        listed = self._listing(missed)
+        if listed != self._listed or self._monotonic() >= self._look_again:
+            self._listed = listed
             self._find(missed)
         now = self._clock()
         cards_in, cards_out = self._read_cards(missed)
@@ -97,6 +100,21 @@ class NodeReader:
     def __del__(self) -> None:
         self.close()
 
+    def _listing(self, missed: list[str]) -> frozenset[tuple[str, int]]:
+        """What is there by name and inode, so that one that is made again under its name is another. Looked at with
+        every reading: what a new card carried is then unknown since the last reading and no longer."""
+        found: list[tuple[str, int]] = []
+        for kind in ("net", "infiniband"):
+            try:
+                with os.scandir(f"{self._sys}/class/{kind}") as entries:
+                    found += [(entry.name, entry.inode()) for entry in entries]
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:
+                missed.append("interfaces")
+                return self._listed
+        return frozenset(found)
+
     def _find(self, missed: list[str]) -> None:
         self._look_again = self._monotonic() + LOOK_AGAIN_S
         self.close()
@@ -114,6 +132,8 @@ class NodeReader:
         cards = tuple(card for card in cards if sendable_name(card.name))
         if found > min(len(cards) + len(ports), MOST_INTERFACES):
             missed.append("interfaces")
+        names = {name for name, _ in self._listed}
+        missed += ["network" for card in self._cards if card.name not in names]  # what it carried last
         self._cards = cards[:MOST_INTERFACES]
         self._ports = ports[: MOST_INTERFACES - len(self._cards)]
 

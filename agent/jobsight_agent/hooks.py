@@ -1,7 +1,8 @@
-"""Readings that a job's prologue and epilogue take, handed to the running agent through the spool.
+"""Readings at the start and end of a job, asked for by its prologue and epilogue.
 
-The hook is a process of its own that must be quick and never fail a job. It takes a reading and leaves it as a file;
-the agent picks it up at its next interval, or when it runs again.
+The hook is a process of its own that must be quick and never fail a job. It asks the running agent, which takes the
+reading at that moment. Where no agent answers, it takes the reading itself and leaves it as a file; the agent picks it
+up at its next interval, or when it runs again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from jobsight_agent.reading import Mark, Reading, from_record, to_record
 _LONGEST_JOB = 255
 _MOST_BYTES = 64 * 1024
 _UNFINISHED_S = 60.0
+_LATEST_S = 10.0
 
 
 def leave(marks: Path, reading: Reading, most_files: int = 10_000) -> Path:
@@ -60,6 +62,25 @@ def checked_mark(job: str, event: str) -> Mark:
     if not 0 < len(job) <= _LONGEST_JOB or not job.isprintable():
         raise ValueError(f"job id {job[:80]!r}: give 1 to {_LONGEST_JOB} printable characters")
     return Mark(job, event)
+
+
+def mark_request(mark: Mark) -> str:
+    """What asks the agent for a reading with this mark. The clock is the one that all processes of a node share."""
+    return f"{mark.event} {time.monotonic():.3f} {mark.job}"
+
+
+def checked_request(event: str, request: str) -> Mark:
+    """The mark that the rest of a ``mark_request`` asks for.
+
+    Raises:
+        ValueError: it cannot be read, names no job, or was made so long ago that the reading would be another one.
+    """
+    asked, _, job = request.partition(" ")
+    mark = checked_mark(job, event)
+    late_s = time.monotonic() - float(asked)
+    if not late_s <= _LATEST_S:
+        raise ValueError(f"asked {late_s:.0f} s ago; a reading now would not be of the {event} of the job")
+    return mark
 
 
 def collect(marks: Path, ignore: Collection[str] = ()) -> tuple[list[tuple[Path, Reading]], list[Path]]:

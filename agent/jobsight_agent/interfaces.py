@@ -1,14 +1,22 @@
-"""Which network interfaces are physical, so that no byte is counted twice (DEFINITIONS 1).
+"""Which network interfaces are counted, so that each byte of a node's traffic is counted once (DEFINITIONS 1).
 
-A kernel lists each packet under every interface that it passes: on the card, on the bond above it, on the VLAN
-above that. Only cards are counted: those with a ``device`` in sysfs. A virtual machine's virtio card has one too.
+A kernel lists each packet under every interface that it passes: on the card, on the bond above it, on the VLAN above
+that. What an interface is, sysfs says; its name says nothing.
+
+1. *Cards*, which have a ``device``; a virtual machine's virtio card has one too. Not counted: a card below a
+   paravirtual one, a switch port for a virtual function, and a child of another card (an InfiniBand partition).
+2. A container or network namespace has no card. There the interfaces count whose other end (``iflink``) is outside
+   of it: veth, macvlan, ipvlan, a VLAN that was moved in. Not counted: pairs with both ends here, and ports of a
+   bridge (the way to containers inside this one) beside an interface that is no such port.
+3. Where there are none of these either, a tunnel or tap counts if it is the only one and up: a rootless container's
+   way out. Of several it is unknown which carries the others, so none counts.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jobsight_agent.reading import Interface
@@ -16,11 +24,7 @@ from jobsight_agent.reading import Interface
 ARP_ETHERNET = 1
 ARP_INFINIBAND = 32
 ARP_LOOPBACK = 772
-
-VIRTUAL_NAMES = re.compile(
-    r"(lo|veth|docker|podman|cni|flannel|cali|br-|br\d|virbr|ifb|tun|tap|dummy|bond|team|vlan|vxlan|geneve|gre|sit|"
-    r"ip6|ipip|tunl|wg|macvtap|nlmon|vmnet|lxc)|.*[.@]"
-)
+_UP, _NO_ARP = 0x1, 0x80  # of an interface's flags
 # A switch port inside the card, standing for a virtual function; its traffic passes the uplink too.
 REPRESENTOR = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+")
 
@@ -35,48 +39,108 @@ def find_interfaces(
 ) -> tuple[Interface, ...]:
     """The interfaces to count under ``sys_root/class/net``, by name; empty where there is no such directory.
 
-    A container has no card: there everything that is not known to be loopback or stacked on another is taken.
     ``infiniband_counted`` leaves out IP over InfiniBand, whose bytes the port's own counters hold already.
     ``widths`` declares the counters of drivers that wrap at 32 bits on a 64-bit kernel.
     """
     net = sys_root / "class" / "net"
     try:
-        names = sorted(os.listdir(net))  # noqa: PTH208
+        folders = [net / name for name in sorted(os.listdir(net))]  # noqa: PTH208
     except OSError:
         return ()
-    devices = [name for name in names if (net / name / "device").exists()]
+    devices = [folder for folder in folders if (folder / "device").exists()]
     if devices:
-        cards = [name for name in devices if not _passes_another(net / name)]
+        counted = [folder for folder in devices if not _passes_another(folder, devices)]
     else:
-        cards = [name for name in names if not _is_virtual(net, name)]
+        counted = _ways_out([folder for folder in folders if folder.is_dir() and _type(folder) != ARP_LOOPBACK])
     if infiniband_counted:
-        cards = [name for name in cards if _type(net / name) != ARP_INFINIBAND]
+        counted = [folder for folder in counted if _type(folder) != ARP_INFINIBAND]
     return tuple(
         Interface(
-            name=name,
-            kind=_kind(net / name),
-            width_bits=(widths or {}).get(name, kernel_width_bits()),
-            speed_bps=_speed_bps(net / name),
+            name=folder.name,
+            kind=_kind(folder),
+            width_bits=(widths or {}).get(folder.name, kernel_width_bits()),
+            speed_bps=_speed_bps(folder),
         )
-        for name in cards
+        for folder in counted
     )
 
 
-def _passes_another(folder: Path) -> bool:
+def _passes_another(folder: Path, devices: Sequence[Path]) -> bool:
     """Whether what this device counts is counted by another one too."""
     # A virtual function enslaved to a paravirtual card (Hyper-V, virtio failover): the card's counters include it.
     if (folder / "master" / "device").exists():
         return True
-    return REPRESENTOR.fullmatch(_text(folder / "phys_port_name")) is not None
+    if REPRESENTOR.fullmatch(_text(folder / "phys_port_name")) is not None:
+        return True
+    # A partition of an InfiniBand card, a port of a switch chip behind a card: they have the same device.
+    others = [other for other in devices if other != folder]
+    link, parent, lower = _whole(folder / "iflink"), _text(folder / "parent"), _lower(folder)
+    return any(
+        link == _whole(other / "ifindex", -1)
+        or parent == other.name
+        or (other.name in lower and _master(other) != folder.name)
+        for other in others
+    )
 
 
-def _is_virtual(net: Path, name: str) -> bool:
-    folder = net / name
-    if not folder.is_dir() or _type(folder) == ARP_LOOPBACK or VIRTUAL_NAMES.match(name):
-        return True
-    if any((folder / sign).exists() for sign in ("bridge", "bonding", "tun_flags")):
-        return True
-    return any(entry.startswith("lower_") for entry in os.listdir(folder))  # noqa: PTH208
+def _ways_out(folders: Sequence[Path]) -> list[Path]:
+    """The interfaces by which traffic leaves a namespace without a card; ``folders`` has all but loopback."""
+    links = {_whole(folder / "ifindex", -1): _whole(folder / "iflink") for folder in folders}
+    lowest = [folder for folder in folders if not (_lower(folder) or _is_master(folder))]
+    outward = [folder for folder in lowest if _leads_out(folder, links)]
+    if not outward:
+        tunnels = [folder for folder in lowest if _is_tunnel(folder) and _whole(folder / "flags") & _UP]
+        return tunnels if len(tunnels) == 1 else []
+    free = [folder for folder in outward if not (folder / "master" / "bridge").exists()]
+    if free:
+        return free
+    # All are ports of bridges: which one leads outside is not visible, but it was there before those to the inside.
+    oldest: dict[str, Path] = {}
+    for folder in sorted(outward, key=lambda folder: _whole(folder / "ifindex")):
+        oldest.setdefault(_master(folder), folder)
+    return sorted(oldest.values())
+
+
+def _leads_out(folder: Path, links: Mapping[int, int]) -> bool:
+    """Whether the other end is in another namespace. Its number is one of over there: a stranger may have it here, or
+    this interface itself."""
+    own, other = _whole(folder / "ifindex", -1), _whole(folder / "iflink")
+    if other == 0 or (folder / "tun_flags").exists():
+        return False
+    if other == own:
+        # Without another end it would be of a kind that is named, or a dummy or mirror, which know no ARP.
+        plain = _type(folder) == ARP_ETHERNET and "DEVTYPE=" not in _text(folder / "uevent")
+        return plain and not _whole(folder / "flags") & _NO_ARP
+    if links.get(other) == own:
+        return False  # both ends of a pair
+    return other not in links or _type(folder) == ARP_ETHERNET  # else an IP tunnel bound to an interface here
+
+
+def _is_tunnel(folder: Path) -> bool:
+    """A tap or tun, or a kind that the kernel names: VXLAN, WireGuard. Dummies and mirrors have no such sign."""
+    return (folder / "tun_flags").exists() or "DEVTYPE=" in _text(folder / "uevent")
+
+
+def _is_master(folder: Path) -> bool:
+    return any((folder / sign).exists() for sign in ("bridge", "bonding")) or "DEVTYPE=bridge" in _text(
+        folder / "uevent"
+    )
+
+
+def _lower(folder: Path) -> set[str]:
+    """The interfaces that this one is stacked on."""
+    try:
+        entries = os.listdir(folder)  # noqa: PTH208
+    except OSError:  # it went away just now
+        return set()
+    return {entry.removeprefix("lower_") for entry in entries if entry.startswith("lower_")}
+
+
+def _master(folder: Path) -> str:
+    try:
+        return (folder / "master").readlink().name
+    except OSError:
+        return ""
 
 
 def _kind(folder: Path) -> str:
@@ -86,14 +150,22 @@ def _kind(folder: Path) -> str:
 
 
 def _type(folder: Path) -> int:
-    text = _text(folder / "type")
-    return int(text) if text.isdecimal() else -1
+    return _whole(folder / "type", -1)
 
 
 def _speed_bps(folder: Path) -> int | None:
     """Megabits in the file; -1 or an error where the driver does not know or the link is down."""
-    text = _text(folder / "speed")
-    return int(text) * 1_000_000 if text.isdecimal() and 0 < int(text) < 2**31 else None
+    megabits = _whole(folder / "speed")
+    return megabits * 1_000_000 if 0 < megabits < 2**31 else None
+
+
+def _whole(path: Path, otherwise: int = 0) -> int:
+    """A file's number, decimal or with ``0x``."""
+    text = _text(path)
+    try:
+        return int(text, 16 if text.startswith("0x") else 10) if text.isascii() and len(text) < 20 else otherwise
+    except ValueError:
+        return otherwise
 
 
 def _text(path: Path) -> str:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from jobsight_agent.counters import NodeReader
-from jobsight_agent.interfaces import VIRTUAL_NAMES, kernel_width_bits
+from jobsight_agent.interfaces import kernel_width_bits
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Mark, Reading, sendable_name
+
+# Without sysfs there is nothing but the name to judge by.
+VIRTUAL_NAMES = re.compile(
+    r"(lo|veth|docker|podman|cni|flannel|cali|br-|br\d|virbr|ifb|tun|tap|dummy|bond|team|vlan|vxlan|geneve|gre|sit|"
+    r"ip6|ipip|tunl|wg|macvtap|nlmon|vmnet|lxc)|.*[.@]"
+)
 
 
 class Reader(Protocol):
@@ -28,7 +35,7 @@ def reader_for(root: Path, *, exclude: Collection[str] = (), widths: Mapping[str
 
 
 class PsutilReader:
-    """Interfaces that are down are left out; which ones are physical is told by their names alone."""
+    """Interfaces that are down are left out; which ones are physical is judged by their names alone."""
 
     def __init__(
         self,

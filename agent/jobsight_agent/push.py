@@ -1,4 +1,8 @@
-"""Sends closed batches to the collector, oldest first, beside the loop that reads."""
+"""Sends closed batches to the collector, oldest first, beside the loop that reads.
+
+What the answers mean is in ``docs/wire-format.md``. No batch is deleted before it is acknowledged: one that is refused
+for its content is kept aside, and so is one that the server fails on while it takes others (`Suspicion`).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,8 @@ from jobsight_agent.spool import Spool
 if TYPE_CHECKING:
     import http.client
 
-_FOR_GOOD = frozenset({400, 413, 422})  # the server will never take this batch
+_FOR_GOOD = frozenset({400, 409, 411, 413, 415, 422})  # the server will never take this batch
+_UNAVAILABLE = 503  # the server itself says "later": no fault of the batch
 _ACKNOWLEDGED = frozenset({"stored", "duplicate"})
 _LONGEST_ANSWER = 64 * 1024
 _LONGEST_PAUSE_S = 3600.0  # whatever the server asks for
@@ -138,6 +143,57 @@ class Sender:
         return token
 
 
+class Suspicion:
+    """Whether it is a batch, and not the server, that is at fault for answers of 500 and the like.
+
+    It is if it was answered so ``STRIKES`` times, then the server took or refused another batch, and then it was
+    answered so once more. An outage, in which every batch fails, costs none. The others are tried one after the other,
+    since several may be bad.
+    """
+
+    STRIKES = 20
+
+    def __init__(self) -> None:
+        self._acquit()
+
+    def _acquit(self) -> None:
+        self.suspect: int | None = None
+        self._strikes = 0
+        self._others_pass = False
+        self.another = 0  # the one that was tried last
+        self._tried_another = False
+
+    def wants_another(self) -> bool:
+        """Whether one after the suspect is to be tried now: every other time until one was dealt with."""
+        if self._strikes < self.STRIKES or self._others_pass:
+            return False
+        self._tried_another = not self._tried_another
+        return self._tried_another
+
+    def dealt_with(self, number: int) -> None:
+        """The server took the batch, or refused it for its content."""
+        if number == self.suspect:
+            self._acquit()
+        elif self._strikes >= self.STRIKES:
+            self._others_pass = True
+
+    def unavailable(self) -> None:
+        """The server cannot be reached or says so: what it did before proves nothing now."""
+        self._others_pass = False
+
+    def convicts(self, number: int) -> bool:
+        """The server failed on the batch; whether that is the batch's fault."""
+        if number != self.suspect:
+            if self._strikes < self.STRIKES:
+                self.suspect, self._strikes = number, 1
+            return False
+        if self._others_pass:
+            self._acquit()
+            return True
+        self._strikes += 1
+        return False
+
+
 class Pusher:
     """The thread that sends. ``accepted`` and ``refused`` count batches, ``failures`` tries."""
 
@@ -146,6 +202,8 @@ class Pusher:
         self.accepted = 0
         self.refused = 0
         self.last_error: str | None = None
+        self.last_refusal = ""
+        self._suspicion = Suspicion()
         self._spool, self._target, self._lock, self._rng = spool, target, spool_lock, rng
         self._sender = Sender(target)
         self._wake = threading.Event()
@@ -170,7 +228,7 @@ class Pusher:
         while True:
             last_try = self._stopping.is_set()
             try:
-                pause = self._send_oldest(tries)
+                pause = self._send_next(tries)
             except OSError as error:  # the spool's disk
                 self.last_error = f"spool: {error}"
                 pause = self._pause_s(tries)
@@ -188,10 +246,9 @@ class Pusher:
                 self._wake.clear()
         self._sender.close()
 
-    def _send_oldest(self, tries: int) -> float | None:
-        """Sends one batch; None when it is done with, else the seconds to wait: 0 for there being none to send."""
-        with self._lock:
-            batch = self._spool.oldest()
+    def _send_next(self, tries: int) -> float | None:
+        """Sends the next batch; None when it is done with, else the seconds to wait: 0 for there being none to send."""
+        batch = self._choose()
         if batch is None:
             return 0.0
         number, body = batch
@@ -200,21 +257,44 @@ class Pusher:
         except (OSError, ValueError) as error:
             self.last_error = f"{self._target.url}: {error}"
             self.failures += 1
+            self._suspicion.unavailable()
             return self._pause_s(tries)
-        stored = answer.code == 200 and answer.word in _ACKNOWLEDGED
-        if not stored and answer.code not in _FOR_GOOD:
-            self.last_error = f"{self._target.url} answered {answer.code} {answer.word}".rstrip()
-            self.failures += 1
-            return max(min(answer.wait_s or 0.0, _LONGEST_PAUSE_S), self._pause_s(tries))
-        if stored:
+        said = f"{answer.code} {answer.word}".rstrip()
+        if answer.code == 200 and answer.word in _ACKNOWLEDGED:
             self.accepted += 1
             self.last_error = None
-        else:
-            self.refused += 1
-            self.last_error = f"the server refused batch {number} for good: {answer.code} {answer.word}".rstrip()
+            self._suspicion.dealt_with(number)
+            with self._lock:
+                self._spool.remove(number)
+            return None
+        if answer.code in _FOR_GOOD:
+            self._suspicion.dealt_with(number)
+            self._set_aside(number, said)
+            return None
+        self.last_error = f"{self._target.url} answered {said}"
+        self.failures += 1
+        if answer.code < 500 or answer.code == _UNAVAILABLE or answer.wait_s is not None:
+            self._suspicion.unavailable()
+        elif self._suspicion.convicts(number):
+            self._set_aside(number, f"{said}, {Suspicion.STRIKES} times and while other batches were taken")
+            return None
+        return max(min(answer.wait_s or 0.0, _LONGEST_PAUSE_S), self._pause_s(tries))
+
+    def _choose(self) -> tuple[int, bytes] | None:
         with self._lock:
-            self._spool.remove(number)
-        return None
+            oldest = self._spool.oldest()
+            if oldest is None or oldest[0] != self._suspicion.suspect or not self._suspicion.wants_another():
+                return oldest
+            after = max(oldest[0], self._suspicion.another)
+            another = self._spool.oldest(after) or self._spool.oldest(oldest[0]) or oldest
+            self._suspicion.another = another[0]
+            return another
+
+    def _set_aside(self, number: int, reason: str) -> None:
+        with self._lock:
+            self._spool.set_aside(number, reason)
+        self.refused += 1
+        self.last_refusal = reason
 
     def _pause_s(self, tries: int) -> float:
         longest = min(self._target.backoff_most_s, self._target.backoff_s * 2.0 ** min(tries, 20))

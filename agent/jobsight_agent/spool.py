@@ -3,6 +3,9 @@
     SPOOL/open-SEQUENCE.jsonl     the readings of the batch that is being filled, a line each
     SPOOL/batches/SEQUENCE.gz     closed batches, the very bytes that are sent
     SPOOL/state.json              next sequence number, what was dropped
+    SPOOL/refused/                batches that the server refused for good (see `aside`)
+    SPOOL/reserve                 room for the readings in memory, for when the disk is full
+    SPOOL/agent.socket            where job hooks reach the agent (see `control`)
     SPOOL/marks/                  readings that job hooks left (see `hooks`)
     SPOOL/damaged/                files that make no sense, set aside
 
@@ -13,14 +16,18 @@ last seconds. A batch is offered for sending only after the state says that its 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jobsight_agent.aside import Aside
 from jobsight_agent.reading import Reading, from_record, to_record
+from jobsight_agent.reserve import Reserve
 
+REFUSED_SHARE = 0.2  # of the bound of the spool, for batches that were refused
 DIRECTORY_MODE = 0o750
 MARKS_MODE = 0o770
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -37,7 +44,14 @@ class Spool:
     outlives the agent.
     """
 
-    def __init__(self, directory: Path, max_bytes: int, max_age_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        max_bytes: int,
+        max_age_s: float,
+        clock: Callable[[], float],
+        reserve_bytes: int = 64 * 1024,
+    ) -> None:
         self.directory = directory
         self.marks = directory / "marks"
         self.damaged = 0
@@ -54,6 +68,8 @@ class Spool:
         except BlockingIOError:
             os.close(self._lock)
             raise SpoolError(f"spool {directory}: another agent uses it; give each agent its own --spool") from None
+        self._aside = Aside(directory / "refused", int(max_bytes * REFUSED_SHARE))
+        self._reserve = Reserve(directory / "reserve", reserve_bytes)
         self.dropped = 0
         self._next = 0
         self._stateless = not self._load_state()
@@ -76,6 +92,11 @@ class Spool:
         """Closed batches that are not acknowledged."""
         return len(self._sizes)
 
+    @property
+    def refused(self) -> int:
+        """Batches that the server refused and that are kept aside."""
+        return len(self._aside)
+
     def leftover(self) -> list[Reading]:
         """The readings that an agent noted and did not close, oldest first; they are to be closed now."""
         readings = []
@@ -96,13 +117,23 @@ class Spool:
         # The line break comes first too: a line that a full disk cut does not take the next one with it.
         os.write(self._journal, b"\n" + _ENCODER.encode(to_record(reading)).encode() + b"\n")
 
-    def close_batches(self, bodies: Sequence[bytes]) -> None:
-        """Closes what was noted as these batches, numbered from ``next_sequence`` on; then drops what is too much."""
-        for number, body in enumerate(bodies, self._next):
-            _write(self._batches / f"{number}.gz", body)
+    def close_batches(self, bodies: Sequence[bytes], *, last: bool = False) -> None:
+        """Closes what was noted as these batches, numbered from ``next_sequence`` on; then drops what is too much.
+
+        On a full disk the reserve is spent: if these are the ``last`` ones, or if nothing else waits, so that they
+        are sent at once and give the room back.
+
+        Raises:
+            OSError: they cannot be written; nothing has changed.
+        """
         closed = range(self._next, self._next + len(bodies))
-        self._next = closed.stop
-        self._save_state()
+        try:
+            self._write_batches(closed, bodies)
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            if not (full and (last or not self._sizes) and self._reserve.spend()):
+                raise
+            self._write_batches(closed, bodies)
         if self._journal is not None:
             os.close(self._journal)
             self._journal = None
@@ -110,11 +141,24 @@ class Spool:
             file.unlink()
         self._sizes.update({number: len(body) for number, body in zip(closed, bodies, strict=True)})
         self._drop_excess()
+        if not last:
+            self._reserve.take()
 
-    def oldest(self) -> tuple[int, bytes] | None:
-        """The batch to send next: its number and its bytes. A file that cannot be read is set aside and counted."""
-        while self._sizes:
-            number = min(self._sizes)
+    def _write_batches(self, numbers: range, bodies: Sequence[bytes]) -> None:
+        for number, body in zip(numbers, bodies, strict=True):
+            _write(self._batches / f"{number}.gz", body)
+        before, self._next = self._next, numbers.stop
+        try:
+            self._save_state()
+        except OSError:
+            self._next = before
+            raise
+
+    def oldest(self, after: int = -1) -> tuple[int, bytes] | None:
+        """The oldest batch with a number above ``after``: its number and its bytes. A file that cannot be read is set
+        aside and counted."""
+        while candidates := [number for number in self._sizes if number > after]:
+            number = min(candidates)
             file = self._batches / f"{number}.gz"
             try:
                 body = file.read_bytes()
@@ -131,9 +175,25 @@ class Spool:
         return None
 
     def remove(self, number: int) -> None:
-        """The batch was acknowledged, or can never be."""
+        """The batch was acknowledged."""
         (self._batches / f"{number}.gz").unlink(missing_ok=True)
         self._sizes.pop(number, None)
+        self._reserve.take()
+
+    def set_aside(self, number: int, reason: str) -> None:
+        """The server will not take the batch; the oldest of those aside are dropped where they are too many."""
+        excess = self._aside.keep(number, self._batches / f"{number}.gz", reason)
+        self._sizes.pop(number, None)
+        if excess:
+            self.dropped += excess
+            with contextlib.suppress(OSError):  # a full disk: it is saved with the next batch
+                self._save_state()
+
+    def resend(self) -> int:
+        """Lets the batches that are kept aside wait again; how many."""
+        given = self._aside.give_back(self._batches)
+        self._sizes.update(given)
+        return len(given)
 
     def release(self) -> None:
         """Lets another agent use the directory."""
@@ -196,5 +256,10 @@ def _numbered(folder: Path, prefix: str, suffix: str) -> list[tuple[int, Path]]:
 def _write(file: Path, content: bytes) -> None:
     """The whole file or none of it."""
     fresh = file.with_name(file.name + ".new")
-    fresh.write_bytes(content)
-    fresh.replace(file)
+    try:
+        fresh.write_bytes(content)
+        fresh.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            fresh.unlink()  # half a file would fill the disk for nothing
+        raise

@@ -96,9 +96,28 @@ class Node:
     def spool(self) -> Path:
         return self.directory / "spool"
 
-    def hook(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def noted(self) -> set[float]:
+        """Times of the whole lines in the agent's journal."""
+        found = set()
+        for file in self.spool.glob("open-*.jsonl"):
+            with contextlib.suppress(FileNotFoundError):  # closed just now
+                found |= {json.loads(line)[0] for line in file.read_bytes().split(b"\n") if line.endswith(b"]")}
+        return found
+
+    def batches(self, folder: str = "batches") -> list[dict[str, Any]]:
+        """What waits to be sent."""
+        found = []
+        for file in sorted((self.spool / folder).glob("*.gz")):
+            with contextlib.suppress(FileNotFoundError):  # sent just now
+                found.append(json.loads(gzip.decompress(file.read_bytes())))
+        return found
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [*AGENT, *arguments, "--spool", str(self.spool)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    def hook(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.command(*arguments)
 
 
 @pytest.fixture
@@ -112,7 +131,7 @@ def collector() -> Iterator[Collector]:
         yield running
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
@@ -121,7 +140,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 
 def finish(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> str:
     process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     if number == signal.SIGTERM:
         assert process.returncode == 0, errors
     return errors
@@ -145,7 +164,7 @@ def test_readings_arrive_over_one_connection_and_sigterm_sends_the_rest(node: No
     sequences = [batch["sequence"] for batch in collector.batches]
     assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
     assert last["agent"]["readings"] >= len(collector.readings()) - 1
-    assert 0 < last["agent"]["cpu_seconds"] < 20
+    assert 0 < last["agent"]["cpu_seconds"] < 60
     assert 5e6 < last["agent"]["rss_bytes"] < 60e6
     assert all(0 < value < 1e15 for value in last["memory_used_bytes"])
     assert sorted(last["cpu_busy_s"]) == last["cpu_busy_s"]
@@ -154,14 +173,14 @@ def test_readings_arrive_over_one_connection_and_sigterm_sends_the_rest(node: No
 def test_kill_9_and_an_absent_server_lose_no_reading(node: Node) -> None:
     with serving(Collector()) as away:
         port = away.port
-    for _ in range(3):  # nobody listens; the agent reads on and is killed
+    for round_ in range(1, 4):  # no server there; the agent reads on and is killed
         process = node.start(port)
-        wait_for(lambda: bool(list((node.spool).glob("open-*.jsonl"))))
-        time.sleep(0.7)
+        wait_for(lambda wanted=round_: len(node.batches()) > wanted and len(node.noted()) >= 1)  # type: ignore[misc]
         finish(process, signal.SIGKILL)
-    noted = {line.split(b",")[0] for f in node.spool.glob("open-*.jsonl") for line in f.read_bytes().split()}
-    waiting = len(list((node.spool / "batches").glob("*.gz")))
+    noted = node.noted()
+    waiting = len(node.batches())
     assert waiting >= 3
+    kept = noted | {time for body in node.batches() for time in body["time"]}
     with serving(Collector(port)) as back:
         process = node.start(port)
         wait_for(lambda: len(back.batches) > waiting + 2)
@@ -171,8 +190,8 @@ def test_kill_9_and_an_absent_server_lose_no_reading(node: Node) -> None:
     assert sequences == sorted(sequences)
     times = back.readings()
     assert len(times) == len(set(times))
-    assert {float(text.strip(b"[")) for text in noted} <= set(times)
-    assert len(times) >= 15
+    assert kept <= set(times)
+    assert len(kept) > waiting
     assert back.batches[-1]["agent"]["batches_dropped"] == 0
 
 
@@ -186,7 +205,7 @@ def test_what_the_server_says_decides(node: Node, collector: Collector) -> None:
     assert sequences[0] == int(min(sequences))
     assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
     cost = collector.batches[-1]["agent"]
-    assert cost["batches_dropped"] == 2
+    assert (cost["batches_dropped"], cost["batches_refused"]) == (0, 2)
     assert cost["send_failures"] >= 3
     assert "answered 503" in errors
     assert "the server takes batches again" in errors
@@ -194,7 +213,7 @@ def test_what_the_server_says_decides(node: Node, collector: Collector) -> None:
 
 def test_hooks_mark_a_reading_at_that_instant(node: Node, collector: Collector) -> None:
     process = node.start(collector.port, "--interval", "0.5")
-    wait_for(lambda: (node.spool / "marks").exists())
+    wait_for(lambda: (node.spool / "agent.socket").exists())
     before = time.time()
     assert node.hook("job-start", "4711.server").returncode == 0
     between = time.time()
@@ -248,7 +267,114 @@ def test_a_hook_never_fails_a_job(node: Node) -> None:
 )
 def test_what_cannot_be_used_is_named(node: Node, options: list[str], status: int, message: str) -> None:
     process = node.start(9, *options)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == status
     assert message in errors
     assert "Traceback" not in errors
+
+
+def status_of(node: Node) -> dict[str, str]:
+    done = node.command("status")
+    assert done.returncode == 0, done.stderr
+    return {line[:18].strip(): line[18:] for line in done.stdout.splitlines()}
+
+
+def test_refused_batches_are_kept_and_sent_again(node: Node, collector: Collector) -> None:
+    """As when the server's clock was wrong: 422 for good data."""
+    collector.statuses = [422, 422, 413]
+    process = node.start(collector.port)
+    wait_for(lambda: len(collector.batches) >= 2)
+    refused = node.batches("refused")
+    assert len(refused) == 3
+    reasons = sorted(file.read_text() for file in (node.spool / "refused").glob("*.txt"))
+    assert reasons == ["413 as told\n", "422 as told\n", "422 as told\n"]
+    assert status_of(node)["batches refused"] == "3"
+    assert status_of(node)["last refusal"] == "413 as told"
+    done = node.command("resend")
+    assert (done.returncode, done.stdout) == (0, "3 batches are being sent again\n")
+    times = {time for batch in refused for time in batch["time"]}
+    wait_for(lambda: times <= set(collector.readings()))
+    wait_for(lambda: collector.batches[-1]["agent"]["batches_refused"] == 0)
+    assert list((node.spool / "refused").iterdir()) == []
+    errors = finish(process)
+    assert "the server refused a batch for good: 422 as told" in errors
+    assert "`jobsight-agent resend` sends them again" in errors
+    assert errors.count("for good") == 1  # a line a minute
+    assert collector.batches[-1]["agent"]["batches_dropped"] == 0
+
+
+def test_refused_batches_are_sent_again_by_the_next_agent(node: Node, collector: Collector) -> None:
+    collector.statuses = [422]
+    process = node.start(collector.port)
+    wait_for(lambda: len(collector.batches) >= 1)
+    finish(process)
+    assert status_of(node)["batches refused"] == "1"
+    refused = node.batches("refused")[0]
+    done = node.command("resend")
+    assert (done.returncode, done.stdout) == (0, "1 batches will be sent again when the agent runs\n")
+    process = node.start(collector.port)
+    wait_for(lambda: refused["sequence"] in [batch["sequence"] for batch in collector.batches])
+    finish(process)
+
+
+def test_resend_where_no_agent_ever_was(node: Node) -> None:
+    done = node.command("resend")
+    assert done.returncode == 1
+    assert "run it as root or as the agent's user" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "there is no directory" in node.command("status").stdout
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "jobsight-test", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("needs root and the right to mount a file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    with contextlib.suppress(OSError), (folder / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def test_a_full_disk_is_a_line_a_minute_and_costs_nothing_at_sigterm(small_disk: Path) -> None:
+    node = Node(small_disk)
+    with serving(Collector()) as away:
+        port = away.port
+    process = node.start(port, "--batch", "200", "--batch-age-s", "0.3")
+    wait_for(lambda: len(node.batches()) >= 2)
+    fill(small_disk)
+    full = int(status_of(node)["readings"])
+    wait_for(lambda: int(status_of(node)["readings"]) >= full + 20)
+    waiting = status_of(node)
+    errors = finish(process)
+    stopped = time.time()
+    assert errors.count("cannot write the spool") == 1
+    assert "No space left" in errors
+    assert "readings are lost" not in errors
+    (small_disk / "filler").unlink()
+    with serving(Collector(port)) as back:
+        process = node.start(port)
+        wait_for(lambda: sum(time < stopped for time in back.readings()) >= int(waiting["readings"]))
+        finish(process)
+    assert back.batches[-1]["agent"]["batches_dropped"] == 0
+    times = back.readings()
+    assert len(times) == len(set(times))
+
+
+def test_a_full_disk_does_not_stop_what_a_server_takes(small_disk: Path, collector: Collector) -> None:
+    node = Node(small_disk)
+    process = node.start(collector.port)
+    wait_for(lambda: len(collector.batches) >= 1)
+    fill(small_disk)
+    before = len(collector.batches)
+    wait_for(lambda: len(collector.batches) >= before + 4)
+    finish(process)

@@ -51,7 +51,9 @@ class Node:
     def device(self, name: str, bytes_in: int, bytes_out: int, *, card: bool = True, **files: str) -> None:
         folder = self.root / "sys/class/net" / name
         folder.mkdir(parents=True)
-        for file, text in {"type": "1", **files}.items():
+        index = len(self.devices) + 1
+        link = index if card or "type" in files else index + 100  # a virtual one's other end is elsewhere
+        for file, text in {"type": "1", "ifindex": str(index), "iflink": str(link), **files}.items():
             self.write(f"sys/class/net/{name}/{file}", text + "\n")
         if card:
             pci = self.root / "sys/devices" / name
@@ -226,16 +228,34 @@ def test_a_card_that_goes_away_and_one_that_comes(node: Node) -> None:
     reader = NodeReader(node.root, monotonic=lambda: now[0])
     assert reader.read().bytes_in == (1,)
     node.device("eth1", 2, 2)
-    now[0] = 59.0
-    assert [port.name for port in reader.read().interfaces] == ["eth0"]
-    now[0] = 61.0
-    assert [port.name for port in reader.read().interfaces] == ["eth0", "eth1"]
+    appeared = reader.read()  # at the next reading, not within a minute
+    assert [port.name for port in appeared.interfaces] == ["eth0", "eth1"]
+    assert (appeared.bytes_in, appeared.missed) == ((1, 2), ())
+    node.port("mlx5_0/1", 3, 4)
+    assert [port.name for port in reader.read().interfaces] == ["eth0", "eth1", "mlx5_0/1"]
     (node.root / "sys/class/net/eth0/device").unlink()
     del node.devices["eth0"]
     node.network()
     gone = reader.read()
-    assert (gone.bytes_in, gone.missed) == ((None, 2), ("network",))
-    assert [port.name for port in reader.read().interfaces] == ["eth1"]
+    assert (gone.bytes_in, gone.missed) == ((None, 2, 12), ("network",))
+    assert [port.name for port in reader.read().interfaces] == ["eth1", "mlx5_0/1"]
+    for name in ("eth0", "eth1"):
+        shutil.rmtree(node.root / "sys/class/net" / name)
+    gone = reader.read()
+    assert ([port.name for port in gone.interfaces], gone.missed) == (["mlx5_0/1"], ("network",))
+    assert reader.read().missed == ()
+
+
+def test_what_a_listing_does_not_show_is_looked_at_within_a_minute(node: Node) -> None:
+    now = [0.0]
+    node.device("eth0", 1, 1, speed="-1")
+    reader = NodeReader(node.root, monotonic=lambda: now[0])
+    assert reader.read().interfaces[0].speed_bps is None
+    node.write("sys/class/net/eth0/speed", "1000")
+    now[0] = 59.0
+    assert reader.read().interfaces[0].speed_bps is None
+    now[0] = 61.0
+    assert reader.read().interfaces[0].speed_bps == 10**9
 
 
 def test_no_more_interfaces_than_a_batch_may_have(node: Node) -> None:

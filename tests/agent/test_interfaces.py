@@ -40,10 +40,17 @@ class Sysfs:
     def names(self, **options: bool) -> list[str]:
         return [interface.name for interface in find_interfaces(self.root, **options)]
 
+    def pair(self, one: str, other: str) -> None:
+        """A veth pair with both ends here."""
+        index = len(os.listdir(self._net)) + 1  # noqa: PTH208
+        self.virtual(one, iflink=str(index + 1))
+        self.virtual(other, iflink=str(index))
+
     def _add(self, name: str, place: str, files: dict[str, str]) -> Path:
         folder = self.root / place
         folder.mkdir(parents=True)
-        for file, text in {"type": "1", **files}.items():
+        index = str(len(os.listdir(self._net)) + 1)  # noqa: PTH208
+        for file, text in {"type": "1", "ifindex": index, "iflink": index, "flags": "0x1003", **files}.items():
             (folder / file).write_text(text + "\n")
         (self._net / name).symlink_to(os.path.relpath(folder, self._net))
         return folder
@@ -90,13 +97,64 @@ def test_a_bridge_with_a_card_and_virtual_machines_counts_as_the_card(sysfs: Sys
     assert sysfs.names() == ["eno1"]
 
 
-@pytest.mark.parametrize(
-    "name", ["docker0", "veth0", "ifb0", "tun0", "tap0", "dummy0", "virbr0", "wg0", "cali1", "flannel.1", "vxlan1"]
-)
-def test_nothing_virtual_counts_beside_a_card_or_alone(sysfs: Sysfs, name: str) -> None:
-    sysfs.virtual(name)
+VIRTUAL: dict[str, dict[str, str]] = {
+    "mirror": {"flags": "0x83"},  # ifb and dummy
+    "bridge": {"uevent": "DEVTYPE=bridge"},
+    "tunnel bound to nothing": {"type": "768", "iflink": "0", "flags": "0x80"},
+    "tunnel that is down": {"type": "65534", "uevent": "DEVTYPE=wireguard", "flags": "0x90"},
+}
+
+
+@pytest.mark.parametrize("files", VIRTUAL.values(), ids=VIRTUAL)
+def test_nothing_virtual_counts_beside_a_card_or_alone(sysfs: Sysfs, files: dict[str, str]) -> None:
+    sysfs.virtual("port0", **files)
     assert sysfs.names() == []
     sysfs.card("eth0")
+    assert sysfs.names() == ["eth0"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{"iflink": "40"}, {"uevent": "DEVTYPE=vxlan"}, {"uevent": "DEVTYPE=wireguard", "type": "65534"}],
+    ids=["veth of a container", "VXLAN without dev", "WireGuard"],
+)
+@pytest.mark.parametrize("name", ["veth1", "ens5", "storage"])
+def test_a_name_makes_no_card(sysfs: Sysfs, name: str, files: dict[str, str]) -> None:
+    """Of a container its host sees a veth under any name, and a VXLAN need not say on which card it is."""
+    sysfs.card("eth0")
+    sysfs.virtual(name, **files)
+    assert sysfs.names() == ["eth0"]
+
+
+@pytest.mark.parametrize("name", ["veth0", "docker0", "br-lan", "tun9", "eth0.7"])
+def test_a_card_may_have_any_name(sysfs: Sysfs, name: str) -> None:
+    sysfs.card(name)
+    assert sysfs.names() == [name]
+
+
+@pytest.mark.parametrize("sign", ["iflink", "parent", "lower"])
+def test_a_partition_of_an_infiniband_card_counts_once(sysfs: Sysfs, sign: str) -> None:
+    """It has the card's ``device``; without RDMA ports there are no other counters. Kernels differ in the sign."""
+    sysfs.card("ib0", type="32", ifindex="7", iflink="7")
+    files = {"iflink": {"iflink": "7"}, "parent": {"parent": "ib0"}, "lower": {}}[sign]
+    child = sysfs.card("ib0.8001", "ib0x", type="32", **files)
+    if sign == "lower":
+        (child / "lower_ib0").symlink_to(sysfs.root / "class/net/ib0")
+    assert sysfs.names() == ["ib0"]
+
+
+def test_a_port_of_a_switch_chip_counts_once(sysfs: Sysfs) -> None:
+    sysfs.card("eth0", ifindex="4", iflink="4")
+    sysfs.card("lan1", iflink="4", uevent="DEVTYPE=dsa")
+    assert sysfs.names() == ["eth0"]
+
+
+def test_a_paravirtual_card_above_its_virtual_function_counts(sysfs: Sysfs) -> None:
+    """Hyper-V: the upper one counts what both carry, and sysfs shows the lower one below it."""
+    upper = sysfs.card("eth0")
+    sysfs.card("enP1p0s2")
+    sysfs.master("enP1p0s2", "eth0")
+    (upper / "lower_enP1p0s2").symlink_to(sysfs.root / "class/net/enP1p0s2")
     assert sysfs.names() == ["eth0"]
 
 
@@ -122,15 +180,75 @@ def test_a_port_that_stands_for_a_virtual_function_does_not_count(sysfs: Sysfs, 
 
 
 def test_a_container_counts_its_end_of_the_pair(sysfs: Sysfs) -> None:
-    sysfs.virtual("eth0", speed="10000")
-    sysfs.virtual("tunl0")
+    sysfs.virtual("eth0", speed="10000", iflink="12")
+    sysfs.virtual("tunl0", type="768", iflink="0")
     assert find_interfaces(sysfs.root) == (Interface("eth0", "other", WIDTH, 10**10),)
 
 
+@pytest.mark.parametrize("name", ["eth0", "veth0", "tap3", "lan"])
+def test_a_container_counts_its_way_out_under_any_name(sysfs: Sysfs, name: str) -> None:
+    sysfs.virtual(name, iflink="12")
+    sysfs.virtual("fabric", uevent="DEVTYPE=vxlan")  # without dev: nothing says that it is on the other
+    sysfs.virtual("wg", type="65534", uevent="DEVTYPE=wireguard")
+    sysfs.pair("red", "blue")
+    assert sysfs.names() == [name]
+
+
+def test_an_end_outside_may_have_the_number_of_a_stranger_here(sysfs: Sysfs) -> None:
+    sysfs.virtual("eth0", iflink="7")
+    sysfs.virtual("tap0", ifindex="7", iflink="7").joinpath("tun_flags").write_text("0x1002")
+    assert sysfs.names() == ["eth0"]
+
+
+def test_an_end_outside_may_have_the_number_of_its_peer_here(sysfs: Sysfs) -> None:
+    """As in two fresh namespaces with one cable."""
+    sysfs.virtual("eth0", ifindex="2", iflink="2")
+    assert sysfs.names() == ["eth0"]
+
+
+def test_an_ip_tunnel_bound_to_the_way_out_counts_once(sysfs: Sysfs) -> None:
+    sysfs.virtual("eth0", ifindex="4", iflink="12")
+    sysfs.virtual("gre1", type="778", iflink="4")
+    assert sysfs.names() == ["eth0"]
+
+
+def test_a_container_with_several_ways_out_counts_them_all(sysfs: Sysfs) -> None:
+    sysfs.virtual("eth0", iflink="12")
+    sysfs.virtual("net1", iflink="3", uevent="DEVTYPE=macvlan", ifindex="5")
+    assert sysfs.names() == ["eth0", "net1"]
+
+
+def test_containers_in_a_container_pass_its_way_out(sysfs: Sysfs) -> None:
+    sysfs.virtual("eth0", iflink="12")
+    sysfs.virtual("inner1", iflink="90")
+    sysfs.virtual("inner2", iflink="91")
+    (sysfs.virtual("docker0", "inner1", "inner2") / "bridge").mkdir()
+    sysfs.master("inner1", "docker0")
+    sysfs.master("inner2", "docker0")
+    assert sysfs.names() == ["eth0"]
+
+
+def test_a_bridge_over_the_way_out_counts_as_its_oldest_port(sysfs: Sysfs) -> None:
+    sysfs.virtual("eth0", iflink="12")
+    sysfs.virtual("a-inner", iflink="90")
+    (sysfs.virtual("lan", "eth0", "a-inner") / "bridge").mkdir()
+    sysfs.master("eth0", "lan")
+    sysfs.master("a-inner", "lan")
+    assert sysfs.names() == ["eth0"]
+
+
+def test_a_rootless_container_counts_its_tap_if_there_is_no_other(sysfs: Sysfs) -> None:
+    (sysfs.virtual("tap0") / "tun_flags").write_text("0x1002")
+    (sysfs.virtual("mybridge") / "bridge").mkdir()
+    assert sysfs.names() == ["tap0"]
+    sysfs.virtual("wg0", type="65534", uevent="DEVTYPE=wireguard", flags="0x91")  # perhaps through the tap
+    assert sysfs.names() == []
+
+
 def test_a_container_with_stacked_interfaces_counts_the_lowest(sysfs: Sysfs) -> None:
-    sysfs.virtual("net1")
-    sysfs.virtual("net1x", "net1")
-    (sysfs.virtual("pair") / "bonding").mkdir()
+    sysfs.virtual("net1", iflink="12")
+    sysfs.virtual("net1x", "net1", iflink="2")
+    (sysfs.virtual("pair", iflink="13") / "bonding").mkdir()
     assert sysfs.names() == ["net1"]
 
 

@@ -224,7 +224,7 @@ def test_a_refused_token_ends_the_replay_at_once(
 
 def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], str]) -> None:
     sink = Sink(lambda number: (503, {"error": "away"}, {}))
-    delivery = Delivery(serve(sink), "secret", give_up_s=0.3)
+    delivery = Delivery(serve(sink), "secret", give_up_s=2.0)  # a busy machine may take a while over one try
     ticket = Ticket()
     with delivery:
         delivery.send(0, [Parcel(b"x", 1)], ticket)
@@ -271,9 +271,9 @@ def test_a_wrong_speed_is_refused(text: str) -> None:
 
 def test_speed_keeps_to_the_clock(serve: Callable[[Sink], str], token: Path, tmp_path: Path) -> None:
     begun = time.monotonic()
-    # Two hours at this speed take one second.
+    # Two hours at this speed take one second, on a machine with nothing else to do.
     assert run(_parse(_arguments(serve(Sink()), token, tmp_path / "log", "--speed", "7200"))) == 0
-    assert 0.9 <= time.monotonic() - begun < 10
+    assert 0.9 <= time.monotonic() - begun < 120
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -292,11 +292,12 @@ def test_an_interrupted_replay_stops_cleanly(
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 20
-    while sink.requests < 2 and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while sink.requests < 3:  # on two connections: one of them was answered and goes on
+        assert time.monotonic() < deadline, "nothing is sent"
         time.sleep(0.02)
     process.send_signal(number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     summary = json.loads(out)
     assert summary["failure"] == "interrupted"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobsight_agent.reading import Interface, Mark, Reading
+from jobsight_agent.reserve import Reserve
 from jobsight_agent.spool import Spool, SpoolError
 
 BODY = gzip.compress(b"{}")
@@ -124,3 +125,44 @@ def test_a_spool_that_cannot_be_made_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SpoolError, match="give a directory that the agent may write"):
         spool(tmp_path / "file")
+
+
+def test_the_reserve_is_room_on_the_disk(tmp_path: Path) -> None:
+    reserve = Reserve(tmp_path / "reserve", 100_000)
+    assert (tmp_path / "reserve").stat().st_blocks * 512 >= 100_000
+    assert reserve.spend()
+    assert not (tmp_path / "reserve").exists()
+    assert not reserve.spend()
+    reserve.take()
+    assert reserve.spend()
+
+
+def test_without_room_for_a_reserve_there_is_none(tmp_path: Path) -> None:
+    reserve = Reserve(tmp_path / "missing" / "reserve", 100)
+    assert not reserve.spend()
+    too_large = Reserve(tmp_path / "reserve", 2**60)
+    assert not too_large.spend()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_written_leaves_no_half_file_and_takes_no_number(tmp_path: Path) -> None:
+    one = spool(tmp_path)
+    number = one.next_sequence
+    (tmp_path / "state.json.new").mkdir()  # the batch can be written, the state cannot
+    with pytest.raises(OSError, match="state"):
+        one.close_batches([BODY])
+    assert (one.next_sequence, one.waiting) == (number, 0)
+    (tmp_path / "state.json.new").rmdir()
+    one.close_batches([BODY])
+    assert one.oldest() == (number, BODY)
+    assert not list(tmp_path.rglob("*.new"))
+    one.release()
+
+
+def test_a_later_batch_can_be_asked_for(tmp_path: Path) -> None:
+    one = spool(tmp_path)
+    number = one.next_sequence
+    one.close_batches([BODY, BODY])
+    assert one.oldest(after=number) == (number + 1, BODY)
+    assert one.oldest(after=number + 1) is None
+    one.release()

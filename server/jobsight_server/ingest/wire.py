@@ -55,6 +55,7 @@ class AgentReport(Struct, frozen=True):
     batches_spooled: Count = 0
     batches_dropped: Count = 0
     send_failures: Count = 0
+    batches_refused: Count = 0
 
 
 class Batch(Struct, frozen=True):

@@ -1,0 +1,30 @@
+"""The agent's log: lines on standard error, none of them over and over."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+_PAUSE_S = 60.0
+
+
+class Log:
+    """Lasting trouble is a line a minute, however often it is met."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._next: dict[str, float] = {}
+
+    def say(self, message: str) -> None:
+        """A line."""
+        print(f"jobsight-agent: {message}", file=sys.stderr, flush=True)
+
+    def once_a_minute(self, kind: str, message: str) -> bool:
+        """A line, unless there was one of this kind within the last minute; whether it was written."""
+        now = self._monotonic()
+        if now < self._next.get(kind, now):
+            return False
+        self._next[kind] = now + _PAUSE_S
+        self.say(message)
+        return True
