@@ -8,18 +8,10 @@ a role ends with it even where the supervisor was killed.
 
 from __future__ import annotations
 
-import atexit
-import gc
 import logging
 import signal
-import socket
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
-
-from flask import Flask
-from gunicorn.app.base import BaseApplication
 
 from jobsight_server.errors import UserError
 from jobsight_server.serve.handover import BACKGROUND, QUERY, WRITER, settings_from_json
@@ -29,76 +21,19 @@ from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import role_lock
 
 
-class _Gunicorn(BaseApplication):  # type: ignore[misc]
-    """gunicorn with options given as arguments, the application made in each worker."""
-
-    def __init__(self, make_app: Callable[[], Flask], **options: Any) -> None:
-        self._make_app = make_app
-        self._options = options
-        super().__init__()
-
-    def load_config(self) -> None:
-        # gunicorn's own control socket would be one more door, in a directory that a service need not have.
-        for name, value in {"control_socket_disable": True, "accesslog": None, **self._options}.items():
-            self.cfg.set(name, value)
-
-    def load(self) -> Flask:
-        return self._make_app()
-
-
 def run_writer(settings: Settings) -> None:
     """Ingest: one process, many threads that wait, one that writes."""
-    from jobsight_server.ingest.app import create_writer
-
-    def make_app() -> Flask:
-        app = create_writer(settings, open_engine(settings.database))
-        atexit.register(app.extensions["committer"].close)
-        return app
+    from jobsight_server.serve.writer import serve_writer
 
     with role_lock(open_engine(settings.database), "writer"):
-        _Gunicorn(
-            make_app,
-            bind=[settings.ingest_listen],
-            workers=1,
-            worker_class="gthread",
-            threads=settings.ingest_threads,
-            keepalive=75,
-            graceful_timeout=15,
-            proc_name="jobsight-writer",
-        ).run()
-
-
-def _defer_idle_connections(server: Any) -> None:
-    """Lets the kernel keep connections that have sent nothing yet.
-
-    Browsers open spare ones; a synchronous worker that accepted one would wait in it and answer nobody.
-    """
-    if hasattr(socket, "TCP_DEFER_ACCEPT"):
-        for listener in server.LISTENERS:
-            listener.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 60)
+        serve_writer(settings)
 
 
 def run_query(settings: Settings) -> None:
-    """The API and the pages: several synchronous workers, none keeps anything."""
-    from jobsight_server.app import create_app
+    """The API and the pages: several processes, none keeps anything."""
+    from jobsight_server.serve.query import serve_queries
 
-    def make_app() -> Flask:
-        app = create_app(settings, open_engine(settings.database, "read"), open_engine(settings.database))
-        # What is loaded by now stays: without it a full collection, in the middle of an answer, is over at once.
-        gc.collect()
-        gc.freeze()
-        return app
-
-    _Gunicorn(
-        make_app,
-        bind=[settings.listen],
-        workers=settings.query_workers,
-        worker_class="sync",
-        when_ready=_defer_idle_connections,
-        timeout=60,
-        graceful_timeout=10,
-        proc_name="jobsight-query",
-    ).run()
+    serve_queries(settings)
 
 
 def run_background(settings: Settings) -> None:
@@ -126,7 +61,6 @@ def main() -> int:
     logging.getLogger("alembic").setLevel(logging.WARNING)
     settings = settings_from_json(sys.stdin.readline())
     end_with_parent()
-    sys.argv = sys.argv[:1]  # gunicorn would read its own options there
     try:
         ROLES[role](settings)
     except UserError as error:
