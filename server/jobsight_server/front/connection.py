@@ -109,11 +109,7 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._fault = self._fault or error_answer("400 Bad Request", f"this is no HTTP request: {error}")
         if self._head_bytes > self._limits.header_bytes:
-            limit = self._limits.header_bytes
-            message = f"the header is longer than {limit} bytes"
-            self._fault = self._fault or error_answer("431 Request Header Fields Too Large", message)
-        if self._table.held_bytes > self._limits.held_bytes and self.receiving_bytes:
-            self._find_room()
+            self._refuse_header()
         self._go_on()
 
     # httptools
@@ -136,7 +132,9 @@ class Connection(asyncio.Protocol):
         request.version = self._parser.get_http_version()
         request.keep_alive = self._parser.should_keep_alive()
         length = sum(len(name) + len(value) for name, value in request.headers) + len(request.target)
-        self._head_bytes = length if length > self._limits.header_bytes else 0
+        if length > self._limits.header_bytes:
+            self._refuse_header()
+        self._head_bytes = 0
         headers = {name.lower(): value for name, value in request.headers}
         declared = headers.get("content-length")
         request.declared = None if declared is None else int(declared)
@@ -159,18 +157,20 @@ class Connection(asyncio.Protocol):
         self.receiving_bytes = request.received
         self._held += len(kept)
         self._table.held_bytes += len(kept)
+        if self._table.held_bytes > self._limits.held_bytes:
+            self._find_room()
         if request.received > self._body_limit:
             self._cut(request)
 
     def on_message_complete(self) -> None:
         request, self._incoming, self._head_bytes = self._incoming, None, 0
         self.receiving_bytes = 0
-        if request is None or request.cut:
+        if request is None or request.cut or self._fault is not None:
             return
         self._whole.append(request)
         if len(self._whole) > self._limits.pipelined:
             message = f"more than {self._limits.pipelined} requests were sent ahead of their answers"
-            self._fault = error_answer("400 Bad Request", message)
+            self._fault = error_answer("400 Bad Request", message)  # after the answers to those before
 
     # the front
 
@@ -269,6 +269,10 @@ class Connection(asyncio.Protocol):
             else:
                 seconds = self._limits.body_time_s(request.declared or 0)
             self.deadline = self._server.loop.time() + seconds
+
+    def _refuse_header(self) -> None:
+        message = f"the header is longer than {self._limits.header_bytes} bytes"
+        self._fault = self._fault or error_answer("431 Request Header Fields Too Large", message)
 
     def _cut(self, request: Request) -> None:
         """Too long a body: the application is asked without it, and the rest is thrown away."""

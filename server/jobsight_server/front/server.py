@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ _BACKLOG = 2048
 _SWEEP_S = 0.5
 _RECORD_S = 10.0
 _OUT_OF_DESCRIPTORS_S = 0.1
+_SWITCH_S = 0.0005
 
 LaneOf = Callable[[str, str], Lane | None]
 """Of method and path: the lane that works on the request, or None for the event loop itself."""
@@ -45,6 +47,18 @@ def listen(address: str) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise UserError(f"cannot listen on {address}: {error.strerror or error}") from error
+
+
+def run(front: Front, listener: socket.socket, grace_s: float) -> None:
+    """Serves in this process until SIGTERM or SIGINT."""
+    # The loop gives the interpreter up at every system call; a thread that computes keeps it for this long.
+    sys.setswitchinterval(_SWITCH_S)
+
+    def started() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            front.loop.add_signal_handler(number, front.stop)
+
+    asyncio.run(front.serve(listener, grace_s, started))
 
 
 class Front:
@@ -72,11 +86,9 @@ class Front:
         self._opening: set[asyncio.Task[Any]] = set()
 
     async def serve(self, listener: socket.socket, grace_s: float, started: Callable[[], None] = lambda: None) -> None:
-        """Until SIGTERM, SIGINT or ``stop``; what is being worked on then has ``grace_s`` seconds to end."""
+        """Until ``stop``; what is being worked on then has ``grace_s`` seconds to end."""
         self.loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self.loop.add_signal_handler(number, self.stop)
         address = listener.getsockname()
         self._server_name = (str(address[0]), str(address[1]))
         listener.setblocking(False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import socket
 
@@ -11,7 +10,7 @@ from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import CONNECTIONS, Limits, raise_descriptor_limit
 from jobsight_server.front.prefork import run_workers
 from jobsight_server.front.record import recorder
-from jobsight_server.front.server import Front, listen
+from jobsight_server.front.server import Front, listen, run
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 
@@ -20,7 +19,7 @@ _SAMPLES, _UPLOAD, _QUESTION = "/api/v1/samples", "/simulations", "/api/v1/predi
 _AT_ONCE = frozenset({"/health", "/api/v1/health"})
 _ASKS_WRITER = frozenset({_SAMPLES, "/ready", "/api/v1/ready"})
 _FORM_BYTES = 2**20  # of an upload's other fields; the page itself judges more exactly
-_ANSWERING, _ASKING_WRITER = 4, 32  # threads
+_ANSWERING, _ASKING_WRITER = 4, 16  # threads
 
 
 def serve_queries(settings: Settings) -> None:
@@ -59,4 +58,4 @@ def _query_worker(settings: Settings, listener: socket.socket) -> None:
     # What is loaded by now stays: without it a full collection, in the middle of an answer, is over at once.
     gc.collect()
     gc.freeze()
-    asyncio.run(front.serve(listener, _GRACE_S))
+    run(front, listener, _GRACE_S)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import CONNECTIONS, Limits, raise_descriptor_limit
 from jobsight_server.front.record import recorder
-from jobsight_server.front.server import Front, listen
+from jobsight_server.front.server import Front, listen, run
 from jobsight_server.ingest.app import create_writer
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
@@ -35,6 +34,6 @@ def serve_writer(settings: Settings) -> None:
     )
     gc.freeze()
     try:
-        asyncio.run(front.serve(listener, _GRACE_S))
+        run(front, listener, _GRACE_S)
     finally:
         app.extensions["committer"].close()
