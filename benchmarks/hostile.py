@@ -228,6 +228,15 @@ def resident_bytes(pid: int) -> int:
     return own + sum(resident_bytes(int(child)) for child in children)
 
 
+def settled(pid: int) -> dict[str, int]:
+    """The same, once threads that start with their first work are there."""
+    last: list[dict[str, int]] = []
+    while len(last) < 15 or any(found != last[-1] for found in last[-15:]):
+        last.append(holdings(pid))
+        time.sleep(0.2)
+    return last[-1]
+
+
 @contextlib.contextmanager
 def hostile(ports: list[int], connections: int) -> Iterator[Callable[[], dict[str, int]]]:
     """A crowd while the block runs; call what it gives to end it and learn what the server ended."""
@@ -249,7 +258,7 @@ def measure(site: Site, connections: int, seconds: float) -> dict[str, Any]:
     for _ in range(20):
         honest.round()
     alone, honest.times = honest.times, {}
-    before, memory = holdings(pid), resident_bytes(pid)
+    before, memory = settled(pid), resident_bytes(pid)
     with hostile([int(url.rpartition(":")[2]) for url in (site.url, site.ingest_url)], connections) as end:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -300,7 +309,8 @@ def main() -> None:
         be_crowd(args.crowd, connections)
         return
     with tempfile.TemporaryDirectory() as directory:
-        site = Site(Path(directory) / "site", ["alpha"], free_address())
+        settings = ("--follow-interval-s", "1", "--profile-interval-s", "1")
+        site = Site(Path(directory) / "site", ["alpha"], free_address(), settings)
         with site.serve():
             found = measure(site, connections, seconds)
     print(json.dumps(found) if args.json else as_text(found))

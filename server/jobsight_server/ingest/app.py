@@ -18,10 +18,12 @@ from jobsight_server.auth.tokens import AuthError, TokenCache
 from jobsight_server.ingest.committer import GroupCommitter, OverloadedError
 from jobsight_server.ingest.refusals import Refusal
 from jobsight_server.ingest.store import Outcome, SampleStore, Submission
-from jobsight_server.ingest.wire import Batch, TooLargeError, WireError, decode, unpack
+from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, stated_length, unpack
+from jobsight_server.ingest.wire import Batch, TooLargeError, WireError, decode
 from jobsight_server.settings import Settings
 
 _COMMIT_TIMEOUT_S = 30.0
+_BUDGET_BYTES = 40 * 2**20  # for all batches that are being unpacked, decoded and committed, together
 _QUARANTINED_BYTES = 64 * 1024  # of each refused body, enough to see what is wrong with it
 
 
@@ -39,6 +41,7 @@ def create_writer(settings: Settings, engine: Engine, clock: Callable[[], float]
     committer = GroupCommitter(SampleStore(engine, settings.assumed_speed_bps, settings.quarantine_keep))
     app.extensions["committer"] = committer
     tokens = TokenCache(engine)
+    budget = UnpackingBudget(_BUDGET_BYTES)
 
     @app.post("/api/v1/samples")
     def post_samples() -> Response:
@@ -51,7 +54,11 @@ def create_writer(settings: Settings, engine: Engine, clock: Callable[[], float]
         body = b""
         try:
             body = _read_body(settings.max_body_bytes)
-            outcome = _take_in(committer, settings, body, now)
+            encoding = request.headers.get("Content-Encoding", "").strip().lower()
+            with budget.batch(stated_length(body, encoding, settings.max_unpacked_bytes)):
+                outcome = _take_in(committer, settings, body, encoding, now)
+        except BudgetError as error:
+            return _refuse(committer, RefusedError(503, str(error), "overloaded", keep=False), body, now)
         except RefusedError as refused:
             return _refuse(committer, refused, body, now)
         return _answer(200, {"status": outcome.status, **({"samples": outcome.samples} if outcome.samples else {})})
@@ -80,8 +87,7 @@ def _read_body(limit: int) -> bytes:
     return body
 
 
-def _take_in(committer: GroupCommitter, settings: Settings, body: bytes, now: float) -> Outcome:
-    encoding = request.headers.get("Content-Encoding", "").strip().lower()
+def _take_in(committer: GroupCommitter, settings: Settings, body: bytes, encoding: str, now: float) -> Outcome:
     try:
         payload = unpack(body, encoding, settings.max_unpacked_bytes)
     except TooLargeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 _STOP_S = 25.0
 _QUICK_END_S = 3.0  # a role that ends sooner than this after its start has a lasting cause, such as a taken port
 _QUICK_ENDS = 3
+# Many threads that each had a large batch in turn would each keep its memory: glibc gives large blocks back at once.
+_ALLOCATOR = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
 
 
 @dataclass(slots=True)
@@ -54,7 +57,9 @@ class Supervisor:
     def _start(self, name: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "jobsight_server.serve.roles", name]
         # A session of its own: Ctrl-C reaches the supervisor alone, which stops the roles in order.
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, text=True, start_new_session=True, env={**_ALLOCATOR, **os.environ}
+        )
         assert process.stdin is not None
         try:
             process.stdin.write(settings_to_json(self._settings) + "\n")

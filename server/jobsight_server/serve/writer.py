@@ -12,7 +12,7 @@ from jobsight_server.ingest.app import create_writer
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 
-_HELD_BYTES = 16 * 2**20
+_HELD_BYTES = 8 * 2**20
 _GRACE_S = 15.0
 
 
