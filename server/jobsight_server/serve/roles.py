@@ -14,18 +14,20 @@ import sys
 import threading
 
 from jobsight_server.errors import UserError
-from jobsight_server.serve.handover import BACKGROUND, QUERY, WRITER, settings_from_json
+from jobsight_server.serve.handover import BACKGROUND, QUERY, REFUSED, WRITER, settings_from_json
 from jobsight_server.serve.lifeline import end_with_parent
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.lock import role_lock
+from jobsight_server.storage.lock import LockedError, role_lock
+
+_LOCK_S = 30.0  # roles of a server that was killed may still be ending
 
 
 def run_writer(settings: Settings) -> None:
     """Ingest: one process, many threads that wait, one that writes."""
     from jobsight_server.serve.writer import serve_writer
 
-    with role_lock(open_engine(settings.database), "writer"):
+    with role_lock(open_engine(settings.database), "writer", _LOCK_S):
         serve_writer(settings)
 
 
@@ -44,7 +46,7 @@ def run_background(settings: Settings) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with role_lock(engine, "background"):
+    with role_lock(engine, "background", _LOCK_S):
         run_until(stop, engine, settings)
 
 
@@ -63,6 +65,9 @@ def main() -> int:
     end_with_parent()
     try:
         ROLES[role](settings)
+    except LockedError as error:
+        logging.error("%s", error)
+        return REFUSED
     except UserError as error:
         logging.error("%s", error)
         return 1
