@@ -55,9 +55,16 @@ TIMEOUT_S = 20.0
 SETTLE_S = 30.0
 
 
-def crowd(port: int, connections: int, ready: threading.Event, stop: threading.Event, ended: Counter[str]) -> None:
+def crowd(
+    port: int,
+    connections: int,
+    ready: threading.Event,
+    stop: threading.Event,
+    ended: Counter[str],
+    kinds: tuple[str, ...] = KINDS,
+) -> None:
     """Keeps hostile connections to ``port`` until ``stop``; counts in ``ended`` those that the server ended."""
-    missing = [KINDS[number % len(KINDS)] for number in range(connections)]
+    missing = [kinds[number % len(kinds)] for number in range(connections)]
     until = time.monotonic() + MOST_SECONDS
     silent: dict[socket.socket, str] = {}  # written to once a second, never read
     with selectors.DefaultSelector() as selector:

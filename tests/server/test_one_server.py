@@ -157,9 +157,7 @@ def test_a_killed_servers_roles_are_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["serve", "token create --role agent", "import torque {file}"])
-def test_a_directory_that_cannot_be_written_is_said_in_a_line(
-    tmp_path: Path, open_directory: Path, command: str
-) -> None:
+def test_an_unwritable_directory_is_said_in_a_line(tmp_path: Path, open_directory: Path, command: str) -> None:
     log = open_directory / "20261101"
     log.write_text("")
     open_directory.chmod(0o555)
