@@ -3,7 +3,7 @@
     python benchmarks/query.py [--seconds 8] [--users 1000] [--jobs 100] [--workers 2] [--json]
 
 The database is filled through the real tables (runs, their profiles) and learned by `rebuild`; the server is the real
-`jobsight serve` with its three roles. Every question is a new connection: the query workers answer one request each.
+`jobsight serve` with its three roles. `wrk` keeps its connections; the other clients open a new one for each question.
 
 - Saturated: `wrk` (one thread, closed loop, a random user each time) with 1, 16 and 64 connections.
 - Paced: an open loop. 16 clients ask in turn, so that together they start 1,000 questions a second at even spacing;
@@ -98,7 +98,7 @@ def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
 
 def question(token: str, user: int) -> bytes:
     target = f"/api/v1/predictions?cluster=alpha&user=user{user:04}&metric=memory"
-    return f"GET {target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    return f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
 
 
 def ask(port: int, request: bytes) -> bytes:
@@ -197,7 +197,7 @@ def batches(port: int, token: str, users: int, times: int = 300) -> dict[str, An
         ]
         body = json.dumps({"questions": asked}).encode()
         head = (
-            f"POST /api/v1/predictions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+            f"POST /api/v1/predictions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         start = time.perf_counter()

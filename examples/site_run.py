@@ -88,6 +88,16 @@ class Site:
         with urllib.request.urlopen(request, timeout=30) as response:
             return json.load(response)
 
+    def metrics(self) -> str:
+        """What Prometheus would read."""
+        request = urllib.request.Request(f"{self.url}/metrics", headers={"Authorization": f"Bearer {self._token}"})
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return str(response.read().decode())
+
+    def token(self, role: str) -> str:
+        """A new token of this role."""
+        return self._create_token(role)
+
     def login_link(self) -> str:
         """A one-time login to the pages."""
         return self._run("token", "login", "--url", self.url).split()[-1]

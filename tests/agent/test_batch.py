@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from jobsight_agent.agent import in_batches
 from jobsight_agent.batch import Cost, in_order, pack, to_wire
 from jobsight_agent.reading import KINDS, METRICS, Interface, Mark, Reading
-from jobsight_server.ingest.wire import decode, unpack
+from jobsight_server.ingest.unpacking import unpack
+from jobsight_server.ingest.wire import decode
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "batch.json"
 BOOT = "0b8e6f5c-3f3a-4e0e-9a51-6f9f1d2c7a10"

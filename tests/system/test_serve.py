@@ -106,7 +106,7 @@ def test_a_second_server_on_the_same_database_is_refused(site: Site) -> None:
         check=False,
     )
     assert second.returncode == 1
-    assert "another process is the writer of database" in second.stderr
+    assert "another `jobsight serve` runs on database" in second.stderr
     assert post(site.url, site, 1) == 200
 
 

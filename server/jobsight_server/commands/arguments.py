@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from jobsight_server.settings import SETTINGS, Settings, load_settings
 from jobsight_server.storage.engine import Access, DatabaseError, open_engine
 from jobsight_server.storage.migrate import newest_version, present_version, upgrade
+from jobsight_server.storage.server_lock import ServerLock
 
 
 def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -38,14 +39,43 @@ def open_database(args: argparse.Namespace) -> Engine:
         DatabaseError: it cannot be opened; the message has the database's own words.
     """
     url = settings_of(args).database
-    engine = open_engine(url)
+    engine = _writable(url)
     file = sqlite_file(engine)
     if file is not None and not file.exists():
-        if not file.parent.is_dir():
-            raise DatabaseError(f"database {url!r}: there is no directory {file.parent}; make it first")
         print(f"jobsight: makes a new database, {file.resolve()}", file=sys.stderr)
     with _own_words(url):
         upgrade(engine)
+    return engine
+
+
+def lock_database(args: argparse.Namespace) -> ServerLock:
+    """The database for this server alone; it need not be there yet.
+
+    Raises:
+        LockedError: another server has it.
+        DatabaseError: it cannot be reached or written.
+    """
+    url = settings_of(args).database
+    engine = _writable(url)
+    with _own_words(url):
+        return ServerLock(engine, shown_database(engine))
+
+
+def _writable(url: str) -> Engine:
+    engine = open_engine(url)
+    file = sqlite_file(engine)
+    if file is None:
+        return engine
+    directory = file.resolve().parent
+    if not directory.is_dir():
+        raise DatabaseError(f"database {url!r}: there is no directory {directory}; make it first")
+    # SQLite, and the lock that keeps a second server away, make files beside the database.
+    for place in (directory, file):
+        if place.exists() and not os.access(place, os.W_OK | (os.X_OK if place is directory else 0)):
+            raise DatabaseError(
+                f"database {url!r}: {place} cannot be written by user {os.geteuid()}; "
+                "run as its owner, or choose another place by --database"
+            )
     return engine
 
 
@@ -87,4 +117,7 @@ def _own_words(url: str) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise DatabaseError(f"database {url!r}: {str(error.orig).strip()}") from error
+        words = " ".join(str(error.orig).split())
+        raise DatabaseError(f"database {url!r}: {words}") from error
+    except OSError as error:
+        raise DatabaseError(f"database {url!r}: {error.filename}: {error.strerror}") from error

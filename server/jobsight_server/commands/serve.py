@@ -8,9 +8,16 @@ import signal
 import sys
 import threading
 
-from jobsight_server.commands.arguments import add_settings, open_database, settings_of, shown_database
+from jobsight_server.commands.arguments import (
+    add_settings,
+    lock_database,
+    open_database,
+    settings_of,
+    shown_database,
+)
 from jobsight_server.serve.supervisor import Supervisor
-from jobsight_server.settings import check_addresses
+from jobsight_server.settings import Settings, check_addresses
+from jobsight_server.storage.server_lock import ServerLock
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +35,15 @@ def run(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     check_addresses(settings.listen, settings.ingest_listen)
+    lock = lock_database(args)
+    try:
+        _serve(args, settings, lock)
+    finally:
+        lock.close()
+    return 0
+
+
+def _serve(args: argparse.Namespace, settings: Settings, lock: ServerLock) -> None:
     engine = open_database(args)
     engine.dispose()
     stop = threading.Event()
@@ -39,5 +55,4 @@ def run(args: argparse.Namespace) -> int:
         absent = "" if source.directory.is_dir() else " (not there yet)"
         print(f"jobsight: following {source.directory} as cluster {source.cluster}{absent}")
     sys.stdout.flush()
-    Supervisor(settings).run(stop)
-    return 0
+    Supervisor(settings, lock.renew).run(stop)

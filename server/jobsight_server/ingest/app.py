@@ -22,7 +22,8 @@ from jobsight_server.ingest.committer import GroupCommitter, OverloadedError, Un
 from jobsight_server.ingest.refusals import Refusal
 from jobsight_server.ingest.retry import RefusalError, retry_next
 from jobsight_server.ingest.store import Outcome, SampleStore, Submission
-from jobsight_server.ingest.wire import Batch, TooLargeError, WireError, decode, unpack
+from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, stated_length, unpack
+from jobsight_server.ingest.wire import Batch, TooLargeError, WireError, decode
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters, listed
 from jobsight_server.storage.fence import Fence, take_over
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 
 _COMMIT_TIMEOUT_S = 30.0
 _GZIP = b"\x1f\x8b"
+_BUDGET_BYTES = 40 * 2**20  # for all batches that are being unpacked, decoded and committed, together
 
 
 class RefusedError(RefusalError):
@@ -57,6 +59,7 @@ def create_writer(
     committer = GroupCommitter(store, chores=(store.settle, again))
     app.extensions["committer"] = committer
     tokens = TokenCache(engine)
+    budget = UnpackingBudget(_BUDGET_BYTES)
 
     @app.post("/api/v1/samples")
     def post_samples() -> Response:
@@ -71,7 +74,10 @@ def create_writer(
             body = _read_body(settings.max_body_bytes)
             encoding = request.headers.get("Content-Encoding", "").strip().lower()
             permitted = partial(_check_sender, token, clusters)
-            outcome = _outcome(committer, _judge(settings, body, encoding, now, permitted))
+            with budget.batch(stated_length(body, encoding, settings.max_unpacked_bytes)):
+                outcome = _outcome(committer, _judge(settings, body, encoding, now, permitted))
+        except BudgetError as error:
+            return _refuse(committer, RefusedError(503, str(error), "overloaded", keep=False), body, now)
         except RefusedError as refused:
             return _refuse(committer, refused, body, now)
         return _answer(200, {"status": outcome.status, **({"samples": outcome.samples} if outcome.samples else {})})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import zlib
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -82,33 +81,7 @@ class Batch(Struct, frozen=True):
 _decoder = msgspec.json.Decoder(Batch)
 
 
-def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes:
-    """``body`` without its ``Content-Encoding``.
-
-    Raises:
-        WireError: an encoding other than gzip or identity, or damaged gzip.
-        TooLargeError: more than ``max_unpacked_bytes`` come out; no more than that is ever held.
-    """
-    if encoding in {"", "identity"}:
-        unpacked = body
-    elif encoding == "gzip":
-        inflater = zlib.decompressobj(wbits=31)
-        try:
-            unpacked = inflater.decompress(body, max_unpacked_bytes + 1)
-        except zlib.error as error:
-            raise WireError(f"damaged gzip: {error}") from error
-        if len(unpacked) <= max_unpacked_bytes and not inflater.eof:
-            raise WireError(f"gzip ends before its end, after {len(body)} bytes")
-        if inflater.unused_data:
-            raise WireError(f"{len(inflater.unused_data)} bytes follow the end of the gzip stream")
-    else:
-        raise WireError(f"Content-Encoding {encoding[:50]!r} is not known; use gzip or none")
-    if len(unpacked) > max_unpacked_bytes:
-        raise TooLargeError(f"the batch unpacks to more than {max_unpacked_bytes} bytes")
-    return unpacked
-
-
-def decode(payload: bytes) -> Batch:
+def decode(payload: bytes | bytearray) -> Batch:
     """The batch in ``payload``, with all columns checked against each other.
 
     Raises:

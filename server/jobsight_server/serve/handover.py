@@ -8,6 +8,8 @@ from pathlib import Path
 from jobsight_server.settings import AccountingSource, Settings
 
 WRITER, QUERY, BACKGROUND = ROLE_NAMES = ("writer", "query", "background")
+REFUSED = 3
+"""Exit status of a role whose database belongs to another server: starting it again cannot help."""
 
 
 def settings_to_json(settings: Settings) -> str:

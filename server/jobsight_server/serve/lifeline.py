@@ -7,13 +7,13 @@ import signal
 import threading
 
 
-def end_with_parent() -> None:
-    """From now on the end of standard input, a pipe whose other end the parent holds, terminates this process."""
-    threading.Thread(target=_wait, daemon=True).start()
+def end_with_parent(descriptor: int = 0) -> None:
+    """From now on the end of a pipe whose other end the parent holds (standard input) terminates this process."""
+    threading.Thread(target=_wait, args=(descriptor,), daemon=True).start()
 
 
-def _wait() -> None:
+def _wait(descriptor: int) -> None:
     # Past Python's own buffer, whose lock would be held while the interpreter shuts down.
-    while os.read(0, 4096):
+    while os.read(descriptor, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

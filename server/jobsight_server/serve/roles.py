@@ -8,98 +8,34 @@ a role ends with it even where the supervisor was killed.
 
 from __future__ import annotations
 
-import atexit
-import gc
 import logging
 import signal
-import socket
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
-
-from flask import Flask
-from gunicorn.app.base import BaseApplication
 
 from jobsight_server.errors import UserError
-from jobsight_server.serve.handover import BACKGROUND, QUERY, WRITER, settings_from_json
+from jobsight_server.serve.handover import BACKGROUND, QUERY, REFUSED, WRITER, settings_from_json
 from jobsight_server.serve.lifeline import end_with_parent
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.lock import role_lock
+from jobsight_server.storage.lock import LockedError, role_lock
 
-
-class _Gunicorn(BaseApplication):  # type: ignore[misc]
-    """gunicorn with options given as arguments, the application made in each worker."""
-
-    def __init__(self, make_app: Callable[[], Flask], **options: Any) -> None:
-        self._make_app = make_app
-        self._options = options
-        super().__init__()
-
-    def load_config(self) -> None:
-        # gunicorn's own control socket would be one more door, in a directory that a service need not have.
-        for name, value in {"control_socket_disable": True, "accesslog": None, **self._options}.items():
-            self.cfg.set(name, value)
-
-    def load(self) -> Flask:
-        return self._make_app()
+_LOCK_S = 30.0  # roles of a server that was killed may still be ending
 
 
 def run_writer(settings: Settings) -> None:
     """Ingest: one process, many threads that wait, one that writes."""
-    from jobsight_server.ingest.app import create_writer
+    from jobsight_server.serve.writer import serve_writer
 
-    with role_lock(open_engine(settings.database), "writer") as fence:
-
-        def make_app() -> Flask:
-            app = create_writer(settings, open_engine(settings.database), fence=fence)
-            atexit.register(app.extensions["committer"].close)
-            return app
-
-        _Gunicorn(
-            make_app,
-            bind=[settings.ingest_listen],
-            workers=1,
-            worker_class="gthread",
-            threads=settings.ingest_threads,
-            keepalive=75,
-            graceful_timeout=15,
-            proc_name="jobsight-writer",
-        ).run()
-
-
-def _defer_idle_connections(server: Any) -> None:
-    """Lets the kernel keep connections that have sent nothing yet.
-
-    Browsers open spare ones; a synchronous worker that accepted one would wait in it and answer nobody.
-    """
-    if hasattr(socket, "TCP_DEFER_ACCEPT"):
-        for listener in server.LISTENERS:
-            listener.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 60)
+    with role_lock(open_engine(settings.database), "writer", _LOCK_S) as fence:
+        serve_writer(settings, fence)
 
 
 def run_query(settings: Settings) -> None:
-    """The API and the pages: several synchronous workers, none keeps anything."""
-    from jobsight_server.app import create_app
+    """The API and the pages: several processes, none keeps anything."""
+    from jobsight_server.serve.query import serve_queries
 
-    def make_app() -> Flask:
-        app = create_app(settings, open_engine(settings.database, "read"), open_engine(settings.database))
-        # What is loaded by now stays: without it a full collection, in the middle of an answer, is over at once.
-        gc.collect()
-        gc.freeze()
-        return app
-
-    _Gunicorn(
-        make_app,
-        bind=[settings.listen],
-        workers=settings.query_workers,
-        worker_class="sync",
-        when_ready=_defer_idle_connections,
-        timeout=60,
-        graceful_timeout=10,
-        proc_name="jobsight-query",
-    ).run()
+    serve_queries(settings)
 
 
 def run_background(settings: Settings) -> None:
@@ -110,7 +46,7 @@ def run_background(settings: Settings) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with role_lock(engine, "background") as fence:
+    with role_lock(engine, "background", _LOCK_S) as fence:
         run_until(stop, fence.guard(engine), settings)
 
 
@@ -127,9 +63,11 @@ def main() -> int:
     logging.getLogger("alembic").setLevel(logging.WARNING)
     settings = settings_from_json(sys.stdin.readline())
     end_with_parent()
-    sys.argv = sys.argv[:1]  # gunicorn would read its own options there
     try:
         ROLES[role](settings)
+    except LockedError as error:
+        logging.error("%s", error)
+        return REFUSED
     except UserError as error:
         logging.error("%s", error)
         return 1

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from jobsight_server.errors import UserError
-from jobsight_server.serve.handover import ROLE_NAMES, settings_to_json
+from jobsight_server.serve.handover import REFUSED, ROLE_NAMES, settings_to_json
 from jobsight_server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -19,6 +21,9 @@ log = logging.getLogger(__name__)
 _STOP_S = 25.0
 _QUICK_END_S = 3.0  # a role that ends sooner than this after its start has a lasting cause, such as a taken port
 _QUICK_ENDS = 3
+_RENEW_S = 5.0
+# Many threads that each had a large batch in turn would each keep its memory: glibc gives large blocks back at once.
+_ALLOCATOR = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
 
 
 @dataclass(slots=True)
@@ -30,10 +35,13 @@ class _Role:
 
 
 class Supervisor:
-    """Runs the three roles as child processes until ``stop`` is set."""
+    """Runs the three roles as child processes until ``stop`` is set.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    ``renew`` is called every few seconds and ends everything by raising: the database may be another server's by now.
+    """
+
+    def __init__(self, settings: Settings, renew: Callable[[], None] = lambda: None) -> None:
+        self._settings, self._renew = settings, renew
         self._roles: list[_Role] = []
 
     def run(self, stop: threading.Event) -> None:
@@ -45,16 +53,22 @@ class Supervisor:
         try:
             for name in ROLE_NAMES:
                 self._roles.append(_Role(name, self._start(name), time.monotonic()))
+            renewed = time.monotonic()
             while not stop.wait(0.2):
                 for role in self._roles:
                     self._watch(role)
+                if time.monotonic() > renewed + _RENEW_S:
+                    self._renew()
+                    renewed = time.monotonic()
         finally:
             self._stop_all()
 
     def _start(self, name: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "jobsight_server.serve.roles", name]
         # A session of its own: Ctrl-C reaches the supervisor alone, which stops the roles in order.
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, text=True, start_new_session=True, env={**_ALLOCATOR, **os.environ}
+        )
         assert process.stdin is not None
         try:
             process.stdin.write(settings_to_json(self._settings) + "\n")
@@ -67,6 +81,8 @@ class Supervisor:
         status = role.process.poll()
         if status is None:
             return
+        if status == REFUSED:
+            raise UserError(f"the {role.name} cannot work on this database; see above why")
         lasted = time.monotonic() - role.started
         role.quick_ends = role.quick_ends + 1 if lasted < _QUICK_END_S else 0
         if role.quick_ends >= _QUICK_ENDS:

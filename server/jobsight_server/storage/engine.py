@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.engine import make_url
@@ -58,14 +61,18 @@ def protect_file(url: str) -> None:
 
 
 def _sqlite(url: URL, access: Access) -> Engine:
-    engine = create_engine(url, connect_args={"timeout": 30.0})
+    if access == "read" and _cannot_write(Path(url.database or "")):
+        engine = create_engine(url, creator=lambda: _open_read_only(Path(url.database or "")))
+    else:
+        engine = create_engine(url, connect_args={"timeout": 30.0})
 
     @event.listens_for(engine, "connect")
     def on_connect(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # this module begins transactions, not the driver
         cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=FULL")
+        if access == "write":
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.execute("PRAGMA cache_size=-65536")
         if access == "read":
@@ -78,3 +85,18 @@ def _sqlite(url: URL, access: Access) -> Engine:
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def _cannot_write(file: Path) -> bool:
+    """Whether this user may only read the database: SQLite writes beside it even to read."""
+    place = file.resolve()
+    return place.exists() and not (os.access(place, os.W_OK) and os.access(place.parent, os.W_OK))
+
+
+def _open_read_only(file: Path) -> sqlite3.Connection:
+    place = file.resolve()
+    log = Path(f"{place}-wal")
+    # Without a log nobody has it open for writing, and SQLite need not look for one; it could not make its own.
+    immutable = "" if log.exists() and log.stat().st_size else "&immutable=1"
+    name = f"file:{quote(str(place))}?mode=ro{immutable}"
+    return sqlite3.connect(name, uri=True, timeout=30.0, check_same_thread=False)

@@ -8,8 +8,9 @@ import logging
 import os
 import signal
 import threading
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from jobsight_server.storage.fence import Fence, FencedError, take_over
 log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0  # how often the session that holds the lock in PostgreSQL is looked at
+_LOOK_AGAIN_S = 0.2  # how often a lock that another process holds
 
 
 class LockedError(UserError):
@@ -29,37 +31,52 @@ class LockedError(UserError):
 
 
 @contextmanager
-def role_lock(engine: Engine, role: str) -> Iterator[Fence]:
+def role_lock(engine: Engine, role: str, patience_s: float = 0.0) -> Iterator[Fence]:
     """Holds the lock of ``role`` ("writer", "background") on the engine's database while the block runs.
 
     A lock on a file beside an SQLite database, an advisory lock in PostgreSQL; both end with the process, however
-    it ends. The lock in PostgreSQL is taken again when its session was lost. Gives the fence that holds where the
-    lock was lost to another process; this process then gets SIGTERM.
+    it ends. One that is taken is waited for up to ``patience_s``. The lock in PostgreSQL is taken again when its
+    session was lost. Gives the fence that holds where the lock was lost to another process; this process then gets
+    SIGTERM.
 
     Raises:
         LockedError: another process holds it.
     """
     end = functools.partial(os.kill, os.getpid(), signal.SIGTERM)
     if engine.dialect.name == "sqlite":
-        descriptor = os.open(Path(f"{engine.url.database}.{role}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # Resolved: by whichever link the file is reached, it is one database.
+        lock_file = f"{Path(engine.url.database or '').resolve()}.{role}.lock"
+        descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LockedError(_message(engine, role)) from None
+            _wait_for(lambda: _locked(descriptor), patience_s, _message(engine, role))
             yield take_over(engine, role, end)
         finally:
             os.close(descriptor)
         return
     session = _Session(engine, role)
     try:
-        if not session.try_lock():
-            raise LockedError(_message(engine, role))
+        _wait_for(session.try_lock, patience_s, _message(engine, role))
         fence = take_over(engine, role, end)
         session.keep(fence)
         yield fence
     finally:
         session.close()
+
+
+def _wait_for(lock: Callable[[], bool], patience_s: float, message: str) -> None:
+    until = time.monotonic() + patience_s
+    while not lock():
+        if time.monotonic() >= until:
+            raise LockedError(message)
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _message(engine: Engine, role: str) -> str:

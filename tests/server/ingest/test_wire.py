@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.ingest.wire import TooLargeError, WireError, decode, unpack
+from jobsight_server.ingest.unpacking import unpack
+from jobsight_server.ingest.wire import TooLargeError, WireError, decode
 
 GOLDEN = (Path(__file__).parents[2] / "golden" / "batch.json").read_bytes()
 

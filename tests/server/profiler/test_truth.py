@@ -12,7 +12,8 @@ from sqlalchemy import select
 from jobsight_agent.replay.emulation import make_emulation
 from jobsight_agent.replay.plan import Faults, Plan
 from jobsight_server.ingest.store import SampleStore, Submission
-from jobsight_server.ingest.wire import decode, unpack
+from jobsight_server.ingest.unpacking import unpack
+from jobsight_server.ingest.wire import decode
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import jobs, profiles, series
 

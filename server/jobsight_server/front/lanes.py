@@ -1,0 +1,32 @@
+"""Threads that run the application, so that what waits or works long does not hold up the event loop."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+
+class Lane:
+    """``threads`` that take work from one line. Lanes are apart: a full one does not slow another."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._line: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._threads = [threading.Thread(target=self._run, name=f"{name}-{i}", daemon=True) for i in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, work: Callable[[], None]) -> None:
+        """``work`` must not raise."""
+        self._line.put(work)
+
+    def close(self, timeout_s: float) -> None:
+        """Lets what is in the line be done first."""
+        for _ in self._threads:
+            self._line.put(None)
+        for thread in self._threads:
+            thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (work := self._line.get()) is not None:
+            work()

@@ -1,0 +1,48 @@
+"""How long a client may take, and how much of the process it may hold."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+
+CONNECTIONS = 1000
+"""Of one process, unless its limit of descriptors is lower."""
+
+_DESCRIPTORS_WANTED = 16384
+_DESCRIPTORS_KEPT = 128  # for the database, logs and listening sockets
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Deadlines are totals: a client that sends a byte now and then does not move them."""
+
+    held_bytes: int
+    """Of all bodies in this process together, from the first byte until the answer."""
+    connections: int = CONNECTIONS
+    header_bytes: int = 32 * 1024
+    header_s: float = 10.0
+    body_s: float = 20.0
+    answer_s: float = 20.0
+    slowest_bytes_per_s: float = 64 * 1024
+    """Bodies and answers get a second more for each of these many bytes."""
+    idle_s: float = 75.0
+    """Between two requests of one connection."""
+    linger_s: float = 2.0
+    """For a client that is still sending what was refused, so that it gets to read the answer."""
+    pipelined: int = 16
+
+    def body_time_s(self, length: int) -> float:
+        return self.body_s + length / self.slowest_bytes_per_s
+
+    def answer_time_s(self, length: int) -> float:
+        return self.answer_s + length / self.slowest_bytes_per_s
+
+
+def raise_descriptor_limit() -> int:
+    """Raises this process's own limit as far as it may; returns how many connections fit into it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    return (_DESCRIPTORS_WANTED if soft == resource.RLIM_INFINITY else soft) - _DESCRIPTORS_KEPT

@@ -1,0 +1,76 @@
+"""A request as the front has read it, and an answer as bytes."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from typing import IO
+
+_IN_MEMORY_BYTES = 2**20  # of one body; what is longer goes to a temporary file
+
+
+@dataclass(slots=True)
+class Request:
+    """One request. ``cut``: its body was not read to the end, so the connection cannot be used again."""
+
+    method: str = ""
+    target: bytes = b""
+    version: str = "1.1"
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: IO[bytes] = field(default_factory=io.BytesIO)
+    declared: int | None = None
+    received: int = 0
+    keep_alive: bool = True
+    cut: bool = False
+
+    def expect_body(self) -> None:
+        """Prepares for a body of the declared length, or of one that is not known yet."""
+        if self.declared is None or self.declared > _IN_MEMORY_BYTES:
+            self.body = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed with the request
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``status`` is code and phrase; ``headers`` need not name the length."""
+
+    status: str
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+
+def error_answer(status: str, message: str, *headers: tuple[str, str]) -> Answer:
+    """What the front itself has to say, in the form of the API's errors."""
+    body = json.dumps({"error": message}).encode()
+    return Answer(status, [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *headers], body)
+
+
+class Renderer:
+    """Writes answers as HTTP/1.1; keeps the date of the present second."""
+
+    def __init__(self) -> None:
+        self._second, self._date = -1, b""
+
+    def render(self, answer: Answer, request: Request, *, close: bool) -> bytes:
+        bodiless = answer.status[:1] == "1" or answer.status[:3] in {"204", "304"}
+        lines = [f"HTTP/1.1 {answer.status}"]
+        lines += [f"{name}: {value}" for name, value in answer.headers]
+        if not bodiless and not any(name.lower() == "content-length" for name, _ in answer.headers):
+            lines.append(f"Content-Length: {len(answer.body)}")
+        if close:
+            lines.append("Connection: close")
+        elif request.version == "1.0":
+            lines.append("Connection: keep-alive")
+        head = "\r\n".join(lines).encode("latin-1", "replace") + self._date_line()
+        return head if bodiless or request.method == "HEAD" else head + answer.body
+
+    def _date_line(self) -> bytes:
+        second = int(time.time())
+        if second != self._second:
+            self._second = second
+            self._date = f"\r\nDate: {formatdate(second, usegmt=True)}\r\nServer: jobsight\r\n\r\n".encode()
+        return self._date

@@ -1,0 +1,82 @@
+"""Several processes of one role: forked once all is loaded, so that they share its memory; each started again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from jobsight_server.errors import UserError
+from jobsight_server.serve.lifeline import end_with_parent
+
+log = logging.getLogger(__name__)
+
+_QUICK_END_S = 3.0
+_QUICK_ENDS = 3
+
+
+def run_workers(count: int, work: Callable[[], None]) -> None:
+    """Runs ``work`` in ``count`` children until SIGTERM or SIGINT, which is passed on to them.
+
+    Raises:
+        UserError: workers cannot stay up; their own last words are on standard error.
+    """
+    lifeline, held = os.pipe()  # its other end closes with this process, however it ends
+    started: dict[int, float] = {}
+    stopping = False
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+        for child in started:
+            os.kill(child, signal.SIGTERM)
+
+    def start() -> None:
+        child = os.fork()
+        if child == 0:
+            os.close(held)
+            _be_worker(lifeline, work)
+        started[child] = time.monotonic()
+        if stopping:
+            os.kill(child, signal.SIGTERM)
+
+    quick_ends = 0
+    try:
+        for _ in range(count):
+            start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        while started:
+            child, status = os.wait()
+            lasted = time.monotonic() - started.pop(child)
+            if stopping:
+                continue
+            quick_ends = quick_ends + 1 if lasted < _QUICK_END_S else 0
+            if quick_ends >= _QUICK_ENDS:
+                raise UserError(f"a query worker ended {quick_ends} times at once (status {status}); see above why")
+            log.warning("query worker %d ended with status %d after %.0f s; starting another", child, status, lasted)
+            start()
+    finally:
+        os.close(lifeline)
+        os.close(held)
+
+
+def _be_worker(lifeline: int, work: Callable[[], None]) -> None:
+    """Never returns: what stands above in the parent's stack is not this process's to go on with."""
+    status = 1
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        end_with_parent(lifeline)
+        work()
+        status = 0
+    except Exception:
+        log.exception("a query worker failed")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)

@@ -1,0 +1,28 @@
+"""Writes down which connections a process dropped, for its log and for ``/metrics``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from jobsight_server.storage.tallies import add_tallies
+
+log = logging.getLogger(__name__)
+
+
+def recorder(engine: Engine, role: str) -> Callable[[dict[str, int]], None]:
+    """For ``Front``: adds to the tally ``connections_dropped``, labelled with role and reason."""
+
+    def record(dropped: dict[str, int]) -> None:
+        log.info("dropped connections: %s", ", ".join(f"{n} {reason}" for reason, n in sorted(dropped.items())))
+        counts = {("connections_dropped", f"{role}: {reason}"): n for reason, n in dropped.items()}
+        try:
+            with engine.begin() as connection:
+                add_tallies(connection, counts)
+        except SQLAlchemyError as error:
+            log.warning("cannot count dropped connections: %s", error)
+
+    return record

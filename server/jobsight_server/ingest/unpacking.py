@@ -1,0 +1,143 @@
+"""Takes the ``Content-Encoding`` off a batch, with what all batches together may take of the process bounded.
+
+A gzip stream ends with the length of what it holds. That length is reserved before anything is unpacked; a stream that
+turns out longer lied or is damaged, and is then only looked at piece by piece until it is clear which.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jobsight_server.ingest.wire import (
+    MAX_INTERFACES,
+    MAX_MARKS,
+    MAX_READINGS,
+    TooLargeError,
+    WireError,
+)
+
+_TAKEN_BYTES = 16 * 1024
+_GIVEN_BYTES = 256 * 1024
+_SMALLEST_GZIP = 18
+_DECODED_FACTOR = 10
+"""A batch takes up to this many times its length: itself, and its numbers as objects."""
+
+# As many as a batch of the largest allowed shape has, and some for punctuation within names.
+_MOST_OF = {
+    b",": MAX_READINGS * (2 * MAX_INTERFACES + 3) + 3 * MAX_MARKS + 10_000,
+    b":": 50_000,
+    b"[": 20_000,
+}
+
+
+class BudgetError(Exception):
+    """Others took all of the budget for too long; the agent tries again later."""
+
+
+class UnpackingBudget:
+    """Bytes of memory that batches may take at a time, given out in the order of asking."""
+
+    def __init__(self, total_bytes: int, patience_s: float = 10.0) -> None:
+        self._total = self._free = total_bytes
+        self._patience_s = patience_s
+        self._changed = threading.Condition()
+        self._line: deque[object] = deque()
+
+    @contextmanager
+    def batch(self, unpacked_bytes: int) -> Iterator[None]:
+        """Holds what a batch of this length takes while the block runs; more than all there is counts as all.
+
+        Raises:
+            BudgetError: it was not free in time.
+        """
+        wanted = min(_DECODED_FACTOR * unpacked_bytes, self._total)
+        self._take(wanted)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += wanted
+                self._changed.notify_all()
+
+    def _take(self, wanted: int) -> None:
+        me, until = object(), time.monotonic() + self._patience_s
+        with self._changed:
+            self._line.append(me)
+            try:
+                while self._line[0] is not me or self._free < wanted:
+                    if not self._changed.wait(until - time.monotonic()) and time.monotonic() >= until:
+                        raise BudgetError(
+                            f"other batches take the {self._total} bytes that may be unpacked at a time; "
+                            "try again later"
+                        )
+                self._free -= wanted
+            finally:
+                self._line.remove(me)
+                self._changed.notify_all()
+
+
+def stated_length(body: bytes, encoding: str, max_unpacked_bytes: int) -> int:
+    """How long ``body`` says that it is without its encoding; nothing where that is more than is allowed."""
+    if encoding != "gzip":
+        return len(body)
+    length = int.from_bytes(body[-4:], "little") if len(body) >= _SMALLEST_GZIP else 0
+    return length if length <= max_unpacked_bytes else 0
+
+
+def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytearray:
+    """``body`` without its ``Content-Encoding``.
+
+    Raises:
+        WireError: an encoding other than gzip or identity, damaged gzip, or more values than any batch has.
+        TooLargeError: more than ``max_unpacked_bytes`` come out; no more than ``stated_length`` is ever held.
+    """
+    if encoding in {"", "identity"}:
+        unpacked: bytes | bytearray = body
+        if len(body) > max_unpacked_bytes:
+            raise TooLargeError(f"the batch has more than {max_unpacked_bytes} bytes")
+    elif encoding == "gzip":
+        unpacked = _inflate(body, stated_length(body, encoding, max_unpacked_bytes), max_unpacked_bytes)
+    else:
+        raise WireError(f"Content-Encoding {encoding[:50]!r} is not known; use gzip or none")
+    for mark, most in _MOST_OF.items():
+        if unpacked.count(mark) > most:
+            raise WireError(f"there are more than {most} {mark.decode()!r} in it: no batch has so many values")
+    return unpacked
+
+
+def _inflate(body: bytes, stated: int, max_unpacked_bytes: int) -> bytearray:
+    unpacked, length = bytearray(), 0
+    for piece in _pieces(body):
+        length += len(piece)
+        if length > max_unpacked_bytes:
+            raise TooLargeError(f"the batch unpacks to more than {max_unpacked_bytes} bytes")
+        if length <= stated:
+            unpacked += piece
+    return unpacked
+
+
+def _pieces(body: bytes) -> Iterator[bytes]:
+    """What is in a gzip stream, a little at a time; at the end it is known to be whole."""
+    inflater = zlib.decompressobj(wbits=31)
+    view, taken = memoryview(body), 0
+    try:
+        while taken < len(body) and not inflater.eof:
+            rest = view[taken : taken + _TAKEN_BYTES]
+            taken += len(rest)
+            while rest and not inflater.eof:
+                yield inflater.decompress(rest, _GIVEN_BYTES)
+                rest = memoryview(inflater.unconsumed_tail)
+        while not inflater.eof and (piece := inflater.decompress(b"", _GIVEN_BYTES)):
+            yield piece
+    except zlib.error as error:
+        raise WireError(f"damaged gzip: {error}") from error
+    if not inflater.eof:
+        raise WireError(f"gzip ends before its end, after {len(body)} bytes")
+    following = len(inflater.unused_data) + len(body) - taken
+    if following:
+        raise WireError(f"{following} bytes follow the end of the gzip stream")

@@ -1,0 +1,90 @@
+"""The lock that `jobsight serve` itself holds: one server a database, refused before anything else is done."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import zlib
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from jobsight_server.storage.lock import LockedError
+
+log = logging.getLogger(__name__)
+
+_KEY = zlib.crc32(b"jobsight server")
+
+
+class ServerLock:
+    """Taken when made, given up by ``close`` or with the process.
+
+    A lock on a file beside an SQLite database; in PostgreSQL an advisory lock, which ends with its session, so that
+    ``renew`` must be called now and then.
+    """
+
+    def __init__(self, engine: Engine, shown: str) -> None:
+        """
+        Raises:
+            LockedError: another server has it; ``shown`` is how the message names the database.
+            OSError: the file cannot be made.
+            DBAPIError: PostgreSQL does not answer.
+        """
+        self._engine = engine
+        self._message = (
+            f"another `jobsight serve` runs on database {shown}: stop that one first, "
+            "or give this one a database of its own by --database"
+        )
+        self._descriptor: int | None = None
+        self._session: Connection | None = None
+        if engine.dialect.name == "sqlite":
+            self._lock_file()
+        else:
+            self._lock_session()
+
+    def renew(self) -> None:
+        """Takes the lock again where its session was lost; a database that is away is asked again next time.
+
+        Raises:
+            LockedError: another server took it meanwhile.
+        """
+        if self._session is None and self._descriptor is not None:
+            return
+        try:
+            if self._session is not None:
+                self._session.execute(text("SELECT 1"))
+                return
+            self._lock_session()
+            log.warning("the lock on the database was lost with its session, and is taken again")
+        except DBAPIError:
+            self._forget_session()
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        self._forget_session()
+
+    def _lock_file(self) -> None:
+        # Resolved: by whichever link the file is reached, it is one database.
+        path = f"{Path(self._engine.url.database or '').resolve()}.server.lock"
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise LockedError(self._message) from None
+
+    def _lock_session(self) -> None:
+        self._session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        if not self._session.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _KEY}).scalar():
+            self.close()
+            raise LockedError(self._message)
+
+    def _forget_session(self) -> None:
+        if self._session is not None:
+            self._session.invalidate()
+            self._session.close()
+            self._session = None

@@ -1,0 +1,136 @@
+"""What the front makes of requests, right and wrong ones."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import Any
+
+import pytest
+
+CLOSE = b"Connection: close\r\n"
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+def seen(answer: bytes) -> str:
+    """What the application saw of the request."""
+    match = re.search(rb"X-Seen: (.*)\r\n", answer)
+    assert match is not None, answer[:500]
+    return match[1].decode()
+
+
+def read_answer(client: socket.socket) -> bytes:
+    """One answer of a connection that stays open."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += client.recv(65536)
+    length = re.search(rb"Content-Length: (\d+)", data)
+    assert length is not None, data
+    whole = data.index(b"\r\n\r\n") + 4 + int(length[1])
+    while len(data) < whole:
+        data += client.recv(65536)
+    assert len(data) == whole, "more came than one answer"
+    return data
+
+
+def test_a_request_reaches_the_application_as_it_was(running: Any) -> None:
+    front = running()
+    answer = front.ask(b"POST /a%20b/c?x=%20&y HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"Content-Length: 5\r\n\r\nhello")
+    assert status(answer) == 200
+    assert answer.endswith(b"\r\n\r\nhello")
+    expected = {"REQUEST_METHOD": "POST", "PATH_INFO": "/a b/c", "QUERY_STRING": "x=%20&y", "CONTENT_LENGTH": "5"}
+    assert seen(answer) == repr(expected)
+    absolute = front.ask(b"GET http://x/p?q=1 HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n")
+    assert "'/p'" in seen(absolute)
+    assert "'q=1'" in seen(absolute)
+
+
+def test_cookies_are_joined_and_underscores_do_not_pass_for_hyphens(running: Any) -> None:
+    sent = b"GET / HTTP/1.1\r\nHost: x\r\nCookie: a=1\r\nCookie: b=2\r\nCoo_kie: c\r\n" + CLOSE + b"\r\n"
+    assert b"X-Cookie: a=1; b=2\r\n" in running().ask(sent)
+
+
+def test_a_body_in_chunks_is_put_together(running: Any) -> None:
+    sent = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" + CLOSE + b"\r\n"
+    answer = running().ask(sent + b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\nhello world")
+    assert "'CONTENT_LENGTH': '11'" in seen(answer)
+
+
+def test_a_connection_is_kept_and_requests_may_be_sent_ahead(running: Any) -> None:
+    front = running()
+    with front.open(b"GET /1 HTTP/1.1\r\nHost: x\r\n\r\n") as client:
+        assert "'/1'" in seen(read_answer(client))
+        client.sendall(b"GET /slow/2 HTTP/1.1\r\nHost: x\r\n\r\nGET /3 HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n")
+        rest = b""
+        while part := client.recv(65536):
+            rest += part
+    assert re.findall(rb"'PATH_INFO': '([^']+)'", rest) == [b"/slow/2", b"/3"]
+    with front.open(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n") as client:
+        assert b"Connection: keep-alive\r\n" in read_answer(client)
+
+
+def test_100_continue_is_said_before_the_body(running: Any) -> None:
+    with running().open(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n") as client:
+        assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(b"ok")
+        assert read_answer(client).endswith(b"\r\n\r\nok")
+
+
+def test_head_has_the_length_and_no_body(running: Any) -> None:
+    answer = running().ask(b"HEAD / HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n")
+    assert b"Content-Length: 5\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"rubbish\r\n\r\n", 400),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (b"GET host:1 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 40_000 + b"\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 40_000, 431),
+        (b"GET /" + b"x" * 40_000, 431),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 20, 400),
+        (b"GET /broken HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 500),
+    ],
+)
+def test_what_cannot_be_served_is_answered_and_ends_the_connection(running: Any, sent: bytes, code: int) -> None:
+    front = running()
+    answer = front.ask(sent)
+    last = answer[answer.rindex(b"HTTP/1.1 ") :]
+    assert status(last) == code
+    assert b'{"error": ' in last
+    assert status(front.get()) == 200
+
+
+def test_too_long_a_body_is_refused_without_being_read(running: Any) -> None:
+    front = running()
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 100001\r\n\r\n"
+    refused = front.ask(head % b"/")
+    assert status(refused) == 413
+    assert b"more than 100000 bytes" in refused
+    # The application that judges by itself sees the length, and none of the bytes.
+    judged = front.ask(head % b"/judge" + b"x" * 50_000)
+    assert "'CONTENT_LENGTH': '100001'" in seen(judged)
+    assert judged.endswith(b"\r\n\r\nempty")
+    chunk = b"%x\r\n" % 100_001 + b"x" * 100_001 + b"\r\n0\r\n\r\n"
+    grown = front.ask(b"POST /judge HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
+    assert "'CONTENT_LENGTH': None" in seen(grown)
+    assert len(grown.partition(b"\r\n\r\n")[2]) == 100_001
+
+
+def test_a_half_closed_client_gets_its_answer(running: Any) -> None:
+    with running().open(b"GET /slow/1 HTTP/1.1\r\nHost: x\r\n\r\n") as client:
+        client.shutdown(socket.SHUT_WR)
+        assert status(client.recv(65536)) == 200
+        assert client.recv(1) == b""

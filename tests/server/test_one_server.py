@@ -1,0 +1,199 @@
+"""`jobsight serve` where another one runs, or where nothing may be written: one line, exit status 1."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
+
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.lock import LockedError, role_lock
+from jobsight_server.storage.server_lock import ServerLock
+from site_run import JOBSIGHT, free_address, wait_until
+
+ORDINARY_USER = 65534
+
+
+def serve_command(database: str) -> tuple[list[str], str]:
+    """`jobsight serve` on two free ports, and the address of the first."""
+    address = free_address()
+    host, _, port = address.partition(":")
+    flags = ["--database", database, "--listen", address, "--ingest-listen", f"{host}:{int(port) + 1}"]
+    return [*JOBSIGHT, "serve", *flags], address
+
+
+@contextmanager
+def serving(database: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A server that is ready."""
+    command, address = serve_command(database)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def ready() -> bool:
+        with suppress(OSError), urllib.request.urlopen(f"http://{address}/ready", timeout=5) as answer:
+            return bool(answer.status == 200)
+        return False
+
+    try:
+        wait_until(ready, 90, lambda: "the first server is not ready")
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+# Root may write everywhere, so that somebody else has to try; what is imported by then need not be readable to them.
+AS_ORDINARY_USER = f"""
+import os, sys
+from jobsight_server import cli
+from jobsight_server.commands import import_logs, predict, serve, token
+if os.geteuid() == 0:
+    cli.main(["token", "create", "--role", "agent", "--database", sys.argv.pop(1)])
+    os.setgroups([])
+    os.setgid({ORDINARY_USER})
+    os.setuid({ORDINARY_USER})
+sys.stdout.flush()
+print("::", file=sys.stderr)
+print("::")
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def run_as_ordinary_user(warm_up: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Runs `jobsight` with no rights but everybody's; ``warm_up`` is a database to load all of the program by."""
+    run = [sys.executable, "-c", AS_ORDINARY_USER, f"sqlite:///{warm_up}", *command]
+    if os.geteuid() != 0:
+        run.remove(f"sqlite:///{warm_up}")
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+    done.stdout, done.stderr = done.stdout.partition("::\n")[2], done.stderr.partition("::\n")[2]
+    return done
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that every user reaches, which is not so of ``tmp_path``."""
+    directory = Path(tempfile.mkdtemp(prefix="jobsight-test-"))
+    directory.chmod(0o755)
+    yield directory
+    directory.chmod(0o755)
+    shutil.rmtree(directory)
+
+
+def test_a_second_server_is_refused_at_once(database_url: str) -> None:
+    with serving(database_url) as first:
+        command, _ = serve_command(database_url)
+        for _ in range(2):
+            second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            assert (second.returncode, second.stdout) == (1, "")
+            assert len(second.stderr.splitlines()) == 1
+            assert "another `jobsight serve` runs on database" in second.stderr
+            assert "stop that one first" in second.stderr
+        assert first.poll() is None
+    # Once the first has ended, the second may start.
+    with serving(database_url) as again:
+        assert again.poll() is None
+
+
+def test_a_link_to_the_database_is_the_same_database(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(tmp_path / "site.db")
+    engines = [open_engine(f"sqlite:///{path}") for path in (tmp_path / "site.db", link)]
+    lock = ServerLock(engines[0], "site.db")
+    with pytest.raises(LockedError, match=r"stop that one first"):
+        ServerLock(engines[1], "site.db")
+    with role_lock(engines[0], "writer"), pytest.raises(LockedError), role_lock(engines[1], "writer"):
+        pass
+    lock.close()
+    ServerLock(engines[1], "site.db").close()
+
+
+def test_a_lost_session_is_noticed(database_url: str) -> None:
+    """PostgreSQL ends the session, as a restart does: the lock is taken again, unless another server was quicker."""
+    if database_url.startswith("sqlite"):
+        pytest.skip("a lock on a file has no session to lose")
+    engines = [open_engine(database_url) for _ in range(2)]
+    lock = ServerLock(engines[0], "x")
+    administrator = create_engine(make_url(database_url).set(drivername="postgresql+psycopg"))
+
+    def end_sessions() -> None:
+        with administrator.connect() as connection:
+            query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            connection.execute(text(query + "AND pid <> pg_backend_pid()"))
+
+    end_sessions()
+    lock.renew()
+    lock.renew()
+    with pytest.raises(LockedError):
+        ServerLock(engines[1], "x")
+    end_sessions()
+    other = ServerLock(engines[1], "x")
+    lock.renew()  # finds its session gone
+    with pytest.raises(LockedError):
+        lock.renew()
+    other.close()
+    lock.close()
+    for engine in (*engines, administrator):
+        engine.dispose()
+
+
+def test_a_killed_servers_roles_are_waited_for(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'site.db'}"
+    with serving(database) as first:
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+        with serving(database) as second:
+            assert second.poll() is None
+
+
+@pytest.mark.parametrize("command", ["serve", "token create --role agent", "import torque {file}"])
+def test_an_unwritable_directory_is_said_in_a_line(tmp_path: Path, open_directory: Path, command: str) -> None:
+    log = open_directory / "20261101"
+    log.write_text("")
+    open_directory.chmod(0o555)
+    database = ["--database", f"sqlite:///{open_directory / 'site.db'}"]
+    done = run_as_ordinary_user(tmp_path / "other.db", *command.format(file=log).split(), *database)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, done.stderr
+    assert f"{open_directory} cannot be written by user" in lines[0]
+    assert "--database" in lines[0]
+
+
+@pytest.mark.parametrize("writer", ["has gone", "is there"])
+def test_predict_reads_a_database_that_it_cannot_write(tmp_path: Path, open_directory: Path, writer: str) -> None:
+    file = open_directory / "site.db"
+    database = ["--database", f"sqlite:///{file}"]
+    log = Path(__file__).parents[2] / "examples" / "accounting" / "20261101"
+    subprocess.run([*JOBSIGHT, "import", "torque", str(log), "--cluster", "alpha", *database], check=True)
+    ask = [*JOBSIGHT, "predict", "--cluster", "alpha", "--user", "alice", "--json", *database]
+    expected = subprocess.run(ask, capture_output=True, text=True, check=True).stdout
+    assert '"value": ' in expected
+    engine = open_engine(f"sqlite:///{file}")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE jobs SET queue = 'written last'"))
+    if writer == "has gone":
+        engine.dispose()
+        assert not Path(f"{file}-wal").exists()
+    else:
+        assert Path(f"{file}-wal").stat().st_size > 0
+    for made in open_directory.iterdir():
+        made.chmod(0o444)
+    open_directory.chmod(0o555)
+    before = sorted(open_directory.iterdir())
+    done = run_as_ordinary_user(tmp_path / "other.db", *ask[len(JOBSIGHT) :])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == expected
+    assert sorted(open_directory.iterdir()) == before
+    engine.dispose()
