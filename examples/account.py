@@ -52,28 +52,39 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Memory of the same jobs in byte seconds: requested, used, and reserved as advised.
+    """Memory of the same jobs in byte seconds: used, requested, and recommended.
 
-    ``requested`` and ``advised`` hold what failed attempts took: a job that runs out is run again with twice as much.
+    A job that runs out is run again with twice as much; what that takes is in the costs.
     """
 
     used: float
     requested: float
-    advised: float
+    recommended: float
     at_request: Cost
-    as_advised: Cost
+    as_recommended: Cost
     left_out: int
 
     @property
+    def held_at_request(self) -> float:
+        """What the requests hold, repeats included."""
+        return self.used + self.at_request.wasted
+
+    @property
+    def held_as_recommended(self) -> float:
+        """What the recommendations hold, repeats included."""
+        return self.used + self.as_recommended.wasted
+
+    @property
     def freed(self) -> float:
-        return self.requested - self.advised
+        """Repeats included on both sides; negative where the recommendations hold more."""
+        return self.held_at_request - self.held_as_recommended
 
 
 @dataclass(slots=True)
 class Account:
-    """Per metric the scores by name, over ``compared`` jobs, and the fit of bounds; ``first`` jobs of their users were
+    """Per metric the scores by name, over ``compared`` jobs, and the fit of bounds.
 
-    answered by Jobsight alone.
+    ``first`` counts jobs that Jobsight alone answered: their users had no finished job yet.
     """
 
     compared: dict[str, int] = field(default_factory=dict)
@@ -165,17 +176,16 @@ def saving(rows: list[Row]) -> Saving | None:
     processors = np.array([row.processors for row in kept], dtype=np.float64)
     used = np.array([row.value for row in kept]) * processors
     requested = np.array([row.requested_memory_bytes for row in kept], dtype=np.float64)
-    advised = np.array([row.bound for row in kept], dtype=np.float64) * processors
+    recommended = np.array([row.bound for row in kept], dtype=np.float64) * processors
     seconds = np.array([row.seconds for row in kept])
-    at_request, as_advised = cost(requested, used, seconds), cost(advised, used, seconds)
+    at_request, as_recommended = cost(requested, used, seconds), cost(recommended, used, seconds)
     assert at_request is not None
-    assert as_advised is not None
-    held = float((used * seconds).sum())
+    assert as_recommended is not None
     return Saving(
-        used=held,
-        requested=held + at_request.wasted,
-        advised=held + as_advised.wasted,
+        used=float((used * seconds).sum()),
+        requested=float((requested * seconds).sum()),
+        recommended=float((recommended * seconds).sum()),
         at_request=at_request,
-        as_advised=as_advised,
+        as_recommended=as_recommended,
         left_out=len(rows) - len(kept),
     )

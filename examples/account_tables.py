@@ -16,19 +16,19 @@ def show(account: Account, console: Console) -> None:
     """Forecasts, bounds and memory, each with a line that says what is compared."""
     console.print(scores_table(account))
     console.print(
-        "Accuracy of the forecasts (1 is exact; a forecast off by 100 % counts 0) and, in brackets, share\n"
-        "within 20 %. Each forecast is the one made when the job was submitted, and all lines are of the same jobs."
+        "Mean accuracy (1 is exact, off by 100 % or more counts 0); in brackets the share within\n"
+        "20 %. Each forecast is the one made when the job was submitted."
     )
     if sum(account.first.values()):
         first = ", ".join(f"{n} for {_TITLES[metric]}" for metric, n in account.first.items() if n)
-        console.print(f"Jobsight alone also answered for users without a finished job: {first}.")
+        console.print(f"Not compared, because only Jobsight had a forecast for these users' first jobs: {first}.")
     console.print(bounds_table(account))
-    console.print("Share of jobs that stayed within the recommended reservation; the target is 95 % of jobs.")
+    console.print("Share that stayed within the recommended reservation; the target is 95 % of the jobs.")
     if account.memory is not None:
         console.print(memory_table(account.memory))
         console.print(verdict(account.memory), style="bold", highlight=False)
         if account.memory.left_out:
-            console.print(f"{account.memory.left_out:,} jobs without a request or a recommendation are left out.")
+            console.print(f"Left out: {account.memory.left_out:,} jobs without a request or a recommendation.")
 
 
 def scores_table(account: Account) -> Table:
@@ -44,35 +44,35 @@ def scores_table(account: Account) -> Table:
 
 def bounds_table(account: Account) -> Table:
     """How often the recommended reservation was enough."""
-    table = _table("Recommended reservations", "metric", ["jobs", "enough, by jobs", "weighted by value x seconds"])
+    table = _table("Recommended reservations", "metric", ["jobs", "enough: by jobs", "by value x seconds"])
     for metric, fit in account.fits.items():
         table.add_row(_TITLES[metric], f"{fit.jobs:,}", f"{fit.by_jobs:.1%}", f"{fit.weighted:.1%}")
     return table
 
 
 def memory_table(memory: Saving) -> Table:
-    """What was requested, used and would have been reserved."""
-    table = _table("Memory", "", ["GiB-hours", "of the requested", "ran out of it"])
+    """What was requested, recommended and used."""
+    table = _table("Memory of the same jobs", "", ["GiB-hours", "of the request", "jobs run out", "with repeats"])
     rows = (
-        ("requested by users", memory.requested, f"{memory.at_request.failures:,}"),
-        ("recommended by Jobsight", memory.advised, f"{memory.as_advised.failures:,}"),
-        ("used", memory.used, ""),
+        ("requested by users", memory.requested, memory.at_request.failures, memory.held_at_request),
+        ("recommended", memory.recommended, memory.as_recommended.failures, memory.held_as_recommended),
+        ("used", memory.used, 0, memory.used),
     )
-    for name, amount, failures in rows:
-        share = amount / memory.requested if memory.requested else 0.0
-        table.add_row(name, f"{amount / GIB_HOUR:,.0f}", f"{share:.0%}", failures)
+    for name, amount, failures, held in rows:
+        share = f"{amount / memory.requested:.0%}"
+        table.add_row(name, f"{amount / GIB_HOUR:,.0f}", share, f"{failures:,}", f"{held / GIB_HOUR:,.0f}")
     return table
 
 
 def verdict(memory: Saving) -> str:
-    """The table in a sentence."""
-    hours, share = abs(memory.freed) / GIB_HOUR, abs(memory.freed) / memory.requested if memory.requested else 0.0
-    effect = "freed" if memory.freed >= 0 else "taken more:"
-    failures, jobs = memory.as_advised.failures, memory.as_advised.jobs
+    """The table in two sentences."""
+    hours, share = abs(memory.freed) / GIB_HOUR, abs(memory.freed) / memory.held_at_request
+    effect = "freed" if memory.freed >= 0 else "taken another"
+    failures, jobs = memory.as_recommended.failures, memory.as_recommended.jobs
     return (
-        f"Reserving as recommended would have {effect} {hours:,.0f} GiB-hours, {share:.0%} of what was requested;\n"
-        f"{failures:,} of {jobs:,} jobs ({failures / jobs:.1%}) would have run out and been run again with twice as "
-        "much (included)."
+        f"Reserving as recommended would have {effect} {hours:,.0f} GiB-hours ({share:.0%}), repeats included.\n"
+        f"{failures:,} of {jobs:,} jobs ({failures / jobs:.1%}) would have run out of it; with the users' own requests "
+        f"{memory.at_request.failures:,}."
     )
 
 

@@ -44,7 +44,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Live:
-    """From ``since`` on (UTC epoch) the replay keeps pace with the clock; ``at_present`` is called when it gets there."""
+    """From ``since`` on (UTC epoch) the replay keeps pace with the clock; ``at_present`` is called once it is there."""
 
     since: int
     at_present: Callable[[Progress], None]
