@@ -163,7 +163,7 @@ def _fit(account: Account, metric: str, rows: list[Row]) -> None:
     if not bound:
         return
     fits = np.array([row.bound is not None and row.value <= row.bound for row in bound])
-    weights = np.array([row.value * row.seconds * (row.processors or 1) for row in bound])
+    weights = np.array([row.value * row.seconds for row in bound])
     weighted = float((fits * weights).sum() / weights.sum()) if weights.sum() > 0 else float(fits.mean())
     account.fits[metric] = Fit(len(bound), float(fits.mean()), weighted)
 

@@ -16,8 +16,8 @@ def show(account: Account, console: Console) -> None:
     """Forecasts, bounds and memory, each with a line that says what is compared."""
     console.print(scores_table(account))
     console.print(
-        "Mean accuracy (1 is exact, off by 100 % or more counts 0); in brackets the share within\n"
-        "20 %. Each forecast is the one made when the job was submitted."
+        "Mean accuracy (1 is exact, off by 100 % or more counts 0); in brackets the share within 20 %. "
+        "Each forecast is the one made when the job was submitted."
     )
     if sum(account.first.values()):
         first = ", ".join(f"{n} for {_TITLES[metric]}" for metric, n in account.first.items() if n)
@@ -28,7 +28,7 @@ def show(account: Account, console: Console) -> None:
         console.print(memory_table(account.memory))
         console.print(verdict(account.memory), style="bold", highlight=False)
         if account.memory.left_out:
-            console.print(f"Left out: {account.memory.left_out:,} jobs without a request or a recommendation.")
+            console.print(f"Jobs left out for want of a request or a recommendation: {account.memory.left_out:,}.")
 
 
 def scores_table(account: Account) -> Table:
@@ -52,15 +52,15 @@ def bounds_table(account: Account) -> Table:
 
 def memory_table(memory: Saving) -> Table:
     """What was requested, recommended and used."""
-    table = _table("Memory of the same jobs", "", ["GiB-hours", "of the request", "jobs run out", "with repeats"])
+    table = _table("Memory of the same jobs", "", ["GiB-hours", "share", "jobs run out", "with repeats"])
     rows = (
-        ("requested by users", memory.requested, memory.at_request.failures, memory.held_at_request),
-        ("recommended", memory.recommended, memory.as_recommended.failures, memory.held_as_recommended),
-        ("used", memory.used, 0, memory.used),
+        ("requested by users", memory.requested, f"{memory.at_request.failures:,}", memory.held_at_request),
+        ("recommended", memory.recommended, f"{memory.as_recommended.failures:,}", memory.held_as_recommended),
+        ("used", memory.used, "", memory.used),
     )
     for name, amount, failures, held in rows:
         share = f"{amount / memory.requested:.0%}"
-        table.add_row(name, f"{amount / GIB_HOUR:,.0f}", share, f"{failures:,}", f"{held / GIB_HOUR:,.0f}")
+        table.add_row(name, f"{amount / GIB_HOUR:,.0f}", share, failures, f"{held / GIB_HOUR:,.0f}")
     return table
 
 
@@ -70,7 +70,7 @@ def verdict(memory: Saving) -> str:
     effect = "freed" if memory.freed >= 0 else "taken another"
     failures, jobs = memory.as_recommended.failures, memory.as_recommended.jobs
     return (
-        f"Reserving as recommended would have {effect} {hours:,.0f} GiB-hours ({share:.0%}), repeats included.\n"
+        f"Reserving as recommended would have {effect} {hours:,.0f} GiB-hours ({share:.0%}), repeats included. "
         f"{failures:,} of {jobs:,} jobs ({failures / jobs:.1%}) would have run out of it; with the users' own requests "
         f"{memory.at_request.failures:,}."
     )

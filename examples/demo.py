@@ -164,8 +164,8 @@ def held_against_truth(summary: dict[str, Any], verdict: Verdict, console: Conso
     """Prints how well what was measured agrees with what is true of the emulated jobs; what of it was missed."""
     console.print(
         f"\n{summary['readings_made']:,} readings in {summary['requests']:,} requests; "
-        f"{summary['readings_lost_on_purpose']:,} more were lost on purpose. Measured, against what the\n"
-        f"{verdict.judged:,} longer jobs on nodes of their own really used:"
+        f"{summary['readings_lost_on_purpose']:,} more were lost on purpose. "
+        f"Measured, against what the {verdict.judged:,} longer jobs on nodes of their own really used:"
     )
     faults = [f"{len(verdict.missing_runs)} runs have no profile, first {verdict.missing_runs[:3]}"]
     faults = faults if verdict.missing_runs else []

@@ -29,14 +29,8 @@ class Site:
     """
 
     def __init__(self, directory: Path, clusters: Sequence[str], listen: str, settings: Sequence[str] = ()) -> None:
-        self.directory = directory
-        self.accounting = directory / "accounting"
-        self.database = f"sqlite:///{directory / 'jobsight.db'}"
-        self.url = f"http://{listen}"
-        host, port = listen.split(":")
-        self.ingest_url = f"http://{host}:{int(port) + 1}"
-        self.log = directory / "server.log"
-        self.replay_log = directory / "replay.log"
+        self._set_places(directory, listen)
+        host, port = listen.rsplit(":", 1)
         for cluster in clusters:
             (self.accounting / cluster).mkdir(parents=True)
         self.agent_token_file = directory / "agent.token"
@@ -49,6 +43,24 @@ class Site:
             *(part for c in clusters for part in ("--accounting", f"{c}={self.accounting / c}")),
         ]  # fmt: skip
         self.process: subprocess.Popen[bytes] | None = None
+
+    def _set_places(self, directory: Path, listen: str) -> None:
+        self.directory = directory
+        self.accounting = directory / "accounting"
+        self.database = f"sqlite:///{directory / 'jobsight.db'}"
+        self.url = f"http://{listen}"
+        host, port = listen.rsplit(":", 1)
+        self.ingest_url = f"http://{host}:{int(port) + 1}"
+        self.log = directory / "server.log"
+        self.replay_log = directory / "replay.log"
+
+    @classmethod
+    def running(cls, directory: Path, listen: str) -> Site:
+        """A site that another process has made in ``directory`` and serves."""
+        site = cls.__new__(cls)
+        site._set_places(directory, listen)
+        site._token = site._create_token("admin")
+        return site
 
     @contextmanager
     def serve(self) -> Iterator[None]:
