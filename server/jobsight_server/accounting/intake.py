@@ -95,7 +95,7 @@ def parse_portion(portion: Portion, lines_before: int, parse: Parse, server_cloc
 def learn_zone(before: bytes, parse: Parse, server_clock: ServerClock) -> None:
     """Lets the clock learn from lines that were taken in earlier: the last few that show the zone."""
     showing: list[JobEvent] = []
-    for data in reversed(before.split(b"\n")):
+    for data in reversed(before.splitlines()):
         try:
             event = event_of(RawLine(data, len(data)), parse)
         except AccountingError:
