@@ -14,7 +14,10 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet -e '.[server]' --group dev
 	touch $@
 
-demo: $(STAMP)
+# The ports are checked before anything is installed.
+demo:
+	@$(PYTHON) examples/ports.py $(LISTEN)
+	@$(MAKE) --no-print-directory $(STAMP)
 	$(BIN)/python examples/demo.py $(if $(ONCE),--once) $(if $(LISTEN),--listen $(LISTEN))
 
 test: $(STAMP)

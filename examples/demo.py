@@ -2,8 +2,8 @@
 
     python examples/demo.py [--once]
 
-Everything goes the ordinary way: batches over HTTP, TORQUE accounting files, profiles, forecasts. Ends with
-a table of forecasts against what really happened, and leaves the dashboard on until Ctrl-C (--once: ends there).
+Everything goes the ordinary way: batches over HTTP, TORQUE accounting files, profiles, forecasts. Shows what the
+forecasts were worth, then goes on in real time with the dashboard on until Ctrl-C (--once: ends there).
 The exit status is not 0 if anything was lost on the way.
 """
 
@@ -13,74 +13,110 @@ import argparse
 import json
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
+from account import take_account
+from account_tables import show
 from jobsight_server.errors import UserError
-from jobsight_server.settings import check_addresses, split_address
 from jobsight_server.storage.engine import open_engine
+from ports import USUAL, choose
 from site_run import Site, wait_until
 from truth import Verdict, judge
 
 CLUSTERS = ("alpha", "beta")
 INTERVAL_S = 60
-SETTINGS = ("--follow-interval-s", "1", "--profile-interval-s", "1", "--profile-grace-s", "120")
-SCALES = {"bandwidth": ("Mb/s", 1e6), "memory": ("GiB", 2**30)}
-METRICS = ("bandwidth", "memory", "cpu", "runtime")
+LIVE_S = 86_400
+# Of a job that has just ended the readings may still be under way.
+JUST_ENDED_S = 4 * INTERVAL_S
+# Profiling seldom, and more at once, takes less.
+SETTINGS = ("--follow-interval-s", "1", "--profile-interval-s", "4", "--profile-grace-s", "120")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the demo; 0 when nothing was lost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--once", action="store_true", help="end after the table instead of leaving the site on")
+    parser.add_argument("--once", action="store_true", help="end after the tables instead of going on in real time")
     parser.add_argument("--weeks", type=float, default=4.0, help="emulated time (default %(default)g)")
     parser.add_argument("--nodes", type=int, default=64, help="emulated nodes (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="another site for another seed (default %(default)s)")
-    parser.add_argument("--listen", default="127.0.0.1:8470", help="address of the dashboard (default %(default)s)")
+    parser.add_argument("--listen", metavar="HOST:PORT", help=f"dashboard (default: {USUAL}, or the next free one)")
     parser.add_argument("--directory", type=Path, default=Path("demo-site"), help="made anew (default %(default)s)")
     args = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of the context managers, which stop the site
     console = Console()
-    host, port = split_address(args.listen)
-    check_addresses(args.listen, f"{host}:{port + 1}")  # before the last demo's directory is thrown away
+    listen = choose(args.listen)  # before the last demo's directory is thrown away
     shutil.rmtree(args.directory, ignore_errors=True)
     args.directory.mkdir(parents=True)
     began = time.monotonic()
-    site = Site(args.directory.resolve(), CLUSTERS, args.listen, SETTINGS)
-    with site.serve():
-        summary = run_replay(site, args, console)
+    site = Site(args.directory.resolve(), CLUSTERS, listen, SETTINGS)
+    with site.serve(), replaying(site, args) as process:
+        summary = wait_for_replay(site, process, args, console)
         faults = settle(site, summary, console)
-        verdict = judge(open_engine(site.database, "read"), site.truth(), INTERVAL_S)
-        faults += show(site, summary, verdict, console)
+        show(take_account(open_engine(site.database, "read")), console)
+        verdict = judge(open_engine(site.database, "read"), settled_truth(site, summary), INTERVAL_S)
+        faults += held_against_truth(summary, verdict, console)
         console.print(f"\n{time.monotonic() - began:.0f} s in all. Everything is in {args.directory}/.")
         for fault in faults:
             console.print(f"[bold red]lost:[/] {fault}")
         if not args.once:
-            console.print("\nDashboard, by a one-time login that is good for an hour:")
-            console.print(site.login_link(), style="bold", soft_wrap=True)
-            console.print(f"A user of many kinds of job: {site.url}{busiest_user(site)}", soft_wrap=True)
-            console.print("The emulated nodes have stopped sending, so they show as late. Ctrl-C ends the site.")
-            try:
-                while site.process is not None and site.process.poll() is None:
-                    time.sleep(0.5)
-            except KeyboardInterrupt:
-                console.print("Stopping.")
+            stay(site, process, console)
     return 1 if faults else 0
 
 
-def run_replay(site: Site, args: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Plays the site into the server, with a progress bar; the replay's summary."""
+def replaying(site: Site, args: argparse.Namespace) -> Any:
+    """The replay of the site, running; without --once it keeps pace with the clock once it has reached the present."""
     options = ("--nodes", str(args.nodes), "--clusters", str(len(CLUSTERS)), "--weeks", f"{args.weeks:g}")
+    return site.replay(*options, "--seed", str(args.seed), *(() if args.once else ("--live", str(LIVE_S))))
+
+
+def wait_for_replay(
+    site: Site, process: subprocess.Popen[str], args: argparse.Namespace, console: Console
+) -> dict[str, Any]:
+    """Waits until the replay has reached the present; its summary."""
+    ends = time.time()
+    with progress_of(f"Replaying {args.nodes} nodes, {args.weeks:g} weeks", console) as show_progress:
+        while process.poll() is None:
+            progress = site.progress()
+            begun = ends - args.weeks * 7 * 86_400
+            show_progress((progress["emulated_time"] - begun) / (ends - begun), progress["readings"])
+            if progress["present"] is not None:
+                break
+            time.sleep(0.3)
+        progress = site.progress()
+        show_progress(1.0, progress["readings"])
+    if progress["present"] is not None:
+        return dict(progress["present"])
+    assert process.stdout is not None
+    output = process.stdout.read()
+    if process.wait() != 0 and not output:
+        raise SystemExit(f"demo: the replay ended with status {process.returncode}:\n{site.replay_log.read_text()}")
+    return dict(json.loads(output))
+
+
+@contextmanager
+def progress_of(description: str, console: Console) -> Iterator[Callable[[float, int], None]]:
+    """Shows (share, readings): a bar on a terminal, elsewhere a plain line every 5 %."""
+    if not console.is_terminal:
+        reached = -1
+
+        def line(share: float, readings: int) -> None:
+            nonlocal reached
+            step = int(max(0.0, min(share, 1.0)) * 20)
+            if step > reached:
+                reached = step
+                print(f"{description}: {step * 5} %, {readings:,} readings", flush=True)
+
+        yield line
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -88,31 +124,24 @@ def run_replay(site: Site, args: argparse.Namespace, console: Console) -> dict[s
         TextColumn("{task.fields[readings]:,} readings"),
         TimeElapsedColumn(),
     )
-    description = f"Replaying {args.nodes} nodes, {args.weeks:g} weeks"
-    with site.replay(*options, "--seed", str(args.seed)) as process, Progress(*columns, console=console) as bar:
+    with Progress(*columns, console=console) as bar:
         task = bar.add_task(description, total=1.0, readings=0)
-        while True:
-            try:
-                output, _ = process.communicate(timeout=0.3)
-                break
-            except subprocess.TimeoutExpired:
-                progress = site.progress()
-                bar.update(task, completed=progress["fraction"], readings=progress["readings"])
-        progress = site.progress()
-        bar.update(task, completed=progress["fraction"], readings=progress["readings"])
-    if process.returncode != 0 and not output:
-        raise SystemExit(f"the replay ended with status {process.returncode} and said nothing; see above")
-    return dict(json.loads(output))
+        yield lambda share, readings: bar.update(task, completed=share, readings=readings)
+
+
+def settled_truth(site: Site, summary: dict[str, Any]) -> list[dict[str, str]]:
+    """The true runs whose readings are all in."""
+    return [row for row in site.truth() if float(row["end"]) <= summary["reached"] - JUST_ENDED_S]
 
 
 def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
     """Waits until all jobs are profiled; what was lost between the replay and the database."""
-    ended = len({(row["cluster"], row["job_id"], row["start"]) for row in site.truth()})
-    with console.status(f"Profiling {ended:,} jobs"):
-        try:
-            wait_until(lambda: site.settled(ended), 300, lambda: f"jobs: {site.api('overview')['jobs']}")
-        except TimeoutError as error:
-            return [f"of {ended} jobs not all were profiled; {error}"]
+    ended = len({(row["cluster"], row["job_id"], row["start"]) for row in settled_truth(site, summary)})
+    console.print(f"Profiling the last of {ended:,} jobs.")
+    try:
+        wait_until(lambda: site.settled(ended), 300, lambda: f"jobs: {site.api('overview')['jobs']}")
+    except TimeoutError as error:
+        return [f"of {ended} jobs not all were profiled; {error}"]
     overview = site.api("overview")
     batches = {"duplicate": 0, "quarantined": 0, "rejected": 0, **overview["ingest"]["batches"]}
     answered = sum(batches[name] for name in ("stored", "duplicate", "quarantined", "rejected"))
@@ -121,23 +150,22 @@ def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
         faults.append(f"the replay could not deliver everything: {summary['failure'] or summary['refused']}")
     if batches["received"] != answered:
         faults.append(f"{batches['received']} batches received, {answered} accounted for")
-    if overview["ingest"]["samples"] != summary["readings_made"]:
-        faults.append(f"{summary['readings_made']} readings made, {overview['ingest']['samples']} stored")
+    stored, made = overview["ingest"]["samples"], summary["readings_made"]
+    # Once the replay has reached the present, more come in while this is looked at.
+    if stored < made or (stored > made and site.progress()["present"] is None):
+        faults.append(f"{made} readings made, {stored} stored")
     rejected = [entry for entry in overview["refused"] if entry["value"]]
     if rejected:
         faults.append(f"refused: {rejected}")
     return faults
 
 
-def show(site: Site, summary: dict[str, Any], verdict: Verdict, console: Console) -> list[str]:
-    """Prints the tables; what of the truth was missed."""
-    console.print(forecast_table(site))
-    console.print(answered_table(site))
-    console.print(accuracy_table(site))
+def held_against_truth(summary: dict[str, Any], verdict: Verdict, console: Console) -> list[str]:
+    """Prints how well what was measured agrees with what is true of the emulated jobs; what of it was missed."""
     console.print(
-        f"{summary['readings_made']:,} readings in {summary['requests']:,} requests; "
+        f"\n{summary['readings_made']:,} readings in {summary['requests']:,} requests; "
         f"{summary['readings_lost_on_purpose']:,} more were lost on purpose. "
-        f"Against the truth, {verdict.judged:,} jobs on exclusive nodes:"
+        f"Measured, against what the {verdict.judged:,} longer jobs on nodes of their own really used:"
     )
     faults = [f"{len(verdict.missing_runs)} runs have no profile, first {verdict.missing_runs[:3]}"]
     faults = faults if verdict.missing_runs else []
@@ -155,31 +183,21 @@ def show(site: Site, summary: dict[str, Any], verdict: Verdict, console: Console
     return faults
 
 
-def forecast_table(site: Site) -> Table:
-    """One row per kind of user: what was forecast for the last job, and what it used."""
-    table = Table(title="Last jobs: forecast before they ran, and used, per processor", box=SIMPLE, padding=(0, 0))
-    for column in ("user", "jobs", "metric", "forecast", "used", "off by", "reserved", "PQM"):
-        table.add_column(column, justify="left" if column in {"user", "metric"} else "right", no_wrap=True)
-    kinds: dict[str, dict[str, str]] = {}
-    for row in site.truth():
-        kinds.setdefault(row["kind"], row)
-    for _, row in sorted(kinds.items()):
-        profile = site.api(f"users/{row['user']}/profile", cluster=row["cluster"])
-        for answer in profile["metrics"]:
-            past = answer["history"]
-            if answer["metric"] not in SCALES or not past["n"]:
-                continue
-            unit, scale = SCALES[answer["metric"]]
-            forecast, used, bound = past["answered"][-1], past["actual"][-1], past["bound"][-1]
-            if forecast is None:
-                continue
-            off = abs(forecast - used) / used if used else 0.0
-            table.add_row(
-                f"{row['cluster']}/{row['user']}", str(past["n"]), f"{answer['metric']}, {unit}",
-                f"{forecast / scale:.2f}", f"{used / scale:.2f}", f"{off:.0%}", f"{bound / scale:.2f}",
-                "-" if answer["pqm"] is None else f"{answer['pqm']:.2f}",
-            )  # fmt: skip
-    return table
+def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
+    """Says where to look and leaves the site on until Ctrl-C."""
+    nodes = site.api("overview")["nodes"]
+    console.print(f"\n{nodes['up']} of {nodes['total']} nodes are up: the emulated agents now send in real time.")
+    console.print("Dashboard, by a one-time login that is good for an hour:")
+    console.print(site.login_link(), style="bold", soft_wrap=True)
+    console.print(f"A user of many kinds of job: {site.url}{busiest_user(site)}", soft_wrap=True)
+    console.print("Ctrl-C ends the site.")
+    try:
+        while site.process is not None and site.process.poll() is None and process.poll() is None:
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        console.print("Stopping.")
+        return
+    console.print(f"A part of the site has ended; see {site.log} and {site.replay_log}. Stopping.")
 
 
 def busiest_user(site: Site) -> str:
@@ -188,43 +206,10 @@ def busiest_user(site: Site) -> str:
     return f"/users/{user['cluster']}/{user['user']}"
 
 
-def answered_table(site: Site) -> Table:
-    """How good the last answers were, per metric."""
-    table = Table(title="The last answers, as they stood at submission", box=SIMPLE, padding=(0, 1, 0, 0))
-    for column in ("metric", "jobs", "accuracy", "within 20 %", "fitted into the bound"):
-        table.add_column(column, justify="left" if column == "metric" else "right", no_wrap=True)
-    for row in site.api("overview")["answered"]:
-        shares = (row[name] for name in ("accuracy", "within20", "coverage"))
-        table.add_row(row["metric"], str(row["jobs"]), *("-" if share is None else f"{share:.3f}" for share in shares))
-    return table
-
-
-def accuracy_table(site: Site) -> Table:
-    """Mean accuracy over all users of each forecaster, per metric."""
-    table = Table(title="The five as jobs ended, mean over users of at least 10 jobs", box=SIMPLE, padding=(0, 0))
-    users, page = [], 1
-    while True:
-        answer = site.api("users", page=str(page))
-        users += answer["users"]
-        if page >= answer["pages"]:
-            break
-        page += 1
-    known = [u["metrics"]["memory"] for u in users if u["metrics"]["memory"]]
-    names = list(known[0]["forecasts"]) if known else []
-    for column in ("metric", "users", *names):
-        table.add_column(column, justify="left" if column == "metric" else "right", no_wrap=True)
-    for metric in METRICS:
-        answers = [u["metrics"][metric] for u in users if u["metrics"][metric]]
-        scored = [answer["accuracy"] for answer in answers if answer["user_jobs"] >= 10]
-        if scored:
-            table.add_row(
-                metric, str(len(scored)), *(f"{statistics.mean(s[name] for s in scored):.3f}" for name in names)
-            )
-    return table
-
-
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except UserError as error:
+    except (UserError, OSError) as error:
         sys.exit(f"demo: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from ports import taken
 
 JOBSIGHT = [sys.executable, "-m", "jobsight_server.cli"]
 AGENT = [sys.executable, "-m", "jobsight_agent.cli"]
@@ -28,13 +29,8 @@ class Site:
     """
 
     def __init__(self, directory: Path, clusters: Sequence[str], listen: str, settings: Sequence[str] = ()) -> None:
-        self.directory = directory
-        self.accounting = directory / "accounting"
-        self.database = f"sqlite:///{directory / 'jobsight.db'}"
-        self.url = f"http://{listen}"
-        host, port = listen.split(":")
-        self.ingest_url = f"http://{host}:{int(port) + 1}"
-        self.log = directory / "server.log"
+        self._set_places(directory, listen)
+        host, port = listen.rsplit(":", 1)
         for cluster in clusters:
             (self.accounting / cluster).mkdir(parents=True)
         self.agent_token_file = directory / "agent.token"
@@ -48,6 +44,24 @@ class Site:
         ]  # fmt: skip
         self.process: subprocess.Popen[bytes] | None = None
 
+    def _set_places(self, directory: Path, listen: str) -> None:
+        self.directory = directory
+        self.accounting = directory / "accounting"
+        self.database = f"sqlite:///{directory / 'jobsight.db'}"
+        self.url = f"http://{listen}"
+        host, port = listen.rsplit(":", 1)
+        self.ingest_url = f"http://{host}:{int(port) + 1}"
+        self.log = directory / "server.log"
+        self.replay_log = directory / "replay.log"
+
+    @classmethod
+    def running(cls, directory: Path, listen: str) -> Site:
+        """A site that another process has made in ``directory`` and serves."""
+        site = cls.__new__(cls)
+        site._set_places(directory, listen)
+        site._token = site._create_token("admin")
+        return site
+
     @contextmanager
     def serve(self) -> Iterator[None]:
         """Runs the server while the block runs."""
@@ -57,29 +71,31 @@ class Site:
                 wait_until(self._answers, 60, lambda: f"the server does not answer:\n{self.log.read_text()[-2000:]}")
                 yield
             finally:
-                self.process.terminate()
-                self.process.wait(60)
+                _end(self.process, 60)
 
     @contextmanager
     def replay(self, *options: str) -> Iterator[subprocess.Popen[str]]:
-        """Runs `jobsight-agent replay` against this site; its summary comes on standard output."""
+        """Runs `jobsight-agent replay` against this site while the block runs; its summary is on standard output."""
         command = [
             *AGENT, "replay", "--server", self.ingest_url, "--token-file", str(self.agent_token_file),
             "--accounting-out", str(self.accounting), "--truth-out", str(self.directory / "truth.csv"),
             "--progress-out", str(self.directory / "progress.json"), "--quiet", *options,
         ]  # fmt: skip
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        with self.replay_log.open("ab") as log:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
         try:
             yield process
         finally:
-            if process.poll() is None:
-                process.terminate()
-            process.wait(30)
+            _end(process, 30)
+            if process.stdout is not None:
+                process.stdout.close()
 
     def progress(self) -> dict[str, Any]:
         """How far the replay is."""
         file = self.directory / "progress.json"
-        return dict(json.loads(file.read_text())) if file.exists() else {"fraction": 0.0, "readings": 0}
+        if not file.exists():
+            return {"fraction": 0.0, "readings": 0, "emulated_time": 0, "present": None}
+        return dict(json.loads(file.read_text()))
 
     def api(self, path: str, **query: str) -> Any:
         """The JSON answer of ``/api/v1/PATH``."""
@@ -103,9 +119,9 @@ class Site:
         return self._run("token", "login", "--url", self.url).split()[-1]
 
     def settled(self, ended: int) -> bool:
-        """All ``ended`` runs are known and profiled."""
+        """At least so many runs are known to have ended, and as many are profiled."""
         jobs = self.api("overview")["jobs"]
-        return bool(jobs["ended"] >= ended and jobs["waiting"] == 0)
+        return bool(jobs["ended"] >= ended and jobs["waiting"] <= jobs["ended"] - ended)
 
     def truth(self) -> list[dict[str, str]]:
         """The rows of the replay's truth file."""
@@ -145,14 +161,19 @@ def wait_until(
         time.sleep(pause_s)
 
 
+def _end(process: subprocess.Popen[Any], seconds: float) -> None:
+    """Ends it, by force where it does not within ``seconds``."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def free_address() -> str:
     """HOST:PORT of which this port and the next are free."""
     for port in range(20000 + os.getpid() % 20000, 60000, 2):
-        try:
-            for number in (port, port + 1):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", number))
-        except OSError:
-            continue
-        return f"127.0.0.1:{port}"
+        if not (taken("127.0.0.1", port) or taken("127.0.0.1", port + 1)):
+            return f"127.0.0.1:{port}"
     raise OSError("no two free ports in a row on 127.0.0.1")

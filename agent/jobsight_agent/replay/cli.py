@@ -16,7 +16,7 @@ from typing import Any
 from jobsight_agent.replay.deliver import Counts, Delivery
 from jobsight_agent.replay.emulation import Emulation, make_emulation
 from jobsight_agent.replay.plan import WEEK_S, Plan, ReplayError
-from jobsight_agent.replay.play import Progress, open_books, play
+from jobsight_agent.replay.play import Live, Progress, open_books, play
 
 _INTERRUPTED = 130
 
@@ -35,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="max|N",
         help="N times real time (default: as fast as it goes)",
+    )
+    parser.add_argument(
+        "--live", type=int, default=0, metavar="S", help="then go on in real time for so long (default %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=1, help="same seed and end, same site (default %(default)s)")
     parser.add_argument("--end", type=int, metavar="EPOCH", help="when the period ends (default: the last full minute)")
@@ -71,7 +74,10 @@ def _replay(args: argparse.Namespace) -> int:
     end = int(time.time()) // 60 * 60 if args.end is None else args.end
     if not 1 <= args.batch <= 5_000:
         raise ReplayError(f"{args.batch} readings per batch: give 1 to 5000")
-    plan = Plan(args.nodes, args.clusters, end - int(args.weeks * WEEK_S), end, args.interval, args.seed)
+    if args.live < 0 or (args.live and args.speed is not None):
+        raise ReplayError(f"--live {args.live}: give seconds, and no --speed beside them")
+    start = end - int(args.weeks * WEEK_S)
+    plan = Plan(args.nodes, args.clusters, start, end + args.live, args.interval, args.seed)
     delivery = Delivery(args.server, _token(args.token_file), args.connections)
     emulation = make_emulation(plan, args.batch)
     reporter = _Reporter(args.progress_out, show=sys.stderr.isatty() and not args.quiet)
@@ -83,11 +89,16 @@ def _replay(args: argparse.Namespace) -> int:
         progress = now
         reporter.report(now)
 
+    def at_present(now: Progress) -> None:
+        reporter.present = summarise(emulation, now, delivery.counts, None)
+        reporter.write(now, done=False, delivered=None)
+
+    live = Live(end, at_present) if args.live else None
     with ExitStack() as stack:
         books = open_books(stack, emulation, args.accounting_out, args.truth_out or args.accounting_out / "truth.csv")
         try:
             with delivery:
-                progress = play(emulation, delivery, books, args.batch, args.speed, report)
+                progress = play(emulation, delivery, books, args.batch, args.speed, report, live)
         except KeyboardInterrupt:
             failure = "interrupted"
         except ReplayError as error:
@@ -140,10 +151,14 @@ def summarise(emulation: Emulation, progress: Progress, counts: Counts, failure:
 
 
 class _Reporter:
-    """Shows progress on the terminal and in a file, a few times a second at most."""
+    """Shows progress on the terminal and in a file, a few times a second at most.
+
+    ``present`` is the summary as it was when the replay had reached the present and went on in real time.
+    """
 
     def __init__(self, path: Path | None, show: bool) -> None:
         self._path, self._show = path, show
+        self.present: dict[str, Any] | None = None
         self._last = 0.0
 
     def report(self, progress: Progress) -> None:
@@ -151,14 +166,14 @@ class _Reporter:
         if now - self._last < 0.2:
             return
         self._last = now
-        self._write(progress, done=False, delivered=None)
+        self.write(progress, done=False, delivered=None)
 
     def finish(self, progress: Progress, delivered: bool) -> None:
-        self._write(progress, done=True, delivered=delivered)
+        self.write(progress, done=True, delivered=delivered)
         if self._show:
             print(file=sys.stderr)
 
-    def _write(self, progress: Progress, done: bool, delivered: bool | None) -> None:
+    def write(self, progress: Progress, done: bool, delivered: bool | None) -> None:
         if self._show:
             width = int(progress.fraction * 40)
             bar = "#" * width + "." * (40 - width)
@@ -172,6 +187,7 @@ class _Reporter:
                 "jobs_ended": progress.jobs_ended,
                 "done": done,
                 "delivered": delivered,
+                "present": self.present,
             }
             fresh = self._path.with_name(self._path.name + ".new")
             fresh.write_text(json.dumps(line) + "\n", encoding="utf-8")

@@ -43,6 +43,16 @@ class Progress:
 
 
 @dataclass(slots=True)
+class Live:
+    """From ``since`` on (UTC epoch) the replay keeps pace with the clock; ``at_present`` is called once it is there."""
+
+    since: int
+    at_present: Callable[[Progress], None]
+    wall_clock: Callable[[], float] = time.time
+    caught_up: bool = False
+
+
+@dataclass(slots=True)
 class Books:
     """The accounting directories and the truth file, written as time passes."""
 
@@ -95,9 +105,10 @@ def play(
     batch_readings: int,
     speed: float | None,
     report: Callable[[Progress], None],
+    live: Live | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Progress:
-    """Plays to the end, ``speed`` times as fast as real time (None: as fast as it goes).
+    """Plays to the end, ``speed`` times as fast as real time (None: as fast as it goes; ``live``: up to the present).
 
     ``report`` is called whenever more was acknowledged. Raises ReplayError when the delivery fails.
     """
@@ -115,9 +126,16 @@ def play(
         report(progress)
         return True
 
-    for until in _slices(emulation, batch_readings, speed):
-        if speed is not None:
-            due = begun + (until - plan.start) / speed
+    for until in _slices(emulation, batch_readings, speed, live):
+        due = None if speed is None else begun + (until - plan.start) / speed
+        if live is not None and until > live.since:
+            if due is None and not live.caught_up:
+                while ahead:
+                    settle(None)
+                live.caught_up = True
+                live.at_present(progress)
+            due = clock() + until - live.wall_clock()
+        if due is not None:
             while (left := due - clock()) > 0:
                 if ahead:
                     settle(left)
@@ -133,14 +151,16 @@ def play(
     return progress
 
 
-def _slices(emulation: Emulation, batch_readings: int, speed: float | None) -> Iterator[int]:
+def _slices(emulation: Emulation, batch_readings: int, speed: float | None, live: Live | None) -> Iterator[int]:
     """Ends of the slices of time that are sent as a whole; at a given speed not more than a second of it."""
     plan = emulation.plan
+    present = plan.end if live is None else live.since
     readings = max(1, int(batch_readings * _REGULAR_SHARE))
     if speed is not None:
         readings = max(1, min(readings, int(speed / plan.interval_s)))
-    yield from range(plan.start + readings * plan.interval_s, plan.end, readings * plan.interval_s)
-    yield plan.end
+    yield from range(plan.start + readings * plan.interval_s, present, readings * plan.interval_s)
+    yield present
+    yield from range(present + plan.interval_s, plan.end + 1, plan.interval_s)
 
 
 def _send_slice(emulation: Emulation, delivery: Delivery, until: int, ticket: Ticket, progress: Progress) -> None:

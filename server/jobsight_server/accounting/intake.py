@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 from jobsight_server.accounting.lines import LONGEST_LINE, Portion, RawLine
 from jobsight_server.accounting.record import AccountingError, JobEvent
 from jobsight_server.accounting.rejects import Reject, keep_rejects
-from jobsight_server.accounting.stamps import ServerClock
+from jobsight_server.accounting.stamps import REMEMBERED, ServerClock, shows_zone
 from jobsight_server.accounting.store import StampedEvent, apply_events
 from jobsight_server.accounting.torque import parse_line
 from jobsight_server.storage.tallies import add_tallies
@@ -93,12 +93,19 @@ def parse_portion(portion: Portion, lines_before: int, parse: Parse, server_cloc
 
 
 def learn_zone(before: bytes, parse: Parse, server_clock: ServerClock) -> None:
-    """Lets the clock learn from lines that were taken in earlier."""
-    for data in before.split(b"\n"):
+    """Lets the clock learn from lines that were taken in earlier: the last few that show the zone."""
+    showing: list[JobEvent] = []
+    for data in reversed(before.splitlines()):
         try:
-            server_clock.learn(event_of(RawLine(data, len(data)), parse))
+            event = event_of(RawLine(data, len(data)), parse)
         except AccountingError:
             continue  # counted when it was its turn, or only the end of a line
+        if shows_zone(event):
+            showing.append(event)
+            if len(showing) == REMEMBERED:
+                break
+    for event in reversed(showing):
+        server_clock.learn(event)
 
 
 def store(connection: Connection, cluster: str, path: str, parsed: Parsed, now: float, report: FollowReport) -> None:

@@ -15,7 +15,9 @@ from statistics import median_low
 
 from jobsight_server.accounting.record import JobEvent
 
-_REMEMBERED = 5
+REMEMBERED = 5
+"""Records whose median counts."""
+
 _GRID_S = 900.0
 _LATE_S = 120.0  # a record written later after its event than this says nothing of the zone
 _FARTHEST_S = 15 * 3600.0
@@ -29,7 +31,7 @@ class ServerClock:
 
     def __init__(self, fallback: tzinfo | None = None) -> None:
         self._fallback = fallback
-        self._seen: deque[float] = deque(maxlen=_REMEMBERED)
+        self._seen: deque[float] = deque(maxlen=REMEMBERED)
 
     @property
     def known(self) -> bool:
@@ -52,6 +54,11 @@ class ServerClock:
             return local_s - median_low(self._seen)
         wall = datetime.fromtimestamp(local_s, UTC).replace(tzinfo=self._fallback)
         return wall.timestamp()
+
+
+def shows_zone(event: JobEvent) -> bool:
+    """Whether a clock can learn from the record."""
+    return _offset_s(event) is not None
 
 
 def _offset_s(event: JobEvent) -> float | None:

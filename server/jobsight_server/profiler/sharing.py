@@ -17,7 +17,7 @@ from jobsight_server.storage.fetch import fetch
 _OVERTIME_S = 3600.0
 _FOREVER = 1e18
 # The runs first, by their end: the nodes' own index leads to all that ever ran there.
-_ON_NODES = (
+ON_NODES = (
     'SELECT j.cluster, n.node, j.id, j.start, j."end", j.requested_walltime_s, n.processors '
     "FROM jobs j CROSS JOIN job_nodes n "
     'WHERE n.run_id = j.id AND j."end" > ? AND j.start < ? '
@@ -89,7 +89,7 @@ def read_presences(connection: Connection, runs: Sequence[Run]) -> Presences:
         return {}
     since, until = min(run.start for run in runs) - FRESH_S, max(run.end for run in runs) + AFTER_S
     found: dict[tuple[str, str], list[Presence]] = {(run.cluster, node): [] for run in runs for node in run.nodes}
-    rows = fetch(connection, _ON_NODES, (since, until, until))
+    rows = fetch(connection, ON_NODES, (since, until, until))
     for cluster, node, run_id, start, end, walltime_s, processors in rows:
         of_node = found.get((cluster, node))
         if of_node is not None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
+from jobsight_server.accounting.feed import Feed
 from jobsight_server.accounting.follow import follow_once
 from jobsight_server.accounting.intake import FollowReport
 from jobsight_server.accounting.lines import LONGEST_LINE
@@ -335,3 +336,30 @@ def test_clusters_do_not_mix(engine: Engine, directory: Path, log: Any, noon: in
     for cluster in ("c", "d"):
         assert follow_once(engine, AccountingSource(cluster, directory), lambda: 1.0).lines == 1
     assert len(runs(engine)) == 2
+
+
+@pytest.mark.parametrize("jobs_at_first", [1, 3, 20])
+def test_a_small_file_that_grows_while_it_is_read_is_counted_once(
+    engine: Engine, directory: Path, log: Any, noon: int, jobs_at_first: int
+) -> None:
+    """The fingerprint is of the first 4 KiB: of a smaller file, of all of it, however far it had been read by then."""
+    for number in range(40):
+        log.end(f"{number}.s", noon + number, noon + number + 60)
+    file = directory / DAY
+    file.write_text("".join(log.lines[:jobs_at_first]))
+    grown = iter(range(jobs_at_first, 40))
+
+    def grow(path: Path, _: int) -> None:
+        with path.open("a") as end:
+            for number in [*grown][:1]:
+                end.write(log.lines[number])
+
+    feed = Feed(engine, "c", lambda: 1.8e9, progress=grow)
+    feed.read(file, final=False)
+    assert feed.report.lines == jobs_at_first + 1
+    file.write_bytes(log.data)
+    follow(engine, directory)
+    assert follow(engine, directory).lines == 0
+    assert len(runs(engine)) == 40
+    assert tally(engine, "accounting_lines", "E") == 40
+    assert tally(engine, "accounting_files", "read again") == 0

@@ -11,6 +11,7 @@ from sqlalchemy import Engine, event, text, update
 
 from jobsight_server.forecasts import rebuild
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.sharing import ON_NODES
 from jobsight_server.storage.schema import jobs, profiles, series
 from jobsight_server.storage.tallies import read_tallies
 
@@ -212,3 +213,63 @@ def test_stop_ends_it_early(site: Any) -> None:
     stop = threading.Event()
     stop.set()
     assert profile_finished(site.engine, 0.0, lambda: 1e9, stop=stop) == 0
+
+
+def statements(engine: Engine, work: Any) -> int:
+    """How many statements ``work`` sends to the database."""
+    sent: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        sent.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    work()
+    event.remove(engine, "before_cursor_execute", note)
+    return len(sent)
+
+
+def test_a_backlog_takes_the_same_few_statements_however_many_runs_it_has(site: Any) -> None:
+    node = site.node("n1", readings(60_000, 1000, 200))
+    sent = []
+    for number, count in enumerate((10, 150)):
+        for i in range(count):
+            start = 120.0 * i + 60 * number
+            run = f"{number}.{i}.s"
+            site.run(run, start, start + 90, {"n1": 1, "silent": 1})
+            site.mark(node, run, "start", start)
+        sent.append(statements(site.engine, lambda: go(site.engine, now=1e9)))
+    assert sent[1] <= sent[0] + 5
+
+
+def test_neighbours_are_looked_for_among_recent_runs_not_all_that_ever_ran_there(sqlite_site: Any) -> None:
+    with sqlite_site.engine.connect() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {ON_NODES}", (0.0, 1.0, 1.0)).all()
+    first_of_each_half = [row[3] for row in plan if " j " in row[3]]
+    assert len(first_of_each_half) == 2
+    assert all("INDEX ix_jobs_end" in step for step in first_of_each_half)
+
+
+def test_runs_read_together_are_profiled_as_if_each_were_read_alone(site: Any) -> None:
+    """Overlapping lives, holes, and counters beyond a double's digits: rounds of one run give the same values."""
+    rng = random.Random(3)
+    rows: list[Row] = []
+    time, total = 0.0, 2**61
+    for _ in range(800):
+        time += rng.choice([10.0, 10.0, 10.0, 200.0])
+        total += rng.randrange(10**6)
+        rows.append((time, None if rng.random() < 0.05 else total, total // 3, time / 7, rng.randrange(GIB), 0.0))
+    node = site.node("n1", rows)
+    for number in range(60):
+        start = rng.uniform(0, time)
+        run = f"{number}.s"
+        site.run(run, start, start + rng.choice([5.0, 60.0, 3000.0]), {"n1": rng.randrange(1, 4)})
+        if rng.random() < 0.5:
+            site.mark(node, run, "start", start + 3.0)
+    assert go(site.engine, now=1e9) == 60
+    together = [entry[3:8] for entry in site.dump(profiles)]
+    with site.engine.begin() as connection:
+        connection.execute(text("DELETE FROM profiles"))
+        connection.execute(update(jobs).values(profiled=False))
+    assert go(site.engine, now=1e9, limit=1) == 60
+    assert [entry[3:8] for entry in site.dump(profiles)] == together
+    assert sum(entry[0] is not None for entry in together) > 120

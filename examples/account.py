@@ -1,0 +1,191 @@
+"""What forecasts were worth to the finished jobs of a database, as they stood when each job was submitted.
+
+Jobsight's forecast and bound were stored then. What the published five would have said at the same moment is worked
+out from the same finished jobs: those of the user that had been learned by then.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Engine, text
+
+from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.reservations import Cost, cost
+from jobsight_predictor.scores import accuracies
+
+Floats = NDArray[np.float64]
+
+NAMES = ("Jobsight", *FIVE)
+GIB_HOUR = 2**30 * 3600.0
+_NEAR = 0.2
+
+_QUERY = text(
+    'SELECT j.cluster, j."user", j.processors, j.requested_memory_bytes, j."end" - j.start AS seconds, j.foretold, '
+    "p.position, p.value, p.forecast, p.bound "
+    "FROM profiles p JOIN jobs j ON j.id = p.run_id "
+    "WHERE p.metric = :metric AND p.value IS NOT NULL ORDER BY p.position"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Of the same jobs for every name: mean accuracy (0..1), and share of forecasts within 20 %."""
+
+    accuracy: float
+    within20: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What of the jobs stayed within their bound: share of jobs, and share of value x seconds."""
+
+    jobs: int
+    by_jobs: float
+    weighted: float
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Memory of the same jobs in byte seconds: used, requested, and recommended.
+
+    A job that runs out is run again with twice as much; what that takes is in the costs.
+    """
+
+    used: float
+    requested: float
+    recommended: float
+    at_request: Cost
+    as_recommended: Cost
+    left_out: int
+
+    @property
+    def held_at_request(self) -> float:
+        """What the requests hold, repeats included."""
+        return self.used + self.at_request.wasted
+
+    @property
+    def held_as_recommended(self) -> float:
+        """What the recommendations hold, repeats included."""
+        return self.used + self.as_recommended.wasted
+
+    @property
+    def freed(self) -> float:
+        """Repeats included on both sides; negative where the recommendations hold more."""
+        return self.held_at_request - self.held_as_recommended
+
+
+@dataclass(slots=True)
+class Account:
+    """Per metric the scores by name, over ``compared`` jobs, and the fit of bounds.
+
+    ``first`` counts jobs that Jobsight alone answered: their users had no finished job yet.
+    """
+
+    compared: dict[str, int] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
+    scores: dict[str, dict[str, Score]] = field(default_factory=dict)
+    fits: dict[str, Fit] = field(default_factory=dict)
+    memory: Saving | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A finished job with a value of one metric; ``foretold`` counts the jobs learned when it was submitted."""
+
+    cluster: str
+    user: str
+    processors: int | None
+    requested_memory_bytes: int | None
+    seconds: float
+    foretold: int
+    position: int
+    value: float
+    forecast: float | None
+    bound: float | None
+
+
+def take_account(engine: Engine) -> Account:
+    """The account of everything that has been profiled."""
+    account = Account()
+    with engine.connect() as connection:
+        for metric in METRICS:
+            rows = [Row(*row) for row in connection.execute(_QUERY, {"metric": metric})]
+            _score(account, metric, rows)
+            _fit(account, metric, rows)
+            if metric == "memory":
+                account.memory = saving(rows)
+    return account
+
+
+def _score(account: Account, metric: str, rows: list[Row]) -> None:
+    said = forecasts_of_five(rows)
+    known = [i for i, row in enumerate(rows) if row.forecast is not None]
+    same = [i for i in known if not np.isnan(said["locality"][i])]
+    account.compared[metric], account.first[metric] = len(same), len(known) - len(same)
+    if not same:
+        return
+    values = np.array([rows[i].value for i in same])
+    ours = np.array([rows[i].forecast for i in same], dtype=np.float64)
+    by_name = {"Jobsight": ours, **{name: said[name][same] for name in FIVE}}
+    account.scores[metric] = {
+        name: Score(
+            float(accuracies(forecasts, values).mean()), float((np.abs(forecasts - values) <= _NEAR * values).mean())
+        )
+        for name, forecasts in by_name.items()
+    }
+
+
+def forecasts_of_five(rows: list[Row]) -> dict[str, Floats]:
+    """What each would have said when the job was submitted, NaN before the user's first was learned; shape (n,)."""
+    found = {name: np.full(len(rows), np.nan) for name in FIVE}
+    series: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for i, row in enumerate(rows):
+        series[row.cluster, row.user].append(i)
+    for indices in series.values():
+        positions = [rows[i].position for i in indices]
+        # A value at the end that nothing is learned from: the last forecast is of what comes after all others.
+        values = np.array([*(rows[i].value for i in indices), 0.0])
+        learned = [bisect_right(positions, rows[i].foretold) for i in indices]
+        for name in FIVE:
+            after = FORECASTERS[name]().replay(values)
+            found[name][indices] = after[learned]
+    return found
+
+
+def _fit(account: Account, metric: str, rows: list[Row]) -> None:
+    bound = [row for row in rows if row.bound is not None]
+    if not bound:
+        return
+    fits = np.array([row.bound is not None and row.value <= row.bound for row in bound])
+    weights = np.array([row.value * row.seconds for row in bound])
+    weighted = float((fits * weights).sum() / weights.sum()) if weights.sum() > 0 else float(fits.mean())
+    account.fits[metric] = Fit(len(bound), float(fits.mean()), weighted)
+
+
+def saving(rows: list[Row]) -> Saving | None:
+    """Of the jobs that requested memory and had a bound when they were submitted; None where there are none."""
+    kept = [row for row in rows if row.bound is not None and row.requested_memory_bytes and row.processors]
+    if not kept:
+        return None
+    processors = np.array([row.processors for row in kept], dtype=np.float64)
+    used = np.array([row.value for row in kept]) * processors
+    requested = np.array([row.requested_memory_bytes for row in kept], dtype=np.float64)
+    recommended = np.array([row.bound for row in kept], dtype=np.float64) * processors
+    seconds = np.array([row.seconds for row in kept])
+    at_request, as_recommended = cost(requested, used, seconds), cost(recommended, used, seconds)
+    assert at_request is not None
+    assert as_recommended is not None
+    return Saving(
+        used=float((used * seconds).sum()),
+        requested=float((requested * seconds).sum()),
+        recommended=float((recommended * seconds).sum()),
+        at_request=at_request,
+        as_recommended=as_recommended,
+        left_out=len(rows) - len(kept),
+    )

@@ -1,0 +1,87 @@
+"""Prints the account of a site, for people who have not met Jobsight before; 80 columns are enough."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from account import GIB_HOUR, NAMES, Account, Saving
+from jobsight_predictor.metrics import METRICS
+
+_TITLES = {"bandwidth": "bandwidth", "memory": "memory", "cpu": "CPU", "runtime": "run time"}
+
+
+def show(account: Account, console: Console) -> None:
+    """Forecasts, bounds and memory, each with a line that says what is compared."""
+    console.print(scores_table(account))
+    console.print(
+        "Mean accuracy (1 is exact, off by 100 % or more counts 0); in brackets the share within 20 %. "
+        "Each forecast is the one made when the job was submitted."
+    )
+    if sum(account.first.values()):
+        first = ", ".join(f"{n} for {_TITLES[metric]}" for metric, n in account.first.items() if n)
+        console.print(f"Not compared, because only Jobsight had a forecast for these users' first jobs: {first}.")
+    console.print(bounds_table(account))
+    console.print("Share that stayed within the recommended reservation; the target is 95 % of the jobs.")
+    if account.memory is not None:
+        console.print(memory_table(account.memory))
+        console.print(verdict(account.memory), style="bold", highlight=False)
+        if account.memory.left_out:
+            console.print(f"Jobs left out for want of a request or a recommendation: {account.memory.left_out:,}.")
+
+
+def scores_table(account: Account) -> Table:
+    """A row for Jobsight and each of the published five."""
+    table = _table("Forecasts, side by side on the same jobs", "forecast by", [_TITLES[m] for m in account.scores])
+    for name in NAMES:
+        cells = [account.scores[metric][name] for metric in account.scores]
+        style = "bold" if name == "Jobsight" else None
+        table.add_row(name, *(f"{cell.accuracy:.2f} ({cell.within20:.0%})" for cell in cells), style=style)
+    table.add_row("jobs compared", *(f"{account.compared[metric]:,}" for metric in account.scores), style="dim")
+    return table
+
+
+def bounds_table(account: Account) -> Table:
+    """How often the recommended reservation was enough."""
+    table = _table("Recommended reservations", "metric", ["jobs", "enough: by jobs", "by value x seconds"])
+    for metric, fit in account.fits.items():
+        table.add_row(_TITLES[metric], f"{fit.jobs:,}", f"{fit.by_jobs:.1%}", f"{fit.weighted:.1%}")
+    return table
+
+
+def memory_table(memory: Saving) -> Table:
+    """What was requested, recommended and used."""
+    table = _table("Memory of the same jobs", "", ["GiB-hours", "share", "jobs run out", "with repeats"])
+    rows = (
+        ("requested by users", memory.requested, f"{memory.at_request.failures:,}", memory.held_at_request),
+        ("recommended", memory.recommended, f"{memory.as_recommended.failures:,}", memory.held_as_recommended),
+        ("used", memory.used, "", memory.used),
+    )
+    for name, amount, failures, held in rows:
+        share = f"{amount / memory.requested:.0%}"
+        table.add_row(name, f"{amount / GIB_HOUR:,.0f}", share, failures, f"{held / GIB_HOUR:,.0f}")
+    return table
+
+
+def verdict(memory: Saving) -> str:
+    """The table in two sentences."""
+    hours, share = abs(memory.freed) / GIB_HOUR, abs(memory.freed) / memory.held_at_request
+    effect = "freed" if memory.freed >= 0 else "taken another"
+    failures, jobs = memory.as_recommended.failures, memory.as_recommended.jobs
+    return (
+        f"Reserving as recommended would have {effect} {hours:,.0f} GiB-hours ({share:.0%}), repeats included. "
+        f"{failures:,} of {jobs:,} jobs ({failures / jobs:.1%}) would have run out of it; with the users' own requests "
+        f"{memory.at_request.failures:,}."
+    )
+
+
+def _table(title: str, first: str, columns: list[str]) -> Table:
+    table = Table(title=title, box=SIMPLE, padding=(0, 1))
+    table.add_column(first, no_wrap=True)
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+assert set(_TITLES) == set(METRICS)

@@ -1,0 +1,126 @@
+"""The demo's account of forecasts, bounds and memory, from a few jobs that can be worked out by hand."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from sqlalchemy import Engine, insert
+
+from account import GIB_HOUR, Row, Saving, forecasts_of_five, saving, take_account
+from account_tables import memory_table, show, verdict
+from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.migrate import upgrade
+from jobsight_server.storage.schema import jobs, profiles
+
+GIB = 2**30
+
+
+def row(position: int, value: float, foretold: int, user: str = "a", **changes: Any) -> Row:
+    values = {"cluster": "c", "processors": 2, "requested_memory_bytes": None, "seconds": 3600.0}
+    values |= {"forecast": None, "bound": None, **changes}
+    return Row(user=user, position=position, value=value, foretold=foretold, **values)
+
+
+def test_the_five_know_only_what_had_been_learned_when_the_job_was_submitted() -> None:
+    """The third job was submitted before the second had ended."""
+    rows = [row(1, 100.0, 0), row(2, 200.0, 1), row(3, 400.0, 1), row(4, 300.0, 3, "b"), row(5, 50.0, 3)]
+    found = forecasts_of_five(rows)
+    assert list(found) == list(FIVE)
+    np.testing.assert_equal(found["locality"], [np.nan, 100.0, 100.0, np.nan, 400.0])
+    np.testing.assert_allclose(found["history"], [np.nan, 100.0, 100.0, np.nan, 700.0 / 3])
+    for name in FIVE:
+        forecaster = FORECASTERS[name]()
+        for value in (100.0, 200.0, 400.0):
+            forecaster.learn(value)
+        assert found[name][4] == pytest.approx(forecaster.forecast())
+
+
+def test_requests_and_recommendations_pay_for_the_jobs_that_run_out() -> None:
+    rows = [
+        # Two processors for an hour each: uses 400 of 1,000 requested, 500 recommended.
+        row(2, 200.0, 1, bound=250.0, requested_memory_bytes=1000),
+        # Uses 800: 700 were requested, 600 recommended; either is repeated once with twice as much.
+        row(3, 400.0, 1, bound=300.0, requested_memory_bytes=700),
+        row(4, 300.0, 1, bound=300.0),  # no request
+        row(5, 300.0, 1, requested_memory_bytes=700),  # no recommendation
+    ]
+    found = saving(rows)
+    assert found is not None
+    assert (found.used, found.requested, found.recommended) == (1200 * 3600.0, 1700 * 3600.0, 1100 * 3600.0)
+    assert found.held_at_request == pytest.approx((1000 + 700 + 1400) * 3600.0)
+    assert found.held_as_recommended == pytest.approx((500 + 600 + 1200) * 3600.0)
+    assert found.freed == pytest.approx(800 * 3600.0)
+    assert (found.at_request.failures, found.as_recommended.failures, found.left_out) == (1, 1, 2)
+    assert saving(rows[2:]) is None
+
+
+def priced(requested: float, recommended: float) -> Saving:
+    """One job that uses 10 GiB on one processor for an hour."""
+    request = int(requested * GIB)
+    found = saving([row(1, 10.0 * GIB, 0, processors=1, bound=recommended * GIB, requested_memory_bytes=request)])
+    assert found is not None
+    return found
+
+
+def test_the_verdict_says_what_is_freed_or_taken_and_what_it_costs() -> None:
+    assert verdict(priced(40, 15)) == (
+        "Reserving as recommended would have freed 25 GiB-hours (62%), repeats included. "
+        "0 of 1 jobs (0.0%) would have run out of it; with the users' own requests 0."
+    )
+    assert verdict(priced(20, 8)).startswith("Reserving as recommended would have taken another 4 GiB-hours (20%)")
+    assert "1 of 1 jobs (100.0%) would have run out of it" in verdict(priced(20, 8))
+    cells = [list(column.cells) for column in memory_table(priced(20, 8)).columns]
+    assert cells[1:] == [["20", "8", "10"], ["100%", "40%", "50%"], ["0", "1", ""], ["20", "24", "10"]]
+    assert pytest.approx(10.0 * GIB * 3600.0) == 10 * GIB_HOUR
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    engine = open_engine(f"sqlite:///{tmp_path / 'jobsight.db'}")
+    upgrade(engine)
+    return engine
+
+
+def finished(engine: Engine, number: int, user: str, foretold: int, **told: Any) -> None:
+    """A run of an hour, the ``number``-th that was learned, which used ``value`` of each metric."""
+    run = {"id": number, "cluster": "c", "job_id": f"{number}.s", "user": user, "start": 0.0, "end": 3600.0}
+    run |= {"state": "ended", "processors": 1, "recorded_at": 0.0, "profiled": True, "foretold": foretold}
+    run["requested_memory_bytes"] = told.pop("requested", None)
+    with engine.begin() as connection:
+        connection.execute(insert(jobs).values(run))
+        for metric in ("memory", "runtime"):
+            connection.execute(insert(profiles).values(run_id=number, metric=metric, position=number, **told))
+
+
+def test_all_forecasters_are_held_against_the_same_jobs(engine: Engine) -> None:
+    finished(engine, 1, "a", 0, value=100.0)
+    finished(engine, 2, "a", 1, value=200.0, forecast=150.0, bound=250.0, requested=400)
+    finished(engine, 3, "a", 1, value=400.0, forecast=200.0, bound=300.0, requested=400)
+    finished(engine, 4, "b", 3, value=300.0, forecast=300.0, bound=300.0, requested=400)
+    found = take_account(engine)
+    assert found.compared["memory"] == 2  # the first of each user had no five, and the very first no forecast at all
+    assert found.first["memory"] == 1
+    scores = found.scores["memory"]
+    assert scores["Jobsight"].accuracy == pytest.approx((0.75 + 0.5) / 2)
+    assert scores["locality"].accuracy == pytest.approx((0.5 + 0.25) / 2)
+    assert {score.within20 for score in scores.values()} == {0.0}
+    fit = found.fits["memory"]
+    assert (fit.jobs, fit.by_jobs) == (3, pytest.approx(2 / 3))
+    assert fit.weighted == pytest.approx((200 + 300) / (200 + 400 + 300))
+    assert "bandwidth" not in found.scores
+    console = Console(width=80, record=True, file=io.StringIO())
+    show(found, console)
+    text = console.export_text()
+    lines = text.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    (ours,) = [line.split() for line in lines if "Jobsight  " in line]
+    assert ours == ["Jobsight", "0.62", "(0%)", "0.62", "(0%)"]
+    assert "only Jobsight had a forecast for these users' first jobs: 1 for memory" in " ".join(text.split())
+    assert "66.7%" in text
+    assert "55.6%" in text

@@ -1,0 +1,82 @@
+"""A small demo as a user runs it: tables, then agents that go on in real time, until Ctrl-C."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from demo import progress_of
+from site_run import Site, free_address, wait_until
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_without_a_terminal_there_is_a_plain_line_every_5_per_cent(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_of("Replaying", Console(file=io.StringIO())) as show:
+        for step in range(1001):
+            show(step / 1000, step)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"Replaying: {percent} %, {percent * 10:,} readings" for percent in range(0, 101, 5)]
+
+
+@pytest.mark.slow
+def test_a_demo_shows_its_account_and_stays_alive_until_it_is_interrupted(tmp_path: Path) -> None:
+    address, directory, output = free_address(), tmp_path / "site", tmp_path / "output"
+    command = [sys.executable, "examples/demo.py", "--weeks", "0.2", "--nodes", "6", "--listen", address]
+    # A shell's background job would ignore SIGINT, and so would its children.
+    signals = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [*command, "--directory", str(directory)], cwd=ROOT, stdout=file, stderr=file, **signals
+        )
+    try:
+        wait_until(
+            lambda: process.poll() is not None or "Ctrl-C ends the site." in output.read_text(), 300, output.read_text
+        )
+        text = output.read_text()
+        assert process.poll() is None, text
+        everyone = process_tree(process.pid)
+        assert len(everyone) > 4  # the demo, the server's roles, the replay
+        for name in ("Jobsight", "history", "sliding-window", "weighted", "locality", "exponential"):
+            assert re.search(rf"^ +{name} +\d\.\d\d \(\d+%\)", text, re.MULTILINE), name
+        assert re.search(r"requested by users +[\d,]+ +100%", text)
+        assert re.search(r"Reserving as recommended would have (freed|taken another) [\d,]+ GiB-hours", text)
+        assert "6 of 6 nodes are up" in text
+        assert "lost:" not in text
+        site = Site.running(directory, address)
+        before = site.api("overview")["ingest"]["samples"]
+        wait_until(lambda: site.api("overview")["ingest"]["samples"] > before, 150, lambda: "no agent sends")
+        assert site.api("overview")["nodes"]["up"] == 6
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        assert output.read_text().rstrip().endswith("Stopping.")
+        assert not [pid for pid in everyone if _runs(pid)]
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(60)
+
+
+def process_tree(pid: int) -> list[int]:
+    """A process and all that descend from it."""
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            found += process_tree(int(child))
+    return found
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
