@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.accounting.follow import follow_once
 from jobsight_server.forecasts import method_of
+from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.simulations.execute import run_queued
@@ -44,12 +45,7 @@ def run_until(
             id=f"follow {source.cluster} {source.directory}",
         )
     scheduler.add_job(
-        profile_finished,
-        "interval",
-        seconds=settings.profile_interval_s,
-        args=(engine, settings.profile_grace_s, clock),
-        kwargs={"stop": stop, "method": method_of(settings)},
-        id="profile",
+        _profile, "interval", seconds=settings.profile_interval_s, args=(stop, engine, settings, clock), id="profile"
     )
     scheduler.add_job(
         _keep_up, "interval", seconds=settings.upkeep_interval_s, args=(stop, engine, settings, clock), id="upkeep"
@@ -72,6 +68,13 @@ def run_until(
 def _follow(stop: threading.Event, engine: Engine, source: AccountingSource, clock: Callable[[], float]) -> None:
     if not stop.is_set():
         follow_once(engine, source, clock, stop)
+
+
+def _profile(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    method = method_of(settings)
+    profile_finished(engine, settings.profile_grace_s, clock, stop=stop, method=method)
+    if not stop.is_set():
+        profile_late(engine, settings.profile_grace_s, clock, stop=stop, method=method)
 
 
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
