@@ -15,6 +15,7 @@ from sqlalchemy import Engine
 from jobsight_server.accounting.follow import follow_once
 from jobsight_server.forecasts import method_of
 from jobsight_server.periodic import Periodic
+from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.simulations.execute import run_queued
@@ -47,11 +48,10 @@ def run_until(
             id=name,
         )
     scheduler.add_job(
-        Periodic("profile", profile_finished),
+        Periodic("profile", _profile),
         "interval",
         seconds=settings.profile_interval_s,
-        args=(engine, settings.profile_grace_s, clock),
-        kwargs={"stop": stop, "method": method_of(settings)},
+        args=(stop, engine, settings, clock),
         id="profile",
     )
     scheduler.add_job(
@@ -85,6 +85,13 @@ def _follow(
 ) -> None:
     if not stop.is_set():
         follow_once(engine, source, clock, stop, links_seen=links_seen)
+
+
+def _profile(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    method = method_of(settings)
+    profile_finished(engine, settings.profile_grace_s, clock, stop=stop, method=method)
+    if not stop.is_set():
+        profile_late(engine, settings.profile_grace_s, clock, stop=stop, method=method)
 
 
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

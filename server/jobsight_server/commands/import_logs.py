@@ -17,13 +17,16 @@ from sqlalchemy import Engine
 from jobsight_server.accounting.importer import ImportReport, import_files
 from jobsight_server.commands.arguments import add_settings, open_database, settings_of
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts import Method, method_of
+from jobsight_server.forecasts import method_of
+from jobsight_server.profiler.ready import Own, count_waiting, sent_since
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME
+from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME, Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
 
 # Of a long log it is quicker to learn many jobs together; other writers wait for a second or so.
 _RUNS_AT_ONCE = 1000
+# A cluster whose nodes sent samples within a day may send more of the time of an imported run.
+_LIVE_WITHIN_S = 86_400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="accounting files, plain or gzip")
     parser.add_argument("--cluster", metavar="NAME", help="the cluster that they are of (default: the only one known)")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    add_settings(parser, "database", "clusters", "templates", "coverage", "learn_apportioned")
+    add_settings(parser, "database", "clusters", "templates", "coverage", "learn_apportioned", "profile_grace_s")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,10 +46,12 @@ def run(args: argparse.Namespace) -> int:
         with engine.connect().execution_options(reading=True) as connection:
             args.cluster = _cluster(args.cluster, stored_clusters(connection) | settings_of(args).declared_clusters)
         report = _import(engine, args)
-        profiled = _profile(engine, method_of(settings_of(args)))
+        own = Own(args.cluster, report.figures.starts)
+        profiled = _profile(engine, settings_of(args), own)
+        waiting = count_waiting(engine, own)
     finally:
         engine.dispose()
-    shown = as_json(report, args.files, args.cluster, profiled)
+    shown = as_json(report, args.files, args.cluster, profiled, waiting)
     if args.json:
         print(json.dumps(shown))
     else:
@@ -73,10 +78,11 @@ def _cluster(given: str | None, known: set[str]) -> str:
     return given
 
 
-def as_json(report: ImportReport, files: Sequence[Path], cluster: str, profiled: int) -> dict[str, Any]:
+def as_json(report: ImportReport, files: Sequence[Path], cluster: str, profiled: int, waiting: int) -> dict[str, Any]:
     """The report as it is printed. ``runs``, ``job_ids`` and ``users`` are those of E records in the files.
 
     ``ran_more_than_once`` counts jobs by S records too: a run that was requeued has no E record.
+    ``waiting`` counts runs of the files that the server will profile when their samples had time to arrive.
     """
     figures = report.figures
     repeated = figures.ran_more_than_once
@@ -97,6 +103,7 @@ def as_json(report: ImportReport, files: Sequence[Path], cluster: str, profiled:
         "new_runs": report.new_runs,
         "outcomes": {f"{kind} {outcome}": n for (kind, outcome), n in sorted(report.taken_in.outcomes.items())},
         "profiled": profiled,
+        "waiting": waiting,
     }
 
 
@@ -119,11 +126,17 @@ def _import(engine: Engine, args: argparse.Namespace) -> ImportReport:
         return report
 
 
-def _profile(engine: Engine, method: Method) -> int:
-    """Profiles everything that has ended: a log that is imported is old, and no more samples will come."""
-    profiled = 0
+def _profile(engine: Engine, settings: Settings, own: Own) -> int:
+    """Profiles the runs that were imported, and no others: those of a running site may still wait for samples.
+
+    So may the imported ones, where nodes of their cluster send any; the server profiles them later.
+    """
+    profiled, now = 0, time.time()
+    grace_s = settings.profile_grace_s if sent_since(engine, own.cluster, now - _LIVE_WITHIN_S) else 0.0
     with Console(stderr=True).status("profiling"):
-        while done := profile_finished(engine, 0.0, time.time, _RUNS_AT_ONCE, method=method):
+        while done := profile_finished(
+            engine, grace_s, lambda: now, _RUNS_AT_ONCE, method=method_of(settings), own=own
+        ):
             profiled += done
     return profiled
 
@@ -134,6 +147,8 @@ def _print(shown: dict[str, Any]) -> None:
     print(f"{shown['runs']} runs of {shown['job_ids']} job ids ended, {shown['users']} users")
     print(f"{shown['runs_of_these']} runs are of the {shown['ran_more_than_once']} jobs that ran more than once")
     print(f"{shown['new_runs']} runs are new, {shown['profiled']} were profiled")
+    if shown["waiting"]:
+        print(f"{shown['waiting']} runs wait for their nodes' last samples: `jobsight serve` profiles them later")
     for reason, count in shown["rejected"].items():
         print(f"{count:>10}  rejected: {reason}")
     if shown["lost_without_reason"]:

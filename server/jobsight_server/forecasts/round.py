@@ -60,6 +60,21 @@ def learn_round(
     return told
 
 
+def learn_late(connection: Connection, method: Method, learned: Mapping[int, Mapping[str, float | None]]) -> None:
+    """Learns further metrics of runs that were learned before, whose samples arrived late, in this order.
+
+    Their tickets are gone: they are judged as the forecast stands now. ValueError where other templates had learned
+    what is stored.
+    """
+    if not learned:
+        return
+    known = read_jobs(connection, list(learned))
+    learner = Learner(method)
+    learner.load(connection, [(job.cluster, job.question) for job in known.values()], METRICS)
+    learner.replay([Finished(known[run_id], values) for run_id, values in learned.items()])
+    learner.store(connection)
+
+
 def _is_expected(job: Job, finished: Mapping[int, Job]) -> bool:
     """Whether a forecast at its submission can be judged one day."""
     if job.run_id in finished:

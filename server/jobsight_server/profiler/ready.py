@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_server.profiler.sharing import Run
 
 # Clocks of a node and its scheduler differ a little.
 _SLACK_S = 1.0
 
-_FINISHED = text(
+_RUNS = (
     'SELECT id, cluster, job_id, "user", start, "end", processors, used_cpu_s, used_memory_bytes, recorded_at, '
     "(SELECT min(again.start) FROM jobs again WHERE again.cluster = jobs.cluster AND again.job_id = jobs.job_id "
-    "AND again.start > jobs.start) "
-    'FROM jobs WHERE profiled = :no AND state = \'ended\' AND ("end" > :end OR ("end" = :end AND id > :id)) '
+    "AND again.start > jobs.start) FROM jobs "
+)
+_FINISHED = text(
+    f'{_RUNS} WHERE profiled = :no AND state = \'ended\' AND ("end" > :end OR ("end" = :end AND id > :id)) '
+    'ORDER BY "end", id LIMIT :limit'
+)
+_NAMED = text(f"{_RUNS} WHERE id IN :runs ORDER BY id").bindparams(bindparam("runs", expanding=True))
+_INCOMPLETE = text(
+    f"{_RUNS} WHERE profiled = :yes AND state = 'ended' "
+    'AND "end" >= :end AND ("end" > :end OR id > :id) AND start <= :until '
+    "AND EXISTS (SELECT 1 FROM profiles p WHERE p.run_id = jobs.id AND p.value IS NULL AND p.metric <> 'runtime') "
     'ORDER BY "end", id LIMIT :limit'
 )
 _NODES_OF = text(
     "SELECT run_id, node, processors FROM job_nodes WHERE run_id IN :runs ORDER BY run_id, node"
 ).bindparams(bindparam("runs", expanding=True))
+_WAITING = text("SELECT job_id, start FROM jobs WHERE profiled = :no AND state = 'ended' AND cluster = :cluster")
+_SENT_SINCE = text("SELECT EXISTS (SELECT 1 FROM nodes WHERE cluster = :cluster AND received_at >= :since)")
 _SENDERS = text("SELECT cluster, name, id, last_time FROM nodes")
 _LAST_BEFORE = text(
     "SELECT boot_id, sequence FROM batches WHERE node_id = :node_id AND last_time < :end "
@@ -38,6 +50,16 @@ class Sender:
 
     id: int
     last_time: float
+
+
+class Own(NamedTuple):
+    """The runs of an import: their cluster, and per job id their starts."""
+
+    cluster: str
+    starts: Mapping[str, Set[float]]
+
+    def has(self, run: Run) -> bool:
+        return run.cluster == self.cluster and run.start in self.starts.get(run.job_id, ())
 
 
 class Senders:
@@ -57,7 +79,21 @@ class Senders:
 def read_finished(connection: Connection, after: tuple[float, int], limit: int) -> list[Run]:
     """Ended runs that were not profiled yet, with their nodes, in order of (end, id), from behind ``after``."""
     key = {"no": False, "end": after[0], "id": after[1], "limit": limit}
-    runs = [Run(*row) for row in connection.execute(_FINISHED, key)]
+    return _with_nodes(connection, [Run(*row) for row in connection.execute(_FINISHED, key)])
+
+
+def read_runs(connection: Connection, ids: Sequence[int]) -> list[Run]:
+    """These ended runs, with their nodes."""
+    return _with_nodes(connection, [Run(*row) for row in connection.execute(_NAMED, {"runs": list(ids)})])
+
+
+def read_incomplete(connection: Connection, after: tuple[float, int], until: float, limit: int) -> list[Run]:
+    """Runs that were profiled and lack a value, begun by ``until``, in order of (end, id), from behind ``after``."""
+    key = {"yes": True, "end": after[0], "id": after[1], "until": until, "limit": limit}
+    return _with_nodes(connection, [Run(*row) for row in connection.execute(_INCOMPLETE, key)])
+
+
+def _with_nodes(connection: Connection, runs: list[Run]) -> list[Run]:
     if not runs:
         return []
     nodes: dict[int, dict[str, int]] = {}
@@ -66,12 +102,22 @@ def read_finished(connection: Connection, after: tuple[float, int], limit: int) 
     return [replace(run, nodes=nodes.get(run.id, {})) for run in runs]
 
 
-def ready(connection: Connection, runs: Sequence[Run], senders: Senders, waited_since: float) -> list[Run]:
-    """Those of ``runs`` whose samples are in, or whose record was read at or before ``waited_since``."""
-    return [run for run in runs if run.recorded_at <= waited_since or _complete(connection, run, senders)]
+def ready(
+    connection: Connection, runs: Sequence[Run], senders: Senders, waited_since: float, imported: bool = False
+) -> list[Run]:
+    """Those of ``runs`` whose samples are in, or whose record was read at or before ``waited_since``.
+
+    An ``imported`` record says nothing about how long samples had time to arrive: there the end of the run counts.
+    """
+
+    def waited(run: Run) -> bool:
+        return (min(run.recorded_at, run.end) if imported else run.recorded_at) <= waited_since
+
+    return [run for run in runs if waited(run) or complete(connection, run, senders)]
 
 
-def _complete(connection: Connection, run: Run, senders: Senders) -> bool:
+def complete(connection: Connection, run: Run, senders: Senders) -> bool:
+    """Whether every node of the run has sent its samples until after the end."""
     nodes = {node: senders.find(run.cluster, node) for node in run.nodes}
     return bool(nodes) and all(
         sender is not None
@@ -89,3 +135,17 @@ def _hole(connection: Connection, node_id: int, end: float) -> bool:
     if before is None or after is None:
         return False
     return bool(before.boot_id == after.boot_id and after.sequence > before.sequence + 1)
+
+
+def sent_since(engine: Engine, cluster: str, since: float) -> bool:
+    """Whether a node of the cluster has sent samples since then."""
+    with engine.connect().execution_options(reading=True) as connection:
+        found = connection.scalar(_SENT_SINCE, {"cluster": cluster, "since": since})
+    return bool(found)
+
+
+def count_waiting(engine: Engine, own: Own) -> int:
+    """How many of these runs have ended and were not profiled yet."""
+    with engine.connect().execution_options(reading=True) as connection:
+        rows = connection.execute(_WAITING, {"cluster": own.cluster, "no": False})
+        return sum(start in own.starts.get(job_id, ()) for job_id, start in rows)

@@ -13,7 +13,8 @@ from jobsight_server.forecasts.rebuild import rebuild_if_made_otherwise
 from jobsight_server.forecasts.round import hold_learning, last_position, learn_round
 from jobsight_server.profiler.gather import profiles_of
 from jobsight_server.profiler.profile import Entry, Profile
-from jobsight_server.profiler.ready import Senders, read_finished, ready
+from jobsight_server.profiler.ready import Own, Senders, read_finished, ready
+from jobsight_server.profiler.remeasure import measure_again
 from jobsight_server.profiler.rows import accepted, forecast_of, learned, row
 from jobsight_server.profiler.sharing import Run
 from jobsight_server.storage.fetch import write_many
@@ -36,14 +37,19 @@ def profile_finished(
     limit: int = 200,
     stop: threading.Event | None = None,
     method: Method | None = None,
+    own: Own | None = None,
 ) -> int:
     """Profiles and learns every ended run whose samples are in, or whose record was read ``grace_s`` ago.
 
-    At most ``limit`` runs are committed together. Returns how many were profiled; ends early when ``stop`` is set.
-    What was learned by another ``method`` is learned anew first.
+    With ``own`` these runs alone, and not before ``grace_s`` after their end. At most ``limit`` runs are committed
+    together. Returns how many were profiled; ends early when ``stop`` is set. What an older release measured otherwise
+    is measured again first, and what another ``method`` made is retrained.
     """
     done, after = 0, _BEGINNING
     method = method or Method()
+    measure_again(engine, method, limit, stop)
+    if stop and stop.is_set():
+        return 0
     rebuild_if_made_otherwise(engine, method)
     with engine.connect().execution_options(reading=True) as connection:
         senders = Senders(connection)
@@ -53,7 +59,8 @@ def profile_finished(
             finished = read_finished(connection, after, limit)
             if not finished:
                 break
-            runs = ready(connection, finished, senders, waited_since=clock() - grace_s)
+            wanted = finished if own is None else [run for run in finished if own.has(run)]
+            runs = ready(connection, wanted, senders, clock() - grace_s, imported=own is not None)
             profiled = profiles_of(connection, runs, senders, stop)
         if profiled:
             with engine.begin() as connection:

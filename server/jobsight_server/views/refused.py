@@ -19,6 +19,7 @@ _REFUSALS = (
     "accounting_rejected_because",
     "accounting_unreadable",
     "profiles_refused",
+    "profiles_dropped",
 )
 
 

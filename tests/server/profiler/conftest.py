@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, insert, select
+from sqlalchemy import Engine, case, insert, select, update
 
 from jobsight_server.storage.schema import batches, job_nodes, jobs, marks, nodes, profiles, samples
 
@@ -57,6 +57,21 @@ class Site:
         }
         with self.engine.begin() as connection:
             connection.execute(insert(batches).values(**values, checksum=0, samples=1, received_at=0.0, counters="{}"))
+
+    def arrive(self, node_id: int, sequence: int, rows: Sequence[Row], received_at: float = 0.0) -> None:
+        """Further readings of a node, as a batch that was received then."""
+        names = [column.name for column in samples.c][1:]
+        values = {"node_id": node_id, "boot_id": "boot", "sequence": sequence, "checksum": 0, "counters": "{}"}
+        times = {"first_time": rows[0][0], "last_time": rows[-1][0], "received_at": received_at}
+        newest = case((nodes.c.last_time > rows[-1][0], nodes.c.last_time), else_=rows[-1][0])
+        with self.engine.begin() as connection:
+            connection.execute(
+                insert(samples), [{"node_id": node_id, **dict(zip(names, row, strict=True))} for row in rows]
+            )
+            connection.execute(insert(batches).values(**values, **times, samples=len(rows)))
+            connection.execute(
+                update(nodes).where(nodes.c.id == node_id).values(last_time=newest, received_at=received_at)
+            )
 
     def run(
         self, job_id: str, start: float, end: float | None, on: Mapping[str, int] | None = None, **changes: Any

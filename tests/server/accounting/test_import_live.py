@@ -1,0 +1,82 @@
+"""An import into the database of a running site: it profiles its own runs, and no others."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, insert, select
+
+from jobsight_server.cli import main
+from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
+
+
+def add_node(engine: Engine, name: str, cluster: str, received_at: float) -> None:
+    values = {"cluster": cluster, "name": name, "boot_id": "b", "cpus": 2, "interfaces": "[]", "counters": "{}"}
+    times = {"first_time": 0.0, "last_time": received_at, "received_at": received_at}
+    counts = dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)
+    with engine.begin() as connection:
+        connection.execute(insert(nodes).values(**values, **times, **counts, agent="{}"))
+
+
+def add_run(engine: Engine, job_id: str, cluster: str, end: float) -> None:
+    values = {"cluster": cluster, "job_id": job_id, "start": end - 300, "end": end, "state": "ended", "user": "live"}
+    with engine.begin() as connection:
+        run = connection.execute(
+            insert(jobs).values(**values, recorded_at=end, profiled=False, processors=2).returning(jobs.c.id)
+        ).scalar_one()
+        connection.execute(insert(job_nodes).values(run_id=run, node="n1", processors=2))
+
+
+def import_log(engine: Engine, file: Path, capsys: pytest.CaptureFixture[str], cluster: str) -> Any:
+    url = engine.url.render_as_string(hide_password=False)
+    assert main(["import", "torque", "--database", url, "--json", str(file), "--cluster", cluster]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def profiled(engine: Engine) -> set[tuple[str, str]]:
+    with engine.connect() as connection:
+        rows = connection.execute(select(jobs.c.cluster, jobs.c.job_id).where(jobs.c.profiled))
+        return {(cluster, job_id) for cluster, job_id in rows}
+
+
+def test_runs_of_a_running_site_keep_waiting_for_their_samples(
+    engine: Engine, directory: Path, log: Any, noon: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = time.time()
+    add_node(engine, "n1", "alpha", now - 20)
+    for number in range(4):
+        add_run(engine, f"{number}.live", "alpha", now - 10)
+    add_run(engine, "9.live", "beta", now - 10)
+    log.end("1.s", noon, noon + 60)
+    (directory / "old").write_bytes(log.data)
+    for cluster in ("alpha", "gamma"):
+        found = import_log(engine, directory / "old", capsys, cluster)
+        assert (found["profiled"], found["waiting"]) == (1, 0)
+    assert profiled(engine) == {("alpha", "1.s"), ("gamma", "1.s")}
+
+
+def test_imported_runs_wait_where_their_nodes_still_send(
+    engine: Engine, directory: Path, log: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = int(time.time())
+    add_node(engine, "n1", "alpha", now - 400)
+    log.end("5.s", now - 9000, now - 8000)
+    log.end("6.s", now - 900, now - 30)
+    (directory / "today").write_bytes(log.data)
+    found = import_log(engine, directory / "today", capsys, "alpha")
+    assert (found["new_runs"], found["profiled"], found["waiting"]) == (2, 1, 1)
+    assert profiled(engine) == {("alpha", "5.s")}
+    # Where no node sends anything there is nothing to wait for.
+    found = import_log(engine, directory / "today", capsys, "silent")
+    assert (found["new_runs"], found["profiled"], found["waiting"]) == (2, 2, 0)
+    # What an import had left is done by the next one, once.
+    with engine.begin() as connection:
+        connection.execute(nodes.update().values(last_time=now, received_at=now))
+    found = import_log(engine, directory / "today", capsys, "alpha")
+    assert (found["new_runs"], found["profiled"], found["waiting"]) == (0, 1, 0)
+    with engine.connect() as connection:
+        assert len(connection.execute(select(profiles.c.run_id).distinct()).all()) == 4

@@ -1,0 +1,268 @@
+"""Runs whose samples arrive after they were profiled: filled once, learned once, and learned again exactly."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event, update
+
+from jobsight_server.forecasts import Method, rebuild
+from jobsight_server.profiler import late
+from jobsight_server.profiler.late import profile_late
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage.schema import jobs, profile_parts, profiles, series, tickets
+from jobsight_server.storage.tallies import read_tallies
+
+MIB = 2**20
+GRACE = 600.0
+
+
+def rows(since: int, until: int, rate: int = 1000) -> list[Any]:
+    """A reading a minute: bytes at ``rate``, 300 MiB more than idle from 60 to 1200."""
+    return [
+        (float(t), rate * t, 0, 2.0 * t, (800 if 60 < t < 1200 else 500) * MIB, 0.0)
+        for t in range(since, until + 1, 60)
+    ]
+
+
+def model(site: Any) -> list[Any]:
+    return [site.dump(table) for table in (series, profile_parts, tickets)]
+
+
+def counts(site: Any) -> dict[tuple[str, str], int]:
+    return {(row[1], row[2]): row[3] for row in site.dump(series)}
+
+
+def go(site: Any, now: float, **more: Any) -> tuple[int, int]:
+    clock = lambda: now  # noqa: E731
+    return profile_finished(site.engine, GRACE, clock, **more), profile_late(site.engine, GRACE, clock, **more)
+
+
+def cut_off(site: Any) -> tuple[int, int]:
+    """A run on a node that fell silent at 300 and whose run ended at 1200; profiled without its samples at 2000."""
+    node = site.node("n1", rows(-60, 300))
+    site.batch(node, 1, -60, 300)
+    run = site.run("1.s", 60, 1200, {"n1": 2}, submitted=0.0, recorded_at=1210.0)
+    site.run("2.s", 100, 900, used_memory_bytes=5 * MIB, processors=1, submitted=0.0, recorded_at=910.0)
+    assert go(site, 1600.0)[0] == 1
+    assert go(site, 2000.0) == (1, 0)
+    assert [site.profile(run)[metric].value for metric in ("bandwidth", "memory", "cpu")] == [None] * 3
+    return node, run
+
+
+def test_samples_that_arrive_late_give_the_values_and_are_learned_once(site: Any) -> None:
+    node, run = cut_off(site)
+    assert go(site, 3000.0) == (0, 0)
+    first = site.profile(run)
+    site.arrive(node, 2, rows(360, 900), received_at=3000.0)
+    # Half of its samples: the peak may be in the others.
+    assert go(site, 3040.0) == (0, 0)
+    site.arrive(node, 3, rows(960, 1500), received_at=3050.0)
+    assert go(site, 3060.0) == (0, 0)  # they may be under way into the tables
+    assert go(site, 3100.0) == (0, 3)
+    found = site.profile(run)
+    assert found["bandwidth"].value == pytest.approx(1000 * 8 / 2)
+    assert found["memory"].value == pytest.approx(150 * MIB)
+    assert found["cpu"].value == pytest.approx(1.0)
+    assert {row.reason for row in found.values()} == {None}
+    assert found["runtime"] == first["runtime"]
+    assert found["bandwidth"].position > max(row.position for row in first.values())
+    assert counts(site) == {("u1", "runtime"): 2, ("u1", "bandwidth"): 1, ("u1", "memory"): 2, ("u1", "cpu"): 1}
+    learned, stored = model(site), site.dump(profiles)
+    for now in (3200.0, 3700.0, 5000.0):
+        assert go(site, now) == (0, 0)
+    assert (model(site), site.dump(profiles)) == (learned, stored)
+    rebuild(site.engine)
+    assert (model(site), site.dump(profiles)) == (learned, stored)
+    with site.engine.connect() as connection:
+        tallies = read_tallies(connection)
+    assert {label: n for (name, label), n in tallies.items() if name == "profiles_late"} == {
+        "bandwidth": 1,
+        "memory": 1,
+        "cpu": 1,
+    }
+
+
+def test_a_node_that_never_completes_them_gives_what_there_is_after_the_grace(site: Any) -> None:
+    node, run = cut_off(site)
+    site.arrive(node, 2, rows(360, 1140), received_at=3000.0)  # and then it died
+    assert go(site, 3100.0) == (0, 0)
+    assert go(site, 3599.0) == (0, 0)
+    assert go(site, 3601.0) == (0, 3)
+    assert site.profile(run)["bandwidth"].value == pytest.approx(4000)
+
+
+def test_a_value_that_was_learned_stays_as_it_was_learned(site: Any) -> None:
+    node, _ = cut_off(site)
+    site.arrive(node, 2, rows(360, 1500), received_at=3000.0)
+    assert go(site, 3100.0) == (0, 3)
+    before = site.dump(profiles)
+    site.arrive(node, 3, [(1530.0, 10**9, 0, 1e6, 900 * MIB, 0.0)], received_at=4000.0)
+    assert go(site, 5000.0) == (0, 0)
+    assert site.dump(profiles) == before
+
+
+def test_apportioned_values_that_arrive_late_are_not_learned(site: Any) -> None:
+    node, run = cut_off(site)
+    site.run("3.s", 60, None, {"n1": 2})
+    site.arrive(node, 2, rows(360, 1500), received_at=3000.0)
+    assert go(site, 3100.0) == (0, 3)
+    assert site.profile(run)["bandwidth"].shown_only
+    assert ("u1", "bandwidth") not in counts(site)
+    learned = model(site)
+    rebuild(site.engine)
+    assert model(site) == learned
+    go(site, 3200.0, method=Method(learn_apportioned=True))
+    assert counts(site)["u1", "bandwidth"] == 1
+
+
+def test_only_runs_near_what_arrived_are_looked_at(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of runs without a value elsewhere and at other times cost nothing, in steps of a few runs."""
+    node, run = cut_off(site)
+    for i in range(300):
+        site.run(f"{i}.x", 60, 1200 + i, {"elsewhere": 1}, profiled=False)
+        site.run(f"{i}.y", 100_000, 100_100 + i, {"n1": 1}, profiled=False)
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    seen: list[str] = []
+    real = late.profiles_of
+
+    def watched(connection: Any, runs: Any, *rest: Any) -> Any:
+        seen.extend(one.job_id for one in runs)
+        return real(connection, runs, *rest)
+
+    monkeypatch.setattr(late, "profiles_of", watched)
+    site.arrive(node, 2, rows(360, 1500), received_at=3000.0)
+    assert profile_late(site.engine, GRACE, lambda: 3100.0, limit=7) == 3
+    assert seen == ["1.s"]
+    assert site.profile(run)["bandwidth"].value is not None
+
+
+def test_what_is_interrupted_is_looked_at_again(sqlite_site: Any) -> None:
+    site = sqlite_site
+    node, run = cut_off(site)
+    site.arrive(node, 2, rows(360, 1500), received_at=3000.0)
+    stored = site.dump(profiles)
+
+    def fail(_connection: Any, _cursor: Any, statement: str, *_rest: object) -> None:
+        if statement.startswith("INSERT INTO tallies"):
+            raise RuntimeError("the disk is full")
+
+    event.listen(site.engine, "before_cursor_execute", fail)
+    with pytest.raises(RuntimeError, match="disk is full"):
+        profile_late(site.engine, GRACE, lambda: 3100.0)
+    event.remove(site.engine, "before_cursor_execute", fail)
+    assert site.dump(profiles) == stored
+    stop = threading.Event()
+    stop.set()
+    assert profile_late(site.engine, GRACE, lambda: 3100.0, stop=stop) == 0
+    assert profile_late(site.engine, GRACE, lambda: 3100.0) == 3
+    assert site.profile(run)["memory"].value is not None
+
+
+def test_a_clock_that_was_set_back_loses_nothing(site: Any) -> None:
+    node, run = cut_off(site)
+    assert go(site, 90_000.0) == (0, 0)
+    assert go(site, 4000.0) == (0, 0)
+    site.arrive(node, 2, rows(360, 1500), received_at=4010.0)
+    assert go(site, 4100.0) == (0, 3)
+    assert site.profile(run)["bandwidth"].value is not None
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_over_random_histories_learning_again_gives_the_same_rows(site: Any, seed: int) -> None:
+    """Nodes fall silent and catch up, jobs come and end meanwhile: every row is reproduced, late values included."""
+    rng = random.Random(seed)
+    on = [site.node(f"n{i}", rows(-60, 0)) for i in range(4)]
+    sent, sequence = dict.fromkeys(on, 0), dict.fromkeys(on, 0)
+    planned = []
+    for number in range(120):
+        start = float(rng.randrange(60, 20_000, 20))
+        told = {"user": rng.choice("ab"), "name": rng.choice([None, "x", "y_1"]), "processors": 2}
+        used = {"used_memory_bytes": rng.choice([None, None, rng.randrange(MIB, 500 * MIB)])}
+        end = start + rng.choice([200.0, 700.0, 1500.0])
+        planned.append((f"{number}.s", start, end, rng.randrange(4), {**told, **used, "submitted": start - 30}))
+    ids: dict[str, int] = {}
+    ended: set[str] = set()
+    late_values = 0
+    for now in range(0, 30_000, 500):
+        for job_id, start, end, node, told in planned:
+            if job_id not in ids and start <= now:
+                ids[job_id] = site.run(job_id, start, None, {f"n{node}": 2}, **told)
+            if job_id in ids and job_id not in ended and end <= now:
+                ended.add(job_id)
+                with site.engine.begin() as connection:
+                    changed = {"end": end, "state": "ended", "recorded_at": float(now)}
+                    connection.execute(update(jobs).where(jobs.c.id == ids[job_id]).values(changed))
+        for node in on:
+            if rng.random() < 0.35 or now > 28_000:
+                until = now - now % 60
+                if until >= sent[node] + 60:
+                    sequence[node] += 1
+                    site.arrive(node, sequence[node], rows(sent[node] + 60, until, rng.choice([1000])), float(now))
+                    sent[node] = until
+        limit = rng.choice([3, 200])
+        profile_finished(site.engine, GRACE, lambda now=now: float(now), limit)
+        late_values += profile_late(site.engine, GRACE, lambda now=now: now + 40.0, limit)
+        if now == 15_000:
+            learned = model(site)
+            rebuild(site.engine)
+            assert model(site) == learned
+    assert late_values > 20
+    assert len({row[2] for row in site.dump(profiles)}) > 120  # positions: some runs have more than one
+    learned, stored = model(site), site.dump(profiles)
+    rebuild(site.engine)
+    assert model(site) == learned
+    assert site.dump(profiles) == stored
+
+
+CHILD = """
+import sys
+from jobsight_server.forecasts import Method
+from jobsight_server.profiler.late import profile_late
+from jobsight_server.storage.engine import open_engine
+engine = open_engine(sys.argv[1])
+print("go", flush=True)
+profile_late(engine, 600.0, lambda: 3100.0, limit=1, method=Method(learn_apportioned=True))
+"""
+
+
+def test_a_kill_at_any_point_learns_nothing_twice(sqlite_site: Any, tmp_path: Path) -> None:
+    site = sqlite_site
+    node = site.node("n1", rows(-60, 0))
+    count = 60
+    for i in range(count):
+        site.run(f"{i}.s", 60 + i, 1000 + i, {"n1": 1}, user=f"u{i % 3}", submitted=0.0)
+    method = Method(learn_apportioned=True)
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, method=method) == count
+    site.arrive(node, 2, rows(60, 1500), received_at=3000.0)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = 0
+    for delay_s in (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.0):
+        command = [sys.executable, "-c", CHILD, f"sqlite:///{tmp_path / 'jobsight.db'}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"go\n"
+            time.sleep(delay_s)
+            child.send_signal(signal.SIGKILL)
+            killed += child.wait() == -signal.SIGKILL
+        filled = [row for row in site.dump(profiles) if row[1] == "memory" and row[3] is not None]
+        assert sum(n for (_, metric), n in counts(site).items() if metric == "memory") == len(filled)
+    assert killed > 0
+    profile_late(site.engine, GRACE, lambda: 3100.0, method=method)
+    assert counts(site) == {
+        (user, metric): count // 3
+        for user in ("u0", "u1", "u2")
+        for metric in ("runtime", "bandwidth", "memory", "cpu")
+    }
+    learned = model(site)
+    rebuild(site.engine, method)
+    assert model(site) == learned

@@ -1,0 +1,149 @@
+"""Real processes whose memory the kernel knows, seen by a real agent: a peak, and jobs without a pause between."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from site_run import AGENT, Site, free_address, wait_until
+
+MIB = 2**20
+RAMPED_BYTES, STEADY_BYTES = 1200 * MIB, 600 * MIB
+# What else runs on this machine may move its memory by this share of a job's, or nothing can be said.
+MOST_NOISE = 0.3
+
+# Grows by steps, holds, and prints the most that it had by the kernel's own account, in bytes.
+JOB = """
+import sys, time
+size, ramp_s, hold_s = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+held = []
+for step in range(20):
+    held.append(bytearray(b"x" * (size // 20)))
+    time.sleep(ramp_s / 20)
+time.sleep(hold_s)
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(int(status["VmHWM"].split()[0]) * 1024)
+"""
+
+
+class Background:
+    """Watches how much memory everything but the job holds, while the job runs."""
+
+    def __init__(self) -> None:
+        self.job: subprocess.Popen[str] | None = None
+        self.seen: list[int] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Background:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def noise_bytes(self) -> int:
+        return max(self.seen) - min(self.seen)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.1):
+            job = self.job
+            before, used, after = _of(job), _used_bytes(), _of(job)
+            # Else it changed between the looks, or is being taken apart.
+            if before is not None and after is not None and job is self.job and abs(after - before) < 8 * MIB:
+                self.seen.append(used - after)
+
+
+def _of(job: subprocess.Popen[str] | None) -> int | None:
+    """Memory of the job; 0 before there is one, None while it comes or goes."""
+    if job is None:
+        return 0
+    try:
+        lines = Path(f"/proc/{job.pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS")), None)
+
+
+def _used_bytes() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    found = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
+    return found["MemTotal"] - found["MemAvailable"]
+
+
+def line(kind: str, job_id: str, start: int, end: int | None = None) -> str:
+    """A record as TORQUE writes it where it does not measure memory."""
+    stamp = datetime.fromtimestamp(start if end is None else end, UTC)
+    common = (
+        f"user=ann group=staff jobname={job_id} queue=batch ctime={start} qtime={start} etime={start} start={start} "
+        "owner=ann@login exec_host=real/0 Resource_List.walltime=01:00:00"
+    )
+    ended = "" if end is None else f" session=1 end={end} Exit_status=0 resources_used.walltime=00:00:10"
+    return f"{stamp:%m/%d/%Y %H:%M:%S};{kind};{job_id};{common}{ended}\n"
+
+
+def run_job(background: Background, size: int, ramp_s: float, hold_s: float, begin: int) -> tuple[int, int]:
+    """Runs the process from the second ``begin`` on; returns its peak in bytes and the second when it was over."""
+    time.sleep(max(0.0, begin - time.time()))
+    command = [sys.executable, "-c", JOB, str(size), str(ramp_s), str(hold_s)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
+        background.job = job
+        peak = int(job.communicate()[0])
+    return peak, math.ceil(time.time())
+
+
+def memory_of(site: Site, job_id: str) -> dict[str, Any]:
+    run = site.api(f"jobs/{job_id}", cluster="alpha")["runs"][0]
+    entry = next(one for one in run["profile"] if one["metric"] == "memory")
+    return {**entry, **{name: run[name] for name in ("memory_mean", "memory_source", "memory_idle_age_s")}}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="no /proc/meminfo: the kernel is not Linux")
+def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_path: Path) -> None:
+    settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
+    site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
+    agent = [*AGENT, "run", "--server", site.ingest_url, "--token-file", str(site.agent_token_file)]
+    agent += ["--cluster", "alpha", "--node", "real", "--spool", str(tmp_path / "spool")]
+    agent += ["--interval", "0.25", "--batch", "8", "--batch-age-s", "1"]
+    with site.serve(), (site.accounting / "alpha" / "20261101").open("a") as log:
+        with subprocess.Popen(agent) as process, Background() as background:
+            try:
+                wait_until(lambda: bool(site.api("nodes")["nodes"]), 60, lambda: "the agent sent nothing")
+                time.sleep(2)  # readings of the node without a job
+                begin = math.ceil(time.time()) + 1
+                log.write(line("S", "1.real", begin))
+                log.flush()
+                ramped, over = run_job(background, RAMPED_BYTES, 5.0, 3.0, begin)
+                log.write(line("E", "1.real", begin, over) + line("S", "2.real", over))
+                log.flush()
+                steady, last = run_job(background, STEADY_BYTES, 0.2, 6.0, over)
+                # The next one begins at once, so no reading shows the node without a job after either of them.
+                log.write(line("E", "2.real", over, last) + line("S", "3.real", last))
+                log.flush()
+                wait_until(lambda: site.settled(2), 90, lambda: str(site.api("overview")["jobs"]))
+            finally:
+                process.terminate()
+        first, second = memory_of(site, "1.real"), memory_of(site, "2.real")
+    noise = background.noise_bytes
+    if noise > MOST_NOISE * STEADY_BYTES:
+        pytest.skip(f"other processes moved this machine's memory by {noise // MIB} MiB meanwhile")
+    slack = noise + 16 * MIB
+    assert first["memory_source"] == "samples"
+    assert abs(first["value"] - ramped) <= slack, (first, ramped, noise)
+    assert first["memory_mean"] < 0.9 * first["value"]  # a ramp: the average is what would kill it
+    assert second["memory_source"] == "samples-idle-remembered"
+    assert abs(second["value"] - steady) <= slack, (second, steady, noise)
+    assert second["memory_idle_age_s"] >= over - begin
+    assert first["learned"]
+    assert second["learned"]
