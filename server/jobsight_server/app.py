@@ -29,12 +29,11 @@ from jobsight_server.api.shortcut import PredictionShortcut
 from jobsight_server.auth.failures import LoginFailures
 from jobsight_server.auth.login import login
 from jobsight_server.auth.tokens import AuthError, TokenCache
-from jobsight_server.forecasts import method_of
+from jobsight_server.forecasts import AnswerReader, method_of
 from jobsight_server.pages import error_page, pages_blueprint
 from jobsight_server.settings import Settings
 from jobsight_server.site import Site
 from jobsight_server.storage.migrate import newest_version
-from jobsight_server.views.predictions import AnswerTexts
 
 ROUTES = (
     *predictions.ROUTES,
@@ -75,7 +74,7 @@ def create_app(
         write_engine=write_engine,
         clock=clock,
         tokens=TokenCache(read_engine),
-        answers=AnswerTexts(read_engine, method),
+        answers=AnswerReader(read_engine, method),
         failures=LoginFailures(),
         schema_version=newest_version(),
     )

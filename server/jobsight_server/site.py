@@ -10,9 +10,8 @@ from sqlalchemy import Engine
 
 from jobsight_server.auth.failures import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
-from jobsight_server.forecasts import Method
+from jobsight_server.forecasts import AnswerReader, Method
 from jobsight_server.settings import Settings
-from jobsight_server.views.predictions import AnswerTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Site:
     write_engine: Engine
     clock: Callable[[], float]
     tokens: TokenCache
-    answers: AnswerTexts
+    answers: AnswerReader
     failures: LoginFailures
     schema_version: str | None
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, insert
 
+from jobsight_server.forecasts import AnswerReader, Method
 from jobsight_server.storage import schema
 from jobsight_server.storage.tallies import add_tallies
 from jobsight_server.views.jobs import NODES_DRAWN, job_detail, job_list
@@ -215,13 +216,15 @@ def test_users_are_searched_literally_and_sorted(engine: Engine) -> None:
                 )
             )
 
+        reader = AnswerReader(engine, Method())
+
         def names(**arguments: Any) -> list[str]:
-            return [user["user"] for user in user_list(connection, **arguments)["users"]]
+            return [user["user"] for user in user_list(connection, reader, **arguments)["users"]]
 
         assert names(search="%") == ["a%b"]
         assert names(search="a_B") == ["A_b"]
         assert names(search="A", sort="jobs", descending=True) == ["A_b", "axb", "a%b"]
         assert names(sort="cpu:pqm") == ["a%b", "axb", "A_b"], "who has none comes last"
         assert names(sort="cpu:pqm", descending=True) == ["axb", "a%b", "A_b"]
-        assert user_list(connection, sort="cpu:pqm")["users"][0]["metrics"]["cpu"]["pqm"] == 0.25
-        assert user_list(connection, page=2)["users"] == []
+        assert user_list(connection, reader, sort="cpu:pqm")["users"][0]["metrics"]["cpu"]["pqm"] == 0.25
+        assert user_list(connection, reader, page=2)["users"] == []

@@ -9,6 +9,7 @@ from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.group import CANDIDATES
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.api.job_fields import FIELDS
+from jobsight_server.forecasts.per import PER
 
 Schema = dict[str, Any]
 
@@ -59,6 +60,7 @@ _ANSWER = {
     "cluster": TEXT_OR_NULL,
     "user": TEXT,
     "metric": METRIC,
+    "per": one_of(PER),
     "unit": TEXT,
     "value": NUMBER_OR_NULL,
     "forecaster": or_null(one_of(CANDIDATES)),
@@ -66,7 +68,7 @@ _ANSWER = {
     "n": INTEGER,
     "probability": or_null(SHARE),
     "bound": NUMBER_OR_NULL,
-    "exceeds": or_null(SHARE),
+    "exceed_probability": or_null(SHARE),
     "coverage": SHARE,
     "runner_up": or_null(record({"value": NUMBER, "forecaster": one_of(CANDIDATES), "level": TEXT})),
     "last_values": listing(NUMBER),
@@ -79,7 +81,7 @@ _ANSWER = {
     "recent_pqm": or_null(SHARE),
     "updated": NUMBER_OR_NULL,
 }
-_TOLD_OF_A_JOB = {name: or_null({**schema, "description": meaning}) for name, (meaning, schema) in FIELDS.items()}
+_JOB_FIELDS = {name: or_null({**schema, "description": meaning}) for name, (meaning, schema) in FIELDS.items()}
 _PAGES = {"page": INTEGER, "pages": INTEGER, "total": INTEGER}
 _TALLY = record({"name": TEXT, "label": TEXT, "value": INTEGER})
 _NODE_FIGURES = record(
@@ -147,7 +149,7 @@ SCHEMAS: dict[str, Schema] = {
                 **listing(
                     record(
                         {"cluster": TEXT, "user": TEXT},
-                        {"metric": {"type": ["string", "null"], "enum": [*METRICS, None]}, **_TOLD_OF_A_JOB},
+                        {"metric": {"type": ["string", "null"], "enum": [*METRICS, None]}, **_JOB_FIELDS},
                     )
                 ),
                 "maxItems": 10_000,
@@ -155,8 +157,18 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Failure": record(
-        {"cluster": TEXT, "user": TEXT, "metric": METRIC, "reserved": {"type": "number", "exclusiveMinimum": 0}},
-        _TOLD_OF_A_JOB,
+        {
+            "cluster": TEXT,
+            "user": TEXT,
+            "metric": METRIC,
+            "reserved": {
+                "anyOf": [
+                    {"type": "number", "exclusiveMinimum": 0, "maximum": 1e18},
+                    {"type": "string", "description": "memory such as 4gb, a run time such as 01:00:00"},
+                ]
+            },
+        },
+        _JOB_FIELDS,
     ),
     "UserList": record(
         {
