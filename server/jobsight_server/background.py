@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 from jobsight_server.accounting.follow import follow_once
 from jobsight_server.forecasts import method_of
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.simulations.execute import run_queued
 from jobsight_server.simulations.runs import stop_interrupted
@@ -22,6 +23,7 @@ from jobsight_server.storage.upkeep import delete_old, refresh_statistics
 log = logging.getLogger(__name__)
 
 _LOOK_FOR_SIMULATIONS_S = 1.0
+_LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
 
 def run_until(
@@ -50,6 +52,14 @@ def run_until(
         args=(engine, settings.profile_grace_s, clock),
         kwargs={"stop": stop, "method": method_of(settings)},
         id="profile",
+    )
+    scheduler.add_job(
+        watch_running,
+        "interval",
+        seconds=_LOOK_AT_RUNNING_S,
+        args=(engine, clock),
+        kwargs={"stop": stop},
+        id="running",
     )
     scheduler.add_job(
         _keep_up, "interval", seconds=settings.upkeep_interval_s, args=(stop, engine, settings, clock), id="upkeep"

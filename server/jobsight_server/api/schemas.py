@@ -107,6 +107,7 @@ _RUN = {
     **dict.fromkeys(("requested_memory_bytes", "used_memory_bytes"), INTEGER_OR_NULL),
     "recorded_at": NUMBER,
     "profiled": {"type": "boolean"},
+    "over_bound": listing(METRIC),
 }
 _TIMELINE = record(
     {
@@ -216,6 +217,8 @@ SCHEMAS: dict[str, Schema] = {
                                     "metric": METRIC,
                                     "unit": TEXT,
                                     **dict.fromkeys(("value", "peak", "forecast", "bound"), NUMBER_OR_NULL),
+                                    "so_far": NUMBER_OR_NULL,
+                                    "provisional": {"type": "boolean"},
                                     "probability": or_null(SHARE),
                                     **dict.fromkeys(("source", "attribution", "reason"), TEXT_OR_NULL),
                                 }
