@@ -28,8 +28,10 @@ _RUNS_AT_ONCE = 1000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("format", choices=ACCOUNTING_FORMATS, help="the scheduler that wrote the files")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="accounting files, plain or gzip")
-    parser.add_argument("--cluster", default="default", help="the cluster that they are of (default: default)")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument(
+        "--cluster", default="default", metavar="NAME", help="the cluster that they are from (default: default)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings(parser, "database", "templates", "coverage")
 
 

@@ -29,8 +29,8 @@ _SHORT = {**{name: name for name in FIVE}, "sliding-window": "window", "exponent
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database", "templates", "coverage")
-    parser.add_argument("--cluster", required=True, help="cluster that the job will run on")
-    parser.add_argument("--user", required=True, help="user whose next job it is")
+    parser.add_argument("--cluster", required=True, metavar="NAME", help="cluster that the job will run on")
+    parser.add_argument("--user", required=True, metavar="NAME", help="user whose next job it is")
     parser.add_argument("--metric", choices=tuple(METRICS), help="only this one")
     job = parser.add_argument_group("the job", "The more is known of it, the better the answer.")
     job.add_argument("--application", metavar="NAME", help="its name, or what it runs")
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--per", choices=PER, default=PER[0], help="values per processor (default) or for the whole job of --processors"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON (always where the output is no terminal)")
+    parser.add_argument("--json", action="store_true", help="print JSON (always where the output is not a terminal)")
 
 
 def run(args: argparse.Namespace) -> int:
