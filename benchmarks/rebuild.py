@@ -33,7 +33,7 @@ from jobsight_predictor.backtest import Jobs
 from jobsight_scheduler.workload.history import jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.auth import create_token
-from jobsight_server.forecasts import Question, answer_texts, rebuild
+from jobsight_server.forecasts import Method, Question, answer_texts, rebuild
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
@@ -107,7 +107,7 @@ def in_process(engine: Engine, questions: list[Question]) -> dict[str, float]:
         for kind, asked in (("stored", alone), ("computed", questions)):
             begin = time.process_time()
             for question in asked:
-                answer_texts(connection, [question])
+                answer_texts(connection, [question], Method())
             found[f"{kind}_us"] = (time.process_time() - begin) / len(asked) * 1e6
     return found
 
@@ -117,7 +117,7 @@ def restart(engine: Engine, url: str, token: str, questions: list[Question]) -> 
     from query import cpu_seconds, free_port
 
     with engine.connect() as connection:
-        expected = [json.loads(text) for text in answer_texts(connection, questions)]
+        expected = [json.loads(text) for text in answer_texts(connection, questions, Method())]
     port, ingest_port = free_port(), free_port()
     command = [sys.executable, "-m", "jobsight_server.cli", "serve", "--database", url]
     command += ["--listen", f"127.0.0.1:{port}", "--ingest-listen", f"127.0.0.1:{ingest_port}"]

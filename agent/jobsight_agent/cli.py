@@ -9,10 +9,21 @@ from contextlib import suppress
 from pathlib import Path
 
 from jobsight_agent import __version__
-from jobsight_agent.config import OPTIONS, Config, ConfigError, load_config
+from jobsight_agent.config import OPTIONS, Config, ConfigError, Option, load_config
 
 _HOOKS = {"job-start": "start", "job-end": "end"}
 _RESEND = "send the batches again that the server refused and that are kept aside"
+_METAVARS = {
+    "server": "URL",
+    "_file": "FILE",
+    "spool": "DIRECTORY",
+    "root": "DIRECTORY",
+    "interval": "SECONDS",
+    "_s": "SECONDS",
+    "_hours": "HOURS",
+    "_megabytes": "MEGABYTES",
+    "_level": "LEVEL",
+}
 _HOOK_OPTIONS = ("spool", "root", "exclude", "narrow")
 
 
@@ -59,8 +70,16 @@ def _add_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration (TOML)")
     for option in OPTIONS:
         if option.name in names:
-            default = f" (default {option.default})" if option.default not in ("", ()) else ""
-            parser.add_argument(option.flag, metavar="VALUE", help=option.help + default)
+            default = f" (default: {option.default})" if option.default not in ("", ()) else ""
+            parser.add_argument(option.flag, metavar=_metavar(option), help=option.help + default)
+
+
+def _metavar(option: Option) -> str:
+    """What help writes for the value: what it is, or its unit."""
+    for ending, shown in _METAVARS.items():
+        if option.name.endswith(ending):
+            return shown
+    return {int: "COUNT", float: "NUMBER", tuple: "NAME,NAME"}.get(type(option.default), "NAME")
 
 
 def _run(config: Config) -> int:

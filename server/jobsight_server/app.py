@@ -32,14 +32,13 @@ from jobsight_server.api.unavailable import UnavailableCount
 from jobsight_server.auth.failures import LoginFailures
 from jobsight_server.auth.login import login
 from jobsight_server.auth.tokens import AuthError, TokenCache
-from jobsight_server.forecasts import method_of
+from jobsight_server.forecasts import AnswerReader, method_of
 from jobsight_server.pages import error_page, pages_blueprint
 from jobsight_server.settings import Settings
 from jobsight_server.site import Site
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.migrate import newest_version
 from jobsight_server.storage.outage import driver_outage, outage
-from jobsight_server.views.predictions import AnswerTexts
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +82,7 @@ def create_app(
         clock=clock,
         tokens=TokenCache(read_engine),
         clusters=KnownClusters(read_engine, settings.declared_clusters),
-        answers=AnswerTexts(read_engine, method),
+        answers=AnswerReader(read_engine, method),
         failures=LoginFailures(),
         schema_version=newest_version(),
     )

@@ -17,6 +17,7 @@ from jobsight_server.forecasts import method_of
 from jobsight_server.periodic import Periodic
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.simulations.execute import run_queued
 from jobsight_server.simulations.runs import stop_interrupted
@@ -25,6 +26,7 @@ from jobsight_server.storage.upkeep import delete_old, refresh_statistics
 log = logging.getLogger(__name__)
 
 _LOOK_FOR_SIMULATIONS_S = 1.0
+_LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
 
 def run_until(
@@ -53,6 +55,14 @@ def run_until(
         seconds=settings.profile_interval_s,
         args=(stop, engine, settings, clock),
         id="profile",
+    )
+    scheduler.add_job(
+        Periodic("running", watch_running),
+        "interval",
+        seconds=_LOOK_AT_RUNNING_S,
+        args=(engine, clock),
+        kwargs={"stop": stop},
+        id="running",
     )
     scheduler.add_job(
         Periodic("upkeep", _keep_up),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
 
+from jobsight_server.commands.help_text import HelpParser
 from jobsight_server.errors import UserError
 
 # Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``.
@@ -18,11 +18,17 @@ COMMANDS = {
     "predict": ("jobsight_server.commands.predict", "forecast a user's next job from the database"),
     "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),
     "refused": ("jobsight_server.commands.refused", "list what was refused: batches and accounting lines"),
-    "backtest": ("jobsight_server.commands.backtest", "replay a recorded workload and say how good forecasts were"),
-    "templates": ("jobsight_server.commands.templates", "search the templates that suit a site's own history"),
-    "rebuild": ("jobsight_server.commands.rebuild", "learn all forecasts anew from the stored profiles"),
-    "simulate": ("jobsight_server.commands.simulate", "what a scheduling policy makes of a recorded workload"),
-    "experiment": ("jobsight_server.commands.experiment", "run a whole experiment, which goes on where it was stopped"),
+    "backtest": (
+        "jobsight_server.commands.backtest",
+        "show how accurate forecasts would have been on a recorded workload",
+    ),
+    "templates": ("jobsight_server.commands.templates", "find the job groups that suit a site's own history"),
+    "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
+    "simulate": (
+        "jobsight_server.commands.simulate",
+        "simulate a scheduling policy on a recorded or synthetic workload",
+    ),
+    "experiment": ("jobsight_server.commands.experiment", "run a whole experiment; it resumes where it was stopped"),
 }
 
 
@@ -56,7 +62,7 @@ def _run(argv: Sequence[str] | None) -> int:
         # A node has the agent alone; this command is there too, because both come in one distribution.
         print(f"jobsight {name}: {error.name} is not installed: pip install 'jobsight[server]'", file=sys.stderr)
         return 1
-    parser = argparse.ArgumentParser(prog=f"jobsight {name}", description=f"{help_text[:1].upper()}{help_text[1:]}.")
+    parser = HelpParser(prog=f"jobsight {name}", description=f"{help_text[:1].upper()}{help_text[1:]}.")
     module.add_arguments(parser)
     try:
         status: int = module.run(parser.parse_args(arguments[1:]))
@@ -75,8 +81,9 @@ def _overview(arguments: Sequence[str]) -> int:
     if not wanted:
         print(f"jobsight: no command {arguments[0]!r}", file=stream)
     print("usage: jobsight COMMAND [--help] | --version\n\ncommands:", file=stream)
+    column = max(map(len, COMMANDS)) + 2
     for name, (_, help_text) in COMMANDS.items():
-        print(f"  {name:<10}{help_text}", file=stream)
+        print(f"  {name:<{column}}{help_text}", file=stream)
     return 0 if wanted else 2
 
 

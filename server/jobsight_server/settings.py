@@ -125,11 +125,11 @@ SETTINGS = (
     Setting("follow_interval_s", 5.0, "how often the accounting directories are looked at", minimum=0.05),
     Setting("profile_interval_s", 5.0, "how often finished jobs are profiled", minimum=0.05),
     Setting("profile_grace_s", 600.0, "how long a finished job waits for its last samples", minimum=0),
-    Setting("coverage", 0.95, "share of jobs that is to fit into what is recommended to reserve", check=_share),
+    Setting("coverage", 0.95, "target fraction of jobs that stay within the recommended reservation", check=_share),
     Setting(
         "templates",
         tuple(template_text(template) for template in DEFAULT_TEMPLATES),
-        "which jobs are alike, from specific to general; other ones learn all finished jobs anew",
+        "job groups, most specific first; changing them retrains on all finished jobs",
         check=parse_template,
     ),
     Setting(

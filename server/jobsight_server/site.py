@@ -10,10 +10,9 @@ from sqlalchemy import Engine
 
 from jobsight_server.auth.failures import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
-from jobsight_server.forecasts import Method
+from jobsight_server.forecasts import AnswerReader, Method
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
-from jobsight_server.views.predictions import AnswerTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Site:
     clock: Callable[[], float]
     tokens: TokenCache
     clusters: KnownClusters
-    answers: AnswerTexts
+    answers: AnswerReader
     failures: LoginFailures
     schema_version: str | None
 

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import random
-import shutil
 import socket
 import subprocess
 import sys
@@ -27,6 +26,8 @@ from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.tallies import add_tallies
+
+from .chromium import NoChromiumError, find_chromium
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = (SCRIPT, "'; DROP TABLE jobs; --", "a/b", "..", "steady", "drifting", "switching", "ü" * 300)
@@ -56,12 +57,19 @@ class Address(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium without a window; skips where there is none."""
-    program = os.environ.get("JOBSIGHT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no Chromium on this machine (set JOBSIGHT_CHROMIUM)")
+def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """Chromium without a window, installed where there is none; skips where that fails."""
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+
+    def say(text: str) -> None:
+        if reporter is not None:
+            reporter.write_line(f"\n{text}")
+
     with sync_playwright() as playwright:
+        try:
+            program = find_chromium(Path(playwright.chromium.executable_path), say)
+        except NoChromiumError as error:
+            pytest.skip(str(error))
         chromium = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         yield chromium
         chromium.close()

@@ -157,6 +157,12 @@ def test_overview(watched: Watched) -> None:
     expect(page.locator("svg[data-spark] rect:not(.empty)").first).to_be_attached()
 
 
+def test_the_link_in_the_footer_can_be_told_from_its_text(watched: Watched) -> None:
+    page = watched.page
+    show(page, "overview")
+    expect(page.locator("footer a")).to_have_css("text-decoration-line", "underline")
+
+
 def test_figures_follow_the_database(watched: Watched, address: Any) -> None:
     page = watched.page
     show(page, "nodes")

@@ -18,7 +18,7 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.templates import Question as JobQuestion
 from jobsight_server import cli
 from jobsight_server.commands.predict import show
-from jobsight_server.forecasts import Question, answers, history, rebuild
+from jobsight_server.forecasts import Method, Question, answers, history, rebuild
 from jobsight_server.forecasts.ask import UnknownMetricError
 from jobsight_server.storage.schema import jobs, profiles
 
@@ -48,7 +48,7 @@ def fill(engine: Engine, user: str, values: list[float], metric: str = "bandwidt
 def test_an_answer_carries_all_five(engine: Engine) -> None:
     fill(engine, "u", STEPS)
     with engine.connect() as connection:
-        (answer,) = answers(connection, [Question("alpha", "u", "bandwidth")])
+        (answer,) = answers(connection, [Question("alpha", "u", "bandwidth")], Method())
     forecasts = answer.pop("forecasts")
     assert forecasts == {
         "history": pytest.approx(650),
@@ -68,6 +68,7 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
     for value in STEPS:
         expected.learn(JobQuestion(user="u"), value)
     told = asdict(expected.answer(JobQuestion(user="u")))
+    told["exceed_probability"] = told.pop("exceeds")
     assert told["bound"] >= 800
     regret = answer.pop("regret")
     # Nothing was forecast for the first job; the jump missed by three quarters. The answers waited for a second 800.
@@ -82,6 +83,7 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
         "cluster": "alpha",
         "user": "u",
         "metric": "bandwidth",
+        "per": "processor",
         "unit": METRICS["bandwidth"],
         "value": 800,
         "level": "user",
@@ -97,7 +99,7 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
 
 def test_an_unknown_user_has_no_history(engine: Engine) -> None:
     with engine.connect() as connection:
-        found = answers(connection, [Question("alpha", "'; DROP TABLE series; --")])
+        found = answers(connection, [Question("alpha", "'; DROP TABLE series; --")], Method())
     assert [answer["metric"] for answer in found] == list(METRICS)
     for answer in found:
         assert (answer["value"], answer["n"], answer["updated"]) == (None, 0, None)
@@ -117,7 +119,7 @@ def test_many_questions_are_answered_in_their_order(engine: Engine) -> None:
         Question("beta", "u", "bandwidth"),
     ]
     with engine.connect() as connection:
-        found = answers(connection, questions)
+        found = answers(connection, questions, Method())
     assert len(found) == 700 + 1 + 4 + 1 + 1
     # Of what a user never had a value of, the site's other jobs tell.
     assert [answer["level"] for answer in found[701:705]] == ["user", "site", None, None]
@@ -136,14 +138,14 @@ def test_questions_are_looked_up_by_key(sqlite_engine: Engine) -> None:
 
     event.listen(sqlite_engine, "before_cursor_execute", explain)
     with sqlite_engine.connect() as connection:
-        answers(connection, [Question("alpha", f"u{i}") for i in range(50)])
+        answers(connection, [Question("alpha", f"u{i}") for i in range(50)], Method())
     assert any(line.startswith("SEARCH s USING") for line in plans)
     assert not any(line.startswith("SCAN s") for line in plans)
 
 
 def test_a_metric_that_is_not_forecast_is_named(engine: Engine) -> None:
     with engine.connect() as connection, pytest.raises(UnknownMetricError, match=r"'disk'.*bandwidth"):
-        answers(connection, [Question("alpha", "u", "disk")])
+        answers(connection, [Question("alpha", "u", "disk")], Method())
 
 
 def test_history_says_what_was_forecast_before(engine: Engine) -> None:
@@ -188,16 +190,25 @@ def test_the_command_takes_what_is_known_of_the_job(
     assert cli.main([*ask, "--processors", "4", "--application", "a_1", "--memory", "1e9", "--walltime", "60"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)["predictions"]
     assert (answer["value"], answer["level"]) == (800, "user")
+    assert cli.main([*ask, "--processors", "4", "--memory", "4gb", "--walltime", "2-12:00:00", "--per", "job"]) == 0
+    (whole,) = json.loads(capsys.readouterr().out)["predictions"]
+    assert (whole["value"], whole["unit"], whole["per"]) == (4 * 800, "bit/s", "job")
+    assert cli.main([*ask, "--per", "job"]) == 1
+    assert "values per job need the number of processors" in capsys.readouterr().err
+    for flag, says in (("--memory", "is not an amount of memory; give"), ("--walltime", "is not a time; give")):
+        with pytest.raises(SystemExit):
+            cli.main([*ask, flag, "4 apples"])
+        assert f"argument {flag}: '4 apples' {says}" in capsys.readouterr().err
     for wrong in ("0", "-1", "many"):
         with pytest.raises(SystemExit):
             cli.main([*ask, "--processors", wrong])
-        assert f"argument --processors: '{wrong}' is not a number above 0" in capsys.readouterr().err
+        assert f"argument --processors: '{wrong}' is not a whole number above 0" in capsys.readouterr().err
 
 
 def test_on_a_terminal_everything_stands_in_eighty_columns(engine: Engine) -> None:
     fill(engine, "u[bold]", [1.5e9, 2.5e9, 2.5e9, 1.2e9], metric="memory")
     with engine.connect() as connection:
-        found = answers(connection, [Question("alpha", "u[bold]", application="x" * 40, processors=8)])
+        found = answers(connection, [Question("alpha", "u[bold]", application="x" * 40, processors=8)], Method())
     printed = StringIO()
     show(found, Console(file=printed, width=80))
     lines = printed.getvalue().splitlines()

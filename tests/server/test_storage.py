@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, inspect, text
@@ -16,7 +17,7 @@ from sqlalchemy.exc import DatabaseError as RefusedByDatabase
 
 from jobsight_server.storage.engine import DatabaseError, open_engine
 from jobsight_server.storage.lock import LockedError, role_lock
-from jobsight_server.storage.migrate import newest_version, present_version, upgrade
+from jobsight_server.storage.migrate import alembic_config, newest_version, present_version, upgrade
 from jobsight_server.storage.schema import metadata
 from jobsight_server.storage.tallies import add_tallies, read_tallies
 from jobsight_server.storage.upkeep import delete_old, refresh_statistics
@@ -126,3 +127,24 @@ def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
         assert read_tallies(connection) == {("samples_expired", ""): 100}
     stop.set()
     assert delete_old(engine, 80_000.0, stop) == 0
+
+
+def test_answers_stored_by_the_first_release_get_the_new_name_of_a_field(database_url: str) -> None:
+    engine = open_engine(database_url)
+    config = alembic_config()
+    old = '{"unit":"s","exceeds":0.04,"coverage":0.95}'
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0003")
+        connection.execute(
+            text(
+                'INSERT INTO series (cluster, "user", metric, n, updated, answer, state) '
+                "VALUES ('alpha', 'exceeds', 'runtime', 1, 0, :answer, '{}')"
+            ),
+            {"answer": old},
+        )
+    upgrade(engine)
+    with engine.connect() as connection:
+        found = connection.execute(text('SELECT "user", answer FROM series')).one()
+    assert tuple(found) == ("exceeds", old.replace("exceeds", "exceed_probability"))
+    engine.dispose()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, insert
 
+from jobsight_server.forecasts import AnswerReader, Method
 from jobsight_server.storage import schema
 from jobsight_server.storage.tallies import add_tallies
 from jobsight_server.views.jobs import NODES_DRAWN, job_detail, job_list
@@ -17,6 +18,10 @@ from jobsight_server.views.timeline import timeline
 from jobsight_server.views.users import user_list
 
 NOW = 1_000_000.0
+
+
+def reader_of(engine: Engine) -> AnswerReader:
+    return AnswerReader(engine, Method())
 
 
 def add_node(connection: Connection, number: int, name: str, cluster: str = "alpha", age_s: float = 0.0) -> None:
@@ -104,8 +109,8 @@ def test_an_empty_site_has_figures(engine: Engine) -> None:
         figures = overview(connection, NOW)
         assert refused(connection)["quarantine"] == []
         assert node_detail(connection, "alpha", "n1", None, None, NOW) is None
-        assert job_detail(connection, "alpha", "1", NOW) is None
-        assert job_list(connection)["pages"] == 1
+        assert job_detail(connection, reader_of(engine), "alpha", "1", NOW) is None
+        assert job_list(connection, reader_of(engine), NOW)["pages"] == 1
     assert figures["nodes"]["median_age_s"] is None
     assert figures["clusters"] == []
     assert len(figures["ingest"]["rate"]["samples_per_s"]) == 60
@@ -158,13 +163,14 @@ def test_a_job_shows_its_runs_values_reasons_and_nodes(engine: Engine) -> None:
         )
         for run, node in ((first, "n9"), (second, "n1.example.org")):
             connection.execute(insert(schema.job_nodes).values(run_id=run, node=node, processors=2))
-        found = job_detail(connection, "alpha", "7", now=30.0)
+        found = job_detail(connection, reader_of(engine), "alpha", "7", now=30.0)
     assert found is not None
     before, after = found["runs"]
     assert [entry["metric"] for entry in before["profile"]] == ["bandwidth", "memory", "cpu", "runtime"]
     assert before["profile"][1]["reason"] == "no samples of n9"
     assert before["profile"][0]["reason"] == "a run that is requeued is not profiled"
     assert after["profile"][0]["reason"] == "the job still runs"
+    assert after["profile"][1]["reason"] == "so far: its samples have not been looked at yet"
     assert before["nodes"][0]["series"] is None
     assert "never sent" in before["nodes"][0]["reason"]
     assert after["nodes"][0]["series"]["time"] == [20, 30], "the short name is the node's"
@@ -177,7 +183,7 @@ def test_of_a_job_on_many_nodes_the_first_are_drawn_and_it_says_so(engine: Engin
         for number in range(1, NODES_DRAWN + 3):
             add_node(connection, number, f"n{number:03}")
             connection.execute(insert(schema.job_nodes).values(run_id=run, node=f"n{number:03}", processors=1))
-        found = job_detail(connection, "alpha", "7", now=30.0)
+        found = job_detail(connection, reader_of(engine), "alpha", "7", now=30.0)
     assert found is not None
     nodes = found["runs"][0]["nodes"]
     assert len(nodes) == NODES_DRAWN + 2
@@ -189,8 +195,8 @@ def test_jobs_come_in_pages_without_a_loss(engine: Engine) -> None:
     with engine.begin() as connection:
         for number in range(120):
             add_job(connection, str(number), "ada" if number % 2 else "bob")
-        pages = [job_list(connection, page=page) for page in (1, 2, 3, 4)]
-        of_ada = job_list(connection, user="ada", state="ended", cluster="alpha")
+        pages = [job_list(connection, reader_of(engine), NOW, page=page) for page in (1, 2, 3, 4)]
+        of_ada = job_list(connection, reader_of(engine), NOW, user="ada", state="ended", cluster="alpha")
     ids = [job["job_id"] for page in pages for job in page["jobs"]]
     assert ids == [str(number) for number in reversed(range(120))]
     assert (pages[0]["total"], pages[0]["pages"], of_ada["total"]) == (120, 3, 60)
@@ -215,13 +221,15 @@ def test_users_are_searched_literally_and_sorted(engine: Engine) -> None:
                 )
             )
 
+        reader = reader_of(engine)
+
         def names(**arguments: Any) -> list[str]:
-            return [user["user"] for user in user_list(connection, **arguments)["users"]]
+            return [user["user"] for user in user_list(connection, reader, **arguments)["users"]]
 
         assert names(search="%") == ["a%b"]
         assert names(search="a_B") == ["A_b"]
         assert names(search="A", sort="jobs", descending=True) == ["A_b", "axb", "a%b"]
         assert names(sort="cpu:pqm") == ["a%b", "axb", "A_b"], "who has none comes last"
         assert names(sort="cpu:pqm", descending=True) == ["axb", "a%b", "A_b"]
-        assert user_list(connection, sort="cpu:pqm")["users"][0]["metrics"]["cpu"]["pqm"] == 0.25
-        assert user_list(connection, page=2)["users"] == []
+        assert user_list(connection, reader, sort="cpu:pqm")["users"][0]["metrics"]["cpu"]["pqm"] == 0.25
+        assert user_list(connection, reader, page=2)["users"] == []

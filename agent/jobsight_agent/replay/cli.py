@@ -25,21 +25,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``replay``."""
     parser.add_argument("--server", required=True, metavar="URL", help="address of the server's sample intake")
     parser.add_argument("--token-file", required=True, type=Path, metavar="FILE", help="token of role agent")
-    parser.add_argument("--nodes", type=int, default=64, help="nodes of the site in all (default %(default)s)")
-    parser.add_argument("--clusters", type=int, default=2, help="clusters that share them (default %(default)s)")
-    parser.add_argument("--weeks", type=float, default=4.0, help="length of the period (default %(default)g)")
-    parser.add_argument("--interval", type=int, default=60, metavar="S", help="between readings (default %(default)s)")
+    parser.add_argument(
+        "--nodes", type=int, default=64, metavar="COUNT", help="nodes of the site in all (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--clusters", type=int, default=2, metavar="COUNT", help="clusters that share them (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--weeks", type=float, default=4.0, metavar="NUMBER", help="length of the period (default: %(default)g)"
+    )
+    parser.add_argument(
+        "--interval", type=int, default=60, metavar="SECONDS", help="between readings (default: %(default)s)"
+    )
     parser.add_argument(
         "--speed",
         type=_speed,
         default=None,
-        metavar="max|N",
-        help="N times real time (default: as fast as it goes)",
+        metavar="max|FACTOR",
+        help="times real time (default: as fast as it goes)",
     )
     parser.add_argument(
-        "--live", type=int, default=0, metavar="S", help="then go on in real time for so long (default %(default)s)"
+        "--seed", type=int, default=1, metavar="NUMBER", help="same seed and end, same site (default: %(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=1, help="same seed and end, same site (default %(default)s)")
+    parser.add_argument(
+        "--live",
+        type=int,
+        default=0,
+        metavar="SECONDS",
+        help="then go on in real time for so long (default: %(default)s)",
+    )
     parser.add_argument("--end", type=int, metavar="EPOCH", help="when the period ends (default: the last full minute)")
     parser.add_argument(
         "--accounting-out",
@@ -49,9 +63,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="accounting files, a directory per cluster",
     )
     parser.add_argument("--truth-out", type=Path, metavar="FILE", help="what each job really used (DIR/truth.csv)")
-    parser.add_argument("--connections", type=int, default=2, metavar="N", help="to the server (default %(default)s)")
-    parser.add_argument("--batch", type=int, default=100, metavar="N", help="readings per batch (default %(default)s)")
-    parser.add_argument("--progress-out", type=Path, metavar="FILE", help="a line of JSON, renewed as it goes")
+    parser.add_argument(
+        "--connections", type=int, default=2, metavar="COUNT", help="connections to the server (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--batch", type=int, default=100, metavar="COUNT", help="readings per batch (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--progress-out", type=Path, metavar="FILE", help="keep a line of JSON with the progress in this file"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress line")
 
 

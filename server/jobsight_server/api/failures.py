@@ -6,7 +6,8 @@ import msgspec
 from flask import Response
 from werkzeug.exceptions import BadRequest
 
-from jobsight_server.api.inputs import json_body, number_of
+from jobsight_server.amounts import memory_bytes, time_s
+from jobsight_server.api.inputs import amount_of, json_body
 from jobsight_server.api.job_fields import METRIC_CHOICES, JobFields, question_of
 from jobsight_server.api.reply import json_text
 from jobsight_server.api.routes import Route
@@ -15,13 +16,18 @@ from jobsight_server.forecasts import take_failure
 from jobsight_server.site import site
 
 _RESERVED_AT_MOST = 1e18
+_READ = {"memory": memory_bytes, "runtime": time_s}
 
 
 class ReportedFailure(JobFields, forbid_unknown_fields=True, kw_only=True):
-    """The body: the job as a question names it, and what had been reserved, in the unit of the metric."""
+    """The body: the job as a question names it, and what had been reserved, in the unit of the answer."""
 
     metric: str
-    reserved: float
+    reserved: float | str
+
+
+def _number(text: str) -> float:
+    raise ValueError(f"{text[:60]!r} is text; give a number in the unit of the metric")
 
 
 _decode = msgspec.json.Decoder(ReportedFailure).decode
@@ -37,7 +43,7 @@ def report_failure() -> Response:
         shape = '{"cluster": C, "user": U, "metric": M, "reserved": NUMBER}'
         raise BadRequest(f"{error}; send {shape}, and what else was known of the job") from error
     question = question_of(reported, reported.metric, "")
-    reserved = number_of(reported.reserved, "reserved", _RESERVED_AT_MOST)
+    reserved = amount_of(reported.reserved, "reserved", _READ.get(reported.metric, _number), _RESERVED_AT_MOST)
     try:
         with here.write_engine.begin() as connection:
             return json_text(take_failure(connection, here.method, question, reserved))

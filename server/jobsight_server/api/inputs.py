@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from flask import request
 from werkzeug.exceptions import BadRequest, NotFound, RequestEntityTooLarge, UnsupportedMediaType
@@ -102,18 +103,23 @@ def number_of(value: float, place: str, largest: float) -> float:
     return value
 
 
-def number_argument(name: str, largest: float) -> float | None:
-    """Query parameter ``name``, a number above 0; None where it was not given."""
-    value = request.args.get(name)
-    if value is None:
-        return None
+def amount_of(value: float | str, place: str, read: Callable[[str], float], largest: float) -> float:
+    """A number above 0, or a text that ``read`` makes one of.
+
+    Raises:
+        BadRequest: it is not, or it is above ``largest``.
+    """
     try:
-        number = float(value) if value.isascii() and "_" not in value else math.nan
-    except ValueError:
-        number = math.nan
-    if math.isnan(number):
-        raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a number")
-    return number_of(number, name, largest)
+        number = read(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise BadRequest(f"{place} = {error}") from error
+    return number_of(number, place, largest)
+
+
+def amount_argument(name: str, read: Callable[[str], float], largest: float) -> float | None:
+    """Query parameter ``name``, a number above 0 in any form that ``read`` takes; None where it was not given."""
+    value = request.args.get(name)
+    return None if value is None else amount_of(value, name, read, largest)
 
 
 def json_body(limit: int) -> bytes:

@@ -25,7 +25,7 @@ def list_jobs() -> Response:
     cluster, user, state = cluster_argument(), name_argument("user"), choice_argument("state", STATES)
     page = integer_argument("page", 1, 10**6)
     with site().read_engine.connect() as connection:
-        return json_reply(job_list(connection, cluster, user, state, page))
+        return json_reply(job_list(connection, site().answers, site().clock(), cluster, user, state, page))
 
 
 def show_job(name: str) -> Response:
@@ -33,7 +33,9 @@ def show_job(name: str) -> Response:
     points = integer_argument("points", POINTS, POINTS)
     with site().read_engine.connect() as connection:
         cluster = one_cluster(job_clusters(connection, job_id), "job")
-        found = None if cluster is None else job_detail(connection, cluster, job_id, site().clock(), points)
+        found = (
+            None if cluster is None else job_detail(connection, site().answers, cluster, job_id, site().clock(), points)
+        )
     if found is None:
         raise NotFound(f"no job {job_id[:60]!r} in {'any cluster' if cluster is None else repr(cluster[:60])}")
     return json_reply(found)

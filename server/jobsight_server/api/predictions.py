@@ -11,9 +11,8 @@ from jobsight_server.api.inputs import cluster_argument, json_body, metric_argum
 from jobsight_server.api.job_fields import FIELDS, PARAMETERS, JobFields, question_in_query, question_of
 from jobsight_server.api.reply import json_text
 from jobsight_server.api.routes import TEXT, Parameter, Route
-from jobsight_server.forecasts import Question, answer_texts
+from jobsight_server.forecasts import Question
 from jobsight_server.site import site
-from jobsight_server.views.predictions import as_reply
 
 QUESTIONS_AT_MOST = 10_000
 
@@ -38,22 +37,16 @@ def ask_one() -> Response:
     user, cluster, metric = name_argument("user"), cluster_argument(), metric_argument()
     if user is None:
         raise BadRequest("query parameter user is missing; ask /api/v1/predictions?cluster=NAME&user=NAME")
-    texts = site().answers
+    answers = site().answers
     if request.args.keys().isdisjoint(FIELDS):
-        return json_text(texts.reply(cluster, user, metric))
-    asked = question_in_query(cluster or "", user, metric)
-    places = [cluster] if cluster is not None else texts.clusters(user)
-    if not places:
-        return json_text(texts.reply(None, user, metric))
-    return json_text(as_reply(texts.compute([asked._replace(cluster=place) for place in places])))
+        return json_text(answers.reply(cluster, user, metric))
+    return json_text(answers.reply_to(question_in_query(cluster or "", user, metric)))
 
 
 def ask_many() -> Response:
     """Answers stand in the order of the questions."""
     here = site()
-    asked = _questions(json_body(here.settings.max_body_bytes))
-    with here.read_engine.connect() as connection:
-        return json_text(as_reply(answer_texts(connection, asked, here.method)))
+    return json_text(here.answers.reply_to_all(_questions(json_body(here.settings.max_body_bytes))))
 
 
 def _questions(body: bytes) -> list[Question]:
@@ -72,8 +65,8 @@ ROUTES = (
         "/api/v1/predictions",
         ask_one,
         ("scheduler",),
-        "What this user's next job will need; the more is told of the job, the better the answer; an unknown user is "
-        "answered from others' jobs or with a reason, not with an error",
+        "What this user's next job will need; the more the question says about the job, the better the answer; an "
+        "unknown user is answered from others' jobs or with a reason, not with an error",
         "Predictions",
         (
             Parameter("user", "as the accounting log writes the name", TEXT, required=True),

@@ -10,6 +10,7 @@ from jobsight_predictor.group import CANDIDATES
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.lifecycle import STATES
 from jobsight_server.api.job_fields import FIELDS
+from jobsight_server.forecasts.per import PER
 
 Schema = dict[str, Any]
 
@@ -60,6 +61,7 @@ _ANSWER = {
     "cluster": TEXT_OR_NULL,
     "user": TEXT,
     "metric": METRIC,
+    "per": one_of(PER),
     "unit": TEXT,
     "value": NUMBER_OR_NULL,
     "forecaster": or_null(one_of(CANDIDATES)),
@@ -67,7 +69,7 @@ _ANSWER = {
     "n": INTEGER,
     "probability": or_null(SHARE),
     "bound": NUMBER_OR_NULL,
-    "exceeds": or_null(SHARE),
+    "exceed_probability": or_null(SHARE),
     "coverage": SHARE,
     "runner_up": or_null(record({"value": NUMBER, "forecaster": one_of(CANDIDATES), "level": TEXT})),
     "last_values": listing(NUMBER),
@@ -80,7 +82,7 @@ _ANSWER = {
     "recent_pqm": or_null(SHARE),
     "updated": NUMBER_OR_NULL,
 }
-_TOLD_OF_A_JOB = {name: or_null({**schema, "description": meaning}) for name, (meaning, schema) in FIELDS.items()}
+_JOB_FIELDS = {name: or_null({**schema, "description": meaning}) for name, (meaning, schema) in FIELDS.items()}
 _PAGES = {"page": INTEGER, "pages": INTEGER, "total": INTEGER}
 _TALLY = record({"name": TEXT, "label": TEXT, "value": INTEGER})
 _NODE_FIGURES = record(
@@ -104,6 +106,7 @@ _RUN = {
     **dict.fromkeys(("requested_memory_bytes", "used_memory_bytes"), INTEGER_OR_NULL),
     "recorded_at": NUMBER,
     "profiled": {"type": "boolean"},
+    "over_bound": listing(METRIC),
 }
 _TIMELINE = record(
     {
@@ -146,7 +149,7 @@ SCHEMAS: dict[str, Schema] = {
                 **listing(
                     record(
                         {"cluster": TEXT, "user": TEXT},
-                        {"metric": {"type": ["string", "null"], "enum": [*METRICS, None]}, **_TOLD_OF_A_JOB},
+                        {"metric": {"type": ["string", "null"], "enum": [*METRICS, None]}, **_JOB_FIELDS},
                     )
                 ),
                 "maxItems": 10_000,
@@ -154,8 +157,18 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Failure": record(
-        {"cluster": TEXT, "user": TEXT, "metric": METRIC, "reserved": {"type": "number", "exclusiveMinimum": 0}},
-        _TOLD_OF_A_JOB,
+        {
+            "cluster": TEXT,
+            "user": TEXT,
+            "metric": METRIC,
+            "reserved": {
+                "anyOf": [
+                    {"type": "number", "exclusiveMinimum": 0, "maximum": 1e18},
+                    {"type": "string", "description": "memory such as 4gb, a run time such as 01:00:00"},
+                ]
+            },
+        },
+        _JOB_FIELDS,
     ),
     "UserList": record(
         {
@@ -203,6 +216,8 @@ SCHEMAS: dict[str, Schema] = {
                                     "metric": METRIC,
                                     "unit": TEXT,
                                     **dict.fromkeys(("value", "peak", "forecast", "bound"), NUMBER_OR_NULL),
+                                    "so_far": NUMBER_OR_NULL,
+                                    "provisional": {"type": "boolean"},
                                     "probability": or_null(SHARE),
                                     **dict.fromkeys(("source", "attribution", "reason"), TEXT_OR_NULL),
                                     "learned": {"type": "boolean"},

@@ -28,7 +28,7 @@ def list_users() -> Response:
     page, sort = integer_argument("page", 1, 10**6), choice_argument("sort", _SORTS) or "user"
     descending = choice_argument("order", ("asc", "desc")) == "desc"
     with site().read_engine.connect() as connection:
-        return json_reply(user_list(connection, cluster, search, page, sort, descending))
+        return json_reply(user_list(connection, site().answers, cluster, search, page, sort, descending))
 
 
 def show_profile(name: str) -> Response:
@@ -36,7 +36,7 @@ def show_profile(name: str) -> Response:
     limit = integer_argument("limit", HISTORY_LISTED, _HISTORY_AT_MOST)
     with site().read_engine.connect() as connection:
         cluster = one_cluster(user_clusters(connection, user), "user")
-        found = None if cluster is None else user_profile(connection, cluster, user, limit)
+        found = None if cluster is None else user_profile(connection, site().answers, cluster, user, limit)
     if found is None:
         raise NotFound(f"no user {user[:60]!r} in {'any cluster' if cluster is None else repr(cluster[:60])}")
     return json_reply(found)

@@ -12,10 +12,25 @@ from pathlib import Path
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from jobsight_server.settings import SETTINGS, Settings, load_settings
+from jobsight_server.settings import SETTINGS, Setting, Settings, load_settings
 from jobsight_server.storage.engine import Access, DatabaseError, open_engine
 from jobsight_server.storage.migrate import newest_version, present_version, upgrade
 from jobsight_server.storage.server_lock import ServerLock
+
+_METAVARS = {
+    "database": "FILE|URL",
+    "coverage": "FRACTION",
+    "templates": "GROUPS",
+    "cookie_secure": "0|1",
+}
+_UNITS = {
+    "listen": "HOST:PORT",
+    "bytes": "BYTES",
+    "s": "SECONDS",
+    "hours": "HOURS",
+    "days": "DAYS",
+    "bps": "BITS/S",
+}
 
 
 def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -23,8 +38,19 @@ def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings file (TOML)")
     for setting in SETTINGS:
         if not names or setting.name in names:
-            help_text = f"{setting.help} (default {setting.default_text}; {setting.environment})"
-            parser.add_argument(setting.flag, dest=setting.name, metavar="VALUE", help=help_text)
+            default = setting.default_text
+            if isinstance(setting.default, tuple) and len(setting.default) > 1:
+                default = f"{len(setting.default)} of them, see docs/operations.md"
+            help_text = f"{setting.help} (default: {default}; {setting.environment})"
+            parser.add_argument(setting.flag, dest=setting.name, metavar=_metavar(setting), help=help_text)
+
+
+def _metavar(setting: Setting) -> str:
+    """What help writes for the value: what it is, or its unit."""
+    if setting.name in _METAVARS:
+        return _METAVARS[setting.name]
+    last = setting.name.rpartition("_")[2]
+    return _UNITS.get(last) or {int: "COUNT", float: "NUMBER", tuple: "LIST"}.get(type(setting.default), "TEXT")
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

@@ -41,19 +41,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"forecasters beside Jobsight (default: the published five; there are {', '.join(FORECASTERS)})",
     )
-    parser.add_argument("--coverage", type=_share, default=0.95, help="share of jobs that bounds aim to fit (.95)")
+    parser.add_argument(
+        "--coverage",
+        type=_share,
+        default=0.95,
+        metavar="FRACTION",
+        help="target fraction of jobs that stay within their bound (default: 0.95)",
+    )
     parser.add_argument(
         "--template",
         nargs="+",
         type=_template,
         metavar="TEXT",
-        help="templates instead of the default ones: user+queue",
+        help="job groups instead of the default ones, such as user+queue",
     )
     parser.add_argument(
         "--rivals", action="store_true", help="compare with each rival rule at its own number of failures; takes longer"
     )
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw it, too")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw a plot to this file")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -36,7 +36,7 @@ SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("several clusters, with EASY-like backfilling around a placement")
+    group = parser.add_argument_group("several clusters", "EASY-like backfilling around a placement.")
     group.add_argument(
         "--clusters", type=_clusters, metavar="KxP", help="K clusters of P processors, or sizes such as 64,32,32"
     )
@@ -54,18 +54,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bandwidth",
         choices=SOURCES,
         default="predicted",
-        help="whom --placement aware believes: users, Jobsight (default), the truth, or a forecaster per user",
+        metavar="SOURCE",
+        help=f"bandwidth source for --placement aware: {', '.join(SOURCES)} (default: predicted)",
     )
     group.add_argument(
-        "--sharing", choices=tuple(SHARINGS), default="proportional", help="of saturated links (default: proportional)"
+        "--sharing",
+        choices=tuple(SHARINGS),
+        default="proportional",
+        help="how jobs share a saturated link (default: proportional)",
     )
     group.add_argument(
-        "--theta", type=float, default=THETA, help=f"share of an uplink that may be booked (default: {THETA})"
+        "--theta",
+        type=float,
+        default=THETA,
+        metavar="SHARE",
+        help=f"share of an uplink that may be booked (default: {THETA})",
     )
-    group.add_argument("--bias", type=float, default=1.0, help="users, or the oracle, tell so many times the bandwidth")
-    group.add_argument("--noise", type=float, default=0.0, help="standard deviation of the logarithm of what they tell")
     group.add_argument(
-        "--seed", type=int, default=0, help="of the communication that is drawn for the jobs of the trace (default: 0)"
+        "--bias",
+        type=float,
+        default=1.0,
+        metavar="FACTOR",
+        help="bandwidth that users, or the oracle, state, over the true one",
+    )
+    group.add_argument(
+        "--noise",
+        type=float,
+        default=0.0,
+        metavar="SIGMA",
+        help="standard deviation of the logarithm of what they state",
+    )
+    group.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="NUMBER",
+        help="of the communication drawn for the jobs of the trace (default: 0)",
     )
 
 

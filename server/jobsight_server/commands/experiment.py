@@ -43,19 +43,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="traces, Standard Workload Format (default: KTH-SP2 and SDSC-SP2 in the directory JOBSIGHT_TRACES)",
     )
-    parser.add_argument("--seeds", type=int, default=10, metavar="N", help="runs of each case (default: 10)")
+    parser.add_argument("--seeds", type=int, default=10, metavar="COUNT", help="runs of each case (default: 10)")
     parser.add_argument(
-        "--jobs", type=int, default=JOBS, metavar="N", help=f"jobs of a run, 0: the whole trace (default: {JOBS})"
+        "--jobs", type=int, default=JOBS, metavar="COUNT", help=f"jobs of a run, 0: the whole trace (default: {JOBS})"
     )
     parser.add_argument(
-        "--uplinks", nargs="+", type=float, default=UPLINKS_MBPS, metavar="MBPS", help="megabits/s (100 300 1000)"
+        "--uplinks",
+        nargs="+",
+        type=float,
+        default=UPLINKS_MBPS,
+        metavar="MBPS",
+        help="megabits per second of an uplink (default: 100 300 1000)",
     )
-    parser.add_argument("--loads", nargs="+", type=float, default=LOADS, metavar="X", help="(.5 .6 .7 .8 .9)")
+    parser.add_argument(
+        "--loads",
+        nargs="+",
+        type=float,
+        default=LOADS,
+        metavar="LOAD",
+        help="offered loads (default: 0.5 0.6 0.7 0.8 0.9)",
+    )
     parser.add_argument(
         "--no-sensitivity", action="store_true", help="leave out wrong estimates and the single forecasters"
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
+    where.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
     where.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster, e.g. tcp://host:8786")
     parser.add_argument(
         "--out",
@@ -64,8 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="finished runs, added line by line; those in it are not run again (default: coallocation.jsonl)",
     )
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw it, too")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
 
 
 def run(args: argparse.Namespace) -> int:

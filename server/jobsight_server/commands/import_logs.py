@@ -32,8 +32,10 @@ _LIVE_WITHIN_S = 86_400.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("format", choices=ACCOUNTING_FORMATS, help="the scheduler that wrote the files")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="accounting files, plain or gzip")
-    parser.add_argument("--cluster", metavar="NAME", help="the cluster that they are of (default: the only one known)")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="the cluster that they are from (default: the only one known)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings(parser, "database", "clusters", "templates", "coverage", "learn_apportioned", "profile_grace_s")
 
 

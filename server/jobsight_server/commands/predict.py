@@ -16,9 +16,11 @@ from sqlalchemy import Connection, select
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.amounts import memory_bytes, time_s
 from jobsight_server.commands.arguments import add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import Question, answers, method_of
+from jobsight_server.forecasts.per import PER
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.schema import jobs
@@ -29,16 +31,21 @@ _SHORT = {**{name: name for name in FIVE}, "sliding-window": "window", "exponent
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database", "templates", "coverage")
-    parser.add_argument("--cluster", required=True, help="cluster that the job will run on")
-    parser.add_argument("--user", required=True, help="user whose next job it is")
+    parser.add_argument("--cluster", required=True, metavar="NAME", help="cluster that the job will run on")
+    parser.add_argument("--user", required=True, metavar="NAME", help="user whose next job it is")
     parser.add_argument("--metric", choices=tuple(METRICS), help="only this one")
-    told = parser.add_argument_group("the job", "the more is told of it, the better the answer")
-    told.add_argument("--application", metavar="NAME", help="its name, or what it runs")
-    told.add_argument("--queue", metavar="NAME", help="the queue that it is submitted to")
-    told.add_argument("--processors", type=_above_zero(int), metavar="N", help="how many it asks for")
-    told.add_argument("--memory", type=_above_zero(float), metavar="BYTES", help="what the whole job asks for")
-    told.add_argument("--walltime", type=_above_zero(float), metavar="S", help="the time that it asks for, in seconds")
-    parser.add_argument("--json", action="store_true", help="print JSON (always where the output is no terminal)")
+    job = parser.add_argument_group("the job", "The more is known of it, the better the answer.")
+    job.add_argument("--application", metavar="NAME", help="its name, or what it runs")
+    job.add_argument("--queue", metavar="NAME", help="the queue that it is submitted to")
+    job.add_argument("--processors", type=_processors, metavar="COUNT", help="how many it asks for")
+    memory = "what the whole job asks for: bytes, or such as 4096mb, 4gb, 4G"
+    job.add_argument("--memory", type=_amount(memory_bytes), metavar="SIZE", help=memory)
+    walltime = "the time that it asks for: seconds, or such as 01:00:00, 2-12:00:00"
+    job.add_argument("--walltime", type=_amount(time_s), metavar="TIME", help=walltime)
+    parser.add_argument(
+        "--per", choices=PER, default=PER[0], help="values per processor (default) or for the whole job of --processors"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON (always where the output is not a terminal)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         args.processors,
         args.memory,
         args.walltime,
+        args.per,
     )
     try:
         with engine.connect() as connection:
@@ -95,7 +103,7 @@ def show(found: Sequence[dict[str, Any]], console: Console) -> None:
 
 def _answered(found: Sequence[dict[str, Any]], title: Text) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("per processor", no_wrap=True)
+    table.add_column(f"per {_per(found)}", no_wrap=True)
     for name in ("forecast", "sure", "reserve", "runner-up"):
         table.add_column(name, justify="right", no_wrap=True)
     for answer in found:
@@ -121,7 +129,7 @@ def _where_from(answer: dict[str, Any]) -> str:
 def _of_five(found: Sequence[dict[str, Any]]) -> Table:
     title = "The published five, of the user's own jobs"
     table = Table(title=title, title_justify="left", title_style="", box=SIMPLE, padding=(0, 0))
-    table.add_column("per processor", no_wrap=True)
+    table.add_column(f"per {_per(found)}", no_wrap=True)
     for name in (*(_SHORT[name] for name in FIVE), "jobs", "PQM", "recent"):
         table.add_column(name, justify="right", no_wrap=True)
     for answer in found:
@@ -134,6 +142,11 @@ def _of_five(found: Sequence[dict[str, Any]]) -> Table:
             _share(answer["recent_pqm"]),
         )
     return table
+
+
+def _per(found: Sequence[dict[str, Any]]) -> str:
+    """What the values are per; a run time is always the job's."""
+    return "processor" if any(answer["per"] == "processor" for answer in found) else "job"
 
 
 def _name(metric: str) -> str:
@@ -149,16 +162,22 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
-def _above_zero(kind: type[int] | type[float]) -> Callable[[str], float]:
-    """Reads a number; argparse adds the flag's name to what is wrong with it."""
+def _processors(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) < 10**9):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0; leave it out where it is not known")
+    return int(text)
 
-    def read(text: str) -> float:
+
+def _amount(read: Callable[[str], float]) -> Callable[[str], float]:
+    """Reads an amount above 0; argparse adds the flag's name to what is wrong with it."""
+
+    def amount(text: str) -> float:
         try:
-            number = kind(text)
-        except ValueError:
-            number = 0
-        if not 0 < number < float("inf"):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0; leave it out where it is not known")
-        return number
+            value = read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+        if not 0 < value <= 1e18:
+            raise argparse.ArgumentTypeError(f"{text!r} is not above 0; leave it out where it is not known")
+        return value
 
-    return read
+    return amount

@@ -13,8 +13,10 @@ from jobsight_server.views.refused import LISTED, quarantined_body, refused
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--limit", type=int, default=LISTED, help=f"entries shown of each kind (default {LISTED})")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--limit", type=int, default=LISTED, metavar="COUNT", help=f"entries of each kind (default: {LISTED})"
+    )
     parser.add_argument(
         "--body", type=int, metavar="ID", help="write the body of this quarantined batch to standard output"
     )

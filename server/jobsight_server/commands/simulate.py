@@ -34,7 +34,7 @@ SHOWN_FINDINGS = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workload(parser)
-    parser.add_argument("--policy", choices=POLICIES, default="easy", help="who starts when (default: easy)")
+    parser.add_argument("--policy", choices=POLICIES, default="easy", help="scheduling policy (default: easy)")
     parser.add_argument(
         "--predictor",
         choices=tuple(PREDICTORS),
@@ -45,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", nargs="+", choices=POLICIES, default=(), metavar="POLICY", help="compare with these, job by job"
     )
-    parser.add_argument("--schedule-out", type=Path, metavar="FILE.csv", help=f"write the columns {','.join(SCHEDULE)}")
+    parser.add_argument(
+        "--schedule-out", type=Path, metavar="FILE.csv", help=f"write the columns {', '.join(SCHEDULE)}"
+    )
     parser.add_argument(
         "--jobs-out", type=Path, metavar="FILE", help="write all that is known of each job, .csv or .parquet"
     )
@@ -54,13 +56,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check", type=Path, metavar="FILE.csv", help="simulate nothing: check this schedule of the trace instead"
     )
     parser.add_argument(
-        "--state", type=Path, metavar="FILE", help="save the simulation here when interrupted; go on from it if present"
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="save the simulation here when interrupted; resume from it if present",
     )
     parser.add_argument(
         "--progress-out", type=Path, metavar="FILE", help="keep the share of the jobs that have ended in this file"
     )
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw utilisation, queue, Gantt chart and slowdowns")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--plot", type=Path, metavar="DIR", help="draw utilisation, queue, Gantt chart and slowdowns to this directory"
+    )
     coallocation.add_arguments(parser)
 
 

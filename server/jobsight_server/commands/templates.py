@@ -28,12 +28,16 @@ LEAST = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    finding = actions.add_parser("search", help="find templates for a site on its own history; prints settings")
+    finding = actions.add_parser("search", help="find job groups for a site on its own history and print the setting")
     add_trace(finding)
     finding.add_argument(
-        "--jobs", type=int, default=20_000, metavar="N", help="search on so many jobs at most, the earliest (20000)"
+        "--jobs",
+        type=int,
+        default=20_000,
+        metavar="COUNT",
+        help="search on the earliest of the jobs, at most so many (default: 20000)",
     )
-    finding.add_argument("--json", action="store_true", help="as JSON")
+    finding.add_argument("--json", action="store_true", help="print JSON")
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = finding.format_usage().strip()
 

@@ -19,14 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = actions.add_parser("create", help="make a token and print it, once")
     create.add_argument("--role", required=True, choices=ROLES, help="what it may do")
-    create.add_argument("--name", default="", help="whose it is, for the list")
+    create.add_argument("--name", default="", metavar="TEXT", help="whose it is, for the list")
     create.add_argument("--cluster", metavar="NAME", help="role agent: the cluster that it may send samples of")
     create.add_argument(
         "--nodes", metavar="NAMES", help="role agent: only these nodes, such as 'n[001-128],login1' (default: all)"
     )
     create.add_argument("--any-cluster", action="store_true", help="role agent: every cluster and node")
     listing = actions.add_parser("list", help="show every token, without its secret")
-    listing.add_argument("--json", action="store_true", help="as JSON")
+    listing.add_argument("--json", action="store_true", help="print JSON")
     revoke = actions.add_parser("revoke", help="end a token; takes effect within 5 s")
     revoke.add_argument("id", type=int, metavar="ID", help="its number in the list")
     login = actions.add_parser("login", help="print a link that logs in once, valid for an hour")

@@ -31,7 +31,9 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
         "or a Jobsight database (file or URL)",
     )
     parser.add_argument("--metric", choices=tuple(METRICS), required=True, help="what is forecast")
-    parser.add_argument("--cluster", help="of a database, this cluster alone (default: all as one site)")
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="of a database, this cluster alone (default: all as one site)"
+    )
 
 
 def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:

@@ -1,4 +1,4 @@
-"""The arguments TRACE, ``--processors`` and ``--load`` of commands that simulate."""
+"""The workload of commands that simulate: a recorded trace or a synthetic one, and the machine for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 from jobsight_scheduler.workload.canonical import Workload, canonical
 from jobsight_scheduler.workload.load import scaled_to
-from jobsight_scheduler.workload.swf import Trace, read_swf
+from jobsight_scheduler.workload.lublin import lublin
+from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
 from jobsight_server.errors import UserError
 
 
@@ -24,16 +25,25 @@ class Given:
 
 
 def add_workload(parser: argparse.ArgumentParser) -> None:
-    """Adds TRACE, ``--processors`` and ``--load``."""
-    parser.add_argument("trace", metavar="TRACE", type=Path, help="Standard Workload Format, plain or .gz")
+    """Adds TRACE, or what makes one, ``--processors`` and ``--load``."""
+    trace = "Standard Workload Format, plain or .gz; left out with --synthetic"
+    parser.add_argument("trace", metavar="TRACE", type=Path, nargs="?", help=trace)
+    synthetic = parser.add_argument_group("a synthetic workload")
+    model = "make jobs by the model of Lublin and Feitelson (2003) for a machine of --processors"
+    synthetic.add_argument("--synthetic", choices=("lublin",), help=model)
+    synthetic.add_argument("--jobs", type=int, default=5000, metavar="COUNT", help="how many (default: 5000)")
+    synthetic.add_argument(
+        "--workload-seed", type=int, default=0, metavar="NUMBER", help="the same seed makes the same jobs (default: 0)"
+    )
+    synthetic.add_argument("--workload-out", type=Path, metavar="FILE.swf", help="write the jobs, .swf or .swf.gz")
     parser.add_argument(
         "--processors",
         type=int,
-        metavar="P",
+        metavar="COUNT",
         help="processors of the machine (default: MaxProcs in the header of the trace)",
     )
     parser.add_argument(
-        "--load", type=float, metavar="X", help="stretch times between submissions to this offered load, such as 0.8"
+        "--load", type=float, metavar="LOAD", help="stretch times between submissions to this offered load, such as 0.8"
     )
 
 
@@ -43,9 +53,11 @@ def read_workload(args: argparse.Namespace) -> Given:
     Raises:
         UserError: no such trace, none of its jobs can run, or a load that cannot be had.
     """
-    file: Path = args.trace
+    if args.trace is not None and (args.synthetic or args.workload_out):
+        raise UserError(f"{args.trace}: a trace was given; leave it out, or leave out --synthetic and --workload-out")
+    file: Path = args.trace or Path(f"synthetic-{args.synthetic}")
     try:
-        trace = read_swf(file)
+        trace = _synthetic(args) if args.trace is None else read_swf(file)
         capacity = _capacity(trace, args.processors, file)
         workload = canonical(trace, capacity)
         if not len(workload):
@@ -66,6 +78,24 @@ def read_workload(args: argparse.Namespace) -> Given:
     except ValueError as error:  # what the reader says of a file that is no trace
         raise UserError(f"{file}: {error}" if str(file) not in str(error) else str(error)) from error
     return Given(file.name, trace, workload, capacity)
+
+
+def _synthetic(args: argparse.Namespace) -> Trace:
+    """The jobs that ``--synthetic`` makes, also written to ``--workload-out``."""
+    if args.synthetic is None:
+        raise UserError("give a trace of the Standard Workload Format, or --synthetic lublin")
+    if args.processors is None:
+        raise UserError("--synthetic makes jobs for a machine: give its --processors, such as 128")
+    try:
+        trace = lublin(args.jobs, args.processors, args.workload_seed)
+    except ValueError as error:
+        raise UserError(f"--synthetic {args.synthetic}: {error}") from error
+    if args.workload_out is not None:
+        try:
+            write_swf(trace, args.workload_out)
+        except OSError as error:
+            raise UserError(f"--workload-out {args.workload_out}: {error.strerror or error}") from error
+    return trace
 
 
 def _capacity(trace: Trace, given: int | None, file: Path) -> int:

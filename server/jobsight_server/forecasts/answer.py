@@ -13,13 +13,13 @@ from jobsight_predictor.templates import Question
 
 def answer_fields(profile: Profile, question: Question) -> dict[str, Any]:
     """What the profile answers: ``value``, how much to reserve, and where that comes from."""
-    return {**_told(profile.answer(question)), "regret": _regret(profile, question.user)}
+    return {**_said(profile.answer(question)), "regret": _regret(profile, question.user)}
 
 
 def no_answer(metric: str, coverage: float, reason: str) -> dict[str, Any]:
     """The same fields where there is no answer."""
     nothing = Answer(None, METRICS[metric], None, None, 0, None, None, None, coverage, None, (), reason)
-    return {**_told(nothing), "regret": None}
+    return {**_said(nothing), "regret": None}
 
 
 def five_fields(five: OfFive, updated: float | None) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def five_fields(five: OfFive, updated: float | None) -> dict[str, Any]:
     }
 
 
-def _told(answer: Answer) -> dict[str, Any]:
+def _said(answer: Answer) -> dict[str, Any]:
     other = answer.runner_up
     return {
         "unit": answer.unit,
@@ -44,7 +44,7 @@ def _told(answer: Answer) -> dict[str, Any]:
         "n": answer.n,
         "probability": answer.probability,
         "bound": answer.bound,
-        "exceeds": answer.exceeds,
+        "exceed_probability": answer.exceeds,
         "coverage": answer.coverage,
         "runner_up": other and {"value": other.value, "forecaster": other.forecaster, "level": other.level},
         "last_values": list(answer.last_values),

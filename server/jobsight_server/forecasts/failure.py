@@ -12,6 +12,7 @@ from jobsight_server.errors import UserError
 from jobsight_server.forecasts.ask import Question, answer_texts
 from jobsight_server.forecasts.learn import Learner, RanOut
 from jobsight_server.forecasts.method import Method
+from jobsight_server.forecasts.per import WHOLE, processors_of
 from jobsight_server.forecasts.round import hold_learning, last_position
 from jobsight_server.storage.schema import failures
 from jobsight_server.storage.tallies import add_tallies
@@ -23,7 +24,7 @@ TOO_MUCH = 100.0
 def take_failure(connection: Connection, method: Method, question: Question, reserved: float) -> str:
     """Stores and learns it within the caller's transaction; returns the answer from now on, as JSON text.
 
-    ``question`` names a metric, and ``reserved`` is in its unit.
+    ``question`` names a metric, and ``reserved`` is in the unit of its answer.
 
     Raises:
         UserError: so much was hardly reserved: one slip would spoil what is recommended from then on.
@@ -33,10 +34,12 @@ def take_failure(connection: Connection, method: Method, question: Question, res
     bound = json.loads(answer_texts(connection, [question], method)[0])["bound"]
     if bound and reserved > TOO_MUCH * bound:
         raise UserError(
-            f"reserved is {reserved:g}, where {bound:g} is recommended for such a job: it is in the unit of the "
-            "metric, memory and bandwidth per processor"
+            f"reserved is {reserved:g}, where {bound:g} is recommended for such a job per {question.per}: "
+            "give memory and bandwidth per processor, or say that it is per job"
         )
     job = question.job
+    if question.per == "job" and question.metric not in WHOLE:
+        reserved /= processors_of(question.processors, [question.metric])
     row = {
         "cluster": question.cluster,
         "metric": question.metric,

@@ -27,6 +27,13 @@ class Method:
         """An empty profile of ``metric``."""
         return Profile(METRICS[metric], self.templates, self.coverage)
 
+    def made(self, stored: str) -> bool:
+        """Whether the stored text of an answer is one that this configuration gives.
+
+        A changed ``coverage`` holds from the next question on; what was written before it is worked out again.
+        """
+        return f'"coverage":{self.coverage!r},' in stored
+
 
 def method_of(settings: Settings) -> Method:
     """What the settings ``templates``, ``coverage`` and ``learn_apportioned`` say."""

@@ -6,7 +6,7 @@ from flask import Blueprint, make_response, render_template, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
-from jobsight_server.auth.guard import require_login
+from jobsight_server.auth.guard import COOKIE, require_login
 from jobsight_server.pages import jobs, links, nodes, overview, refused, simulations, units, users
 
 __all__ = ["error_page", "pages_blueprint"]
@@ -44,4 +44,6 @@ def error_page(error: HTTPException) -> Response:
     """A page for people that says what went wrong; JSON where the twin was asked for."""
     if request.args.get("format") == "json":
         return make_response({"error": error.description}, error.code or 500)
-    return make_response(render_template("error.html", error=error), error.code or 500)
+    # By the cookie alone: the database may be what has failed.
+    logged_in = COOKIE in request.cookies
+    return make_response(render_template("error.html", error=error, logged_in=logged_in), error.code or 500)

@@ -20,14 +20,14 @@ def add_routes(pages: Blueprint) -> None:
             "state": choice("state", STATES),
         }
         with site().read_engine.connect() as connection:
-            data = job_list(connection, **wanted, page=page_number())
+            data = job_list(connection, site().answers, site().clock(), **wanted, page=page_number())
             clusters = cluster_names(connection)
         return respond("jobs.html", data, wanted=wanted, states=STATES, clusters=clusters)
 
     @pages.get("/jobs/<cluster>/<path:name>", endpoint="job", merge_slashes=False)
     def show_one(cluster: str, name: str) -> Response:
         with site().read_engine.connect() as connection:
-            data = job_detail(connection, cluster, name, site().clock())
+            data = job_detail(connection, site().answers, cluster, name, site().clock())
         if data is None:
             abort(404, f"cluster {cluster!r} has no job {name!r}")
         settled = all(run["state"] != "running" and run["profiled"] for run in data["runs"])

@@ -22,14 +22,14 @@ def add_routes(pages: Blueprint) -> None:
         sort = choice("sort", ALL_SORTS) or "user"
         descending = choice("dir", ("asc", "desc")) == "desc"
         with site().read_engine.connect() as connection:
-            data = user_list(connection, cluster, search, page_number(), sort, descending)
+            data = user_list(connection, site().answers, cluster, search, page_number(), sort, descending)
             clusters = cluster_names(connection)
         return respond("users.html", data, cluster=cluster, clusters=clusters, metrics=METRICS, fields=FIELDS)
 
     @pages.get("/users/<cluster>/<path:name>", endpoint="user", merge_slashes=False)
     def show_one(cluster: str, name: str) -> Response:
         with site().read_engine.connect() as connection:
-            data = user_profile(connection, cluster, name)
+            data = user_profile(connection, site().answers, cluster, name)
         if data is None:
             abort(404, f"cluster {cluster!r} knows no user {name!r}")
         return respond("user.html", data, five=FIVE)

@@ -295,6 +295,19 @@ profile_parts = Table(
     sqlite_with_rowid=False,
 )
 
+# What a running job has used so far, per processor: the most that its readings until then showed of its memory, less
+# the idle level of its nodes, or the reason why that is not known.
+running_use = Table(
+    "running_use",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("until", Double, nullable=False),
+    Column("memory", Double),
+    Column("idle_bytes", Double),
+    Column("reason", Text),
+    sqlite_with_rowid=False,
+)
+
 # What was forecast for a run when it was submitted, until it has ended and was learned; JSON.
 tickets = Table(
     "tickets",

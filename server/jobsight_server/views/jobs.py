@@ -7,35 +7,44 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.forecasts.tickets import read_tickets
+from jobsight_server.forecasts import AnswerReader
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
+from jobsight_server.views.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
 from jobsight_server.views.timeline import POINTS, timeline
 
 PAGE_SIZE = 50
 NODES_DRAWN = 32
 
 _OWN = frozenset({"submitted", "foretold"})  # for learning only; the first is one of queued, created and start
-_RUN = tuple(column for column in jobs.c if column.name not in {"id", "exec_host", *_OWN})
+_NOT_LISTED = frozenset({"id", "exec_host", *_OWN})
 
 
 def job_list(
     connection: Connection,
+    reader: AnswerReader,
+    now: float,
     cluster: str | None = None,
     user: str | None = None,
     state: str | None = None,
     page: int = 1,
 ) -> dict[str, Any]:
-    """One page of runs, the last recorded first."""
+    """One page of runs, the last recorded first, with what each running one already uses more of than its bound."""
     wanted = [
         column == value
         for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
         if value is not None
     ]
     total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
-    query = select(*_RUN).where(*wanted).order_by(jobs.c.id.desc())
-    rows = connection.execute(query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)).mappings()
+    query = select(jobs).where(*wanted).order_by(jobs.c.id.desc())
+    rows = connection.execute(query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)).all()
+    running = [row for row in rows if row.state == "running"]
+    forecasts, used = forecasts_of(connection, reader, running, WATCHED), used_so_far(connection, running, now)
     return {
-        "jobs": [dict(row) for row in rows],
+        "jobs": [
+            {name: value for name, value in row._mapping.items() if name not in _NOT_LISTED}
+            | {"over_bound": over_bound(row.id, forecasts, used)}
+            for row in rows
+        ],
         "page": page,
         "pages": max(1, -(-total // PAGE_SIZE)),
         "total": total,
@@ -49,13 +58,14 @@ def job_clusters(connection: Connection, job_id: str) -> list[str]:
 
 
 def job_detail(
-    connection: Connection, cluster: str, job_id: str, now: float, points: int = POINTS
+    connection: Connection, reader: AnswerReader, cluster: str, job_id: str, now: float, points: int = POINTS
 ) -> dict[str, Any] | None:
     """All runs of one job, oldest first; None where there is no such job.
 
-    Of each run: what the accounting log says, a profile entry per metric (a value or a reason, and
-    what had been forecast when the run was submitted), the time average of its memory, its nodes, and for
-    the first 32 of them that sent samples a time series over the run's life (until ``now`` while it runs).
+    Of each run: what the accounting log says, a profile entry per metric (a value or a reason, what had been forecast
+    when the run was submitted, and of a running one what it has used so far), the time average of its memory, its
+    nodes, and for the first 32 of them that sent samples a time series over the run's life (until ``now`` while it
+    runs).
     """
     runs = connection.execute(
         select(jobs).where(jobs.c.cluster == cluster, jobs.c.job_id == job_id).order_by(jobs.c.start)
@@ -66,50 +76,59 @@ def job_detail(
         "now": now,
         "cluster": cluster,
         "job_id": job_id,
-        "runs": [_run(connection, run, now, points) for run in runs],
+        "runs": [_run(connection, reader, run, now, points) for run in runs],
     }
 
 
-def _run(connection: Connection, run: Row[Any], now: float, points: int) -> dict[str, Any]:
+def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float, points: int) -> dict[str, Any]:
     fields = {name: value for name, value in run._mapping.items() if name not in _OWN}
     run_id = fields.pop("id")
     found = {
         row.metric: dict(row._mapping)
         for row in connection.execute(select(profiles).where(profiles.c.run_id == run_id))
     }
-    if not found:
-        found = _forecasts(connection, run_id)
+    used = used_so_far(connection, [run], now)
+    forecasts = {} if found else forecasts_of(connection, reader, [run])
     until = fields["end"] if fields["end"] is not None else now
     return {
         **fields,
-        "profile": [_profile_entry(metric, found.get(metric), fields) for metric in METRICS],
+        "over_bound": over_bound(run_id, forecasts, used),
+        "profile": [
+            _profile_entry(
+                metric, found.get(metric), forecasts.get((run_id, metric)), used.get((run_id, metric)), run.state
+            )
+            for metric in METRICS
+        ],
         **_memory(found.get("memory", {})),
         **_nodes(connection, run_id, fields["cluster"], fields["start"], until, points),
     }
 
 
-def _forecasts(connection: Connection, run_id: int) -> dict[str, dict[str, Any]]:
-    """What was forecast at its submission, of a run that was not learned yet."""
+def _profile_entry(
+    metric: str, row: dict[str, Any] | None, forecast: Forecast | None, so_far: SoFar | None, state: str
+) -> dict[str, Any]:
+    entry = row or {"reason": _why_not(state, so_far), **(forecast._asdict() if forecast else {}), "value": None}
+    keys = ("value", "peak", "source", "attribution", "reason", "bound", "probability")
     return {
-        metric: {"forecast": ticket.value, "bound": ticket.bound, "probability": ticket.probability}
-        for (_, metric), ticket in read_tickets(connection, [run_id]).items()
-        if ticket.value is not None
+        "metric": metric,
+        "unit": METRICS[metric],
+        **{key: entry.get(key) for key in keys},
+        "forecast": row.get("forecast") if row else forecast and forecast.value,
+        "provisional": forecast is not None and forecast.provisional,
+        "so_far": so_far and so_far.value,
+        "learned": entry["value"] is not None and not entry.get("shown_only"),
     }
-
-
-def _profile_entry(metric: str, row: dict[str, Any] | None, run: dict[str, Any]) -> dict[str, Any]:
-    row = row or {}
-    if "position" not in row:
-        reasons = {"ended": "not profiled yet", "running": "the job still runs"}
-        row["reason"] = reasons.get(run["state"], f"a run that is {run['state']} is not profiled")
-    keys = ("value", "peak", "source", "attribution", "reason", "forecast", "bound", "probability")
-    learned = row.get("value") is not None and not row.get("shown_only")
-    return {"metric": metric, "unit": METRICS[metric], **{key: row.get(key) for key in keys}, "learned": learned}
 
 
 def _memory(row: dict[str, Any]) -> dict[str, Any]:
     """What is shown of memory beside its peak; bytes per processor and seconds."""
     return {f"memory_{name}": row.get(name) for name in ("mean", "source", "idle_age_s")}
+
+
+def _why_not(state: str, so_far: SoFar | None) -> str:
+    if state == "running":
+        return "the job still runs" if so_far is None or so_far.reason is None else f"so far: {so_far.reason}"
+    return "not profiled yet" if state == "ended" else f"a run that is {state} is not profiled"
 
 
 def _nodes(

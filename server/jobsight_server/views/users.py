@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from sqlalchemy import Connection, Subquery, func, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.forecasts import Question, answers, history
+from jobsight_server.forecasts import AnswerReader, Question, history
+from jobsight_server.forecasts.learn import Key
 from jobsight_server.storage.schema import jobs, series
 
 PAGE_SIZE = 50
@@ -18,6 +18,7 @@ SORTS = ("user", "cluster", "jobs", "last_end")
 
 def user_list(
     connection: Connection,
+    reader: AnswerReader,
     cluster: str | None = None,
     search: str | None = None,
     page: int = 1,
@@ -35,21 +36,15 @@ def user_list(
     window = slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)
     if colon:
         rows = [dict(row) for row in connection.execute(select(grouped)).mappings()]
-        rows = _by_answer(rows, _answers_of_all(connection, cluster, metric), field, descending)[window]
+        rows = _by_answer(rows, reader.series_figures(connection, cluster, metric), field, descending)[window]
     else:
         column = grouped.c[sort if sort in SORTS else "user"]
         order = (column.desc() if descending else column.asc(), grouped.c.user, grouped.c.cluster)
         query = select(grouped).order_by(*order).limit(PAGE_SIZE).offset(window.start)
         rows = [dict(row) for row in connection.execute(query).mappings()]
+    known = reader.learned(connection, [(row["cluster"], row["user"]) for row in rows])
     for row in rows:
-        known = select(series.c.metric, series.c.answer).where(
-            series.c.cluster == row["cluster"], series.c.user == row["user"]
-        )
-        found = {
-            name: {"cluster": row["cluster"], "user": row["user"], "metric": name, **json.loads(answer)}
-            for name, answer in connection.execute(known)
-        }
-        row["metrics"] = {name: found.get(name) for name in METRICS}
+        row["metrics"] = {name: known.get(Key(row["cluster"], row["user"], name)) for name in METRICS}
     return {
         "users": rows,
         "page": page,
@@ -68,7 +63,9 @@ def user_clusters(connection: Connection, user: str) -> list[str]:
     return sorted(row[0] for row in connection.execute(ran.union(learned)))
 
 
-def user_profile(connection: Connection, cluster: str, user: str, limit: int = HISTORY_LISTED) -> dict[str, Any] | None:
+def user_profile(
+    connection: Connection, reader: AnswerReader, cluster: str, user: str, limit: int = HISTORY_LISTED
+) -> dict[str, Any] | None:
     """One user: jobs by state, and per metric the present answer and the history of the last ``limit`` jobs.
 
     None where the cluster knows no such user.
@@ -79,7 +76,7 @@ def user_profile(connection: Connection, cluster: str, user: str, limit: int = H
     states = connection.execute(query.group_by(jobs.c.state)).all()
     if not states and cluster not in user_clusters(connection, user):
         return None
-    present = answers(connection, [Question(cluster, user, metric) for metric in METRICS])
+    present = reader.answers(connection, [Question(cluster, user, metric) for metric in METRICS])
     return {
         "cluster": cluster,
         "user": user,
@@ -104,13 +101,6 @@ def _grouped(cluster: str | None, search: str | None) -> Subquery:
     if search:
         query = query.where(jobs.c.user.icontains(search, autoescape=True))
     return query.subquery()
-
-
-def _answers_of_all(connection: Connection, cluster: str | None, metric: str) -> dict[tuple[str, str], Any]:
-    query = select(series.c.cluster, series.c.user, series.c.answer).where(series.c.metric == metric)
-    if cluster is not None:
-        query = query.where(series.c.cluster == cluster)
-    return {(row.cluster, row.user): json.loads(row.answer) for row in connection.execute(query)}
 
 
 def _by_answer(

@@ -104,9 +104,14 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("processors", 1.5, "processors='1.5'", "$.questions[0].processors"),
     ("processors", "many", "processors='many'", "$.questions[0].processors"),
     ("memory_bytes", 0, "memory_bytes = 0.0 is not above 0", "questions[0].memory_bytes = 0.0"),
-    ("memory_bytes", "nan", "memory_bytes='nan' is not a number", "$.questions[0].memory_bytes"),
-    ("memory_bytes", "inf", "memory_bytes = inf is not above 0 and at most 1e+18", "$.questions[0].memory_bytes"),
-    ("walltime_s", "1_000", "walltime_s='1_000' is not a number", "$.questions[0].walltime_s"),
+    ("memory_bytes", "nan", "memory_bytes = 'nan' is not an amount of memory; give bytes such as", "4096mb, 4gb or 4G"),
+    ("memory_bytes", "4 apples", "memory_bytes = '4 apples'", "questions[0].memory_bytes = '4 apples' is not"),
+    ("memory_bytes", "4eb", "memory_bytes = 4.6", "at most 1e+18; leave it out"),
+    ("memory_bytes", True, "memory_bytes = 'True'", "$.questions[0].memory_bytes"),
+    ("walltime_s", "1_000", "walltime_s = '1_000' is not a time; give seconds such as 3600", "01:00:00 or 2-12:00:00"),
+    ("walltime_s", "2-12:00:00:00", "is not a time", "is not a time"),
+    ("per", "node", "per='node' is unknown; use one of: processor, job", "questions[0].per = 'node' is unknown"),
+    ("per", "job", "per = 'job': values per job need the number of processors", "questions[0].per = 'job'"),
     ("walltime_s", 1e12, "at most 1e+11; leave it out", "at most 1e+11; leave it out"),
     ("application", "", "query parameter application is empty", "questions[0].application is empty"),
     ("queue", "a\0b", "NUL", "NUL"),
@@ -122,12 +127,65 @@ def test_a_wrong_field_is_answered_400_with_value_place_and_remedy(served: Any) 
         assert (answer.status_code, in_body in answer.json["error"]) == (400, True), answer.text
 
 
+SPELLINGS = [
+    {"memory_bytes": 8 * 2**30, "walltime_s": 216000},
+    {"memory_bytes": "8gb", "walltime_s": "60:00:00"},
+    {"memory_bytes": "8G", "walltime_s": "2-12:00:00"},
+    {"memory_bytes": "8192MiB", "walltime_s": "216000"},
+]
+
+
+def test_requests_are_understood_as_schedulers_write_them(two_applications: Any) -> None:
+    """In queries, bodies and reports alike: a reservation that ran out concerns jobs with the same requests alone."""
+    client = two_applications.client("scheduler")
+    for number, spelling in enumerate(SPELLINGS):
+        reserved = (3.0 + number) * 2**30
+        told = report(two_applications, application=None, reserved=f"{3 + number}gb", **spelling)
+        assert told.json["bound"] > reserved
+        for other in SPELLINGS:
+            assert ask(two_applications, processors=8, **other) == told.json
+            question = {"cluster": "gamma", "user": "eve", "metric": "memory", "processors": 8, **other}
+            assert client.post(URL, json={"questions": [question]}).json["predictions"] == [told.json]
+        for different in ({"memory_bytes": "9gb"}, {"walltime_s": "61:00:00"}):
+            assert ask(two_applications, processors=8, **{**spelling, **different})["bound"] < reserved
+
+
+def test_values_may_be_asked_for_the_whole_job(two_applications: Any) -> None:
+    client = two_applications.client("scheduler")
+    one, whole = ask(two_applications, **BIG), ask(two_applications, **BIG, per="job")
+    assert (one["per"], one["unit"]) == ("processor", "bytes per processor")
+    assert (whole["per"], whole["unit"]) == ("job", "bytes")
+    for field in ("value", "bound"):
+        assert whole[field] == 8 * one[field]
+    assert whole["last_values"] == [8 * value for value in one["last_values"]]
+    assert whole["forecasts"] == {name: 8 * value for name, value in one["forecasts"].items()}
+    same = ("probability", "exceed_probability", "coverage", "level", "n", "user_jobs", "pqm", "accuracy", "updated")
+    assert [whole[field] for field in same] == [one[field] for field in same]
+    question = {"cluster": "gamma", "user": "eve", "metric": "memory", **BIG, "per": "job"}
+    assert client.post(URL, json={"questions": [question]}).json["predictions"] == [whole]
+    runtime = ask(two_applications, metric="runtime", per="job")
+    assert (runtime["per"], runtime["unit"]) == ("job", "s")
+    unknown = client.get(URL, query_string={"user": "new", "metric": "cpu", "per": "job", "processors": 2}).json
+    assert [(a["cluster"], a["per"], a["unit"], a["value"]) for a in unknown["predictions"]] == [
+        (None, "job", "CPU seconds per second", None)
+    ]
+
+
+def test_a_reservation_of_the_whole_job_may_be_reported(two_applications: Any) -> None:
+    answer = report(two_applications, per="job", reserved=8 * 3e9)
+    assert answer.json["per"] == "job"
+    assert answer.json["bound"] > 8 * 3e9
+    assert ask(two_applications, **BIG)["bound"] == pytest.approx(answer.json["bound"] / 8)
+    refused = report(two_applications, per="job", processors=None)
+    assert (refused.status_code, "need the number of processors" in refused.json["error"]) == (400, True)
+
+
 def test_other_templates_than_those_stored_answer_with_a_reason(two_applications: Any) -> None:
     with two_applications.engine.begin() as connection:
         connection.exec_driver_sql("""UPDATE profile_parts SET state = replace(state, '"queue"', '"user"')""")
     answer = ask(two_applications, **BIG)
     assert answer["value"] is None
-    assert "learns it anew" in answer["reason"]
+    assert "being retrained" in answer["reason"]
     assert answer["user_jobs"] == 40
     assert ask(two_applications)["value"] is not None
 
@@ -178,6 +236,10 @@ def test_a_failure_of_an_unknown_user_is_kept(two_applications: Any) -> None:
         ({"user": ""}, "user is empty"),
         ({"processors": 0}, "processors = 0 is not above 0"),
         ({"job": "1"}, "unknown field `job`"),
+        ({"memory_bytes": "4 apples"}, "memory_bytes = '4 apples' is not an amount of memory; give bytes such as"),
+        ({"walltime_s": "noon"}, "walltime_s = 'noon' is not a time; give seconds such as 3600"),
+        ({"reserved": "much"}, "reserved = 'much' is not an amount of memory"),
+        ({"metric": "cpu", "reserved": "4gb"}, "reserved = '4gb' is text; give a number in the unit of the metric"),
     ],
 )
 def test_a_wrong_failure_is_refused(served: Any, changes: dict[str, Any], says: str) -> None:

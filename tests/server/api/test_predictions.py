@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -9,6 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
+
+from jobsight_server.app import create_app
+from jobsight_server.forecasts import rebuild
+from jobsight_server.storage.engine import open_engine
 
 URL = "/api/v1/predictions"
 HOSTILE = "<script>alert(1)</script>"
@@ -205,6 +211,67 @@ def test_the_shortcut_and_flask_give_the_same_answer(served: Any) -> None:
         second = client.get(f"{URL}?{query}")
         assert (first.status_code, first.data) == (second.status_code, second.data), query
         assert dict(first.headers) == dict(second.headers), query
+
+
+def test_a_batch_and_a_single_question_give_the_same_bytes(served: Any) -> None:
+    client = served.client("scheduler")
+    for name in NAMES:
+        for more in ({}, {"metric": "bandwidth"}, {"metric": "bandwidth", "processors": 4}):
+            single = client.get(URL, query_string={"cluster": "alpha", "user": name, **more})
+            batch = client.post(URL, json={"questions": [{"cluster": "alpha", "user": name, **more}]})
+            assert single.status_code == batch.status_code == 200
+            assert single.data == batch.data, name
+
+
+@pytest.fixture
+def configured(served: Any, serve: Any, database_url: str) -> Iterator[Any]:
+    """The same site under job groups and a coverage of its own, trained by them."""
+    settings = serve(templates="user+queue user site", coverage="0.8")
+    reading = open_engine(database_url, "read")
+    app = create_app(settings, reading, served.engine, served.clock)
+    site = app.extensions["jobsight"]
+    rebuild(served.engine, site.method)
+    yield replace(served, app=app)
+    site.answers.close()
+    reading.dispose()
+
+
+def test_every_answer_is_given_under_the_sites_configuration(configured: Any) -> None:
+    client = configured.client("scheduler")
+    found = {
+        "stored": client.get(URL, query_string={"cluster": "alpha", "user": "ada", "metric": "bandwidth"}),
+        "never used": client.get(URL, query_string={"cluster": "alpha", "user": "ada", "metric": "cpu"}),
+        "computed": client.get(URL, query_string={"cluster": "alpha", "user": "ada", "processors": 4}),
+        "unknown user": client.get(URL, query_string={"user": "nobody", "metric": "cpu"}),
+        "unknown user here": client.get(URL, query_string={"cluster": "alpha", "user": "nobody"}),
+        "batch": client.post(URL, json={"questions": [{"cluster": "alpha", "user": "nobody"}]}),
+    }
+    for name, answer in found.items():
+        for entry in answer.json["predictions"]:
+            assert entry["coverage"] == 0.8, name
+            assert "retrained" not in (entry["reason"] or ""), name
+    profile = client.get("/api/v1/users/ada/profile", query_string={"cluster": "alpha"}).json
+    assert [entry["coverage"] for entry in profile["metrics"]] == [0.8] * 4
+    assert profile["metrics"][2]["reason"].startswith("no history"), "trained by these groups, so never retraining"
+    users = client.get("/api/v1/users").json["users"]
+    assert {entry["coverage"] for user in users for entry in user["metrics"].values() if entry} == {0.8}
+
+
+def test_another_coverage_holds_from_the_first_question_on(served: Any, serve: Any, database_url: str) -> None:
+    """Stored answers rest on the coverage of their time; after a restart with another one they are worked out again."""
+    before = ask(served, cluster="alpha", user="ada", metric="bandwidth")[0]
+    reading = open_engine(database_url, "read")
+    app = create_app(serve(coverage="0.5"), reading, served.engine, served.clock)
+    again = replace(served, app=app)
+    after = ask(again, cluster="alpha", user="ada", metric="bandwidth")[0]
+    assert (before["coverage"], after["coverage"]) == (0.95, 0.5)
+    # What others' jobs have added since is in it: it is made now.
+    assert (after["value"] in {5, 100, 200, 300}, after["user_jobs"], after["pqm"]) == (True, 3, before["pqm"])
+    client = again.client("scheduler")
+    batch = client.post(URL, json={"questions": [{"cluster": "alpha", "user": "ada", "metric": "bandwidth"}]})
+    assert batch.json["predictions"] == [after]
+    app.extensions["jobsight"].answers.close()
+    reading.dispose()
 
 
 @settings(max_examples=60, deadline=None)

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, insert
 
 from jobsight_server.app import create_app
 from jobsight_server.auth.sessions import create_login
+from jobsight_server.forecasts import rebuild
 from jobsight_server.pages.links import job_url, node_url, user_url
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
@@ -134,3 +135,70 @@ def test_wrong_addresses_say_what_is_wrong(client: FlaskClient, path: str, statu
         )
         assert answer.status_code == status
         assert answer.get_json()["error"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "/users/c/nobody", "/jobs/c/0", "/simulations/99", "/users?sort=x", "/assets/x"]
+)
+def test_a_page_about_an_error_keeps_the_navigation(app: Flask, client: FlaskClient, path: str) -> None:
+    page = client.get(path).text
+    assert 'aria-label="Pages"' in page
+    assert 'href="/jobs"' in page
+    assert "Log out" in page
+
+
+def test_without_a_login_an_error_leads_to_the_login_and_nowhere_else(app: Flask) -> None:
+    page = app.test_client().get("/nowhere")
+    assert page.status_code == 404
+    assert 'href="/login"' in page.text
+    assert 'aria-label="Pages"' not in page.text
+    assert "Log out" not in page.text
+
+
+@pytest.mark.parametrize("noun", ["jobs", "users"])
+def test_a_page_beyond_the_last_says_where_the_list_ends(client: FlaskClient, sqlite_engine: Engine, noun: str) -> None:
+    run = {"cluster": "c", "start": 1.0, "state": "running", "recorded_at": 1.0, "profiled": False}
+    with sqlite_engine.begin() as connection:
+        for number in range(51):
+            connection.execute(insert(schema.jobs).values(**run, job_id=str(number), user=f"u{number}"))
+    page = client.get(f"/{noun}?page=9999&cluster=c")
+    assert page.status_code == 200
+    assert "There is no page 9,999: the list ends at page 2." in page.text
+    assert re.search(rf'href="/{noun}\?[^"]*page=2[^"]*">Last page, 2<', page.text)
+    assert "Page 9999 of" not in page.text
+    assert "There is no page" not in client.get(f"/{noun}?page=2").text
+
+
+def test_a_running_job_is_marked_where_it_uses_more_than_its_bound(client: FlaskClient, sqlite_engine: Engine) -> None:
+    """On the list and on its page, with the forecast and what it has used so far."""
+    run = {"cluster": "c", "user": "u", "processors": 2, "recorded_at": 1.0}
+    now = time.time()
+    with sqlite_engine.begin() as connection:
+        for number in range(12):
+            old = {"job_id": f"old{number}", "start": 1.0, "end": 101.0 + number, "state": "ended", "profiled": True}
+            run_id = connection.execute(
+                insert(schema.jobs).values(**run, **old).returning(schema.jobs.c.id)
+            ).scalar_one()
+            row = {"run_id": run_id, "position": number + 1}
+            values = {"runtime": 100.0, "memory": 2.0**20}
+            for metric, value in values.items():
+                connection.execute(insert(schema.profiles).values(**row, metric=metric, value=value))
+        running = {"state": "running", "profiled": False, "end": None}
+        connection.execute(insert(schema.jobs).values(**run, **running, job_id="over", start=now - 5000))
+        connection.execute(insert(schema.jobs).values(**run, **running, job_id="within", start=now - 5))
+    rebuild(sqlite_engine)
+    listed = client.get("/jobs").text
+    assert listed.count("over run time bound") == 1
+    page = client.get("/jobs/c/over").text
+    assert "over run time bound" in page
+    assert re.search(
+        r'class="num strong warn" title="more than its bound"><span data-bind="runs.0.profile.3.so_far"', page
+    )
+    assert ">1 min 40 s</td>" in page, "the forecast"
+    assert "may still change a little" in page
+    assert "over run time bound" not in client.get("/jobs/c/within").text
+    twin = client.get("/jobs?format=json").get_json()["jobs"]
+    assert {job["job_id"]: job["over_bound"] for job in twin if job["state"] == "running"} == {
+        "over": ["runtime"],
+        "within": [],
+    }

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from jobsight_server.forecasts import AnswerReader, Method
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import jobs, profiles
 from jobsight_server.views.answered import answered
@@ -15,7 +16,7 @@ from jobsight_server.views.jobs import job_detail
 
 def entry(site: Any, job_id: str) -> dict[str, Any]:
     with site.engine.connect() as connection:
-        detail = job_detail(connection, "alpha", job_id, 1e6)
+        detail = job_detail(connection, AnswerReader(site.engine, Method()), "alpha", job_id, 1e6)
     assert detail is not None
     return next(dict(found) for found in detail["runs"][0]["profile"] if found["metric"] == "runtime")
 

@@ -26,7 +26,7 @@ export function fillRows(root, data) {
     const rows = [...body.querySelectorAll("tr[data-row]")];
     const matches = rows.length === list.length && rows.every((row, i) => {
       const shown = JSON.parse(row.dataset.row);
-      return keys.every((key, k) => shown[k] === list[i][key]);
+      return keys.every((key, k) => JSON.stringify(shown[k]) === JSON.stringify(list[i][key]));
     });
     if (!matches) {
       same = false;

@@ -1,5 +1,6 @@
 // One job: its nodes over the life of each of its runs, a line per node.
 import { NodePlots, larger, look } from "./nodeplots.js";
+import { fill } from "./bind.js";
 import { once, poll } from "./poll.js";
 
 const runs = new Map();
@@ -29,9 +30,10 @@ if (document.querySelector("[data-settled]") !== null) once(document.body.datase
 else {
   let before = null;
   poll(document.body.dataset.twin, (data) => {
-    const state = JSON.stringify(data.runs.map((run) => [run.state, run.profiled, run.end]));
+    const state = JSON.stringify(data.runs.map((run) => [run.state, run.profiled, run.end, run.over_bound]));
     if ((before !== null && before !== state) || JSON.stringify(data.runs.map((run) => run.state)) !== shown) location.reload();
     before = state;
+    fill(document.getElementById("main"), data);
     draw(data);
   });
 }

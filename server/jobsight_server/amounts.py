@@ -1,0 +1,65 @@
+"""Amounts of memory and of time as people, TORQUE and Slurm write them; one reader for flags, queries and bodies.
+
+Units of memory are powers of 1024, whatever their spelling: that is what schedulers mean by them.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER = r"[0-9]{1,18}(\.[0-9]{1,9})?([eE][+-]?[0-9]{1,2})?"
+_MEMORY = rf"({_NUMBER}) ?(?:([kKmMgGtTpPeE])[iI]?)?[bB]?"
+_CLOCK = r"(?:([0-9]{1,9})-)?([0-9]{1,9}(?::[0-9]{1,9}){0,3})"
+
+# As JSON Schema has them.
+MEMORY_PATTERN = f"^{_MEMORY}$"
+TIME_PATTERN = f"^(?:{_NUMBER}|{_CLOCK})$"
+
+_memory = re.compile(_MEMORY).fullmatch
+_seconds = re.compile(_NUMBER).fullmatch
+_clock = re.compile(_CLOCK).fullmatch
+_POWERS = {unit: 1024.0**power for power, unit in enumerate("kmgtpe", 1)}
+_SHOWN = 60
+
+_MEMORY_EXAMPLES = "bytes such as 4294967296, or with a unit such as 4096mb, 4gb or 4G"
+_TIME_EXAMPLES = "seconds such as 3600, or days, hours, minutes and seconds such as 01:00:00 or 2-12:00:00"
+
+
+def memory_bytes(text: str) -> float:
+    """Bytes of ``4294967296``, ``4gb``, ``4G``, ``4GiB`` or ``1.5 TB``.
+
+    Raises:
+        ValueError: saying what can be written.
+
+    >>> memory_bytes("4gb") == memory_bytes("4G") == memory_bytes("4096MiB") == memory_bytes("4294967296") == 4 * 2**30
+    True
+    """
+    found = _memory(text)
+    if found is None:
+        raise ValueError(f"{text[:_SHOWN]!r} is not an amount of memory; give {_MEMORY_EXAMPLES}")
+    return float(found[1]) * (_POWERS[found[4].lower()] if found[4] else 1.0)
+
+
+def time_s(text: str) -> float:
+    """Seconds of ``3600``, ``MM:SS``, ``HH:MM:SS``, ``D:HH:MM:SS``, ``D-HH``, ``D-HH:MM`` or ``D-HH:MM:SS``.
+
+    Raises:
+        ValueError: saying what can be written.
+
+    >>> [time_s(text) for text in ("3600", "60:00", "01:00:00", "2-12:00:00", "2:12:00:00", "2-12")]
+    [3600.0, 3600.0, 3600.0, 216000.0, 216000.0, 216000.0]
+    """
+    if _seconds(text):
+        return float(text)
+    found = _clock(text)
+    parts = [int(part) for part in found[2].split(":")] if found else []
+    if found is None or (found[1] and len(parts) > 3):
+        raise ValueError(f"{text[:_SHOWN]!r} is not a time; give {_TIME_EXAMPLES}")
+    return _clock_s(found[1], parts)
+
+
+def _clock_s(days: str | None, parts: list[int]) -> float:
+    if days is None:  # read from the right: seconds, minutes, hours, days
+        return float(sum(part * size for part, size in zip(reversed(parts), (1, 60, 3600, 86400), strict=False)))
+    # After days, from the left, as Slurm has it: 2-12 is two days and twelve hours.
+    return float(int(days) * 86400 + sum(part * size for part, size in zip(parts, (3600, 60, 1), strict=False)))

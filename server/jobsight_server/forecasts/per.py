@@ -1,0 +1,48 @@
+"""What values are per: one processor, as they are learned, or the whole job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jobsight_server.errors import UserError
+
+PER = ("processor", "job")
+
+WHOLE = frozenset({"runtime"})
+"""Metrics that are of the whole job anyway."""
+
+_UNITS = {"bandwidth": "bit/s", "memory": "bytes", "cpu": "CPU seconds per second"}
+
+
+class UnknownProcessorsError(UserError):
+    """Values for the whole job were asked for, and not how many processors it has."""
+
+
+def processors_of(processors: int | None, metrics: Iterable[str]) -> int:
+    """The processors by which the values of these metrics are multiplied.
+
+    Raises:
+        UnknownProcessorsError: they are not given, and a metric needs them.
+    """
+    if processors is None and not WHOLE.issuperset(metrics):
+        raise UnknownProcessorsError("values per job need the number of processors; give processors, such as 16")
+    return processors or 1
+
+
+def whole_job(answer: dict[str, Any], metric: str, processors: int) -> dict[str, Any]:
+    """The answer with every value in the metric's unit multiplied by ``processors``."""
+
+    def times(value: float | None) -> float | None:
+        return None if value is None else value * processors
+
+    other = answer["runner_up"]
+    return {
+        **answer,
+        "unit": _UNITS[metric],
+        "value": times(answer["value"]),
+        "bound": times(answer["bound"]),
+        "runner_up": other and {**other, "value": times(other["value"])},
+        "last_values": [times(value) for value in answer["last_values"]],
+        "forecasts": {name: times(value) for name, value in answer["forecasts"].items()},
+    }

@@ -1,0 +1,155 @@
+"""What running jobs have used of their memory so far, kept up to date from the samples as they arrive.
+
+Only samples of which nothing was seen yet are read, so that the lists and pages that show it cost nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection, Engine, delete, select, text
+
+from jobsight_server.profiler.idle import FRESH_S, idle_before
+from jobsight_server.profiler.profile import shifted
+from jobsight_server.profiler.readings import Boundaries, Floats, boundaries, read_marks
+from jobsight_server.profiler.ready import Sender, Senders
+from jobsight_server.profiler.sharing import Presences, Run, neighbours, read_presences
+from jobsight_server.storage.schema import job_nodes, jobs, running_use
+
+# Read in one go; also how long a silent node holds up what its neighbours' readings show.
+_STEP_S = 3600.0
+# Nodes are read at different seconds: of each the reading before the first new one is needed too.
+_BEFORE_S = 120.0
+_RUNS_AT_ONCE = 100
+
+_READINGS = text(
+    "SELECT time, memory_used_bytes FROM samples WHERE node_id = :node_id AND time > :since AND time <= :until "
+    "AND memory_used_bytes IS NOT NULL ORDER BY time"
+)
+_STORE = text(
+    "INSERT INTO running_use (run_id, until, memory, idle_bytes, reason) "
+    "VALUES (:run_id, :until, :memory, :idle_bytes, :reason) ON CONFLICT (run_id) DO UPDATE SET "
+    "until = excluded.until, memory = excluded.memory, idle_bytes = excluded.idle_bytes, reason = excluded.reason"
+)
+
+
+class Use(NamedTuple):
+    """``memory``: the largest sum over the run's nodes until ``until``, less their idle level, bytes per processor."""
+
+    run_id: int
+    until: float
+    memory: float | None
+    idle_bytes: float | None
+    reason: str | None
+
+
+def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Event | None = None) -> int:
+    """Brings what every running job has used up to date; returns how many rows have changed."""
+    changed = 0
+    with engine.connect().execution_options(reading=True) as connection:
+        runs = _running(connection, clock())
+        known = {row.run_id: Use(*row) for row in connection.execute(select(running_use))}
+        senders = Senders(connection)
+    for begin in range(0, len(runs), _RUNS_AT_ONCE):
+        if stop and stop.is_set():
+            return changed
+        some = runs[begin : begin + _RUNS_AT_ONCE]
+        with engine.connect().execution_options(reading=True) as connection:
+            presences = read_presences(connection, some)
+            found = [_use(connection, run, known.get(run.id), senders, presences) for run in some]
+        rows = [use._asdict() for use in found if use != known.get(use.run_id)]
+        if rows:
+            with engine.begin() as connection:
+                connection.execute(_STORE, rows)
+            changed += len(rows)
+    if over := sorted(set(known) - {run.id for run in runs}):
+        with engine.begin() as connection:
+            for run_id in over:
+                connection.execute(delete(running_use).where(running_use.c.run_id == run_id))
+    return changed + len(over)
+
+
+def _running(connection: Connection, now: float) -> list[Run]:
+    """The running runs with their nodes, as if they ended now."""
+    columns = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.start, jobs.c.processors)
+    is_running = (jobs.c.state == "running") & (jobs.c.start < now)
+    nodes: dict[int, dict[str, int]] = {}
+    held = select(job_nodes).join(jobs, jobs.c.id == job_nodes.c.run_id).where(is_running)
+    for run_id, node, processors in connection.execute(held):
+        nodes.setdefault(run_id, {})[node] = processors
+    return [
+        Run(run_id, cluster, job_id, user, start, now, processors, None, None, nodes=nodes.get(run_id, {}))
+        for run_id, cluster, job_id, user, start, processors in connection.execute(select(*columns).where(is_running))
+    ]
+
+
+def _use(connection: Connection, run: Run, known: Use | None, senders: Senders, presences: Presences) -> Use:
+    found = {node: senders.find(run.cluster, node) for node in run.nodes}
+    processors = run.processors or sum(run.nodes.values())
+    nothing = Use(run.id, run.start if known is None else known.until, None, None, None)
+    if not found or processors <= 0:
+        return nothing._replace(reason="the accounting log names no node or no processors of it")
+    near = {
+        node: neighbours(run, presences.get((run.cluster, node)), run.start - FRESH_S, run.end) for node in run.nodes
+    }
+    if silent := [node for node, sender in found.items() if sender is None]:
+        return nothing._replace(reason=f"no samples of {silent[0]}")
+    if shared := [node for node in run.nodes if near[node].overlapping]:
+        return nothing._replace(reason=f"other jobs were on {shared[0]} and their share of it is not known")
+    nodes = [sender for sender in found.values() if sender is not None]
+    lives = _lives(connection, run, nodes)
+    use = known
+    if use is None or use.idle_bytes is None:
+        idle = 0.0
+        for name, node, at in zip(found, nodes, lives, strict=True):
+            others = [shifted(other, at.offset_s) for other in near[name].near]
+            level = idle_before(connection, node.id, at.start, others)
+            if level is None:
+                return nothing._replace(reason=f"the idle level of {name} is not known")
+            idle += level.bytes
+        use = Use(run.id, run.start, None, idle, None)
+    return _go_on(connection, run, use, nodes, [at.start for at in lives], processors)
+
+
+def _lives(connection: Connection, run: Run, nodes: Sequence[Sender]) -> list[Boundaries]:
+    marks = read_marks(connection, [(node.id, run.job_id) for node in nodes])
+    return [boundaries(marks.get((node.id, run.job_id), ()), run.start, run.end) for node in nodes]
+
+
+def _go_on(
+    connection: Connection, run: Run, use: Use, nodes: Sequence[Sender], starts: Sequence[float], processors: int
+) -> Use:
+    """The use with the readings since ``use.until`` taken in."""
+    assert use.idle_bytes is not None
+    memory, until = use.memory, use.until
+    while True:
+        end = min(until + _STEP_S, run.end)
+        columns = []
+        for node, start in zip(nodes, starts, strict=True):
+            key = {"node_id": node.id, "since": max(start, until - _BEFORE_S), "until": end}
+            columns.append(np.array([tuple(row) for row in connection.execute(_READINGS, key)]).reshape(-1, 2))
+        highest = _highest_sum(columns)
+        if highest is not None:
+            memory = max(memory or 0.0, (highest - use.idle_bytes) / processors)
+        if end < run.end:  # a whole step is behind: what arrives of it later comes too late for this
+            until = end
+            continue
+        return use._replace(until=_latest(until, columns), memory=memory)
+
+
+def _latest(until: float, columns: Sequence[Floats]) -> float:
+    """Up to where every node has been heard; ``until`` where one was not."""
+    return max(until, min(float(column[-1, 0]) if len(column) else until for column in columns))
+
+
+def _highest_sum(columns: Sequence[Floats]) -> float | None:
+    """The largest sum of the nodes' memory at one time, each node's last reading holding until its next."""
+    if not all(len(column) for column in columns):
+        return None
+    times = np.unique(np.concatenate([column[:, 0] for column in columns]))
+    times = times[times >= max(column[0, 0] for column in columns)]
+    total = sum(column[np.searchsorted(column[:, 0], times, "right") - 1, 1] for column in columns)
+    return float(np.max(total))

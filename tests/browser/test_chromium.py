@@ -1,0 +1,53 @@
+"""Finding and installing the browser, with stand-ins for the installer: real processes, no network."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .chromium import NoChromiumError, find_chromium
+
+NOWHERE = {"PATH": "/nonexistent"}
+
+
+def script(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code)
+
+
+def test_a_chromium_of_the_machine_is_taken_and_nothing_is_installed(tmp_path: Path) -> None:
+    program = tmp_path / "chromium"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    said: list[str] = []
+    for environment in ({"PATH": str(tmp_path)}, {**NOWHERE, "JOBSIGHT_CHROMIUM": str(program)}):
+        assert find_chromium(tmp_path / "none", said.append, environment, script("raise SystemExit(9)")) == program
+    assert find_chromium(program, said.append, NOWHERE, script("raise SystemExit(9)")) == program
+    assert said == []
+
+
+def test_where_there_is_none_it_is_installed_and_that_is_said(tmp_path: Path) -> None:
+    own = tmp_path / "browser"
+    said: list[str] = []
+    install = script(f"open({str(own)!r}, 'w').close()")
+    assert find_chromium(own, said.append, NOWHERE, install) == own
+    assert ["trying `playwright install chromium`" in said[0], said[1]] == [True, f"installed {own}"]
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("print('no route to host'); raise SystemExit(3)", "status 3: no route to host"),
+        ("pass", "it left nothing at"),
+        ("import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])", "not done"),
+    ],
+)
+def test_an_installation_that_fails_or_hangs_ends_in_a_reason(tmp_path: Path, code: str, why: str) -> None:
+    said: list[str] = []
+    began = time.monotonic()
+    with pytest.raises(NoChromiumError, match="no Chromium, and `playwright install chromium` failed"):
+        find_chromium(tmp_path / "browser", said.append, NOWHERE, script(code), seconds=5)
+    assert time.monotonic() - began < 60
+    assert why in said[-1]

@@ -1,0 +1,151 @@
+"""Running jobs: what was forecast for them, what they have used so far, and a mark where that is above their bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, update
+
+from jobsight_server.forecasts import AnswerReader, Method
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.so_far import watch_running
+from jobsight_server.storage.schema import jobs, nodes, running_use, samples
+from jobsight_server.views.jobs import job_detail, job_list
+
+MIB = 2**20
+
+
+def rows(memory: list[int | None], start: float = 0.0, step: float = 10.0) -> list[Any]:
+    """Readings of memory in MiB."""
+    return [(start + i * step, 0, 0, 0.0, None if m is None else m * MIB, 0.0) for i, m in enumerate(memory)]
+
+
+def used(site: Any) -> dict[int, Any]:
+    """Run -> (MiB per processor so far, reason)."""
+    return {
+        run: (None if memory is None else memory / MIB, reason) for run, _, memory, _, reason in site.dump(running_use)
+    }
+
+
+def detail(site: Any, job_id: str, now: float) -> dict[str, Any]:
+    with site.engine.connect() as connection:
+        found = job_detail(connection, AnswerReader(site.engine, Method()), "alpha", job_id, now)
+    assert found is not None
+    run: dict[str, Any] = found["runs"][0]
+    return {**run, "profile": {entry["metric"]: entry for entry in run["profile"]}}
+
+
+def listed(site: Any, now: float) -> dict[str, list[str]]:
+    with site.engine.connect() as connection:
+        found = job_list(connection, AnswerReader(site.engine, Method()), now)
+    return {job["job_id"]: job["over_bound"] for job in found["jobs"]}
+
+
+def history(site: Any, count: int = 20, seconds: float = 100.0) -> None:
+    """Jobs of the same user that used 100 MiB a processor, and were learned."""
+    for i in range(count):
+        site.run(f"old{i}", 1000 + i, 1000 + i + seconds, {"n9": 2}, used_memory_bytes=200 * MIB, submitted=999.0 + i)
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+
+
+def test_memory_so_far_is_the_peak_of_the_sum_over_the_nodes_less_what_they_had_idle(site: Any) -> None:
+    # Before the job 100 and 50 MiB; then the nodes peak at different times: 900 + 150 is the most at one time.
+    site.node("n1", rows([100, 100, 900, 200, 200, 200], 80.0))
+    site.node("n2", rows([50, 50, 150, 150, 600, 150], 83.0))
+    run = site.run("1.s", 95.0, None, {"n1": 2, "n2": 2})
+    assert watch_running(site.engine, lambda: 200.0) == 1
+    assert used(site) == {run: (pytest.approx((900 + 150 - 150) / 4), None)}
+    assert watch_running(site.engine, lambda: 200.0) == 0, "nothing new, nothing written"
+
+
+def test_only_new_samples_are_taken_in_and_a_peak_stays(site: Any) -> None:
+    node = site.node("n1", rows([100, 700, *[300] * 20], 90.0))
+    run = site.run("1.s", 95.0, None, {"n1": 1})
+    watch_running(site.engine, lambda: 310.0)
+    assert used(site)[run] == (600, None)
+    with site.engine.begin() as connection:
+        names = [column.name for column in samples.c][1:]
+        more = [dict(zip(names, row, strict=True)) for row in rows([400, 1100, 200], 8000.0)]
+        connection.execute(insert(samples), [{"node_id": node, **row} for row in more])
+        # What was taken in some minutes ago is not read again.
+        connection.execute(update(samples).where(samples.c.time == 100.0).values(memory_used_bytes=9999 * MIB))
+    watch_running(site.engine, lambda: 9000.0)
+    assert used(site)[run] == (1000, None)
+    with site.engine.begin() as connection:
+        connection.execute(update(jobs).values(state="ended", end=9000.0))
+    watch_running(site.engine, lambda: 9100.0)
+    assert used(site) == {}
+
+
+def test_samples_that_a_node_sends_later_than_another_are_taken_in(site: Any) -> None:
+    site.node("n1", rows([100] * 30, 0.0))
+    late = site.node("n2", rows([100] * 12, 0.0))
+    run = site.run("1.s", 95.0, None, {"n1": 1, "n2": 1})
+    watch_running(site.engine, lambda: 300.0)
+    assert used(site)[run] == (0, None)
+    with site.engine.begin() as connection:
+        names = [column.name for column in samples.c][1:]
+        more = [dict(zip(names, row, strict=True)) for row in rows([500, 100], 120.0)]
+        connection.execute(insert(samples), [{"node_id": late, **row} for row in more])
+    watch_running(site.engine, lambda: 300.0)
+    assert used(site)[run] == (pytest.approx(200), None)
+
+
+def test_what_is_not_known_has_a_reason_and_no_mark(site: Any) -> None:
+    history(site)
+    site.node("n1", rows([100, 100, 9000], 1980.0))
+    site.node("n2", rows([9000], 2020.0))
+    shared = [site.run(f"{i}.s", 1995.0, None, {"n1": 1}) for i in range(2)]
+    unknown = site.run("u.s", 2010.0, None, {"n2": 1})
+    silent = site.run("q.s", 2010.0, None, {"n3": 1})
+    nowhere = site.run("w.s", 2010.0, None)
+    watch_running(site.engine, lambda: 2050.0)
+    reasons = {run: reason for run, (memory, reason) in used(site).items() if memory is None}
+    assert reasons == {
+        **dict.fromkeys(shared, "other jobs were on n1 and their share of it is not known"),
+        unknown: "the idle level of n2 is not known",
+        silent: "no samples of n3",
+        nowhere: "the accounting log names no node or no processors of it",
+    }
+    assert {job: over for job, over in listed(site, 2050.0).items() if over} == {}
+    assert detail(site, "u.s", 2050.0)["profile"]["memory"]["reason"] == "so far: the idle level of n2 is not known"
+
+
+def test_a_running_job_shows_its_forecast_from_its_submission_on(site: Any) -> None:
+    """Nothing has ended since, so that no round of learning has come by."""
+    history(site)
+    site.run("new", 2000.0, None, {"n9": 2}, submitted=1990.0)
+    now = detail(site, "new", 2010.0)["profile"]
+    assert (now["memory"]["forecast"], now["memory"]["provisional"]) == (100 * MIB, True)
+    assert now["memory"]["bound"] >= 100 * MIB
+    assert 0 < now["runtime"]["probability"] <= 1
+    assert now["bandwidth"]["forecast"] is None
+    # A job that ends later fixes it, and what that job used does not change it.
+    site.run("other", 2000.0, 2500.0, {"n9": 2}, used_memory_bytes=9000 * MIB, submitted=1990.5)
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    then = detail(site, "new", 2600.0)["profile"]
+    assert not then["memory"]["provisional"]
+    for metric in ("memory", "runtime"):
+        for field in ("forecast", "bound", "probability"):
+            assert then[metric][field] == now[metric][field]
+
+
+def test_a_job_that_uses_more_than_its_bound_is_marked_while_it_runs(site: Any) -> None:
+    history(site)
+    node = site.node("n1", rows([50, 50, 100], 1980.0))
+    site.run("1.s", 1995.0, None, {"n1": 2}, submitted=1994.0)
+    watch_running(site.engine, lambda: 2010.0)
+    bounds = {metric: entry["bound"] for metric, entry in detail(site, "1.s", 2010.0)["profile"].items()}
+    assert (listed(site, 2010.0)["1.s"], bounds["runtime"] < 500, bounds["memory"] < 400 * MIB) == ([], True, True)
+    with site.engine.begin() as connection:
+        row = {"node_id": node, "time": 2010.0, "memory_used_bytes": 850 * MIB, "gap_s": 0.0}
+        connection.execute(insert(samples).values(row))
+        connection.execute(update(nodes).values(last_time=2010.0))
+    watch_running(site.engine, lambda: 2020.0)
+    found = detail(site, "1.s", 2020.0)
+    assert found["over_bound"] == listed(site, 2020.0)["1.s"] == ["memory"]
+    assert found["profile"]["memory"]["so_far"] == 400 * MIB
+    assert found["profile"]["runtime"]["so_far"] == 25
+    assert listed(site, 1995.0 + bounds["runtime"] + 1)["1.s"] == ["memory", "runtime"]
+    assert listed(site, 2020.0)["old0"] == []

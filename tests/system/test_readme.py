@@ -1,0 +1,60 @@
+"""The README's commands that need neither nodes nor a network, as they are written there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+COMMANDS = re.findall(r"^\$ (jobsight (?:[^\n]*\\\n)*[^\n]*)", README, re.MULTILINE)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> object:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+    def call(starts: str, *more: str) -> str:
+        [command] = [command for command in COMMANDS if command.startswith(starts)]
+        arguments = [sys.executable, "-m", "jobsight_server.cli", *shlex.split(command)[1:], *more]
+        done = subprocess.run(
+            arguments, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
+
+
+def test_its_first_block_has_both_commands() -> None:
+    first = README.partition("```console\n")[2].partition("```")[0]
+    assert [line.split("#")[0].split() for line in first.splitlines()] == [["$", "make", "demo"], ["$", "make", "test"]]
+
+
+def test_old_accounting_files_give_the_forecasts_that_it_describes(run: object) -> None:
+    run("jobsight import")  # type: ignore[operator]
+    answers = json.loads(run("jobsight predict"))["predictions"]  # type: ignore[operator]
+    found = {answer["metric"]: answer for answer in answers}
+    assert found["memory"]["probability"] > 0.8
+    assert found["runtime"]["probability"] < 0.6
+    assert found["runtime"]["value"] is not None
+    assert max(found["runtime"]["last_values"]) > 1.8 * min(found["runtime"]["last_values"])
+    assert (found["bandwidth"]["value"], found["bandwidth"]["reason"][:10]) == (None, "no history")
+
+
+def test_a_policy_can_be_tried_without_a_trace(run: object) -> None:
+    account = json.loads(run("jobsight simulate --synthetic", "--json"))  # type: ignore[operator]
+    assert (account["processors"], account["broken_rules"], list(account["against"])) == (
+        128,
+        0,
+        ["fcfs", "conservative"],
+    )
+    assert account["jobs"] == 5000
