@@ -7,18 +7,20 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
 from site_run import AGENT, Site, free_address, wait_until
 
 MIB = 2**20
-RAMPED_BYTES, STEADY_BYTES = 1200 * MIB, 600 * MIB
+RAMPED_BYTES, STEADY_BYTES = 2400 * MIB, 1600 * MIB
 # What else runs on this machine may move its memory by this share of a job's, or nothing can be said.
-MOST_NOISE = 0.3
+MOST_NOISE = 0.25
+ATTEMPTS = 4
 
 # Grows by steps, holds, and prints the most that it had by the kernel's own account, in bytes.
 JOB = """
@@ -108,6 +110,34 @@ def memory_of(site: Site, job_id: str) -> dict[str, Any]:
     return {**entry, **{name: run[name] for name in ("memory_mean", "memory_source", "memory_idle_age_s")}}
 
 
+@dataclass
+class Attempt:
+    """Three jobs without a pause between; the peaks of the first two by the kernel, in bytes."""
+
+    ids: tuple[str, str, str]
+    peaks: list[int]
+    noise_bytes: int
+    first_s: int
+
+
+def attempt(log: TextIO, number: int) -> Attempt:
+    """One job ramps up, the next holds less all the time, and the third begins as the second ends."""
+    time.sleep(2)  # readings of the node without a job
+    ids = (f"{number}1.real", f"{number}2.real", f"{number}3.real")
+    with Background() as background:
+        begin = math.ceil(time.time())
+        log.write(line("S", ids[0], begin))
+        ramped, over = run_job(background, RAMPED_BYTES, 3.0, 2.0, begin)
+        log.write(line("E", ids[0], begin, over) + line("S", ids[1], over))
+        steady, last = run_job(background, STEADY_BYTES, 0.2, 4.0, over)
+        # The next one begins at once, so no reading shows the node without a job after either of them.
+        log.write(line("E", ids[1], over, last) + line("S", ids[2], last))
+        time.sleep(max(0.0, last + 2 - time.time()))
+        log.write(line("E", ids[2], last, last + 2))
+        log.flush()
+    return Attempt(ids, [ramped, steady], background.noise_bytes, over - begin)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="no /proc/meminfo: the kernel is not Linux")
 def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_path: Path) -> None:
@@ -117,33 +147,27 @@ def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_
     agent += ["--cluster", "alpha", "--node", "real", "--spool", str(tmp_path / "spool")]
     agent += ["--interval", "0.25", "--batch", "8", "--batch-age-s", "1"]
     with site.serve(), (site.accounting / "alpha" / "20261101").open("a") as log:
-        with subprocess.Popen(agent) as process, Background() as background:
+        with subprocess.Popen(agent) as process:
             try:
                 wait_until(lambda: bool(site.api("nodes")["nodes"]), 60, lambda: "the agent sent nothing")
-                time.sleep(2)  # readings of the node without a job
-                begin = math.ceil(time.time()) + 1
-                log.write(line("S", "1.real", begin))
-                log.flush()
-                ramped, over = run_job(background, RAMPED_BYTES, 5.0, 3.0, begin)
-                log.write(line("E", "1.real", begin, over) + line("S", "2.real", over))
-                log.flush()
-                steady, last = run_job(background, STEADY_BYTES, 0.2, 6.0, over)
-                # The next one begins at once, so no reading shows the node without a job after either of them.
-                log.write(line("E", "2.real", over, last) + line("S", "3.real", last))
-                log.flush()
-                wait_until(lambda: site.settled(2), 90, lambda: str(site.api("overview")["jobs"]))
+                for number in range(1, ATTEMPTS + 1):
+                    made = attempt(log, number)
+                    if made.noise_bytes <= MOST_NOISE * STEADY_BYTES:
+                        break
+                else:
+                    pytest.skip(
+                        f"other processes move this machine's memory by {made.noise_bytes // MIB} MiB meanwhile"
+                    )
+                wait_until(lambda: site.settled(3 * number), 90, lambda: str(site.api("overview")["jobs"]))
             finally:
                 process.terminate()
-        first, second = memory_of(site, "1.real"), memory_of(site, "2.real")
-    noise = background.noise_bytes
-    if noise > MOST_NOISE * STEADY_BYTES:
-        pytest.skip(f"other processes moved this machine's memory by {noise // MIB} MiB meanwhile")
-    slack = noise + 16 * MIB
+        first, second = (memory_of(site, job_id) for job_id in made.ids[:2])
+    slack = made.noise_bytes + 16 * MIB
     assert first["memory_source"] == "samples"
-    assert abs(first["value"] - ramped) <= slack, (first, ramped, noise)
+    assert abs(first["value"] - made.peaks[0]) <= slack, (first, made)
     assert first["memory_mean"] < 0.9 * first["value"]  # a ramp: the average is what would kill it
     assert second["memory_source"] == "samples-idle-remembered"
-    assert abs(second["value"] - steady) <= slack, (second, steady, noise)
-    assert second["memory_idle_age_s"] >= over - begin
+    assert abs(second["value"] - made.peaks[1]) <= slack, (second, made)
+    assert second["memory_idle_age_s"] >= made.first_s
     assert first["learned"]
     assert second["learned"]
