@@ -28,7 +28,7 @@ import sys, time
 size, ramp_s, hold_s = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 held = []
 for step in range(20):
-    held.append(bytearray(b"x" * (size // 20)))
+    held.append(bytearray(b"x") * (size // 20))
     time.sleep(ramp_s / 20)
 time.sleep(hold_s)
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
@@ -37,9 +37,13 @@ print(int(status["VmHWM"].split()[0]) * 1024)
 
 
 class Background:
-    """Watches how much memory everything but the job holds, while the job runs."""
+    """Watches how much memory everything but the job holds, while the job runs.
 
-    def __init__(self) -> None:
+    With ``meminfo`` it writes there what the kernel would say if there were nothing but the job.
+    """
+
+    def __init__(self, meminfo: Path | None = None) -> None:
+        self._meminfo = meminfo
         self.job: subprocess.Popen[str] | None = None
         self.seen: list[int] = []
         self._stop = threading.Event()
@@ -55,15 +59,36 @@ class Background:
 
     @property
     def noise_bytes(self) -> int:
-        return max(self.seen) - min(self.seen)
+        return max(self.seen) - min(self.seen) if self.seen else 0
 
     def _watch(self) -> None:
-        while not self._stop.wait(0.1):
+        while not self._stop.wait(0.1 if self._meminfo is None else 0.02):
             job = self.job
+            if self._meminfo is not None:
+                write_meminfo(self._meminfo, _of(job) or 0)
+                continue
             before, used, after = _of(job), _used_bytes(), _of(job)
             # Else it changed between the looks, or is being taken apart.
             if before is not None and after is not None and job is self.job and abs(after - before) < 8 * MIB:
                 self.seen.append(used - after)
+
+
+def write_meminfo(file: Path, job_bytes: int) -> None:
+    """As if a GiB and the job were all that a node of 64 GiB holds; of equal length, as the agent keeps it open."""
+    text = f"MemTotal:       {2**26:>12} kB\nMemAvailable:   {2**26 - 2**20 - job_bytes // 1024:>12} kB\n"
+    with file.open("r+b" if file.exists() else "wb", buffering=0) as stream:
+        stream.write(text.encode())
+
+
+def quiet_root(directory: Path) -> Path:
+    """The node's own files, but for ``proc/meminfo``."""
+    proc = directory / "proc"
+    proc.mkdir(parents=True)
+    (directory / "sys").symlink_to("/sys")
+    for name in ("net", "stat", "sys", "self", "uptime", "1"):
+        (proc / name).symlink_to(f"/proc/{name}")
+    write_meminfo(proc / "meminfo", 0)
+    return directory
 
 
 def _of(job: subprocess.Popen[str] | None) -> int | None:
@@ -120,16 +145,16 @@ class Attempt:
     first_s: int
 
 
-def attempt(log: TextIO, number: int) -> Attempt:
+def attempt(log: TextIO, number: int, sizes: tuple[int, int], meminfo: Path | None) -> Attempt:
     """One job ramps up, the next holds less all the time, and the third begins as the second ends."""
     time.sleep(2)  # readings of the node without a job
     ids = (f"{number}1.real", f"{number}2.real", f"{number}3.real")
-    with Background() as background:
+    with Background(meminfo) as background:
         begin = math.ceil(time.time())
         log.write(line("S", ids[0], begin))
-        ramped, over = run_job(background, RAMPED_BYTES, 3.0, 2.0, begin)
+        ramped, over = run_job(background, sizes[0], 3.0, 2.0, begin)
         log.write(line("E", ids[0], begin, over) + line("S", ids[1], over))
-        steady, last = run_job(background, STEADY_BYTES, 0.2, 4.0, over)
+        steady, last = run_job(background, sizes[1], 0.2, 4.0, over)
         # The next one begins at once, so no reading shows the node without a job after either of them.
         log.write(line("E", ids[1], over, last) + line("S", ids[2], last))
         time.sleep(max(0.0, last + 2 - time.time()))
@@ -139,19 +164,25 @@ def attempt(log: TextIO, number: int) -> Attempt:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("quiet", [True, False], ids=["alone", "whole-machine"])
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="no /proc/meminfo: the kernel is not Linux")
-def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_path: Path) -> None:
+def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_path: Path, quiet: bool) -> None:
+    """Once with the machine's memory as it is, once with what else runs here taken out of it."""
     settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
     site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
     agent = [*AGENT, "run", "--server", site.ingest_url, "--token-file", str(site.agent_token_file)]
     agent += ["--cluster", "alpha", "--node", "real", "--spool", str(tmp_path / "spool")]
     agent += ["--interval", "0.25", "--batch", "8", "--batch-age-s", "1"]
+    sizes, meminfo = (RAMPED_BYTES, STEADY_BYTES), None
+    if quiet:
+        sizes, meminfo = (sizes[0] // 4, sizes[1] // 4), quiet_root(tmp_path / "root") / "proc" / "meminfo"
+        agent += ["--root", str(tmp_path / "root")]
     with site.serve(), (site.accounting / "alpha" / "20261101").open("a") as log:
         with subprocess.Popen(agent) as process:
             try:
                 wait_until(lambda: bool(site.api("nodes")["nodes"]), 60, lambda: "the agent sent nothing")
                 for number in range(1, ATTEMPTS + 1):
-                    made = attempt(log, number)
+                    made = attempt(log, number, sizes, meminfo)
                     if made.noise_bytes <= MOST_NOISE * STEADY_BYTES:
                         break
                 else:
