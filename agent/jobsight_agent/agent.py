@@ -110,15 +110,18 @@ class Agent:
     def _answer(self, request: str) -> str:
         """What the control socket's users get: the word ``ok`` or ``no:`` first."""
         verb, _, rest = request.partition(" ")
-        if verb in EVENTS:
-            return self._mark(verb, rest)
-        if verb == "resend":
-            with self._lock:
-                count = self._spool.resend()
-            self._pusher.wake()
-            return f"ok {count}"
-        if verb == "status":
-            return f"ok {json.dumps(self._status())}"
+        try:
+            if verb in EVENTS:
+                return self._mark(verb, rest)
+            if verb == "resend":
+                with self._lock:
+                    count = self._spool.resend()
+                self._pusher.wake()
+                return f"ok {count}"
+            if verb == "status":
+                return f"ok {json.dumps(self._status())}"
+        except OSError as error:
+            return f"no: {error}"
         return f"no: unknown request {verb[:40]!r}"
 
     def _mark(self, event: str, request: str) -> str:
@@ -126,7 +129,8 @@ class Agent:
         try:
             mark = checked_request(event, request)
         except ValueError as error:
-            self._metrics_missed["mark"] += 1
+            with self._lock:
+                self._metrics_missed["mark"] += 1
             return f"no: {error}"
         with self._reading:
             reading = self._reader.read(mark)
@@ -148,6 +152,7 @@ class Agent:
                 "batches_refused": self._spool.refused,
                 "batches_dropped": self._spool.dropped + self._spool.damaged,
                 "send_failures": self._pusher.failures,
+                "requests_refused": self._control.refused,
                 "last_error": self._pusher.last_error,
                 "last_refusal": self._pusher.last_refusal or None,
             }

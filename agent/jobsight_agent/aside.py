@@ -43,7 +43,7 @@ class Aside:
         return excess
 
     def give_back(self, folder: Path) -> dict[int, int]:
-        """Moves all batches to ``folder``, as if closed now: their numbers and sizes."""
+        """Moves all batches that can be moved to ``folder``, as if closed now: their numbers and sizes."""
         given: dict[int, int] = {}
         for number, size in sorted(self._sizes.items()):
             file = self.directory / f"{number}.gz"
@@ -52,6 +52,8 @@ class Aside:
                 file.replace(folder / file.name)
             except FileNotFoundError:  # removed by hand
                 self._forget(number)
+                continue
+            except OSError:
                 continue
             self._forget(number)
             given[number] = size

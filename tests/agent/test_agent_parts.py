@@ -21,7 +21,8 @@ import pytest
 
 from jobsight_agent.agent import Agent, in_batches
 from jobsight_agent.config import OPTIONS, Config, ConfigError, load_config
-from jobsight_agent.hooks import checked_mark, collect, forget_unfinished, leave
+from jobsight_agent.control import ask
+from jobsight_agent.hooks import checked_mark, collect, forget_unfinished, leave, mark_request
 from jobsight_agent.push import Answer, Pusher, Sender, Target, TargetError
 from jobsight_agent.reading import Interface, Mark, Reading
 from jobsight_agent.spool import Spool
@@ -127,6 +128,64 @@ def test_an_agent_that_is_late_counts_what_it_missed_and_keeps_the_beat(tmp_path
     cost = json.loads(gzip.decompress(file.read_bytes()))["agent"]
     assert cost["readings_missed"] >= 3
     assert all(0 <= pause <= 0.1 for pause in pauses)
+
+
+def test_hooks_and_the_loop_share_the_reader_and_the_batch(tmp_path: Path) -> None:
+    """A thousand marks from eight threads, while the loop reads and closes batches: each is there once."""
+    config = replace(make_config(tmp_path), batch=50)
+    agent = Agent(config, Still(), clock=lambda: 5000.0)
+    spool = tmp_path / "spool"
+
+    def hook(thread: int) -> None:
+        for number in range(125):
+            assert ask(spool, mark_request(Mark(f"{thread}-{number}", "start"))) == "ok"
+
+    threads = [threading.Thread(target=hook, args=(number,)) for number in range(8)]
+
+    def wait(seconds: float) -> bool:
+        for thread in threads:
+            if thread.ident is None:
+                thread.start()
+        time.sleep(0.005)
+        return not any(thread.is_alive() for thread in threads)
+
+    agent.run(wait)
+    batches = [json.loads(gzip.decompress(f.read_bytes())) for f in (spool / "batches").iterdir()]
+    marked = [mark["job"] for batch in batches for mark in batch["marks"]]
+    assert sorted(marked) == sorted(f"{thread}-{number}" for thread in range(8) for number in range(125))
+    times = [time for batch in batches for time in batch["time"]]
+    assert len(set(times)) == len(times) == max(batch["agent"]["readings"] for batch in batches)
+    assert not (spool / "agent.socket").exists()
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        ("dance", "no: unknown request 'dance'"),
+        ("start", "no: job id ''"),
+        ("start x", "no: job id ''"),
+        ("end 1.0 1.s", "no: asked"),
+        ("resend", "ok 0"),
+    ],
+)
+def test_what_the_agent_is_asked_wrongly_costs_nothing(tmp_path: Path, request_: str, answer: str) -> None:
+    answers: list[str] = []
+
+    def wait(seconds: float) -> bool:
+        answers.append(ask(tmp_path / "spool", request_))
+        return True
+
+    Agent(make_config(tmp_path), Still(), clock=lambda: 5000.0).run(wait)
+    assert answers[0].startswith(answer)
+
+
+def test_a_spool_that_can_hold_no_socket_is_said_and_costs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "spool" / "agent.socket").mkdir(parents=True)
+    Agent(make_config(tmp_path), Still(), clock=lambda: 5000.0).run(lambda seconds: True)
+    assert "job hooks leave files there instead" in capsys.readouterr().err
+    assert len(list((tmp_path / "spool/batches").iterdir())) == 1
 
 
 def test_a_hook_leaves_a_whole_file_that_another_user_can_read(tmp_path: Path) -> None:
