@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_predictor.ticket import Ticket
+from jobsight_server.forecasts.collection import no_collection
 from jobsight_server.forecasts.learn import learnable
 from jobsight_server.forecasts.method import Method
 from jobsight_server.forecasts.rebuild import rebuild_if_made_otherwise
@@ -68,7 +69,7 @@ def profile_finished(
                     break
                 profiled.append((run, profile(run, nodes)))
         if profiled:
-            with engine.begin() as connection:
+            with engine.begin() as connection, no_collection():
                 done += _store(connection, profiled, method)
         after = (finished[-1].end, finished[-1].id)
     return done
