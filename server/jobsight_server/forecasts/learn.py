@@ -18,7 +18,7 @@ from jobsight_predictor.ticket import Ticket
 from jobsight_server.forecasts.answer import answer_fields, five_fields
 from jobsight_server.forecasts.job import Job
 from jobsight_server.forecasts.method import Method
-from jobsight_server.forecasts.parts import Part, part_row, read_parts, write_parts
+from jobsight_server.forecasts.parts import Part, PartRow, part_row, read_parts, write_parts
 from jobsight_server.forecasts.tickets import TicketKey, write_tickets
 from jobsight_server.storage.schema import series
 
@@ -84,7 +84,7 @@ class Learner:
         self._series: dict[Key, Series] = {}
         self._updated: dict[Key, float | None] = {}
         self._answers: dict[Key, str] = {}
-        self._parts: dict[tuple[str, str, str], dict[str, str]] = {}
+        self._parts: dict[tuple[str, str, str], PartRow] = {}
         self.tickets: dict[TicketKey, Ticket] = {}
 
     def load(self, connection: Connection, jobs: Iterable[tuple[str, Question]], metrics: Iterable[str]) -> None:

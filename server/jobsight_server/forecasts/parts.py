@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,14 +11,15 @@ from sqlalchemy import Connection, text
 
 from jobsight_predictor.templates import Question
 from jobsight_server.forecasts.method import Method
+from jobsight_server.storage.fetch import fetch, write_many
 
 # Three parameters a part; older SQLite takes 999 in all.
 _AT_ONCE = 300
 # Names hold what users call their jobs; PostgreSQL refuses index entries above 2,704 bytes.
 _LONGEST = 500
 
-_STORE = text(
-    "INSERT INTO profile_parts (cluster, metric, part, state) VALUES (:cluster, :metric, :part, :state) "
+_STORE = (
+    "INSERT INTO profile_parts (cluster, metric, part, state) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (cluster, metric, part) DO UPDATE SET state = excluded.state"
 )
 
@@ -30,6 +31,10 @@ _APPORTIONED_OTHERWISE = text(
 )
 
 _encode = msgspec.json.Encoder().encode
+
+
+PartRow = tuple[str, str, str, str]
+"""A row of the table: cluster, metric, key of the part, its state as JSON."""
 
 
 class Part(NamedTuple):
@@ -44,33 +49,29 @@ def read_parts(connection: Connection, wanted: Iterable[Part]) -> dict[tuple[str
     """Those of the parts that are stored: (cluster, metric) -> name -> state, as ``Profile.load`` takes them."""
     asked = {(part.cluster, part.metric, _key(part.name)): part for part in wanted}
     keys = list(asked)
-    placeholder = "?" if connection.dialect.name == "sqlite" else "%s"
-    row = f"({placeholder},{placeholder},{placeholder})"
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for begin in range(0, len(keys), _AT_ONCE):
         some = keys[begin : begin + _AT_ONCE]
         # Asked first and joined in this order: SQLite would scan the whole table for (..) IN (VALUES ..).
         query = (
-            f"WITH asked(cluster, metric, part) AS (VALUES {','.join([row] * len(some))}) "
+            f"WITH asked(cluster, metric, part) AS (VALUES {','.join(['(?,?,?)'] * len(some))}) "
             "SELECT p.cluster, p.metric, p.part, p.state FROM asked CROSS JOIN profile_parts p "
             "WHERE p.cluster = asked.cluster AND p.metric = asked.metric AND p.part = asked.part"
         )
-        for *key, state in connection.exec_driver_sql(query, tuple(value for k in some for value in k)):
-            part = asked[key[0], key[1], key[2]]
+        for cluster, metric, key, state in fetch(connection, query, tuple(value for k in some for value in k)):
+            part = asked[cluster, metric, key]
             found.setdefault((part.cluster, part.metric), {})[part.name] = msgspec.json.decode(state)
     return found
 
 
-def part_row(cluster: str, metric: str, name: str, state: Any) -> dict[str, str]:
+def part_row(cluster: str, metric: str, name: str, state: Any) -> PartRow:
     """A row of the table."""
-    return {"cluster": cluster, "metric": metric, "part": _key(name), "state": _encode(state).decode()}
+    return cluster, metric, _key(name), _encode(state).decode()
 
 
-def write_parts(connection: Connection, rows: Iterable[Mapping[str, str]]) -> None:
+def write_parts(connection: Connection, rows: Iterable[PartRow]) -> None:
     """Stores parts made by ``part_row``, over those that were there."""
-    listed = list(rows)
-    for begin in range(0, len(listed), 1000):
-        connection.execute(_STORE, listed[begin : begin + 1000])
+    write_many(connection, _STORE, list(rows))
 
 
 def made_otherwise(connection: Connection, method: Method) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,6 +11,7 @@ from sqlalchemy import Connection, Engine, and_, delete, or_, select, text
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.templates import Question
+from jobsight_server.forecasts.collection import no_collection
 from jobsight_server.forecasts.job import COLUMNS, Job, job_of, read_jobs
 from jobsight_server.forecasts.learn import Event, Finished, Learner, RanOut, Submitted
 from jobsight_server.forecasts.method import Method
@@ -41,7 +40,7 @@ def rebuild(engine: Engine, method: Method | None = None, progress: Progress | N
     """
     method = method or Method()
     learner, under_way = Learner(method), dict[int, Job]()
-    with _no_collection():
+    with no_collection():
         with engine.connect().execution_options(reading=True) as connection:
             top = last_position(connection)
             for begin in range(0, top, _STEP):
@@ -70,18 +69,6 @@ def rebuild_if_made_otherwise(engine: Engine, method: Method) -> bool:
     count = rebuild(engine, method)
     log.info("retrained %d series", count)
     return True
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Millions of objects come to stay and none is in a cycle: looking for garbage would take a fifth of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _events(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, bindparam, text
 
+from jobsight_server.forecasts.collection import no_collection
 from jobsight_server.forecasts.method import Method
 from jobsight_server.forecasts.rebuild import rebuild_if_made_otherwise
 from jobsight_server.forecasts.round import hold_learning, last_position, learn_round
@@ -63,7 +64,7 @@ def profile_finished(
             runs = ready(connection, wanted, senders, clock() - grace_s, imported=own is not None)
             profiled = profiles_of(connection, runs, senders, stop)
         if profiled:
-            with engine.begin() as connection:
+            with engine.begin() as connection, no_collection():
                 done += _store(connection, profiled, method)
         after = (finished[-1].end, finished[-1].id)
     return done
