@@ -17,7 +17,7 @@ COMMANDS = {
     "import": ("jobsight_server.commands.import_logs", "read accounting files once"),
     "predict": ("jobsight_server.commands.predict", "forecast a user's next job from the database"),
     "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),
-    "refused": ("jobsight_server.commands.refused", "list what was refused: batches and accounting lines"),
+    "quarantine": ("jobsight_server.commands.quarantine", "show what was refused, and take batches in again"),
     "backtest": ("jobsight_server.commands.backtest", "replay a recorded workload and say how good forecasts were"),
     "templates": ("jobsight_server.commands.templates", "search the templates that suit a site's own history"),
     "rebuild": ("jobsight_server.commands.rebuild", "learn all forecasts anew from the stored profiles"),
@@ -76,7 +76,7 @@ def _overview(arguments: Sequence[str]) -> int:
         print(f"jobsight: no command {arguments[0]!r}", file=stream)
     print("usage: jobsight COMMAND [--help] | --version\n\ncommands:", file=stream)
     for name, (_, help_text) in COMMANDS.items():
-        print(f"  {name:<10}{help_text}", file=stream)
+        print(f"  {name:<11}{help_text}", file=stream)
     return 0 if wanted else 2
 
 
