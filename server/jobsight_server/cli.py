@@ -17,7 +17,7 @@ COMMANDS = {
     "import": ("jobsight_server.commands.import_logs", "read accounting files once"),
     "predict": ("jobsight_server.commands.predict", "forecast a user's next job from the database"),
     "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),
-    "refused": ("jobsight_server.commands.refused", "list what was refused: batches and accounting lines"),
+    "quarantine": ("jobsight_server.commands.quarantine", "list what was refused, and store batches after all"),
     "backtest": (
         "jobsight_server.commands.backtest",
         "show how accurate forecasts would have been on a recorded workload",

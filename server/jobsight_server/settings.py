@@ -121,7 +121,12 @@ SETTINGS = (
     Setting("max_future_s", 300.0, "how far a reading's time may lie ahead of the server's clock", minimum=0),
     Setting("assumed_speed_bps", 1e10, "link speed taken where the agent knows none, to judge wraps", minimum=1),
     Setting("retention_days", 90.0, "raw samples older than this are deleted; profiles stay", minimum=0.01),
-    Setting("quarantine_bytes", 256 * 2**20, "refused batches kept whole; beyond it the oldest go", minimum=0),
+    Setting(
+        "quarantine_bytes",
+        256 * 2**20,
+        "bytes of refused batches kept in quarantine; beyond that the oldest are dropped",
+        minimum=0,
+    ),
     Setting("follow_interval_s", 5.0, "how often the accounting directories are looked at", minimum=0.05),
     Setting("profile_interval_s", 5.0, "how often finished jobs are profiled", minimum=0.05),
     Setting("profile_grace_s", 600.0, "how long a finished job waits for its last samples", minimum=0),

@@ -142,7 +142,10 @@ def test_a_taken_address_is_said_at_once(site: Site, tmp_path: Path) -> None:
     assert not (tmp_path / "other.db").exists()
 
 
-@pytest.mark.parametrize("command", [["token", "list"], ["token", "login"], ["token", "revoke", "1"], ["refused"]])
+@pytest.mark.parametrize(
+    "command",
+    [["token", "list"], ["token", "login"], ["token", "revoke", "1"], ["quarantine"], ["quarantine", "retry"]],
+)
 def test_a_mistyped_database_is_not_made(tmp_path: Path, command: list[str]) -> None:
     flags = ["--database", f"sqlite:///{tmp_path / 'typo.db'}"]
     done = subprocess.run([*JOBSIGHT, *command, *flags], capture_output=True, text=True, check=False)

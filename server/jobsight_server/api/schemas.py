@@ -302,10 +302,13 @@ SCHEMAS: dict[str, Schema] = {
                         "node": TEXT_OR_NULL,
                         "reason": TEXT,
                         "bytes": INTEGER,
+                        "retry": {"type": "boolean"},
                     }
                 )
             ),
-            "quarantine_kept": INTEGER,
+            **dict.fromkeys(
+                ("quarantine_kept", "quarantine_held_bytes", "quarantine_dropped", "quarantine_taken_in"), INTEGER
+            ),
             "accounting_rejects": listing(
                 record({"id": INTEGER, "cluster": TEXT, "path": TEXT, "line": INTEGER, "reason": TEXT, "text": TEXT})
             ),

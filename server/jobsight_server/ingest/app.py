@@ -52,11 +52,12 @@ def create_writer(
     ``fence``: of the process that holds the writer's lock; without one, the writer takes over from any other.
     """
     app = Flask(__name__)
-    guarded = (fence or take_over(engine, "writer", lambda: None)).guard(engine)
+    fence = fence or take_over(engine, "writer", lambda: None)
+    guarded = fence.guard(engine)
     store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes)
     clusters = KnownClusters(engine, settings.declared_clusters)
     again = partial(retry_next, guarded, store, lambda body: _judge_again(settings, body, clock(), clusters))
-    committer = GroupCommitter(store, chores=(store.settle, again))
+    committer = GroupCommitter(store, chores=(store.settle, again), on_fault=fence.end)
     app.extensions["committer"] = committer
     tokens = TokenCache(engine)
     budget = UnpackingBudget(_BUDGET_BYTES)

@@ -47,12 +47,20 @@ class GroupCommitter:
     ``submit`` and ``refuse`` return a future that is done when the batch, or the refused body, is durable. What is
     only counted is written with the next group. While the database does not take batches, ``trouble`` says why, and
     the last batch that failed is tried again every second: so ``trouble`` is what the next batch would meet.
+    ``on_fault`` is called where a fault of this program ends the thread.
     """
 
-    def __init__(self, store: SampleStore, capacity: int = 1024, chores: Sequence[Chore] = ()) -> None:
+    def __init__(
+        self,
+        store: SampleStore,
+        capacity: int = 1024,
+        chores: Sequence[Chore] = (),
+        on_fault: Callable[[], None] = lambda: None,
+    ) -> None:
         self.trouble: str | None = None
         self._store = store
         self._chores = chores
+        self._on_fault = on_fault
         self._waiting: queue.Queue[_Item] = queue.Queue()
         self._capacity = capacity
         self._lock = threading.Lock()
@@ -128,6 +136,8 @@ class GroupCommitter:
                 more = self._round(0.0 if more else _TICK_S)
         finally:
             # Also where a fault of this program ends the thread: no request waits for an answer in vain.
+            if self._open:
+                self._on_fault()
             self._open = False
             self.trouble = "the writer has ended"
             for item in self._gather(0.0, self._waiting.qsize()):

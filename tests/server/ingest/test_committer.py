@@ -1,0 +1,63 @@
+"""Group commit: one that cannot be stored takes no other with it; a fault of this program ends the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from jobsight_server.ingest.committer import GroupCommitter, UnavailableError, UnstorableError
+from jobsight_server.ingest.refusals import Refusal
+from jobsight_server.ingest.store import SampleStore, Submission
+
+MakeBatch = Callable[..., Any]
+
+
+def submission(batch: Any) -> Submission:
+    return Submission(batch, 1, received_at=5000.0)
+
+
+def test_one_that_cannot_be_stored_takes_no_other_with_it(engine: Engine, make_batch: MakeBatch) -> None:
+    hold = threading.Event()
+
+    def wait() -> bool:
+        hold.wait(30)
+        return False
+
+    committer = GroupCommitter(SampleStore(engine, 1e10, 10**6), chores=[wait])
+    futures = [  # one group, because the thread is busy
+        committer.submit(
+            submission(make_batch(sequence=n, node=f"n{n}", memory_used_bytes=[2**70 if n == 2 else 1] * 3))
+        )
+        for n in range(5)
+    ]
+    kept = committer.refuse(Refusal("wrong", "wrong content", 1.0, 3, b"abc"))
+    hold.set()
+    outcomes = [future.exception(60) or future.result() for future in futures]
+    assert isinstance(outcomes[2], UnstorableError)
+    assert [getattr(outcome, "status", None) for outcome in outcomes] == ["stored", "stored", None, "stored", "stored"]
+    assert kept.result(60).status == "quarantined"
+    assert committer.trouble is None
+    committer.close()
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM batches")).scalar() == 4
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_of_the_program_is_not_waited_for(sqlite_engine: Engine, make_batch: MakeBatch) -> None:
+    ended = threading.Event()
+
+    def faulty() -> bool:
+        raise RuntimeError("a fault")
+
+    committer = GroupCommitter(SampleStore(sqlite_engine, 1e10, 10**6), chores=[faulty], on_fault=ended.set)
+    assert ended.wait(30)
+    deadline = threading.Event()
+    while committer.trouble is None:
+        deadline.wait(0.01)
+    with pytest.raises(UnavailableError):
+        committer.submit(submission(make_batch()))
+    committer.close()

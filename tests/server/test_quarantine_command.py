@@ -1,0 +1,82 @@
+"""``jobsight quarantine``: lists what was refused, gives back bodies without commanding the terminal, retries."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert
+
+from jobsight_server.cli import main
+from jobsight_server.storage import schema
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.migrate import upgrade
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path / 'jobsight.db'}"
+    engine = open_engine(url)
+    upgrade(engine)
+    packed = gzip.compress(b'{"node": "\x1b[31m"}')
+    with engine.begin() as connection:
+        for body in (b"\xff\x00\x01", packed):
+            connection.execute(
+                insert(schema.quarantine).values(
+                    received_at=1.0, cluster=None, node="\x1b[31mred", reason="not JSON", bytes=len(body), body=body
+                )
+            )
+        connection.execute(
+            insert(schema.accounting_rejects).values(
+                cluster="alpha", path="/log/20110908", line=3, reason="cut", text="a\rb"
+            )
+        )
+    engine.dispose()
+    return url
+
+
+@pytest.mark.parametrize("action", [[], ["list"]])
+def test_it_lists_without_control_characters(url: str, capsys: pytest.CaptureFixture[str], action: list[str]) -> None:
+    assert main(["quarantine", *action, "--database", url]) == 0
+    shown = capsys.readouterr().out
+    assert "1970-01-01 00:00:01  -/\\x1b[31mred  3 bytes: not JSON" in shown
+    assert "2 kept (" in shown
+    assert "alpha /log/20110908:3: cut: a\\rb" in shown
+    assert not set(shown) & {"\x1b", "\r"}
+
+
+def test_it_gives_json_and_bodies(url: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["quarantine", "list", "--database", url, "--json"]) == 0
+    found = json.loads(capfdbinary.readouterr().out)
+    assert found["quarantine"][0]["node"] == "\x1b[31mred"
+    assert "body" not in found["quarantine"][0]
+    assert main(["quarantine", "show", "1", "--body", "--database", url]) == 0
+    assert capfdbinary.readouterr().out == b"\xff\x00\x01"
+    assert main(["quarantine", "show", "2", "--database", url]) == 0
+    shown = capfdbinary.readouterr().out.decode()
+    assert '{"node": "\\x1b[31m"}' in shown
+    assert "not JSON" in shown
+    assert "\x1b" not in shown
+    for action in ("show", "retry"):
+        assert main(["quarantine", action, "99", "--database", url]) == 1
+        assert b"quarantined batch 99: no such batch" in capfdbinary.readouterr().err
+
+
+def test_without_a_server_batches_wait(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quarantine", "retry", "--wait", "0", "--database", url]) == 1
+    said = capsys.readouterr()
+    assert said.out == "0 of 2 batches were taken in\n"
+    assert "2 wait: a running server takes them in" in said.err
+    assert main(["quarantine", "--database", url]) == 0
+    assert capsys.readouterr().out.count("(to be taken in again)") == 2
+
+
+def test_nothing_to_retry_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path / 'empty.db'}"
+    engine = open_engine(url)
+    upgrade(engine)
+    engine.dispose()
+    assert main(["quarantine", "retry", "--database", url]) == 0
+    assert "no batch is in quarantine" in capsys.readouterr().out
