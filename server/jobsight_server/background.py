@@ -16,7 +16,7 @@ from jobsight_server.accounting.follow import follow_once
 from jobsight_server.forecasts import method_of
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import AccountingSource, Settings
-from jobsight_server.simulations.execute import run_queued
+from jobsight_server.simulations.execute import Limits, run_queued
 from jobsight_server.simulations.runs import stop_interrupted
 from jobsight_server.storage.upkeep import delete_old, refresh_statistics
 
@@ -60,7 +60,7 @@ def run_until(
         run_queued,
         "interval",
         seconds=_LOOK_FOR_SIMULATIONS_S,
-        args=(engine, stop, clock),
+        args=(engine, stop, clock, Limits(settings.simulation_memory_bytes, settings.simulation_time_s)),
         id="simulations",
         executor="simulations",
     )
