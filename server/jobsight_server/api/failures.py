@@ -7,14 +7,12 @@ from flask import Response
 from werkzeug.exceptions import BadRequest
 
 from jobsight_server.api.inputs import json_body, number_of
-from jobsight_server.api.job_fields import METRIC_CHOICES, JobFields, question_of
+from jobsight_server.api.job_fields import METRIC_CHOICES, RESERVED_AT_MOST, JobFields, question_of
 from jobsight_server.api.reply import json_text
 from jobsight_server.api.routes import Route
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import take_failure
 from jobsight_server.site import site
-
-_RESERVED_AT_MOST = 1e18
 
 
 class ReportedFailure(JobFields, forbid_unknown_fields=True, kw_only=True):
@@ -37,7 +35,7 @@ def report_failure() -> Response:
         shape = '{"cluster": C, "user": U, "metric": M, "reserved": NUMBER}'
         raise BadRequest(f"{error}; send {shape}, and what else was known of the job") from error
     question = question_of(reported, reported.metric, "")
-    reserved = number_of(reported.reserved, "reserved", _RESERVED_AT_MOST)
+    reserved = number_of(reported.reserved, "reserved", RESERVED_AT_MOST)
     try:
         with here.write_engine.begin() as connection:
             return json_text(take_failure(connection, here.method, question, reserved))

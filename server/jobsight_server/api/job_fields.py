@@ -16,12 +16,13 @@ from jobsight_server.api.inputs import (
     number_argument,
     number_of,
 )
-from jobsight_server.api.routes import TEXT, Parameter
+from jobsight_server.api.routes import NAME, Parameter
 from jobsight_server.forecasts import Question
 
 PROCESSORS_AT_MOST = 10**9
 MEMORY_AT_MOST_BYTES = 1e18
 WALLTIME_AT_MOST_S = 1e11
+RESERVED_AT_MOST = 1e18
 
 METRIC_CHOICES = ", ".join(METRICS)
 
@@ -29,8 +30,8 @@ _COUNT = {"type": "integer", "minimum": 1, "maximum": PROCESSORS_AT_MOST}
 _AMOUNT = {"type": "number", "exclusiveMinimum": 0}
 
 FIELDS: dict[str, tuple[str, dict[str, Any]]] = {
-    "application": ("the job's name, or what it runs; the number of a run at its end does not matter", TEXT),
-    "queue": ("the queue that it is submitted to", TEXT),
+    "application": ("the job's name, or what it runs; the number of a run at its end does not matter", NAME),
+    "queue": ("the queue that it is submitted to", NAME),
     "processors": ("how many it asks for", _COUNT),
     "memory_bytes": ("the memory that the whole job asks for", {**_AMOUNT, "maximum": MEMORY_AT_MOST_BYTES}),
     "walltime_s": ("the time that it asks for", {**_AMOUNT, "maximum": WALLTIME_AT_MOST_S}),

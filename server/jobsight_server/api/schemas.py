@@ -8,7 +8,9 @@ from typing import Any
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.group import CANDIDATES
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.api.job_fields import FIELDS
+from jobsight_server.api.batch_schema import BATCH
+from jobsight_server.api.job_fields import FIELDS, RESERVED_AT_MOST
+from jobsight_server.api.routes import NAME
 
 Schema = dict[str, Any]
 
@@ -137,7 +139,7 @@ SCHEMAS: dict[str, Schema] = {
     "OpenApi": {"type": "object"},
     "Health": record({"status": one_of(("ok",))}),
     "Ready": record({"status": one_of(("ok", "unavailable")), "reason": TEXT_OR_NULL}),
-    "Batch": {"type": "object", "description": "see docs/wire-format.md"},
+    "Batch": BATCH,
     "Stored": record({"status": one_of(("stored", "duplicate"))}, {"samples": INTEGER}),
     "Answer": record(_ANSWER),
     "Predictions": record({"predictions": listing(ref("Answer"))}),
@@ -146,7 +148,7 @@ SCHEMAS: dict[str, Schema] = {
             "questions": {
                 **listing(
                     record(
-                        {"cluster": TEXT, "user": TEXT},
+                        {"cluster": NAME, "user": NAME},
                         {"metric": {"type": ["string", "null"], "enum": [*METRICS, None]}, **_TOLD_OF_A_JOB},
                     )
                 ),
@@ -155,7 +157,12 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Failure": record(
-        {"cluster": TEXT, "user": TEXT, "metric": METRIC, "reserved": {"type": "number", "exclusiveMinimum": 0}},
+        {
+            "cluster": NAME,
+            "user": NAME,
+            "metric": METRIC,
+            "reserved": {"type": "number", "exclusiveMinimum": 0, "maximum": RESERVED_AT_MOST},
+        },
         _TOLD_OF_A_JOB,
     ),
     "UserList": record(
