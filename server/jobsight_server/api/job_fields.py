@@ -48,7 +48,7 @@ class JobFields(msgspec.Struct, kw_only=True):
     user: str
     application: str | None = None
     queue: str | None = None
-    processors: int | None = None
+    processors: float | None = None  # JSON has no integers: 4.0 is 4
     memory_bytes: float | None = None
     walltime_s: float | None = None
 
@@ -64,6 +64,8 @@ def question_of(asked: JobFields, metric: str | None, place: str) -> Question:
         raise BadRequest(f"{place}metric = {metric[:60]!r} is unknown; use one of: {METRIC_CHOICES}")
     if asked.processors is not None:
         number_of(asked.processors, f"{place}processors", PROCESSORS_AT_MOST)
+        if not asked.processors.is_integer():
+            raise BadRequest(f"{place}processors = {asked.processors!r} is not a whole number")
     if asked.memory_bytes is not None:
         number_of(asked.memory_bytes, f"{place}memory_bytes", MEMORY_AT_MOST_BYTES)
     if asked.walltime_s is not None:
@@ -74,7 +76,7 @@ def question_of(asked: JobFields, metric: str | None, place: str) -> Question:
         metric,
         None if asked.application is None else name_text(asked.application, f"{place}application"),
         None if asked.queue is None else name_text(asked.queue, f"{place}queue"),
-        asked.processors,
+        None if asked.processors is None else int(asked.processors),
         asked.memory_bytes,
         asked.walltime_s,
     )
