@@ -19,7 +19,7 @@ from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.settings import AccountingSource, Settings
-from jobsight_server.simulations.execute import run_queued
+from jobsight_server.simulations.execute import Limits, run_queued
 from jobsight_server.simulations.runs import stop_interrupted
 from jobsight_server.storage.upkeep import delete_old, refresh_statistics
 
@@ -76,7 +76,7 @@ def run_until(
         Periodic("simulations", run_queued, lambda: stop_interrupted(engine, clock())),
         "interval",
         seconds=_LOOK_FOR_SIMULATIONS_S,
-        args=(engine, stop, clock),
+        args=(engine, stop, clock, Limits(settings.simulation_memory_bytes, settings.simulation_time_s)),
         id="simulations",
         executor="simulations",
     )

@@ -147,6 +147,8 @@ SETTINGS = (
         "simulations_kept", 20, "simulations kept for the pages; a new one takes the place of the oldest", minimum=1
     ),
     Setting("simulation_trace_bytes", 64 * 2**20, "largest trace accepted for a simulation, unpacked", minimum=1),
+    Setting("simulation_memory_bytes", 4 * 2**30, "address space that a simulation may take", minimum=2**29),
+    Setting("simulation_time_s", 3600.0, "how long a simulation may run", minimum=1),
     Setting("session_hours", 12.0, "how long a login to the pages lasts", minimum=0.01),
     Setting("cookie_secure", 0, "1: send the login cookie over HTTPS only (set it behind TLS)", minimum=0),
 )
@@ -186,6 +188,8 @@ class Settings:
     upkeep_interval_s: float
     simulations_kept: int
     simulation_trace_bytes: int
+    simulation_memory_bytes: int
+    simulation_time_s: float
     session_hours: float
     cookie_secure: int
     accounting: tuple[AccountingSource, ...] = ()

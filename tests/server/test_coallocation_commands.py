@@ -68,6 +68,7 @@ def test_simulate_on_clusters_for_people(trace: Path, tmp_path: Path, capsys: py
         (["--bias", "-1"], "estimates cannot be -1.0 times too large"),
         (["--policy", "fcfs"], "--policy is of a single machine"),
         (["--processors", "64"], "--processors is of a single machine"),
+        (["--load", "inf"], "a load of inf cannot be offered"),
         (["--load", "-1"], "a load of -1.0 cannot be offered"),
         (["--clusters", "1x1"], "none of its"),
     ],
@@ -81,7 +82,18 @@ def test_bad_input_is_named(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", [["--clusters", "4by32"], ["--clusters", "0x4"], ["--uplink", "fast"]])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--clusters", "4by32"],
+        ["--clusters", "0x4"],
+        ["--clusters", "999999999x32"],
+        ["--clusters", "999999999999999999999x1"],
+        ["--clusters", "2x999999999"],
+        ["--clusters", "9000000,9000000"],
+        ["--uplink", "fast"],
+    ],
+)
 def test_bad_words_are_named(trace: Path, capsys: pytest.CaptureFixture[str], option: list[str]) -> None:
     with pytest.raises(SystemExit):
         main(["simulate", str(trace), *option])

@@ -153,7 +153,36 @@ def test_load_is_scaled_by_the_times_between_submissions(trace: Path, simulate: 
         (swf(1, 0, 0, 1), ("--processors", "4"), "none of its 1 jobs can run"),
         (swf(1, -5, 10, 1), ("--processors", "4"), "none of its 1 jobs can run"),
         (swf(1, 0, -10, -1, -1), ("--processors", "4"), "none of its 1 jobs can run"),
-        (swf(1, 0, 10, 1), ("--processors", "0"), "--processors 0: a machine has at least 1"),
+        (swf(1, 0, 10, 1), ("--processors", "0"), "--processors 0: give from 1 to 10,000,000"),
+        (swf(1, 0, 10, 1), ("--processors", "1000000000"), "--processors 1000000000: give from 1 to 10,000,000"),
+        (
+            "; MaxProcs: 1000000000\n" + swf(1, 0, 10, 1),
+            (),
+            "bad.swf: MaxProcs: 1000000000 in the header; at most 10,000,000 processors are simulated: correct it",
+        ),
+        (f"; MaxProcs: {'9' * 5000}\n" + swf(1, 0, 10, 1), (), "in the header; at most 10,000,000 processors"),
+        (
+            f"{swf(1, 1e17, 10, 1)}\n{swf(2, 1, 1e17, 1)}",
+            ("--processors", "4"),
+            "2 times beyond 1e+11 s (first: line 1: 1e+17)",
+        ),
+        (
+            f"{swf(1, 1, 10, 1)}\n{swf(2, 5, 9, 1)}",
+            ("--processors", "4", "--load", "inf"),
+            "a load of inf cannot be offered; give a share of the machine such as 0.8, at most 100",
+        ),
+        (
+            f"{swf(1, 1, 10, 1)}\n{swf(2, 5, 9, 1)}",
+            ("--processors", "4", "--load", "1e-300"),
+            "a load of 1e-300 stretches its jobs beyond 1e+11 s; give a higher one",
+        ),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--uplink", "1G"), "--uplink 1000000000.0 is of several clusters"),
+        (
+            swf(1, 0, 10, 1),
+            ("--processors", "4", "--placement", "none"),
+            "--placement none is of several clusters: give",
+        ),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--seed", "0"), "--seed 0 is of several clusters"),
         (swf(1, 0, 10, 1), ("--processors", "4", "--load", ".5"), "offer no load that can be measured or scaled"),
         (swf(1, 0, 9, 1) + "\n" + swf(2, 5, 9, 1), ("--processors", "4", "--load", "-1"), "a load of -1.0 cannot"),
         (swf(1, 0, 10, 1), ("--processors", "4", "--predictor", "locality"), "easy goes by requested times"),
@@ -167,6 +196,51 @@ def test_bad_input_is_named(
     file.write_text(content)
     assert main(["simulate", str(file), *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_what_is_dropped_and_mended_is_shown_by_reason_with_its_first_place(
+    tmp_path: Path, simulate: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.swf"
+    lines = [
+        "\ufeff; MaxProcs: 4",
+        swf(1, 0, 10, 1),
+        swf(2, 1, 10, 2.5),  # type: ignore[arg-type]
+        swf(3, 1, 10, 0.5),  # type: ignore[arg-type]
+        swf(4, 1, 1e17, 1),
+        swf(5, 1, 10, 1, 1e300),
+        swf(6, 1, 10, 5),
+        swf(7, -1, 10, 1),
+        swf(8, 2, -1, 1),
+        swf(9, 2, 10, 0),
+        "x" * 70_000,
+        "; " + "y" * 70_000,
+        swf(10, 3, 10, 4),
+    ]
+    file.write_text("\n".join(lines))
+    found = simulate(file)
+    assert (found["jobs"], found["dropped"], found["processors"]) == (2, 8, 4)
+    assert found["dropped_because"] == {
+        "no time of submission": 1,
+        "no run time": 1,
+        "times beyond 1e+11 s": 2,
+        "no processors": 1,
+        "processors are no whole number": 2,
+        "more than the machine's 4 processors": 1,
+    }
+    assert found["repairs"] == {
+        "begins with a byte order mark: mark left out": 1,
+        "longer than 65,536 characters: left out": 2,
+    }
+    places = found["first_places"]
+    assert places["processors are no whole number"] == "line 3: 2.5"
+    assert places["times beyond 1e+11 s"] == "line 5: 1e+17"
+    assert places["more than the machine's 4 processors"] == "line 7: 5"
+    assert places["longer than 65,536 characters: left out"] == f"line 11: '{'x' * 40}'"
+    assert main(["simulate", str(file)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "2 dropped: processors are no whole number (first: line 3: 2.5)" in shown
+    assert "1 begins with a byte order mark: mark left out (first: line 1: " in shown
 
 
 def test_parquet_where_pyarrow_is(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_scheduler.workload.swf import Trace
+
+LARGEST_MACHINE = 10**7
+"""Processors that are simulated at most; pictures and checks take memory for each."""
+
+TIME_AT_MOST_S = 1e11
+"""Three thousand years. Beyond some 1e15 s a second more is the same number, and a schedule would be nonsense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +22,7 @@ class Workload:
     """Jobs in the order of their submission, numbered from 1 by position; arrays of shape (jobs,), times in seconds.
 
     ``row`` is the position of each job in its trace. ``counts``: ``jobs``, ``dropped``, ``clamped``, ``reordered``.
+    ``dropped`` counts the dropped ones by reason, and ``places`` says where the first of each was and what it held.
     """
 
     submit_s: NDArray[np.float64]
@@ -24,6 +31,8 @@ class Workload:
     processors: NDArray[np.int64]
     row: NDArray[np.int64]
     counts: Counter[str]
+    dropped: Counter[str] = field(default_factory=Counter)
+    places: dict[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -33,18 +42,38 @@ def canonical(trace: Trace, machine_processors: int) -> Workload:
     """The jobs of ``trace`` that a machine of ``machine_processors`` can run.
 
     Processors are those requested, else those used; the estimate is the time requested, else the run time; the run
-    time is cut at the estimate (``clamped``). Jobs without run time, processors or submission, or too large, are
-    ``dropped``. Sorted by submission (stable), the first at 0; jobs that came after a later one are ``reordered``.
+    time is cut at the estimate (``clamped``). Jobs without run time, processors or submission, with half a processor,
+    beyond all time, or too large, are ``dropped``. Sorted by submission (stable), the first at 0; jobs that came
+    after a later one are ``reordered``.
 
     Raises:
-        ValueError: the machine has no processor.
+        ValueError: the machine has no processor, or more than are simulated.
     """
     if machine_processors < 1:
         raise ValueError(f"a machine of {machine_processors} processors runs nothing; give at least 1")
+    if machine_processors > LARGEST_MACHINE:
+        raise ValueError(f"a machine of {machine_processors:,} processors; give at most {LARGEST_MACHINE:,}")
     processors = np.where(trace["requested_processors"] > 0, trace["requested_processors"], trace["processors"])
     run = trace["run_s"]
     estimate = np.where(trace["requested_s"] > 0, trace["requested_s"], run)
-    usable = (run > 0) & (processors > 0) & (processors <= machine_processors) & (trace["submit_s"] >= 0)
+    longest = np.maximum(np.maximum(run, estimate), trace["submit_s"])
+    faults = (
+        ("no time of submission", trace["submit_s"] < 0, trace["submit_s"]),
+        ("no run time", run <= 0, run),
+        (f"times beyond {TIME_AT_MOST_S:.0e} s", longest > TIME_AT_MOST_S, longest),
+        ("no processors", processors <= 0, processors),
+        ("processors are no whole number", processors != np.floor(processors), processors),
+        (f"more than the machine's {machine_processors:,} processors", processors > machine_processors, processors),
+    )
+    usable = np.ones(len(trace), dtype=bool)
+    dropped: Counter[str] = Counter()
+    places: dict[str, str] = {}
+    for reason, faulty, values in faults:
+        found = np.flatnonzero(usable & faulty)
+        if len(found):
+            dropped[reason] = len(found)
+            places[reason] = f"{trace.place(int(found[0]))}: {values[found[0]]:g}"
+            usable[found] = False
     kept = np.flatnonzero(usable)
     given = trace["submit_s"][kept]
     reordered = int(np.count_nonzero(given < np.maximum.accumulate(given)))
@@ -58,4 +87,6 @@ def canonical(trace: Trace, machine_processors: int) -> Workload:
         processors=processors[kept].astype(np.int64),
         row=kept,
         counts=Counter(jobs=len(kept), dropped=len(trace) - len(kept), clamped=clamped, reordered=reordered),
+        dropped=dropped,
+        places=places,
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .canonical import Workload
+from .canonical import TIME_AT_MOST_S, Workload
+
+LOAD_AT_MOST = 100.0
 
 
 def offered_load(workload: Workload, capacity: int) -> float:
@@ -23,8 +25,14 @@ def scaled_to(workload: Workload, capacity: int, load: float) -> Workload:
     """The jobs of ``workload`` with all times between submissions stretched or shrunk to an offered load of ``load``.
 
     Raises:
-        ValueError: ``load`` is not above 0, or the workload has none that can be scaled.
+        ValueError: ``load`` is not above 0 or beyond 100, the workload has none that can be scaled, or it would last
+            for longer than times can be told apart.
     """
-    if not load > 0.0:
-        raise ValueError(f"a load of {load} cannot be offered; give a share of the machine such as 0.8")
-    return replace(workload, submit_s=workload.submit_s * (offered_load(workload, capacity) / load))
+    if not 0.0 < load <= LOAD_AT_MOST:
+        raise ValueError(
+            f"a load of {load} cannot be offered; give a share of the machine such as 0.8, at most {LOAD_AT_MOST:g}"
+        )
+    stretched = offered_load(workload, capacity) / load
+    if float(workload.submit_s[-1]) * stretched > TIME_AT_MOST_S:
+        raise ValueError(f"a load of {load} stretches its jobs beyond {TIME_AT_MOST_S:.0e} s; give a higher one")
+    return replace(workload, submit_s=workload.submit_s * stretched)

@@ -2,7 +2,7 @@
 
 A trace is text, a line per job with 18 numbers, -1 where something is not known, and comment lines that begin with a
 semicolon. Real traces have faults: lines too short or too long, decimals, text, jobs out of order. Nothing is fatal:
-what can be used is, and every repair is counted.
+what can be used is, and every repair is counted, with the place of the first.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import gzip
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,11 @@ FIELDS = (
 )  # fmt: skip
 UNKNOWN = -1.0
 
+LONGEST_LINE = 64 * 1024
+"""Characters of a line that are looked at: a job has 18 numbers, and a file need not have line ends at all."""
+
+_SHOWN = 40
+
 
 class TraceError(ValueError):
     """A file that is no trace at all."""
@@ -34,12 +40,16 @@ class TraceError(ValueError):
 class Trace:
     """``columns[name]`` is an array of shape (jobs,) per name of ``FIELDS``; -1 is unknown.
 
-    ``header`` holds the comment lines without their semicolons, ``repairs`` counts what was mended or left out.
+    ``header`` holds the comment lines without their semicolons, ``repairs`` counts what was mended or left out and
+    ``places`` says for each where it was first, and what stood there. ``lines`` are the jobs' lines in the file, from
+    1; None where there is no file.
     """
 
     columns: dict[str, NDArray[np.float64]]
     header: list[str] = field(default_factory=list)
     repairs: Counter[str] = field(default_factory=Counter)
+    places: dict[str, str] = field(default_factory=dict)
+    lines: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.columns["job"])
@@ -52,9 +62,14 @@ class Trace:
         """Processors of the machine, as ``MaxProcs`` in the header tells; None where it does not."""
         for line in self.header:
             name, _, value = line.partition(":")
-            if name.strip() == "MaxProcs" and value.strip().isdecimal() and int(value) > 0:
-                return int(value)
+            digits = value.strip()
+            if name.strip() == "MaxProcs" and digits.isascii() and digits.isdecimal() and int(digits[:18]) > 0:
+                return int(digits[:18])
         return None
+
+    def place(self, row: int) -> str:
+        """Where the job of ``row`` stands."""
+        return f"job {row + 1}" if self.lines is None else f"line {self.lines[row]}"
 
 
 def read_swf(file: Path) -> Trace:
@@ -65,20 +80,46 @@ def read_swf(file: Path) -> Trace:
         OSError: the file cannot be read.
     """
     with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
-        trace = parse_swf(line.decode("utf-8", "replace") for line in stream)
+        trace = parse_swf(lines_of(stream))
     if not len(trace):
-        found = ", ".join(f"{count} lines {reason}" for reason, count in trace.repairs.items()) or "no lines"
-        raise TraceError(f"{file} has no job of the Standard Workload Format: {found}")
+        raise TraceError(f"{file} has no job of the Standard Workload Format: {found_instead(trace)}")
     return trace
+
+
+def found_instead(trace: Trace) -> str:
+    """What a file without a job holds."""
+    found = [f"{count} lines {reason} (first: {trace.places[reason]})" for reason, count in trace.repairs.items()]
+    return ", ".join(found) or "no lines"
+
+
+def lines_of(stream: BinaryIO | gzip.GzipFile) -> Iterator[str]:
+    """The lines of a file, of a longer one no more than its first ``LONGEST_LINE`` bytes and one."""
+    while line := stream.readline(LONGEST_LINE + 1):
+        yield line.decode("utf-8", "replace")
+        while len(line) > LONGEST_LINE and not line.endswith(b"\n"):
+            line = stream.readline(LONGEST_LINE + 1)
 
 
 def parse_swf(lines: Iterable[str]) -> Trace:
     """The trace in ``lines``. Lines with other than 18 fields are cut or filled with -1; text costs the line."""
     header: list[str] = []
     cells = array("d")  # a list of lists would take ten times the memory
+    rows = array("q")
     repairs: Counter[str] = Counter()
-    for line in lines:
+    places: dict[str, str] = {}
+
+    def repair(reason: str) -> None:
+        repairs[reason] += 1
+        places.setdefault(reason, f"line {number}: {text[:_SHOWN]!r}")
+
+    for number, line in enumerate(lines, 1):
         text = line.strip()
+        if text.startswith("\ufeff"):
+            repair("begins with a byte order mark: mark left out")
+            text = text.lstrip("\ufeff").lstrip()
+        if len(line) > LONGEST_LINE:
+            repair(f"longer than {LONGEST_LINE:,} characters: left out")
+            continue
         if text.startswith(";"):
             header.append(text.lstrip(";").strip())
             continue
@@ -87,22 +128,34 @@ def parse_swf(lines: Iterable[str]) -> Trace:
         try:
             numbers = [float(word) for word in text.split()]
         except ValueError:
-            repairs["not numbers: left out"] += 1
+            repair("not numbers: left out")
             continue
         if len(numbers) < 5:
-            repairs["fewer than 5 fields: left out"] += 1
+            repair("fewer than 5 fields: left out")
             continue
         if len(numbers) != len(FIELDS):
-            repairs["not 18 fields: cut or filled with -1"] += 1
+            repair("not 18 fields: cut or filled with -1")
             numbers = (numbers + [UNKNOWN] * len(FIELDS))[: len(FIELDS)]
         cells.extend(numbers)
+        rows.append(number)
+    trace = Trace({}, header, repairs, places, np.array(rows, dtype=np.int64))
     table = np.frombuffer(cells).reshape(-1, len(FIELDS)).T.copy()
     del cells
+    _take_infinite_as_unknown(trace, table)
+    trace.columns.update(zip(FIELDS, table, strict=True))
+    return trace
+
+
+def _take_infinite_as_unknown(trace: Trace, table: NDArray[np.float64]) -> None:
+    """Sets what is not finite in ``table``, shape (fields, jobs), to -1 and counts it."""
     infinite = ~np.isfinite(table)
     if infinite.any():
-        repairs["not finite: taken as unknown"] += int(infinite.sum())
+        row = int(np.flatnonzero(infinite.any(axis=0))[0])
+        name = int(np.flatnonzero(infinite[:, row])[0])
+        reason = "not finite: taken as unknown"
+        trace.repairs[reason] += int(infinite.sum())
+        trace.places[reason] = f"{trace.place(row)}: {FIELDS[name]} {table[name, row]}"
         table[infinite] = UNKNOWN
-    return Trace(dict(zip(FIELDS, table, strict=True)), header, repairs)
 
 
 def write_swf(trace: Trace, file: Path) -> None:

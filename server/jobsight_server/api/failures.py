@@ -8,14 +8,13 @@ from werkzeug.exceptions import BadRequest
 
 from jobsight_server.amounts import memory_bytes, time_s
 from jobsight_server.api.inputs import amount_of, json_body
-from jobsight_server.api.job_fields import METRIC_CHOICES, JobFields, question_of
+from jobsight_server.api.job_fields import METRIC_CHOICES, RESERVED_AT_MOST, JobFields, question_of
 from jobsight_server.api.reply import json_text
 from jobsight_server.api.routes import Route
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import take_failure
 from jobsight_server.site import site
 
-_RESERVED_AT_MOST = 1e18
 _READ = {"memory": memory_bytes, "runtime": time_s}
 
 
@@ -43,7 +42,7 @@ def report_failure() -> Response:
         shape = '{"cluster": C, "user": U, "metric": M, "reserved": NUMBER}'
         raise BadRequest(f"{error}; send {shape}, and what else was known of the job") from error
     question = question_of(reported, reported.metric, "")
-    reserved = amount_of(reported.reserved, "reserved", _READ.get(reported.metric, _number), _RESERVED_AT_MOST)
+    reserved = amount_of(reported.reserved, "reserved", _READ.get(reported.metric, _number), RESERVED_AT_MOST)
     try:
         with here.write_engine.begin() as connection:
             return json_text(take_failure(connection, here.method, question, reserved))

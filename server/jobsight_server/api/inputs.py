@@ -12,6 +12,8 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.site import site
 from jobsight_server.storage.clusters import listed
 
+LATEST_TIME_S = 1e11
+PAGES_AT_MOST = 10**6
 _SHOWN = 60
 
 
@@ -85,7 +87,7 @@ def time_argument(name: str) -> float | None:
         time_s = float(value)
     except ValueError:
         time_s = math.nan
-    if not 0 <= time_s <= 1e11:
+    if not 0 <= time_s <= LATEST_TIME_S:
         raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a time; give UTC epoch seconds")
     return time_s
 

@@ -19,13 +19,14 @@ from jobsight_server.api.inputs import (
     name_text,
     number_of,
 )
-from jobsight_server.api.routes import TEXT, Parameter
+from jobsight_server.api.routes import NAME, Parameter
 from jobsight_server.forecasts import Question
 from jobsight_server.forecasts.per import PER, UnknownProcessorsError, processors_of
 
 PROCESSORS_AT_MOST = 10**9
 MEMORY_AT_MOST_BYTES = 1e18
 WALLTIME_AT_MOST_S = 1e11
+RESERVED_AT_MOST = 1e18
 
 METRIC_CHOICES = ", ".join(METRICS)
 
@@ -38,8 +39,8 @@ def _amount(largest: float, pattern: str) -> dict[str, Any]:
 
 
 FIELDS: dict[str, tuple[str, dict[str, Any]]] = {
-    "application": ("the job's name, or what it runs; the number of a run at its end does not matter", TEXT),
-    "queue": ("the queue that it is submitted to", TEXT),
+    "application": ("the job's name, or what it runs; the number of a run at its end does not matter", NAME),
+    "queue": ("the queue that it is submitted to", NAME),
     "processors": ("how many it asks for", _COUNT),
     "memory_bytes": (
         "the memory that the whole job asks for: bytes, or with a unit such as 4gb or 4G (powers of 1024)",
@@ -66,7 +67,7 @@ class JobFields(msgspec.Struct, kw_only=True):
     user: str
     application: str | None = None
     queue: str | None = None
-    processors: int | None = None
+    processors: float | None = None  # JSON has no integers: 4.0 is 4
     memory_bytes: float | str | None = None
     walltime_s: float | str | None = None
     per: str | None = None
@@ -83,6 +84,8 @@ def question_of(asked: JobFields, metric: str | None, place: str) -> Question:
         raise BadRequest(f"{place}metric = {metric[:60]!r} is unknown; use one of: {METRIC_CHOICES}")
     if asked.processors is not None:
         number_of(asked.processors, f"{place}processors", PROCESSORS_AT_MOST)
+        if not asked.processors.is_integer():
+            raise BadRequest(f"{place}processors = {asked.processors!r} is not a whole number")
     if asked.per is not None and asked.per not in PER:
         raise BadRequest(f"{place}per = {asked.per[:60]!r} is unknown; use one of: {', '.join(PER)}")
     memory, walltime = asked.memory_bytes, asked.walltime_s
@@ -93,7 +96,7 @@ def question_of(asked: JobFields, metric: str | None, place: str) -> Question:
             metric,
             None if asked.application is None else name_text(asked.application, f"{place}application"),
             None if asked.queue is None else name_text(asked.queue, f"{place}queue"),
-            asked.processors,
+            None if asked.processors is None else int(asked.processors),
             None if memory is None else amount_of(memory, f"{place}memory_bytes", memory_bytes, MEMORY_AT_MOST_BYTES),
             None if walltime is None else amount_of(walltime, f"{place}walltime_s", time_s, WALLTIME_AT_MOST_S),
             asked.per or PER[0],

@@ -7,6 +7,7 @@ from werkzeug.exceptions import NotFound
 
 from jobsight_server.accounting.lifecycle import STATES
 from jobsight_server.api.inputs import (
+    PAGES_AT_MOST,
     choice_argument,
     cluster_argument,
     integer_argument,
@@ -15,7 +16,7 @@ from jobsight_server.api.inputs import (
     one_cluster,
 )
 from jobsight_server.api.reply import json_reply
-from jobsight_server.api.routes import TEXT, Parameter, Route
+from jobsight_server.api.routes import NAME, PAGE, Parameter, Route
 from jobsight_server.site import site
 from jobsight_server.views.jobs import job_clusters, job_detail, job_list
 from jobsight_server.views.timeline import POINTS
@@ -23,7 +24,7 @@ from jobsight_server.views.timeline import POINTS
 
 def list_jobs() -> Response:
     cluster, user, state = cluster_argument(), name_argument("user"), choice_argument("state", STATES)
-    page = integer_argument("page", 1, 10**6)
+    page = integer_argument("page", 1, PAGES_AT_MOST)
     with site().read_engine.connect() as connection:
         return json_reply(job_list(connection, site().answers, site().clock(), cluster, user, state, page))
 
@@ -50,10 +51,10 @@ ROUTES = (
         "Runs of jobs, the last recorded first; 50 a page",
         "JobList",
         (
-            Parameter("cluster", "only this cluster's", TEXT),
-            Parameter("user", "only this user's", TEXT),
+            Parameter("cluster", "only this cluster's", NAME),
+            Parameter("user", "only this user's", NAME),
             Parameter("state", "only runs in this state", {"type": "string", "enum": list(STATES)}),
-            Parameter("page", "from 1", {"type": "integer", "minimum": 1}),
+            Parameter("page", "from 1", PAGE),
         ),
         errors=(400, 404),
     ),
@@ -65,7 +66,7 @@ ROUTES = (
         "One job, by the id that the accounting log writes: its runs, what they used, its nodes over its life",
         "Job",
         (
-            Parameter("cluster", "needed where several clusters have a job of this id", TEXT),
+            Parameter("cluster", "needed where several clusters have a job of this id", NAME),
             Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
         ),
         errors=(400, 404),

@@ -7,7 +7,7 @@ from werkzeug.exceptions import BadRequest, NotFound
 
 from jobsight_server.api.inputs import cluster_argument, integer_argument, name_text, one_cluster, time_argument
 from jobsight_server.api.reply import json_reply
-from jobsight_server.api.routes import NUMBER, TEXT, Parameter, Route
+from jobsight_server.api.routes import NAME, TIME, Parameter, Route
 from jobsight_server.site import site
 from jobsight_server.views.nodes import node_clusters, node_detail, node_list
 from jobsight_server.views.timeline import POINTS
@@ -41,7 +41,7 @@ ROUTES = (
         ("scheduler",),
         "Every node that ever sent samples: how fresh, what its counters went through, its agent's cost",
         "NodeList",
-        (Parameter("cluster", "only this cluster's", TEXT),),
+        (Parameter("cluster", "only this cluster's", NAME),),
         errors=(400, 404),
     ),
     Route(
@@ -52,9 +52,9 @@ ROUTES = (
         "One node over time, and the runs it took part in",
         "Node",
         (
-            Parameter("cluster", "needed where several clusters have a node of this name", TEXT),
-            Parameter("since", "UTC epoch seconds (default a day before `until`)", NUMBER),
-            Parameter("until", "UTC epoch seconds (default the node's last sample)", NUMBER),
+            Parameter("cluster", "needed where several clusters have a node of this name", NAME),
+            Parameter("since", "UTC epoch seconds (default a day before `until`)", TIME),
+            Parameter("until", "UTC epoch seconds (default the node's last sample)", TIME),
             Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
         ),
         errors=(400, 404),

@@ -8,11 +8,16 @@ from typing import Any
 from flask import Response, current_app
 
 from jobsight_server.api.reply import json_reply
-from jobsight_server.api.routes import Route
+from jobsight_server.api.routes import NAME, Route
 from jobsight_server.api.schemas import SCHEMAS, ref
 
 API_VERSION = "1"
 
+_HEADERS = {
+    401: ("WWW-Authenticate", "how to send a token"),
+    429: ("Retry-After", "seconds to wait"),
+    503: ("Retry-After", "seconds to wait"),
+}
 _MEANINGS = {
     400: "The request is wrong; the error says where, what it holds and what to do",
     401: "No token, or one that is unknown or revoked",
@@ -58,11 +63,16 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    errors = set(route.errors) | ({400, 401, 403} if route.roles is not None else set())
+    errors = {400, *route.errors, *((401, 403, 503) if route.roles is not None else ())}
     answers: dict[str, Any] = {"200": _response("Answered", route.answer, route.media_type)}
     for status in sorted(errors):
-        schema = route.answer if route.answer == "Ready" else "Error"
+        schema = route.answer if (route.answer, status) == ("Ready", 503) else "Error"
         answers[str(status)] = _response(_MEANINGS[status], schema, "application/json")
+        if status in _HEADERS:
+            name, meaning = _HEADERS[status]
+            answers[str(status)]["headers"] = {
+                name: {"description": meaning, "required": True, "schema": {"type": "string"}}
+            }
     roles = "open to everybody" if route.roles is None else "role " + " or ".join((*route.roles, "admin"))
     operation: dict[str, Any] = {
         "operationId": f"{route.method.lower()}{route.path.replace('/', '_')}".translate(_NOT_IN_IDS),
@@ -92,7 +102,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     if "{name}" not in route.path:
         return in_query
     text = "any characters, percent-encoded; slashes may stand as they are"
-    named = {"name": "name", "in": "path", "required": True, "description": text, "schema": {"type": "string"}}
+    named = {"name": "name", "in": "path", "required": True, "description": text, "schema": NAME}
     return [named, *in_query]
 
 

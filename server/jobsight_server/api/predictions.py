@@ -10,7 +10,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.api.inputs import cluster_argument, json_body, metric_argument, name_argument
 from jobsight_server.api.job_fields import FIELDS, PARAMETERS, JobFields, question_in_query, question_of
 from jobsight_server.api.reply import json_text
-from jobsight_server.api.routes import TEXT, Parameter, Route
+from jobsight_server.api.routes import NAME, Parameter, Route
 from jobsight_server.forecasts import Question
 from jobsight_server.site import site
 
@@ -69,8 +69,8 @@ ROUTES = (
         "unknown user is answered from others' jobs or with a reason, not with an error",
         "Predictions",
         (
-            Parameter("user", "as the accounting log writes the name", TEXT, required=True),
-            Parameter("cluster", "without it: every cluster on which the user has a history", TEXT),
+            Parameter("user", "as the accounting log writes the name", NAME, required=True),
+            Parameter("cluster", "without it: every cluster on which the user has a history", NAME),
             Parameter("metric", "without it: all metrics", {"type": "string", "enum": list(METRICS)}),
             *PARAMETERS,
         ),

@@ -9,15 +9,18 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import BadRequest
 from werkzeug.routing import BaseConverter
 
+from jobsight_server.api.inputs import LATEST_TIME_S, PAGES_AT_MOST
 from jobsight_server.auth.guard import require_role
 
-TEXT: dict[str, Any] = {"type": "string"}
-NUMBER: dict[str, Any] = {"type": "number"}
+NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}
+TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S}
+PAGE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": PAGES_AT_MOST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +73,24 @@ def register(app: Flask, routes: Iterable[Route]) -> None:
         app.add_url_rule(route.rule, route.endpoint, _guarded(route), methods=[route.method], merge_slashes=False)
 
 
+def _require_utf8() -> None:
+    """Names that are no text would be read as other names."""
+    sent = request.environ.get("QUERY_STRING", "").encode("latin-1"), request.environ["PATH_INFO"].encode("latin-1")
+    for place, text in zip(("query", "path"), (unquote_to_bytes(sent[0]), sent[1]), strict=True):
+        try:
+            text.decode()
+        except UnicodeDecodeError as error:
+            where = text[max(0, error.start - 10) : error.end]
+            raise BadRequest(f"the {place} is not UTF-8 text, at {where!r}; percent-encode names as UTF-8") from error
+
+
 def _guarded(route: Route) -> Callable[..., Response]:
     known = {parameter.name for parameter in route.parameters}
 
     def view(**names: str) -> Response:
         if route.roles is not None and not route.checks_roles_itself:
             require_role(route.roles)
+        _require_utf8()
         for name, values in request.args.lists():
             if name not in known:
                 takes = ", ".join(sorted(known)) or "none"

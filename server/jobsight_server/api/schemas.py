@@ -9,7 +9,9 @@ from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.group import CANDIDATES
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.lifecycle import STATES
-from jobsight_server.api.job_fields import FIELDS
+from jobsight_server.api.batch_schema import BATCH
+from jobsight_server.api.job_fields import FIELDS, RESERVED_AT_MOST
+from jobsight_server.api.routes import NAME
 from jobsight_server.forecasts.per import PER
 
 Schema = dict[str, Any]
@@ -139,7 +141,7 @@ SCHEMAS: dict[str, Schema] = {
     "OpenApi": {"type": "object"},
     "Health": record({"status": one_of(("ok",))}),
     "Ready": record({"status": one_of(("ok", "unavailable")), "reason": TEXT_OR_NULL}),
-    "Batch": {"type": "object", "description": "see docs/wire-format.md"},
+    "Batch": BATCH,
     "Stored": record({"status": one_of(("stored", "duplicate"))}, {"samples": INTEGER}),
     "Answer": record(_ANSWER),
     "Predictions": record({"predictions": listing(ref("Answer"))}),
@@ -148,7 +150,7 @@ SCHEMAS: dict[str, Schema] = {
             "questions": {
                 **listing(
                     record(
-                        {"cluster": TEXT, "user": TEXT},
+                        {"cluster": NAME, "user": NAME},
                         {"metric": {"type": ["string", "null"], "enum": [*METRICS, None]}, **_JOB_FIELDS},
                     )
                 ),
@@ -158,12 +160,12 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Failure": record(
         {
-            "cluster": TEXT,
-            "user": TEXT,
+            "cluster": NAME,
+            "user": NAME,
             "metric": METRIC,
             "reserved": {
                 "anyOf": [
-                    {"type": "number", "exclusiveMinimum": 0, "maximum": 1e18},
+                    {"type": "number", "exclusiveMinimum": 0, "maximum": RESERVED_AT_MOST},
                     {"type": "string", "description": "memory such as 4gb, a run time such as 01:00:00"},
                 ]
             },

@@ -7,6 +7,7 @@ from werkzeug.exceptions import NotFound
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.api.inputs import (
+    PAGES_AT_MOST,
     choice_argument,
     cluster_argument,
     integer_argument,
@@ -15,7 +16,7 @@ from jobsight_server.api.inputs import (
     one_cluster,
 )
 from jobsight_server.api.reply import json_reply
-from jobsight_server.api.routes import TEXT, Parameter, Route
+from jobsight_server.api.routes import NAME, PAGE, Parameter, Route
 from jobsight_server.site import site
 from jobsight_server.views.users import HISTORY_LISTED, SORTS, user_clusters, user_list, user_profile
 
@@ -25,7 +26,7 @@ _HISTORY_AT_MOST = 5000
 
 def list_users() -> Response:
     cluster, search = cluster_argument(), name_argument("search")
-    page, sort = integer_argument("page", 1, 10**6), choice_argument("sort", _SORTS) or "user"
+    page, sort = integer_argument("page", 1, PAGES_AT_MOST), choice_argument("sort", _SORTS) or "user"
     descending = choice_argument("order", ("asc", "desc")) == "desc"
     with site().read_engine.connect() as connection:
         return json_reply(user_list(connection, site().answers, cluster, search, page, sort, descending))
@@ -51,9 +52,9 @@ ROUTES = (
         "Users that ran a job, each with the present answer per metric; 50 a page",
         "UserList",
         (
-            Parameter("cluster", "only this cluster's users", TEXT),
-            Parameter("search", "only users whose name contains this, in any case", TEXT),
-            Parameter("page", "from 1", {"type": "integer", "minimum": 1}),
+            Parameter("cluster", "only this cluster's users", NAME),
+            Parameter("search", "only users whose name contains this, in any case", NAME),
+            Parameter("page", "from 1", PAGE),
             Parameter("sort", "what to sort by", {"type": "string", "enum": list(_SORTS)}),
             Parameter("order", "ascending or descending", {"type": "string", "enum": ["asc", "desc"]}),
         ),
@@ -67,7 +68,7 @@ ROUTES = (
         "One user: jobs by state, and per metric the present answer and the history",
         "UserProfile",
         (
-            Parameter("cluster", "needed where several clusters know the user", TEXT),
+            Parameter("cluster", "needed where several clusters know the user", NAME),
             Parameter(
                 "limit",
                 f"jobs of history per metric (default {HISTORY_LISTED})",

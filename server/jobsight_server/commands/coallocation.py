@@ -25,13 +25,25 @@ from jobsight_scheduler.coallocation.validator import check
 from jobsight_scheduler.metrics import by_size, by_user
 from jobsight_scheduler.table import JobTable
 from jobsight_scheduler.validator import Finding
+from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
 from jobsight_scheduler.workload.load import scaled_to
 from jobsight_server.commands.schedules import show
 from jobsight_server.commands.simulating import carry_out
-from jobsight_server.commands.workload import read_workload
+from jobsight_server.commands.workload import counted, read_workload
 from jobsight_server.errors import UserError
 
 RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kMGT]?)", re.ASCII)
+CLUSTERS_AT_MOST = 1000
+DEFAULTS: dict[str, Any] = {
+    "uplink": 1e9,
+    "placement": "none",
+    "bandwidth": "predicted",
+    "sharing": "proportional",
+    "theta": THETA,
+    "bias": 1.0,
+    "noise": 0.0,
+    "seed": 0,
+}
 SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -40,57 +52,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--clusters", type=_clusters, metavar="KxP", help="K clusters of P processors, or sizes such as 64,32,32"
     )
+    # Without defaults: what is given without --clusters would have no effect, and is refused.
     group.add_argument(
         "--uplink",
         type=_rate,
-        default=1e9,
         metavar="RATE",
         help="bits per second of each uplink: 100M, 1G (default: 1G)",
     )
-    group.add_argument(
-        "--placement", choices=tuple(PLACEMENTS), default="none", help="whether jobs are spread (default: none)"
-    )
+    group.add_argument("--placement", choices=tuple(PLACEMENTS), help="whether jobs are spread (default: none)")
     group.add_argument(
         "--bandwidth",
         choices=SOURCES,
-        default="predicted",
         metavar="SOURCE",
         help=f"bandwidth source for --placement aware: {', '.join(SOURCES)} (default: predicted)",
     )
     group.add_argument(
-        "--sharing",
-        choices=tuple(SHARINGS),
-        default="proportional",
-        help="how jobs share a saturated link (default: proportional)",
+        "--sharing", choices=tuple(SHARINGS), help="how jobs share a saturated link (default: proportional)"
     )
     group.add_argument(
-        "--theta",
-        type=float,
-        default=THETA,
-        metavar="SHARE",
-        help=f"share of an uplink that may be booked (default: {THETA})",
+        "--theta", type=float, metavar="SHARE", help=f"share of an uplink that may be booked (default: {THETA})"
     )
     group.add_argument(
         "--bias",
         type=float,
-        default=1.0,
         metavar="FACTOR",
-        help="bandwidth that users, or the oracle, state, over the true one",
+        help="bandwidth that users, or the oracle, state, over the true one (default: 1)",
     )
     group.add_argument(
         "--noise",
         type=float,
-        default=0.0,
         metavar="SIGMA",
-        help="standard deviation of the logarithm of what they state",
+        help="standard deviation of the logarithm of what they state (default: 0)",
     )
     group.add_argument(
         "--seed",
         type=int,
-        default=0,
         metavar="NUMBER",
         help="of the communication drawn for the jobs of the trace (default: 0)",
     )
+
+
+def refuse_without_clusters(args: argparse.Namespace) -> None:
+    """What has no meaning on a single machine.
+
+    Raises:
+        UserError: one of these options was given.
+    """
+    for name in DEFAULTS:
+        if getattr(args, name) is not None:
+            raise UserError(f"--{name} {getattr(args, name)} is of several clusters: give --clusters too, such as 4x32")
 
 
 def run(
@@ -100,6 +110,9 @@ def run(
 ) -> int:
     """Simulates ``args.trace`` on ``args.clusters``; exit status. ``write`` and ``tell`` are those of any schedule."""
     _refuse(args)
+    for name, default in DEFAULTS.items():
+        if getattr(args, name) is None:
+            setattr(args, name, default)
     try:
         clusters = Clusters(args.clusters, (args.uplink,) * len(args.clusters))
         error = Error(args.bias, args.noise)
@@ -123,10 +136,7 @@ def run(
         SHARINGS[args.sharing],
     )
     spent = time.process_time() - began
-    settings = {
-        name: getattr(args, name)
-        for name in ("uplink", "placement", "bandwidth", "sharing", "theta", "bias", "noise", "seed")
-    } | {"clusters": list(args.clusters)}
+    settings = {name: getattr(args, name) for name in DEFAULTS} | {"clusters": list(args.clusters)}
     took = carry_out(simulation, args.placement, args.state, settings)
     if took is None:
         return 130
@@ -139,8 +149,7 @@ def run(
         "policy": policy,
         "predictor": None,
         "processors": clusters.total,
-        "repairs": dict(given.trace.repairs),
-        **{name: jobs.counts[name] for name in ("dropped", "clamped", "reordered")},
+        **counted(given, jobs),
         **settings,
         **figures(simulation, table),
         "cpu_s": spent,
@@ -196,11 +205,15 @@ def _clusters(text: str) -> tuple[int, ...]:
     try:
         if "x" in text:
             count, size = map(int, text.split("x"))
-            sizes = (size,) * count
+            sizes = (size,) * min(count, CLUSTERS_AT_MOST + 1)
         else:
             sizes = tuple(map(int, text.split(",")))
     except ValueError:
         sizes = ()
+    if len(sizes) > CLUSTERS_AT_MOST or sum(sizes) > LARGEST_MACHINE:
+        raise argparse.ArgumentTypeError(
+            f"{text[:60]!r}: give at most {CLUSTERS_AT_MOST:,} clusters of {LARGEST_MACHINE:,} processors in all"
+        )
     if not sizes or min(sizes) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} are no clusters: give 4x32, or sizes such as 64,32,32")
     return sizes

@@ -23,8 +23,10 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         f"{account['jobs']:,} jobs; {account['dropped']:,} dropped, {account['clamped']:,} cut at their estimate, "
         f"{account['reordered']:,} out of order."
     )
+    for reason, count in account["dropped_because"].items():
+        console.print(Text(f"{count:>9,}  dropped: {reason} (first: {account['first_places'][reason]})"))
     for reason, count in account["repairs"].items():
-        console.print(Text(f"{count:>9,}  {reason}"))
+        console.print(Text(f"{count:>9,}  {reason} (first: {account['first_places'][reason]})"))
     console.print(
         f"Makespan {account['makespan_s']:,.0f} s, utilisation {account['useful_utilisation']:.1%}, "
         f"longest wait {account['max_wait_s']:,.0f} s."

@@ -26,7 +26,7 @@ from jobsight_scheduler.validator import Finding, validate
 from jobsight_server.commands import coallocation
 from jobsight_server.commands.schedules import show
 from jobsight_server.commands.simulating import simulate
-from jobsight_server.commands.workload import Given, add_workload, read_workload
+from jobsight_server.commands.workload import Given, add_workload, counted, read_workload
 from jobsight_server.errors import UserError
 
 SHOWN_FINDINGS = 10
@@ -75,14 +75,14 @@ def run(args: argparse.Namespace) -> int:
     _check_outputs(args)
     if args.clusters is not None:
         return coallocation.run(args, _write, _tell)
+    coallocation.refuse_without_clusters(args)
     given = read_workload(args)
     account: dict[str, Any] = {
         "trace": given.name,
         "policy": args.policy,
         "predictor": args.predictor or (DEFAULT_PREDICTOR if args.policy == "easy++" else None),
         "processors": given.capacity,
-        "repairs": dict(given.trace.repairs),
-        **{name: given.workload.counts[name] for name in ("dropped", "clamped", "reordered")},
+        **counted(given, given.workload),
     }
     if args.check is not None:
         table = _read_schedule(args.check, given)

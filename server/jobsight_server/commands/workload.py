@@ -6,8 +6,9 @@ import argparse
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from jobsight_scheduler.workload.canonical import Workload, canonical
+from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload, canonical
 from jobsight_scheduler.workload.load import scaled_to
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
@@ -61,9 +62,11 @@ def read_workload(args: argparse.Namespace) -> Given:
         capacity = _capacity(trace, args.processors, file)
         workload = canonical(trace, capacity)
         if not len(workload):
+            why = ", ".join(
+                f"{n} {reason} (first: {workload.places[reason]})" for reason, n in workload.dropped.items()
+            )
             raise UserError(
-                f"{file}: none of its {len(trace)} jobs can run: each lacks a run time, processors or a submission, "
-                f"or needs more than {capacity} processors (--processors)"
+                f"{file}: none of its {len(trace)} jobs can run: {why}; give --processors for a larger machine"
             )
         if args.load is not None:
             workload = scaled_to(workload, capacity, args.load)
@@ -100,9 +103,24 @@ def _synthetic(args: argparse.Namespace) -> Trace:
 
 def _capacity(trace: Trace, given: int | None, file: Path) -> int:
     if given is not None:
-        if given < 1:
-            raise UserError(f"--processors {given}: a machine has at least 1")
+        if not 1 <= given <= LARGEST_MACHINE:
+            raise UserError(f"--processors {given}: give from 1 to {LARGEST_MACHINE:,}")
         return given
     if trace.max_processors is not None:
+        if trace.max_processors > LARGEST_MACHINE:
+            raise UserError(
+                f"{file}: MaxProcs: {trace.max_processors} in the header; at most {LARGEST_MACHINE:,} processors are "
+                "simulated: correct it, or give --processors"
+            )
         return trace.max_processors
     raise UserError(f"{file} does not tell MaxProcs in its header: give --processors")
+
+
+def counted(given: Given, workload: Workload) -> dict[str, Any]:
+    """What the reader mended and which jobs cannot be simulated, by reason, and the place of the first of each."""
+    return {
+        "repairs": dict(given.trace.repairs),
+        **{name: workload.counts[name] for name in ("dropped", "clamped", "reordered")},
+        "dropped_because": dict(workload.dropped),
+        "first_places": given.trace.places | workload.places,
+    }

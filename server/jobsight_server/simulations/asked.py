@@ -10,13 +10,13 @@ from typing import BinaryIO
 from sqlalchemy import Connection, select
 
 from jobsight_scheduler.policies import DEFAULT_PREDICTOR, policy_maker
+from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
+from jobsight_scheduler.workload.load import LOAD_AT_MOST
 from jobsight_server.errors import UserError
 from jobsight_server.simulations.runs import Parameters
 from jobsight_server.simulations.site_trace import site_trace
 from jobsight_server.simulations.traces import KeptTrace, take_upload
 from jobsight_server.storage.schema import simulations
-
-PROCESSORS_AT_MOST = 10**7
 
 UPLOAD = "upload"
 """The value of ``source`` for a file; others are ``cluster:NAME`` and ``run:NUMBER``."""
@@ -64,14 +64,19 @@ def trace_of(
     trace = take_upload(*upload, limit_bytes)
     if parameters.processors is None and trace.begin.max_processors is None:
         raise UserError(f"{trace.name} does not tell MaxProcs in its header: give the machine's processors")
+    if parameters.processors is None and (trace.begin.max_processors or 0) > LARGEST_MACHINE:
+        raise UserError(
+            f"{trace.name}: MaxProcs: {trace.begin.max_processors} in the header; at most {LARGEST_MACHINE:,} "
+            "processors are simulated: correct it, or give the machine's processors"
+        )
     return trace
 
 
 def _processors(text: str) -> int | None:
     if not text.strip():
         return None
-    if not (text.strip().isascii() and text.strip().isdigit() and 1 <= int(text.strip()[:9]) <= PROCESSORS_AT_MOST):
-        raise UserError(f"processors {text[:20]!r}: give a whole number from 1 to {PROCESSORS_AT_MOST:,}, or nothing")
+    if not (text.strip().isascii() and text.strip().isdigit() and 1 <= int(text.strip()[:9]) <= LARGEST_MACHINE):
+        raise UserError(f"processors {text[:20]!r}: give a whole number from 1 to {LARGEST_MACHINE:,}, or nothing")
     return int(text)
 
 
@@ -82,6 +87,6 @@ def _load(text: str) -> float | None:
         load = float(text)
     except ValueError:
         load = math.nan
-    if not 0.0 < load <= 100.0:
+    if not 0.0 < load <= LOAD_AT_MOST:
         raise UserError(f"load {text[:20]!r}: give a share of the machine's time such as 0.8, or nothing")
     return load

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO
 
-from jobsight_scheduler.workload.swf import Trace, parse_swf
+from jobsight_scheduler.workload.swf import Trace, found_instead, lines_of, parse_swf
 from jobsight_server.errors import UserError
 
 _PIECE_BYTES = 2**20
+_LOOKED_AT_BYTES = 2**20
 _LOOKED_AT_LINES = 5000
 _NAME_LENGTH = 100
 
@@ -34,7 +35,8 @@ def take_upload(stream: BinaryIO, name: str, limit_bytes: int) -> KeptTrace:
     """A trace that somebody sends, plain or gzip, read in pieces.
 
     Raises:
-        UserError: it is longer than ``limit_bytes``, broken, or its first 5,000 lines hold no job.
+        UserError: it is longer than ``limit_bytes``, broken, or its beginning holds no job: what is no trace is not
+            read further than that.
     """
     shown = "".join(c if c.isprintable() else "_" for c in name.rpartition("/")[2].rpartition("\\")[2])[:_NAME_LENGTH]
     shown = shown or "trace"
@@ -43,7 +45,10 @@ def take_upload(stream: BinaryIO, name: str, limit_bytes: int) -> KeptTrace:
     try:
         with _packer(shown) as (write, packer):
             for piece in _pieces(gzip.GzipFile(fileobj=stream) if packed else stream):
+                begun = packer.length >= _LOOKED_AT_BYTES
                 write(piece)
+                if not begun and packer.length >= _LOOKED_AT_BYTES:
+                    _require_job(packer.begin(), shown)
                 if packer.length > limit_bytes:
                     raise UserError(
                         f"{shown} is longer than {limit_bytes:,} bytes unpacked: send a part of it, or raise the "
@@ -52,9 +57,7 @@ def take_upload(stream: BinaryIO, name: str, limit_bytes: int) -> KeptTrace:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(f"{shown}: the compressed file is broken ({error}); fetch it anew") from error
     kept = packer.kept()
-    if not len(kept.begin):
-        found = ", ".join(f"{count} lines {reason}" for reason, count in kept.begin.repairs.items()) or "no lines"
-        raise UserError(f"{shown} does not begin as the Standard Workload Format does: {found}")
+    _require_job(kept.begin, shown)
     return kept
 
 
@@ -66,18 +69,31 @@ def take_lines(lines: Iterator[str], name: str) -> KeptTrace:
     return packer.kept()
 
 
+def _require_job(begin: Trace, shown: str) -> None:
+    if not len(begin):
+        found = found_instead(begin)
+        raise UserError(f"{shown} does not begin as the Standard Workload Format does: {found}")
+
+
 class _Packer:
     def __init__(self, name: str) -> None:
         self.name = name
         self.length = 0
         self.digest = hashlib.sha256()
         self.packed = io.BytesIO()
+        self.head = bytearray()
+
+    def take(self, piece: bytes) -> None:
+        self.length += len(piece)
+        self.digest.update(piece)
+        self.head += piece[: _LOOKED_AT_BYTES - len(self.head)]
+
+    def begin(self) -> Trace:
+        """What the first lines say."""
+        return parse_swf(islice(lines_of(io.BytesIO(self.head)), _LOOKED_AT_LINES))
 
     def kept(self) -> KeptTrace:
-        self.packed.seek(0)
-        with gzip.open(self.packed) as lines:
-            begin = parse_swf(line.decode("utf-8", "replace") for line in islice(lines, _LOOKED_AT_LINES))
-        return KeptTrace(self.name, self.digest.hexdigest(), self.packed.getvalue(), begin)
+        return KeptTrace(self.name, self.digest.hexdigest(), self.packed.getvalue(), self.begin())
 
 
 @contextmanager
@@ -86,8 +102,7 @@ def _packer(name: str) -> Iterator[tuple[Callable[[bytes], None], _Packer]]:
     with gzip.GzipFile(fileobj=packer.packed, mode="wb", compresslevel=6, mtime=0) as packed:
 
         def write(piece: bytes) -> None:
-            packer.length += len(piece)
-            packer.digest.update(piece)
+            packer.take(piece)
             packed.write(piece)
 
         yield write, packer

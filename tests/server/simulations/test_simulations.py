@@ -331,7 +331,16 @@ def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
     file = tmp_path / "t.swf"
     file.write_bytes(long_workload())
     progress = tmp_path / "progress"
-    command = [sys.executable, "-m", "jobsight_server.simulations.child", str(file), "--policy", "conservative"]
+    command = [
+        sys.executable,
+        "-m",
+        "jobsight_server.simulations.child",
+        str(2**32),
+        "600",
+        str(file),
+        "--policy",
+        "conservative",
+    ]
     command += ["--progress-out", str(progress)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
         deadline = time.monotonic() + 60

@@ -1,0 +1,105 @@
+"""Requests made from ``openapi.json`` against a running server: every answer is one that it declares.
+
+``JOBSIGHT_OPENAPI_EXAMPLES`` is the number of examples per route and phase; 60 are more than 10,000 requests.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from werkzeug.serving import make_server
+
+from site_run import JOBSIGHT, free_address, wait_until
+
+CONFIG = Path(__file__).with_name("schemathesis.toml")
+EXAMPLES = os.environ.get("JOBSIGHT_OPENAPI_EXAMPLES", "3")
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def address(served: Any, database_url: str, tmp_path: Path) -> Iterator[str]:
+    """The whole server, as it is started by its command, over the filled database."""
+    listen = free_address()
+    host, port = listen.split(":")
+    command = [*JOBSIGHT, "serve", "--database", database_url, "--listen", listen]
+    command += ["--ingest-listen", f"{host}:{int(port) + 1}", "--clusters", "alpha beta"]
+    log = tmp_path / "server.log"
+
+    def ready() -> bool:
+        connection = http.client.HTTPConnection(listen, timeout=5)
+        try:
+            connection.request("GET", "/ready")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, stdout=out, stderr=out)
+    try:
+        wait_until(ready, 60, lambda: log.read_text())
+        yield listen
+    finally:
+        server.terminate()
+        server.wait(60)
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["admin", "scheduler", "agent"])
+def test_openapi_says_what_is_answered(served: Any, address: str, tmp_path: Path, role: str) -> None:
+    command = [Path(sys.executable).with_name("st"), "--config-file", CONFIG, "run"]
+    command += [f"http://{address}/api/v1/openapi.json", "-H", f"Authorization: Bearer {served.tokens[role]}"]
+    command += ["--max-examples", EXAMPLES, "--request-timeout", "60", "--no-shrink", "--no-color"]
+    command += ["--generation-database", "none"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    cases = re.search(r"([0-9]+) generated", done.stdout)
+    assert cases is not None
+    assert int(cases[1]) >= 200
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/api/v1/predictions?cluster=alpha&user=%ff", "query"),
+        ("/api/v1/jobs?user=a%c3", "query"),
+        ("/api/v1/nodes/%fe", "path"),
+        ("/health?%80=1", "query"),
+    ],
+)
+def test_what_is_not_utf8_is_refused(served: Any, path: str, place: str) -> None:
+    server = make_server("127.0.0.1", 0, served.app)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {served.tokens['scheduler']}"})
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    assert answer.status == 400
+    assert f"the {place} is not UTF-8 text" in body
+
+
+def test_a_count_may_be_written_as_json_writes_numbers(served: Any) -> None:
+    client = served.client("scheduler")
+    asked = {"cluster": "alpha", "user": "ada", "metric": "memory"}
+    for processors, status in ((4, 200), (4.0, 200), (2.5, 400)):
+        answer = client.post("/api/v1/predictions", json={"questions": [{**asked, "processors": processors}]})
+        assert answer.status_code == status
+        if status == 400:
+            assert "questions[0].processors = 2.5 is not a whole number" in answer.json["error"]
