@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HOSTILE = Path(__file__).parents[2] / "benchmarks" / "hostile.py"
 
 
+@pytest.mark.slow
 def test_honest_clients_are_answered_beside_five_hundred_that_mean_harm() -> None:
     command = [sys.executable, str(HOSTILE), "--connections", "500", "--seconds", "12", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
