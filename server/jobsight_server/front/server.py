@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,7 @@ class Front:
 
     def _run(self, connection: Connection, environ: WSGIEnvironment) -> None:
         answer = run_app(self._app, environ)
-        if not self.loop.is_closed():
+        with suppress(RuntimeError):  # the loop has ended: nobody waits for the answer any more
             self.loop.call_soon_threadsafe(connection.give, answer)
 
     def _watch(self, listener: socket.socket) -> None:
