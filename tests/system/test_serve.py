@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,26 @@ def test_a_role_that_dies_is_started_again(site: Site) -> None:
 
     wait_until(back, 40, lambda: site.log.read_text()[-3000:])
     assert site.api("overview")["ingest"]["samples"] == 8
+
+
+def test_batches_that_wait_for_the_writer_hold_up_no_question(site: Site) -> None:
+    assert site.process is not None
+    writer = children(site.process.pid)["writer"]
+    assert post(site.url, site, 0) == 200
+    os.kill(writer, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(24) as pool:
+            waiting = [pool.submit(post, site.url, site, number) for number in range(1, 25)]
+            for _ in range(20):
+                # Neither would be answered if those that wait held the workers; the writer's answer takes up to 15 s.
+                began = time.monotonic()
+                assert site.api("overview")["ingest"]["batches"]["stored"] == 1
+                assert time.monotonic() - began < 5
+            assert not any(future.done() for future in waiting)
+            os.kill(writer, signal.SIGCONT)
+            assert [future.result() for future in waiting] == [200] * 24
+    finally:
+        os.kill(writer, signal.SIGCONT)
 
 
 def test_the_roles_end_with_a_killed_supervisor(site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from enum import Enum, auto
 from typing import Protocol, cast
@@ -12,6 +13,8 @@ import httptools
 from jobsight_server.front.limits import Limits
 from jobsight_server.front.messages import Answer, Renderer, Request, error_answer
 from jobsight_server.front.table import Table
+
+log = logging.getLogger(__name__)
 
 
 class State(Enum):
@@ -106,6 +109,9 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._close_after = True  # asked for another protocol: it gets its answer in this one
+        except httptools.HttpParserCallbackError:
+            log.exception("a request could not be read")
+            self._try_later("the server failed to read this request; try again later")
         except httptools.HttpParserError as error:
             self._fault = self._fault or error_answer("400 Bad Request", f"this is no HTTP request: {error}")
         if self._head_bytes > self._limits.header_bytes:
@@ -152,7 +158,12 @@ class Connection(asyncio.Protocol):
         if request is None or request.cut or self._fault is not None:
             return
         kept = body[: self._body_limit + 1 - request.received]
-        request.body.write(kept)
+        try:
+            request.body.write(kept)
+        except OSError as error:
+            log.error("cannot keep a body of %d bytes: %s", request.declared or request.received, error)
+            self._try_later("the server cannot keep so long a body now; try again later")
+            return
         request.received += len(kept)
         self.receiving_bytes = request.received
         self._held += len(kept)
@@ -165,7 +176,10 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         request, self._incoming, self._head_bytes = self._incoming, None, 0
         self.receiving_bytes = 0
-        if request is None or request.cut or self._fault is not None:
+        if request is None or request.cut:
+            return
+        if self._fault is not None:
+            request.body.close()
             return
         self._whole.append(request)
         if len(self._whole) > self._limits.pipelined:
@@ -282,9 +296,12 @@ class Connection(asyncio.Protocol):
     def _find_room(self) -> None:
         """Too many bytes are held: the oldest unfinished bodies of others go, or else this one."""
         if not self._table.make_room(self._limits.held_bytes, self):
-            message = "the bodies of other requests fill what this server holds at a time; try again later"
             self._table.dropped["too many bytes of bodies"] += 1
-            self._fault = error_answer("503 Service Unavailable", message, ("Retry-After", "5"))
+            self._try_later("the bodies of other requests fill what this server holds at a time; try again later")
+
+    def _try_later(self, message: str) -> None:
+        # Never 400 for what is not the client's fault: agents throw away what is answered so.
+        self._fault = self._fault or error_answer("503 Service Unavailable", message, ("Retry-After", "5"))
 
     def _end(self) -> None:
         """Closes; where the client may still be sending, only after it had time to read the answer."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import IO
 
-_IN_MEMORY_BYTES = 2**20  # of one body; what is longer goes to a temporary file
+_IN_MEMORY_BYTES = 64 * 1024  # of one body; what is longer goes to a temporary file
 
 
 @dataclass(slots=True)

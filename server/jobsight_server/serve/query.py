@@ -19,7 +19,7 @@ _SAMPLES, _UPLOAD, _QUESTION = "/api/v1/samples", "/simulations", "/api/v1/predi
 _AT_ONCE = frozenset({"/health", "/api/v1/health"})
 _ASKS_WRITER = frozenset({_SAMPLES, "/ready", "/api/v1/ready"})
 _FORM_BYTES = 2**20  # of an upload's other fields; the page itself judges more exactly
-_ANSWERING, _ASKING_WRITER = 4, 16  # threads
+_ANSWERING, _ASKING_WRITER = 2, 16  # threads
 
 
 def serve_queries(settings: Settings) -> None:

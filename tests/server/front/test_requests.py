@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import tempfile
 from typing import Any
 
 import pytest
@@ -134,3 +135,13 @@ def test_a_half_closed_client_gets_its_answer(running: Any) -> None:
         client.shutdown(socket.SHUT_WR)
         assert status(client.recv(65536)) == 200
         assert client.recv(1) == b""
+
+
+def test_a_full_disk_is_not_the_clients_fault(running: Any, monkeypatch: Any) -> None:
+    """Agents throw away what is answered 400; a body that cannot be kept must be answered 503."""
+    front = running()
+    monkeypatch.setattr(tempfile, "tempdir", "/nonexistent/for/this/test")
+    answer = front.ask(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n" + b"x" * 90_000)
+    assert status(answer) == 503
+    assert b"Retry-After: 5\r\n" in answer
+    assert status(front.get()) == 200
