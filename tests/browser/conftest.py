@@ -110,8 +110,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def wait_until_open(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    """Returns when the address answers; fails with the server's log when it does not within 30 s."""
-    deadline = time.monotonic() + 30
+    """Returns when the address answers; fails with the server's log when it does not within two minutes."""
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline and server.poll() is None:
         try:
             urllib.request.urlopen(url, timeout=5).close()

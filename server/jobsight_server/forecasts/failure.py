@@ -52,7 +52,7 @@ def take_failure(connection: Connection, method: Method, question: Question, res
     learner = Learner(method)
     try:
         learner.load(connection, [(question.cluster, job)], [question.metric])
-    except ValueError:  # of other templates: all is about to be learned anew, this too
+    except ValueError:  # trained with other job groups: all is about to be retrained, with this
         pass
     else:
         learner.replay([RanOut(question.cluster, question.metric, job, reserved)])

@@ -7,7 +7,7 @@ LATE_WITHIN_S = 3600.0
 
 
 def status(age_s: float) -> str:
-    """``up``, ``late`` or ``silent`` for a node heard of ``age_s`` seconds ago.
+    """``up``, ``late`` or ``silent`` for a node that sent its last batch ``age_s`` seconds ago.
 
     An agent sends at least once a minute, so two minutes are one batch lost, an hour is more than a restart.
 
