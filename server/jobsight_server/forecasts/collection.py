@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Many objects are made to stay, none of them in a cycle: looking for garbage would take up to a fifth of the time."""
+    """Many objects are made to stay, none of them in a cycle: looking for garbage would take up to a fifth of all."""
     enabled = gc.isenabled()
     gc.disable()
     try:
