@@ -148,10 +148,14 @@ def counted(earlier: Reading, later: Reading) -> tuple[int, int]:
 def check(cable: Cable, to: str, space: str | None = None) -> None:
     """What the node counts of 200 kB is what the other side saw, to the byte."""
     first, before = cable.settled()
+    deadline = time.monotonic() + 30
     cable.send(to, space=space)
     last, after = cable.settled()
+    while after[0] - before[0] < 200_000:  # a bridge forwards when it is ready to, and an address is asked for first
+        assert time.monotonic() < deadline, f"{after[0] - before[0]} bytes arrived"
+        cable.send(to, space=space)
+        last, after = cable.settled()
     assert counted(first, last) == (after[0] - before[0], after[1] - before[1])
-    assert after[0] - before[0] > 200_000
 
 
 def test_the_only_way_out_is_counted_to_the_byte(cable: Cable) -> None:
