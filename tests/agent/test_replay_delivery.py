@@ -304,3 +304,38 @@ def test_an_interrupted_replay_stops_cleanly(
     assert summary["delivered"] is False
     assert "Traceback" not in err
     assert sum(len(batch["time"]) for batch in sink.batches.values()) >= summary["readings_acknowledged"] > 0
+
+
+def test_from_the_present_on_the_replay_keeps_pace_with_the_clock(
+    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A minute as fast as it goes, then three seconds in real time: no reading is sent before it can be taken."""
+    sink, progress = Sink(), tmp_path / "progress"
+    present = int(time.time())
+    early: list[float] = []
+
+    def look(number: int) -> None:
+        with_future = [max(batch["time"]) - time.time() for batch in sink.batches.values()]
+        early.extend(ahead for ahead in with_future if ahead > 15.0)  # a node's clock may be skewed
+
+    sink.answer = look
+    arguments = ["--server", serve(sink), "--token-file", str(token), "--accounting-out", str(tmp_path / "log")]
+    arguments += ["--nodes", "2", "--clusters", "1", "--weeks", "0.0001", "--interval", "1", "--end", str(present)]
+    status = run(_parse([*arguments, "--live", "3", "--progress-out", str(progress)]))
+    assert status == 0
+    assert time.time() >= present + 3
+    summary = json.loads(capsys.readouterr().out)
+    at_present = json.loads(progress.read_text())["present"]
+    assert at_present["delivered"] is True
+    assert at_present["reached"] == present
+    assert 60 < at_present["readings_made"] < summary["readings_made"] == summary["readings_acknowledged"]
+    assert summary["end"] == present + 3
+    assert not early
+
+
+@pytest.mark.parametrize("more", [["--live", "-1"], ["--live", "5", "--speed", "2"]])
+def test_a_live_replay_has_no_other_speed(
+    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    assert run(_parse([*_arguments(serve(Sink()), token, tmp_path / "log"), *more])) == 2
+    assert "give seconds, and no --speed beside them" in capsys.readouterr().err
