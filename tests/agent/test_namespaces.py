@@ -20,7 +20,8 @@ import pytest
 from jobsight_agent.batch import Cost, pack, to_wire
 from jobsight_agent.reading import Reading, from_record
 from jobsight_server.ingest.counters import correct
-from jobsight_server.ingest.wire import decode, unpack
+from jobsight_server.ingest.unpacking import unpack
+from jobsight_server.ingest.wire import decode
 
 AGENT = Path(__file__).parents[2] / "agent"
 READER = """

@@ -82,10 +82,7 @@ def question_of(asked: JobFields, metric: str | None, place: str) -> Question:
     """
     if metric is not None and metric not in METRICS:
         raise BadRequest(f"{place}metric = {metric[:60]!r} is unknown; use one of: {METRIC_CHOICES}")
-    if asked.processors is not None:
-        number_of(asked.processors, f"{place}processors", PROCESSORS_AT_MOST)
-        if not asked.processors.is_integer():
-            raise BadRequest(f"{place}processors = {asked.processors!r} is not a whole number")
+    processors = None if asked.processors is None else _whole(asked.processors, f"{place}processors")
     if asked.per is not None and asked.per not in PER:
         raise BadRequest(f"{place}per = {asked.per[:60]!r} is unknown; use one of: {', '.join(PER)}")
     memory, walltime = asked.memory_bytes, asked.walltime_s
@@ -96,13 +93,19 @@ def question_of(asked: JobFields, metric: str | None, place: str) -> Question:
             metric,
             None if asked.application is None else name_text(asked.application, f"{place}application"),
             None if asked.queue is None else name_text(asked.queue, f"{place}queue"),
-            None if asked.processors is None else int(asked.processors),
+            processors,
             None if memory is None else amount_of(memory, f"{place}memory_bytes", memory_bytes, MEMORY_AT_MOST_BYTES),
             None if walltime is None else amount_of(walltime, f"{place}walltime_s", time_s, WALLTIME_AT_MOST_S),
             asked.per or PER[0],
         ),
         place,
     )
+
+
+def _whole(value: float, place: str) -> int:
+    if not value.is_integer():
+        raise BadRequest(f"{place} = {value!r} is not a whole number")
+    return int(number_of(int(value), place, PROCESSORS_AT_MOST))
 
 
 def question_in_query(cluster: str, user: str, metric: str | None) -> Question:

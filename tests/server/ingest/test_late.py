@@ -12,7 +12,7 @@ from sqlalchemy import Engine, text
 
 from jobsight_server.ingest.shifts import STEP_ROWS, Amounts, Shift, added, amounts_at
 from jobsight_server.ingest.store import SampleStore, Submission
-from jobsight_server.profiler.readings import read_readings
+from jobsight_server.profiler.readings import read_windows
 from jobsight_server.storage.tallies import read_tallies
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.views.timeline import timeline
@@ -61,7 +61,7 @@ class Node:
         """What the profiler and the pages read is the truth; ``stored`` batches are there."""
         indices = [i for n in sorted(stored) for i in range(PER_BATCH * n, PER_BATCH * (n + 1))]
         with engine.connect() as connection:
-            found = read_readings(connection, 1, 0.0, 1e9)
+            found = read_windows(connection, [(1, 0.0, 1e9)]).around(1, 0.0, 1e9)
             shown = timeline(connection, 1, 0.0, 1000.0 + 10 * len(self.true), 4, points=50)
         for (i, at), (j, to) in pairwise(zip(indices, found.net_in_bytes.tolist(), strict=True)):
             # Across a batch that is not there yet, wraps cannot be seen.
