@@ -101,7 +101,7 @@ def test_without_a_cluster_the_users_own_clusters_answer(two_applications: Any) 
 WRONG: list[tuple[str, Any, str, str]] = [
     ("processors", 0, "processors='0' is not a whole number from 1", "questions[0].processors = 0 is not above 0"),
     ("processors", -3, "processors='-3'", "questions[0].processors = -3 is not above 0"),
-    ("processors", 1.5, "processors='1.5'", "$.questions[0].processors"),
+    ("processors", 1.5, "processors='1.5'", "questions[0].processors = 1.5 is not a whole number"),
     ("processors", "many", "processors='many'", "$.questions[0].processors"),
     ("memory_bytes", 0, "memory_bytes = 0.0 is not above 0", "questions[0].memory_bytes = 0.0"),
     ("memory_bytes", "nan", "memory_bytes = 'nan' is not an amount of memory; give bytes such as", "4096mb, 4gb or 4G"),
