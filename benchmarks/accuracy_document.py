@@ -116,7 +116,7 @@ def _bounds(accounts: Accounts) -> str:
         if "jobsight_at_its_failures" not in found["rivals"]["request"]:
             continue
         unit, scale = WASTED[metric]
-        rows = [["**Jobsight**", *_cost(found["bounds"], scale), "", "", ""]]
+        rows = [["**Jobsight**", *_cost(found["bounds_compared"], scale), "", "", ""]]
         for name, words in RULES.items():
             line = found["rivals"][name]
             ours = ["-"] * 3

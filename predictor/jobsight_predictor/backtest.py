@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .forecasters import FIVE, FORECASTERS, Exponential, Floats
 from .profile import Profile
 from .quality import NEAR, RECENT
-from .reservations import RULES, Cost, cost
+from .reservations import RULES, cost
 from .rivals import at_its_failures
 from .scores import Indices, accuracies, auc, calibration, hindsight, summary
 from .templates import DEFAULT_TEMPLATES, Question, Template, Templates
@@ -210,19 +210,18 @@ def run_backtest(
     tell = progress or (lambda _step, _done: None)
     users = grouped([question.user for question in jobs.questions])
     groups = users if group == "user" else _by_template(jobs, templates)
-    lines: dict[str, Any] = {}
-    said_of = []
+    said_of: dict[str, Floats] = {}
     for i, name in enumerate(forecasters):
         tell(name, 0.4 * i / len(forecasters))
-        forecasts = replay_forecaster(name, jobs, groups, protocol)
-        lines[name] = summary(forecasts, jobs.values, users)
-        said_of.append(forecasts)
+        said_of[name] = replay_forecaster(name, jobs, groups, protocol)
         if name == "exponential":
-            raw = replay_forecaster(name, jobs, groups, protocol, raw=True)
-            lines["exponential-unclipped"] = summary(raw, jobs.values, users)
+            said_of["exponential-unclipped"] = replay_forecaster(name, jobs, groups, protocol, raw=True)
     tell("jobsight", 0.4)
     replayed = replay_jobsight(jobs, protocol, templates, coverage)
     tell("quality", 0.8)
+    compared = ~np.isnan(replayed.forecasts)
+    for forecasts in said_of.values():
+        compared &= ~np.isnan(forecasts)
     hits = accuracies(replayed.forecasts, jobs.values)
     near = np.abs(replayed.forecasts - jobs.values) <= NEAR * jobs.values
     whole, recent = pqm_when_asked(jobs, users, protocol)
@@ -237,13 +236,14 @@ def run_backtest(
         "jobs": len(jobs),
         "users": len(users),
         "skipped": dict(jobs.skipped),
-        "forecasters": lines,
-        "hindsight": hindsight(said_of, jobs.values, users),
-        "jobsight": summary(replayed.forecasts, jobs.values, users, silent_counts=True),
+        "compared": int(compared.sum()),
+        "forecasters": {name: summary(said, jobs.values, users, compared) for name, said in said_of.items()},
+        "hindsight": hindsight([said_of[name] for name in forecasters], jobs.values, users, compared),
+        "jobsight": summary(replayed.forecasts, jobs.values, users, compared),
         "regret": _regret(jobs, replayed.profile),
-        "by_history": _by_history(hits, jobs, users, protocol),
-        "bounds": {"target": coverage, **_cost_line(cost(replayed.bounds, jobs.values, jobs.seconds))},
-        "rivals": _rivals(jobs, users, protocol, templates, (coverage, replayed.bounds) if rivals else None),
+        "by_history": _by_history(replayed.forecasts, jobs, users, protocol),
+        "bounds": {"target": coverage, **_cost_line(replayed.bounds, jobs)},
+        **_rivals(jobs, users, protocol, templates, coverage, replayed.bounds, match=rivals),
         "quality": {
             "auc": auc(replayed.probabilities, good),
             "recent_pqm_auc": auc(recent, good),
@@ -275,10 +275,16 @@ def _rivals(
     users: Sequence[Indices],
     protocol: Protocol,
     templates: Sequence[Template],
-    beside: tuple[float, Floats] | None,
-) -> dict[str, dict[str, Any]]:
-    """The cost of each rule; where `beside` has a target and its bounds, those at its failures, too."""
-    known = dict([beside] if beside else [])
+    coverage: float,
+    bounds: Floats,
+    *,
+    match: bool,
+) -> dict[str, Any]:
+    """The cost of Jobsight's bounds and of each rule, all on the jobs for which every rule that says anything at all
+
+    reserves. With `match` each rule also has Jobsight's bounds at its own number of failures.
+    """
+    known = {coverage: bounds}
 
     def bounds_at(target: float) -> Floats:
         if target not in known:
@@ -287,14 +293,17 @@ def _rivals(
 
     reservations = {"request": jobs.requested}
     reservations |= {name: reserve_by_rule(name, jobs, users, protocol) for name in RULES}
-    lines: dict[str, dict[str, Any]] = {}
-    for name, reserved in reservations.items():
-        lines[name] = _cost_line(cost(reserved, jobs.values, jobs.seconds))
-        if beside:
+    both = ~np.isnan(bounds)
+    for reserved in reservations.values():
+        if not np.isnan(reserved).all():
+            both &= ~np.isnan(reserved)
+    lines: dict[str, dict[str, Any]] = {name: _cost_line(line, jobs, both) for name, line in reservations.items()}
+    if match:
+        for name, reserved in reservations.items():
             lines[name]["jobsight_at_its_failures"] = at_its_failures(
-                reserved, jobs.values, jobs.seconds, bounds_at, first=beside[0]
+                reserved, jobs.values, jobs.seconds, bounds_at, first=coverage
             )
-    return lines
+    return {"bounds_compared": _cost_line(bounds, jobs, both), "rivals": lines}
 
 
 def _regret(jobs: Jobs, profile: Profile) -> dict[str, float | None]:
@@ -306,13 +315,18 @@ def _regret(jobs: Jobs, profile: Profile) -> dict[str, float | None]:
 
 
 def _by_history(
-    hits: Floats, jobs: Jobs, users: Sequence[Indices], protocol: Protocol
+    forecasts: Floats, jobs: Jobs, users: Sequence[Indices], protocol: Protocol
 ) -> list[dict[str, float | int | None]]:
-    """Accuracy of the answers by how many of the user's jobs were known `from` so many on, up to the next line."""
+    """Accuracy of the answers by how many of the user's jobs were known `from` so many on, up to the next line.
+
+    A job for which there was no answer is in no line.
+    """
+    hits = accuracies(forecasts, jobs.values)
     known = np.zeros(len(jobs), dtype=np.intp)
     for user in users:
         known[user] = _learned(jobs, user, protocol)[1]
     step = np.searchsorted(HISTORIES, known, side="right") - 1
+    step[np.isnan(forecasts)] = -1
     counts = [int((step == k).sum()) for k in range(len(HISTORIES))]
     return [
         {"from": least, "jobs": counts[k], "micro": float(hits[step == k].mean()) if counts[k] else None}
@@ -331,13 +345,17 @@ def _near(values: Floats, reference: float) -> NDArray[np.bool_]:
     return near
 
 
-def _cost_line(paid: Cost | None) -> dict[str, float | int | None]:
+def _cost_line(reserved: Floats, jobs: Jobs, among: NDArray[np.bool_] | None = None) -> dict[str, float | int | None]:
+    """Cost over the jobs `among` which rules are compared, (n,), and the share of all jobs that were reserved for."""
+    share = float((~np.isnan(reserved)).mean()) if len(jobs) else None
+    paid = cost(reserved if among is None else np.where(among, reserved, np.nan), jobs.values, jobs.seconds)
     if paid is None:
-        return {"coverage": None, "failures": None, "maq": None, "wasted": None, "jobs": 0}
+        return {"coverage": None, "failures": None, "maq": None, "wasted": None, "jobs": 0, "share": share}
     return {
         "coverage": paid.coverage,
         "failures": paid.failures,
         "maq": paid.maq,
         "wasted": paid.wasted,
         "jobs": paid.jobs,
+        "share": share,
     }

@@ -26,16 +26,16 @@ def accuracies(forecasts: Floats, values: Floats) -> Floats:
 
 
 def summary(
-    forecasts: Floats, values: Floats, users: Sequence[Indices], *, silent_counts: bool = False
+    forecasts: Floats, values: Floats, users: Sequence[Indices], among: NDArray[np.bool_] | None = None
 ) -> dict[str, float | int | None]:
-    """micro, macro, within20, under_rate, jobs and share of one line.
+    """micro, macro, within20 and under_rate over `jobs` jobs, and the `share` of all jobs that got a forecast.
 
-    Jobs without a forecast are left out, or count as 0 where `silent_counts`; macro is the mean over users with at
-    least two jobs.
+    Scored are the jobs `among` which lines are compared, (n,), and of these the ones that got a forecast; without
+    `among` all that got one. Macro is the mean over users with at least two jobs.
     """
     hits = accuracies(forecasts, values)
     there = ~np.isnan(forecasts)
-    counted = np.ones(len(values), dtype=bool) if silent_counts else there
+    counted = there if among is None else there & among
     means = [hits[user][counted[user]].mean() for user in users if len(user) >= 2 and counted[user].any()]
     return {
         "micro": _mean(hits[counted]),
@@ -47,11 +47,12 @@ def summary(
     }
 
 
-def hindsight(forecasts_of: Sequence[Floats], values: Floats, users: Sequence[Indices]) -> dict[str, float | None]:
-    """micro and macro of the best forecaster of each user, chosen after the fact, over jobs that got any forecast."""
-    hits_of = [accuracies(forecasts, values) for forecasts in forecasts_of]
-    spoken = ~np.all([np.isnan(forecasts) for forecasts in forecasts_of], axis=0)
-    counts = [int(spoken[user].sum()) for user in users]
+def hindsight(
+    forecasts_of: Sequence[Floats], values: Floats, users: Sequence[Indices], among: NDArray[np.bool_]
+) -> dict[str, float | None]:
+    """micro and macro of the best forecaster of each user, chosen after the fact, over the jobs `among`, (n,)."""
+    hits_of = [np.where(among, accuracies(forecasts, values), 0.0) for forecasts in forecasts_of]
+    counts = [int(among[user].sum()) for user in users]
     best = [max(float(hits[user].sum()) for hits in hits_of) for user in users]
     shares = [total / n for total, n, user in zip(best, counts, users, strict=True) if n and len(user) >= 2]
     return {"micro": sum(best) / sum(counts) if any(counts) else None, "macro": _mean(np.array(shares))}

@@ -145,9 +145,10 @@ def test_accuracies_and_summary_by_hand() -> None:
     assert line["macro"] == pytest.approx((0.75 + 0.5) / 2)
     assert line["jobs"] == 4
     assert line["share"] == pytest.approx(0.8)
-    counted = summary(forecasts, values, users, silent_counts=True)
-    assert counted["micro"] == pytest.approx(2.5 / 5)
-    assert counted["jobs"] == 5
+    among = summary(forecasts, values, users, np.array([True, False, True, True, False]))
+    assert among["micro"] == pytest.approx(2.0 / 2)
+    assert among["jobs"] == 2
+    assert among["share"] == pytest.approx(0.8)
 
 
 def test_auc_is_the_share_of_pairs_in_order() -> None:
@@ -174,7 +175,7 @@ def test_the_account_has_its_shape_and_is_json(protocol: str, group: str) -> Non
     assert set(account["bounds"]) >= {"target", "coverage", "failures", "maq"}
     assert set(account["pqm"]) == {"auc", "users_above_0.8", "accuracy_above_0.8"}
     assert set(account["rivals"]) == {"request", *RULES}
-    assert account["jobsight"]["jobs"] == account["jobs"] == 200
+    assert account["jobs"] == 200
     assert account["skipped"] == {"no value": 2}
 
 
@@ -182,16 +183,45 @@ def test_accuracy_is_told_by_how_much_was_known() -> None:
     jobs = workload(150)
     account = run_backtest(jobs)
     lines = account["by_history"]
-    assert sum(line["jobs"] for line in lines) == 150
+    answered = replay_jobsight(jobs, "completion").forecasts
+    assert sum(line["jobs"] for line in lines) == np.sum(~np.isnan(answered)) < 150
     weighed = sum(line["jobs"] * line["micro"] for line in lines if line["jobs"])
-    assert weighed / 150 == pytest.approx(account["jobsight"]["micro"])
+    assert weighed == pytest.approx(accuracies(answered, jobs.values).sum())
     users = grouped([question.user for question in jobs.questions])
-    known = [len(finished_before(jobs, i, user.tolist())) for user in users for i in user.tolist()]
+    known = [
+        len(finished_before(jobs, i, user.tolist()))
+        for user in users
+        for i in user.tolist()
+        if not math.isnan(answered[i])
+    ]
     assert [line["jobs"] for line in lines[:3]] == [
         sum(k == 0 for k in known),
         sum(1 <= k < 5 for k in known),
         sum(5 <= k < 20 for k in known),
     ]
+
+
+def test_every_line_is_scored_on_the_same_jobs() -> None:
+    """Nothing can be known of the first job of all; of each user's first job the five know nothing."""
+    users = ["a", "b", "c", "d"]
+    n = 40
+    times = np.arange(float(n))
+    values = np.array([100.0 * (1 + i % 4) for i in range(n)])
+    requested = np.where(times % 3 == 0, 1000.0, np.nan)
+    questions = [Question(user=users[i % 4]) for i in range(n)]
+    account = run_backtest(
+        Jobs("made", "memory", questions, times, times + 0.5, values, np.ones(n), requested), rivals=True
+    )
+    assert account["compared"] == 36
+    lines = [*account["forecasters"].values(), account["jobsight"]]
+    assert {line["jobs"] for line in lines} == {36}
+    assert [line["share"] for line in lines] == [36 / 40] * 6 + [39 / 40]
+    assert account["hindsight"]["micro"] == 1.0
+    rows = [account["bounds_compared"], *account["rivals"].values()]
+    asked = sum(i % 3 == 0 for i in range(4, n))
+    assert {row["jobs"] for row in rows} == {asked}
+    assert [row["share"] for row in rows] == pytest.approx([39 / 40, 14 / 40, 36 / 40, 36 / 40, 36 / 40])
+    assert account["bounds"]["jobs"] == 39
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])

@@ -26,8 +26,8 @@ def test_hindsight_takes_the_best_of_each_user() -> None:
     values = np.ones(6)
     first = np.array([1.0, 2.0, 2.0, 0.4, 0.4, np.nan])
     second = np.array([0.2, 0.2, 0.5, 0.5, 0.5, np.nan])
-    best = hindsight([first, second], values, users)
+    best = hindsight([first, second], values, users, ~np.isnan(first))
     assert best["micro"] == pytest.approx((1.0 + 0.5 + 1.0) / 5)  # of the job without any forecast nothing is asked
     assert best["macro"] == pytest.approx((0.5 + 0.5) / 2)  # the user with a single job is left out
     silent = np.full(2, np.nan)
-    assert hindsight([silent], np.ones(2), [np.array([0, 1])]) == {"micro": None, "macro": None}
+    assert hindsight([silent], np.ones(2), [np.array([0, 1])], ~np.isnan(silent)) == {"micro": None, "macro": None}

@@ -25,12 +25,14 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     for reason, count in account["skipped"].items():
         write(f"{count:>9,}  {reason}")
     console.print(_forecasts(account))
-    write("best of them: for each user, chosen after the fact. A job without a forecast counts 0 for Jobsight.")
+    write(f"Scored on the {account['compared']:,} jobs that every line has a forecast for.")
+    write("best of them: for each user, chosen after the fact.")
     if (regret := account["regret"]["per_job"]) is not None:
         better = "better" if regret <= 0 else "worse"
         write(f"Jobsight errs {abs(regret):.3f} per job {better} than each user's best single candidate in hindsight.")
     write("By how many of the user's jobs were known: " + _by_history(account["by_history"]))
     console.print(_bounds(account))
+    write(f"On the {account['bounds_compared']['jobs']:,} jobs that every rule reserves for.")
     write("MAQ: what was used, of all that was held; who runs out is run again with twice as much.")
     if any("jobsight_at_its_failures" in line for line in account["rivals"].values()):
         console.print(_matched(account["rivals"]))
@@ -76,9 +78,8 @@ def _by_history(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _bounds(account: Mapping[str, Any]) -> Table:
-    table = _table("reserve by", ("covered", "failures", "MAQ", f"wasted, {WASTED[account['metric']]}"))
-    ours = account["bounds"]
-    table.add_row(f"Jobsight at {ours['target']:.4g}", *_cost(ours), style="bold")
+    table = _table("reserve by", ("covered", "failures", "MAQ", f"wasted, {WASTED[account['metric']]}", "answered"))
+    table.add_row(f"Jobsight at {account['bounds']['target']:.4g}", *_cost(account["bounds_compared"]), style="bold")
     for name, line in account["rivals"].items():
         table.add_row(name, *_cost(line))
     return table
@@ -101,8 +102,9 @@ def _matched(rivals: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def _cost(line: Mapping[str, Any]) -> Sequence[str]:
     if not line["jobs"]:
-        return ("never", "", "", "")
-    return (_percent(line["coverage"], 1), f"{line['failures']:,}", _figure(line["maq"]), _prefixed(line["wasted"]))
+        return ("never", "", "", "", _percent(line["share"]))
+    shares = (_percent(line["coverage"], 1), f"{line['failures']:,}", _figure(line["maq"]))
+    return (*shares, _prefixed(line["wasted"]), _percent(line["share"]))
 
 
 def _table(first: str, columns: Sequence[str]) -> Table:
