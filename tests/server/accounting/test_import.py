@@ -108,7 +108,7 @@ def test_a_run_that_was_requeued_counts_although_it_has_no_end_record(
     log.start("3.s", noon + 180)
     log.end("3.s", noon + 180, noon + 190)
     second.write_bytes(log.data)
-    _, found, _ = run_import(first, second)
+    _, found, _ = run_import(first, second, "--cluster", "x")
     assert (found["runs"], found["job_ids"], found["ran_more_than_once"], found["runs_of_these"]) == (3, 3, 2, 5)
     assert found["new_runs"] == 6
     assert main(["import", "torque", "--database", database_url, str(first)]) == 0
@@ -136,21 +136,21 @@ def test_each_line_is_parsed_once(
         log.end(f"{number}.s", noon + number, noon + number + 60)
     file, packed = directory / "a", directory / "b.gz"
     file.write_bytes(log.data)
-    _, found, _ = run_import(file)
+    _, found, _ = run_import(file, "--cluster", "x")
     assert (len(parsed), found["lines"], found["runs"], found["lost_without_reason"]) == (1200, 1200, 1200, 0)
     parsed.clear()
-    _, found, _ = run_import(file)
+    _, found, _ = run_import(file, "--cluster", "x")
     assert (len(parsed), found["lines"], found["runs"], found["new_lines"]) == (1200, 1200, 1200, 0)
     parsed.clear()
     log.end("1200.s", noon, noon + 60)
     file.write_bytes(log.data)
-    _, found, _ = run_import(file)
+    _, found, _ = run_import(file, "--cluster", "x")
     assert (found["lines"], found["runs"], found["new_lines"], found["new_runs"]) == (1201, 1201, 1, 1)
     # Besides: where a file is gone on with, the few lines before show the server's zone.
     assert 1201 <= len(parsed) <= 1201 + 10
     parsed.clear()
     packed.write_bytes(gzip.compress(log.data))
-    _, found, _ = run_import(packed)
+    _, found, _ = run_import(packed, "--cluster", "x")
     assert (found["lines"], found["new_lines"], len(parsed)) == (1201, 0, 1201)
 
 
