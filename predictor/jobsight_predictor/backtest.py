@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .bounds import Objective
 from .forecasters import FIVE, FORECASTERS, Exponential, Floats
 from .profile import Profile
 from .quality import NEAR, RECENT
@@ -136,22 +137,28 @@ def in_time(jobs: Jobs, protocol: Protocol) -> Iterator[tuple[Literal["submit", 
 
 
 def replay_jobsight(
-    jobs: Jobs, protocol: Protocol, templates: Sequence[Template] = DEFAULT_TEMPLATES, coverage: float = 0.95
+    jobs: Jobs,
+    protocol: Protocol,
+    templates: Sequence[Template] = DEFAULT_TEMPLATES,
+    coverage: float = 0.95,
+    objective: Objective = "cost",
 ) -> Replayed:
     """What a scheduler would have been told of each job at its submission."""
     n = len(jobs)
-    profile = Profile("", templates, coverage)
+    profile = Profile("", templates, coverage, metric=jobs.metric, objective=objective)
     said = np.full((3, n), np.nan)
-    values = jobs.values.tolist()
+    values, seconds = jobs.values.tolist(), jobs.seconds.tolist()
     tickets: dict[int, Ticket] = {}
     for event, i in in_time(jobs, protocol):
         if event == "submit":
             tickets[i] = profile.look(jobs.questions[i])
             continue
         ticket = tickets.pop(i)
-        profile.learn(jobs.questions[i], values[i], ticket)
+        profile.learn(jobs.questions[i], values[i], ticket, seconds[i])
         if ticket.value is not None:
-            said[:, i] = ticket.value, np.nan if ticket.bound is None else ticket.bound, ticket.probability
+            said[0, i], said[2, i] = ticket.value, ticket.probability
+        if ticket.bound is not None:
+            said[1, i] = ticket.bound
     return Replayed(said[0], said[1], said[2], profile)
 
 

@@ -18,7 +18,21 @@ def answer_fields(profile: Profile, question: Question) -> dict[str, Any]:
 
 def no_answer(metric: str, coverage: float, reason: str) -> dict[str, Any]:
     """The same fields where there is no answer."""
-    nothing = Answer(None, METRICS[metric], None, None, 0, None, None, None, coverage, None, (), reason)
+    nothing = Answer(
+        value=None,
+        unit=METRICS[metric],
+        forecaster=None,
+        level=None,
+        n=0,
+        probability=None,
+        bound=None,
+        bound_basis=None,
+        exceeds=None,
+        coverage=coverage,
+        runner_up=None,
+        last_values=(),
+        reason=reason,
+    )
     return {**_told(nothing), "regret": None}
 
 
@@ -44,6 +58,7 @@ def _told(answer: Answer) -> dict[str, Any]:
         "n": answer.n,
         "probability": answer.probability,
         "bound": answer.bound,
+        "bound_basis": answer.bound_basis,
         "exceeds": answer.exceeds,
         "coverage": answer.coverage,
         "runner_up": other and {"value": other.value, "forecaster": other.forecaster, "level": other.level},
