@@ -15,10 +15,13 @@ OBJECTIVES: tuple[Objective, ...] = ("cost", "per-job")
 Basis = Literal["quantile", "largest seen", "request"]
 """What a bound rests on: the distribution of values; the largest value seen, with a margin; the job's own request."""
 
+BASES: tuple[Basis, ...] = ("quantile", "largest seen", "request")
+
 SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))
 """Where a job may lie that goes to a known place: just there, or a little above."""
 
 MEAN_SPREAD = sum(up * share for up, share in SPREAD)
+MEAN_SQUARE_SPREAD = sum(up * up * share for up, share in SPREAD)
 
 BEYOND = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
 """Reservations considered above everything seen, times the largest."""
@@ -76,7 +79,8 @@ class Case(NamedTuple):
 
     `seconds` how long it may hold the reservation, None where unknown; `above` the highest reservation known to have
     failed; `request` what the user asks for and whether that `is_limit`; `own` the evidence there is of the user's
-    jobs, `largest` the largest value seen of jobs of its kind, and of any on the site; `debts` of its user and class.
+    jobs; `is_new` whether none of its kind has ended; `largest` the largest value seen of jobs like it,
+    `largest_of_all` of any on the site; `debt` by how much fewer may fail, in logarithms.
     """
 
     seconds: float | None = None
@@ -84,6 +88,7 @@ class Case(NamedTuple):
     request: float | None = None
     is_limit: bool = False
     own: int = 1
+    is_new: bool = False
     largest: float = inf
     largest_of_all: float = 0.0
     debt: float = 0.0
@@ -99,8 +104,8 @@ class Bounds:
     is reserved: what lies idle, what a failed attempt and its repetitions waste, and a price per failed job in units
     of the site's mean job, in value x seconds. That price rises a little with every failure and falls with every
     success, so that in the long run the failures are the share that was chosen, spent where waiting for certainty
-    would waste the most. Cheap jobs are thus held safer than dear ones. Where even at a price of nothing too few jobs
-    fail, because a failure wastes more than it saves, that waste is counted only in part.
+    would waste the most. Cheap jobs are thus held safer than dear ones. Where even at a price of nothing fewer fail,
+    because a failure wastes more than it saves, fewer fail.
 
     While a site is `YOUNG`, and always with the objective `per-job`, a job gets at least the quantile of its own
     distribution, which with few pieces of evidence lies above the largest value seen. `per-job` adapts what may fail
@@ -108,13 +113,15 @@ class Bounds:
     and Candes 2021).
     """
 
-    def __init__(self, coverage: float = 0.95, objective: Objective = "cost") -> None:
+    def __init__(self, coverage: float = 0.95, objective: Objective = "cost", *, of_time: bool = False) -> None:
+        """`of_time`: the values are the jobs' own lengths, so that one that lasts long also wastes for long."""
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage is {coverage}: it is a share of jobs, above 0 and below 1")
         if objective not in OBJECTIVES:
             raise ValueError(f"objective is {objective!r}: choose from {', '.join(OBJECTIVES)}")
         self.coverage = coverage
         self.objective = objective
+        self._of_time = of_time
         self._log_price = _first_price(coverage)
         self._mean_job = 0.0  # value x seconds
         self._n = 0
@@ -142,9 +149,11 @@ class Bounds:
             quantile = self._quantile(steps, prospect.beyond, case.debt)
             if self.objective == "per-job" or quantile[0] > value:
                 value, exceeds = quantile
-        if request is None and case.own < 2 and self._reserved < UNKNOWN and value < case.largest_of_all:
+        careful = self.objective == "per-job"
+        if request is None and case.own < 2 and (careful or self._reserved < UNKNOWN) and value < case.largest_of_all:
             value, exceeds = case.largest_of_all, prospect.beyond
-        if request is not None and (value >= ceiling or (value < request and not case.own)):
+        stranger = not case.own or (careful and case.is_new)
+        if request is not None and (value >= ceiling or (value < request and stranger)):
             value, exceeds = request, 0.0 if case.is_limit else exceeds
         if value <= case.above:
             value, exceeds = case.above * BEYOND[1], prospect.beyond
@@ -156,32 +165,37 @@ class Bounds:
     ) -> tuple[float, float]:
         """The step, in order of value, of least expected cost, and the probability of exceeding it."""
         places, unexplained = prospect.places, prospect.beyond
-        price = exp(self._log_price) * self._mean_job / (case.seconds or self._mean_seconds)
-        leniency = min(1.0, exp(self._log_price))
+        price = exp(self._log_price) * self._mean_job
         top, highest = max(places), steps[-1][0]
-        # Mass, and mass x value, of all that is known, and of what would fit.
         known = sum(places.values())
-        known_value = MEAN_SPREAD * sum([mass * place for place, mass in places.items()])
+        # Mass x seconds, and that x value, of all that is known and of what would fit: what is wasted depends on them.
+        held = known if not self._of_time else MEAN_SPREAD * sum([mass * place for place, mass in places.items()])
+        if self._of_time:
+            used = MEAN_SQUARE_SPREAD * sum([mass * place * place for place, mass in places.items()])
+        else:
+            used = MEAN_SPREAD * sum([mass * place for place, mass in places.items()])
+            price /= case.seconds or self._mean_seconds
         least_share = 0.25 * known
-        fits = fits_value = 0.0
+        fits = fits_held = fits_used = 0.0
         least = inf
         chosen = (highest, unexplained)
         for step, mass in (*steps, *[(highest * up, 0.0) for up in BEYOND]):
             fits += mass
-            fits_value += mass * step
+            length = step if self._of_time else 1.0
+            fits_held += mass * length
+            fits_used += mass * length * step
             if fits < least_share:  # most would fail: never the least of costs, and not worth working out
                 continue
             if step >= ceiling:  # nothing fails there
-                if max(0.0, ceiling * known - min(known_value, ceiling * known)) < least and ceiling > case.above:
+                if max(0.0, ceiling * held - used) < least and ceiling > case.above:
                     chosen = (ceiling, 0.0)
                 break
             beyond = unexplained if step <= top else unexplained * top / step
-            fails = known - fits
-            wasted = RETRIED * (known_value - fits_value) + step * (REPEAT * beyond - fails)
-            cost = step * fits - fits_value + leniency * wasted + price * (beyond + fails)
+            wasted = RETRIED * (used - fits_used) + step * (REPEAT * beyond * length - (held - fits_held))
+            cost = step * fits_held - fits_used + wasted + price * (beyond + known - fits)
             if cost < least and step > case.above:
                 least = cost
-                chosen = (step, beyond + fails)
+                chosen = (step, beyond + known - fits)
         return chosen
 
     def _quantile(self, steps: list[tuple[float, float]], beyond: float, debt: float) -> tuple[float, float]:
@@ -249,9 +263,9 @@ class Bounds:
         }
 
     @classmethod
-    def from_state(cls, coverage: float, state: Mapping[str, Any]) -> Self:
+    def from_state(cls, coverage: float, state: Mapping[str, Any], *, of_time: bool = False) -> Self:
         """The bounds whose `state()` this was, exactly; where another coverage is now chosen, at a price for that."""
-        restored = cls(coverage, state["objective"])
+        restored = cls(coverage, state["objective"], of_time=of_time)
         restored._log_price = float(state["log_price"])
         if state["coverage"] != coverage:
             restored._log_price += _first_price(coverage) - _first_price(state["coverage"])

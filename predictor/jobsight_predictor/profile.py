@@ -58,7 +58,8 @@ class Profile:
         self._kinds: dict[Key, int] = {}
         self._failed: dict[Key, float] = {}
         self._tournament = Tournament(self._size)
-        self._bounds = Bounds(coverage, objective)
+        self._of_time = metric == "runtime"
+        self._bounds = Bounds(coverage, objective, of_time=self._of_time)
         self._requests = Requests(metric, limit)
         self._held = Held()
         self._confidence = Confidence()
@@ -98,6 +99,8 @@ class Profile:
                 bound_basis=ticket.basis,
                 exceeds=ticket.exceeds,
                 coverage=self._bounds.coverage,
+                observed_coverage=self.observed_coverage,
+                observed_cost_coverage=self.observed_cost_coverage,
                 runner_up=None,
                 last_values=(),
                 reason=NO_HISTORY,
@@ -122,6 +125,8 @@ class Profile:
             bound_basis=ticket.basis,
             exceeds=ticket.exceeds,
             coverage=self._bounds.coverage,
+            observed_coverage=self.observed_coverage,
+            observed_cost_coverage=self.observed_cost_coverage,
             runner_up=runner_up,
             last_values=tuple(value * scale for value in group.recent),
             reason=None,
@@ -203,6 +208,7 @@ class Profile:
             request=request,
             is_limit=is_limit,
             own=own,
+            is_new=ticket.is_new,
             largest=max([group.top * scale for group, scale, _ in level]) * SPREAD[-1][0] if level else 0.0,
             largest_of_all=site.top if site is not None else 0.0,
             debt=self._bounds.debt(ledger.debt if ledger else 0.0, ticket.value),
@@ -448,7 +454,7 @@ class Profile:
             raise ValueError("this was learned by other templates: learn the finished jobs anew")
         self._n = state["n"]
         self._tournament.site = Ledger.from_state(state["ledger"])
-        self._bounds = Bounds.from_state(self._bounds.coverage, state["bounds"])
+        self._bounds = Bounds.from_state(self._bounds.coverage, state["bounds"], of_time=self._of_time)
         self._held = Held.from_state(state["held"])
         self._requests.asked, self._requests.beyond = state["requests"]
         self._confidence = Confidence.from_state(state["confidence"])

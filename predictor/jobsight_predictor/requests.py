@@ -7,6 +7,7 @@ from typing import Literal
 from .templates import Question
 
 Limit = Literal["auto", "yes", "no"]
+LIMITS: tuple[Limit, ...] = ("auto", "yes", "no")
 
 REQUESTED = {"memory": "requested_memory_bytes", "runtime": "requested_time_s"}
 """The field of a question that requests the metric."""

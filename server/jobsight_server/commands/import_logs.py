@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="accounting files, plain or gzip")
     parser.add_argument("--cluster", default="default", help="the cluster that they are of (default: default)")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    add_settings(parser, "database", "templates", "coverage")
+    add_settings(parser, "database", "templates", "coverage", "bound_objective", "walltime_limit")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from jobsight_server.forecasts import method_of, rebuild
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "database", "templates", "coverage")
+    add_settings(parser, "database", "templates", "coverage", "bound_objective", "walltime_limit")
 
 
 def run(args: argparse.Namespace) -> int:
