@@ -22,6 +22,7 @@ from accuracy_figures import draw_accuracy, draw_quality, draw_window
 from accuracy_users import constructed, missed_after_jumps, real
 
 from jobsight_predictor.backtest import Jobs, Protocol, grouped, run_backtest
+from jobsight_predictor.bounds import Objective
 from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.quality import pqm
 from jobsight_scheduler.workload.history import jobs_of_machines, jobs_of_trace
@@ -37,7 +38,10 @@ TRACES = {
     "KTH-SP2": "KTH-SP2-1996-2.1-cln.swf.gz",
     "SDSC-SP2": "SDSC-SP2-1998-4.2-cln.swf.gz",
     "Bitbrains": "bitbrains-rnd-2013-07-6h.csv.gz",
+    "eager": "nextflow/eager.swf.gz",
+    "mag": "nextflow/mag.swf.gz",
 }
+WORKFLOWS = ("eager", "mag")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +52,16 @@ class Task:
     metric: str
     protocol: Protocol = "completion"
     rivals: bool = False
+    objective: Objective = "cost"
 
 
 # The longest first, so that two processes end at about the same time.
 TASKS = (
     *(Task(trace, "memory", rivals=True) for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")),
     Task("Bitbrains", "bandwidth", rivals=True),
+    *(Task(trace, "memory", objective="per-job") for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia", *WORKFLOWS)),
+    Task("Bitbrains", "bandwidth", objective="per-job"),
+    *(Task(trace, "memory", rivals=True) for trace in WORKFLOWS),
     Task("LANL-CM5", "runtime"),
     Task("LANL-CM5", "cpu"),
     Task("METACENTRUM", "runtime"),
@@ -74,7 +82,8 @@ def workload(folder: Path, trace: str, metric: str) -> Jobs:
 
 def account(folder: Path, task: Task) -> dict[str, Any]:
     """What one backtest gives."""
-    return run_backtest(workload(folder, task.trace, task.metric), protocol=task.protocol, rivals=task.rivals)
+    jobs = workload(folder, task.trace, task.metric)
+    return run_backtest(jobs, protocol=task.protocol, rivals=task.rivals, objective=task.objective)
 
 
 def accounts(folder: Path, tasks: Sequence[Task]) -> dict[Task, dict[str, Any]]:
@@ -139,12 +148,18 @@ def main() -> int:
     for task in DRAWN:
         if task in found:
             draw_backtest(found[task], pictures / f"{task.trace.lower()}-{task.metric}.svg")
-    told = figures(folder, [task.trace for task in tasks if task.metric == "memory" and task.rivals], pictures)
+    of_users = [task.trace for task in tasks if task.metric == "memory" and task.rivals and task.trace not in WORKFLOWS]
+    told = figures(folder, of_users, pictures)
     completion, submission = (
-        {(task.trace, task.metric): result for task, result in found.items() if task.protocol == protocol}
+        {
+            (task.trace, task.metric): result
+            for task, result in found.items()
+            if task.protocol == protocol and task.objective == "cost"
+        }
         for protocol in ("completion", "submission")
     )
-    text = document(completion, submission, told, missing)
+    per_job = {(task.trace, task.metric): result for task, result in found.items() if task.objective == "per-job"}
+    text = document(completion, submission, per_job, told, missing)
     (args.output / "accuracy.md").write_text(text, encoding="utf-8")
     print(f"wrote {args.output / 'accuracy.md'}")
     return 0

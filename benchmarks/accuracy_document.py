@@ -40,7 +40,9 @@ WASTED = {"memory": ("GiB h", 2.0**30 * 3600.0), "bandwidth": ("Tbit", 1e12)}
 BEHAVIOURS = {"X": "with spikes", "Y": "drifting", "Z": "switching"}
 
 
-def document(completion: Accounts, submission: Accounts, users: Mapping[str, Any], missing: Sequence[str]) -> str:
+def document(
+    completion: Accounts, submission: Accounts, per_job: Accounts, users: Mapping[str, Any], missing: Sequence[str]
+) -> str:
     """The whole document. `users`: what was seen of single users; `missing`: workloads that are not here."""
     return Template(TEXT.read_text(encoding="utf-8")).substitute(
         left_out=f"\nLeft out, because the trace was not there: {', '.join(missing)}.\n" if missing else "",
@@ -50,6 +52,9 @@ def document(completion: Accounts, submission: Accounts, users: Mapping[str, Any
         submission=_forecasters(submission),
         gains=_gains(completion, submission),
         known=_known(completion),
+        held=_held(completion, {}),
+        objectives=_held({key: completion[key] for key in per_job if key in completion}, per_job),
+        cheapest=_cheapest(completion),
         bounds=_bounds(completion),
         quality=_quality(completion),
         real=", ".join(
@@ -108,6 +113,43 @@ def _known(accounts: Accounts) -> str:
             row += [_figure(known[k]), _figure(ours_of(accounts[trace, "memory"]) if both and ours_of else None)]
         rows.append(row)
     return _table(("", *(name for _, trace in there for name in (f"{trace}, known", "ours"))), rows)
+
+
+def _held(accounts: Accounts, beside: Accounts) -> str:
+    """What the bounds held, seen from several sides; each workload with its other objective, where there is one."""
+    rows = []
+    for key, found in accounts.items():
+        for line in (found["bounds"], *([beside[key]["bounds"]] if key in beside else [])):
+            windows, users = line["windows"], line["users"]
+            deciles = [share for share in line["deciles"] if share is not None]
+            rows.append(
+                [
+                    f"{key[0]}, {key[1]}",
+                    line["objective"],
+                    *map(_figure, (line["coverage"], line["cost_coverage"], line["maq"], line["lowest_so_far"])),
+                    f"{_figure(windows['worst'])}, {_figure(windows['p5'])}, {_percent(windows['low'])}",
+                    _figure(min(deciles, default=None)),
+                    f"{users['low']} of {users['users']}",
+                ]
+            )
+    names = ("objective", "by jobs", "by value x s", "MAQ", "lowest so far", "windows of 500")
+    return _table(("workload", *names, "worst tenth", "users under .92"), rows)
+
+
+def _cheapest(accounts: Accounts) -> str:
+    """Waste beside the cheapest of three rules, each at its own failures, on the same jobs."""
+    rows = []
+    for key, found in accounts.items():
+        wasted = {name: found["rivals"][name]["wasted"] for name in ("request", "maximum", "p90-x-1.15")}
+        there = {name: waste for name, waste in wasted.items() if waste}
+        if there:
+            best = min(there, key=there.__getitem__)
+            ours = found["bounds_compared"]
+            rule = f"{RULES[best]} ({_figure(found['rivals'][best]['coverage'])})"
+            rows.append([*key, rule, _figure(ours["coverage"]), _figure(ours["wasted"] / there[best])])
+    return _table(
+        ("workload", "metric", "cheapest rule (what it holds)", "Jobsight holds", "Jobsight wastes, times"), rows
+    )
 
 
 def _bounds(accounts: Accounts) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .bounds import Basis
+
 
 @dataclass(frozen=True, slots=True)
 class RunnerUp:
@@ -19,8 +21,10 @@ class Answer:
     """What a job is expected to use and how much to reserve; `value` is None, with a `reason`, when nothing is known.
 
     `probability` is that of being within 20 %; `bound` holds what to reserve so that `coverage` of all jobs fit,
-    `exceeds` the estimated probability that this one needs more. `level` names the group of earlier jobs that the
-    forecast came from, `n` how many there are, `last_values` what the last of them used, oldest first.
+    `bound_basis` what that rests on, `exceeds` the estimated probability that this job needs more; what the site's
+    bounds have held so far is `observed_coverage` by jobs and `observed_cost_coverage` by value x seconds. `level`
+    names the group of earlier jobs that the forecast came from, `n` how many there are, `last_values` what the last
+    of them used, oldest first.
     """
 
     value: float | None
@@ -30,8 +34,11 @@ class Answer:
     n: int
     probability: float | None
     bound: float | None
+    bound_basis: Basis | None
     exceeds: float | None
     coverage: float
+    observed_coverage: float | None
+    observed_cost_coverage: float | None
     runner_up: RunnerUp | None
     last_values: tuple[float, ...]
     reason: str | None

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .bounds import Objective
+from .coverages import coverages
 from .forecasters import FIVE, FORECASTERS, Exponential, Floats
 from .profile import Profile
 from .quality import NEAR, RECENT
@@ -136,22 +138,28 @@ def in_time(jobs: Jobs, protocol: Protocol) -> Iterator[tuple[Literal["submit", 
 
 
 def replay_jobsight(
-    jobs: Jobs, protocol: Protocol, templates: Sequence[Template] = DEFAULT_TEMPLATES, coverage: float = 0.95
+    jobs: Jobs,
+    protocol: Protocol,
+    templates: Sequence[Template] = DEFAULT_TEMPLATES,
+    coverage: float = 0.95,
+    objective: Objective = "cost",
 ) -> Replayed:
     """What a scheduler would have been told of each job at its submission."""
     n = len(jobs)
-    profile = Profile("", templates, coverage)
+    profile = Profile("", templates, coverage, metric=jobs.metric, objective=objective)
     said = np.full((3, n), np.nan)
-    values = jobs.values.tolist()
+    values, seconds = jobs.values.tolist(), jobs.seconds.tolist()
     tickets: dict[int, Ticket] = {}
     for event, i in in_time(jobs, protocol):
         if event == "submit":
             tickets[i] = profile.look(jobs.questions[i])
             continue
         ticket = tickets.pop(i)
-        profile.learn(jobs.questions[i], values[i], ticket)
+        profile.learn(jobs.questions[i], values[i], ticket, seconds[i])
         if ticket.value is not None:
-            said[:, i] = ticket.value, np.nan if ticket.bound is None else ticket.bound, ticket.probability
+            said[0, i], said[2, i] = ticket.value, ticket.probability
+        if ticket.bound is not None:
+            said[1, i] = ticket.bound
     return Replayed(said[0], said[1], said[2], profile)
 
 
@@ -196,6 +204,7 @@ def run_backtest(
     forecasters: Sequence[str] = FIVE,
     templates: Sequence[Template] = DEFAULT_TEMPLATES,
     coverage: float = 0.95,
+    objective: Objective = "cost",
     rivals: bool = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> dict[str, Any]:
@@ -217,7 +226,11 @@ def run_backtest(
         if name == "exponential":
             said_of["exponential-unclipped"] = replay_forecaster(name, jobs, groups, protocol, raw=True)
     tell("jobsight", 0.4)
-    replayed = replay_jobsight(jobs, protocol, templates, coverage)
+    replayed = replay_jobsight(jobs, protocol, templates, coverage, objective)
+
+    def bounds_at(target: float) -> Floats:
+        return replay_jobsight(jobs, protocol, templates, target, objective).bounds
+
     tell("quality", 0.8)
     compared = ~np.isnan(replayed.forecasts)
     for forecasts in said_of.values():
@@ -242,8 +255,20 @@ def run_backtest(
         "jobsight": summary(replayed.forecasts, jobs.values, users, compared),
         "regret": _regret(jobs, replayed.profile),
         "by_history": _by_history(replayed.forecasts, jobs, users, protocol),
-        "bounds": {"target": coverage, **_cost_line(replayed.bounds, jobs)},
-        **_rivals(jobs, users, protocol, templates, coverage, replayed.bounds, match=rivals),
+        "bounds": {
+            "target": coverage,
+            "objective": objective,
+            **_cost_line(replayed.bounds, jobs),
+            **coverages(
+                replayed.bounds,
+                replayed.forecasts,
+                jobs.values,
+                jobs.seconds,
+                np.argsort(jobs.ended if protocol == "completion" else jobs.submitted, kind="stable"),
+                users,
+            ),
+        },
+        **_rivals(jobs, users, coverage, replayed.bounds, bounds_at if rivals else None, protocol),
         "quality": {
             "auc": auc(replayed.probabilities, good),
             "recent_pqm_auc": auc(recent, good),
@@ -273,22 +298,21 @@ def _by_template(jobs: Jobs, templates: Sequence[Template]) -> list[Indices]:
 def _rivals(
     jobs: Jobs,
     users: Sequence[Indices],
-    protocol: Protocol,
-    templates: Sequence[Template],
     coverage: float,
     bounds: Floats,
-    *,
-    match: bool,
+    bounds_at: Callable[[float], Floats] | None,
+    protocol: Protocol,
 ) -> dict[str, Any]:
     """The cost of Jobsight's bounds and of each rule, all on the jobs for which every rule that says anything at all
 
-    reserves. With `match` each rule also has Jobsight's bounds at its own number of failures.
+    reserves. With `bounds_at`, which replays Jobsight's for another target, each rule has those at its own number of
+    failures, too.
     """
     known = {coverage: bounds}
 
-    def bounds_at(target: float) -> Floats:
-        if target not in known:
-            known[target] = replay_jobsight(jobs, protocol, templates, target).bounds
+    def remembered(target: float) -> Floats:
+        if target not in known and bounds_at is not None:
+            known[target] = bounds_at(target)
         return known[target]
 
     reservations = {"request": jobs.requested}
@@ -298,10 +322,10 @@ def _rivals(
         if not np.isnan(reserved).all():
             both &= ~np.isnan(reserved)
     lines: dict[str, dict[str, Any]] = {name: _cost_line(line, jobs, both) for name, line in reservations.items()}
-    if match:
+    if bounds_at is not None:
         for name, reserved in reservations.items():
             lines[name]["jobsight_at_its_failures"] = at_its_failures(
-                reserved, jobs.values, jobs.seconds, bounds_at, first=coverage
+                reserved, jobs.values, jobs.seconds, remembered, first=coverage
             )
     return {"bounds_compared": _cost_line(bounds, jobs, both), "rivals": lines}
 

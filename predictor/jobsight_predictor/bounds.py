@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import exp, inf, log
-from typing import Any, Self
+from typing import Any, Literal, NamedTuple, Self
 
-from .forecasters import LARGEST, Crowd
+from .forecasters import LARGEST
+from .prospect import Prospect
+
+Objective = Literal["cost", "per-job"]
+OBJECTIVES: tuple[Objective, ...] = ("cost", "per-job")
+
+Basis = Literal["quantile", "largest seen", "request"]
+"""What a bound rests on: the distribution of values; the largest value seen, with a margin; the job's own request."""
+
+BASES: tuple[Basis, ...] = ("quantile", "largest seen", "request")
 
 SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))
 """Where a job may lie that goes to a known place: just there, or a little above."""
 
 MEAN_SPREAD = sum(up * share for up, share in SPREAD)
+MEAN_SQUARE_SPREAD = sum(up * up * share for up, share in SPREAD)
 
 BEYOND = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
 """Reservations considered above everything seen, times the largest."""
 
-FAINT = 4e-3
+FAINT = 2e-3
 """Places less likely than this are left out."""
-
-NOVEL = 5.0
-"""Jobs' worth of doubt in each level's crowd: a group of n leaves NOVEL / (n + NOVEL) to the wider one."""
 
 RETRIED = 2.0 / log(2.0) - 1.0
 """A job that needs y and is tried with b, 2 b, 4 b .. until it fits holds 2 / ln 2 y - b idly, if y may be anything."""
@@ -31,35 +38,90 @@ REPEAT = 1.5
 PACE = 0.003
 """How fast the price of a failure follows the failures observed: slowly, since failures come in bursts."""
 
-HASTE = 4.0
-SETTLED = 500
+HASTE = 5.7
+SETTLED = 200
 """The first jobs move the price up to 1 + HASTE times faster; after SETTLED of them half of the haste is gone."""
 
-FIRST_PRICE = 0.5
+FIRST_PRICE = 2.0
 STEEPNESS = 2.0
 """The logarithm of the price starts at FIRST_PRICE for 5 % of failures, and STEEPNESS higher for each e-th of them."""
+
+LOWEST, HIGHEST = -4.0, 8.0
+"""Limits of the logarithm of the price: beyond them it changes nothing, and would take long to come back."""
+
+YOUNG = 5000
+"""Reservations after which the price has been tried on enough kinds of jobs: before, no job is reserved below its own
+quantile, whatever that wastes. One burst of a few hundred jobs may not use up what is allowed to fail."""
+
+UNKNOWN = 500
+"""Reservations before which one piece of evidence of a user counts for nothing beside the largest value seen."""
+
+DEBT = 1.0
+"""How fast the share that may fail shrinks, per job, with each failure too many of the user (objective per-job)."""
+
+CLASS_DEBT = 0.1
+"""The same for each failure too many among jobs of much the same forecast."""
+
+CREDIT = 5.0
+"""Failures too few that are remembered of a user or a class: with more, a change would be met too late."""
+
+
+class Bound(NamedTuple):
+    """`value` to reserve, the estimated probability that the job `exceeds` it, and on what it rests."""
+
+    value: float
+    exceeds: float
+    basis: Basis
+
+
+class Case(NamedTuple):
+    """What is known of a job beside its prospect.
+
+    `seconds` how long it may hold the reservation, None where unknown; `above` the highest reservation known to have
+    failed; `request` what the user asks for and whether that `is_limit`; `own` the evidence there is of the user's
+    jobs; `is_new` whether none of its kind has ended; `largest` the largest value seen of jobs like it,
+    `largest_of_all` of any on the site; `debt` by how much fewer may fail, in logarithms.
+    """
+
+    seconds: float | None = None
+    above: float = 0.0
+    request: float | None = None
+    is_limit: bool = False
+    own: int = 1
+    is_new: bool = False
+    largest: float = inf
+    largest_of_all: float = 0.0
+    debt: float = 0.0
 
 
 class Bounds:
     """Reserves where the expected waste and the price of a failure balance; calibrates the price on line.
 
-    The distribution of the next value is that of the most specific group, mixed with wider ones the more, the
-    fewer it has seen; what even the widest leaves unexplained lies beyond everything seen (a Pareto tail). Of the
-    candidates b, the one with the least
+    Of the candidates b, the one with the least
 
         E[b - y; y <= b] + E[RETRIED y - b; y > b] + P(y > b) price
 
     is reserved: what lies idle, what a failed attempt and its repetitions waste, and a price per failed job in units
     of the site's mean job, in value x seconds. That price rises a little with every failure and falls with every
     success, so that in the long run the failures are the share that was chosen, spent where waiting for certainty
-    would waste the most. Cheap jobs are thus held safer than dear ones. Where even at a price of nothing too few jobs
-    fail, because a failure wastes more than it saves, that waste is counted only in part.
+    would waste the most. Cheap jobs are thus held safer than dear ones. Where even at a price of nothing fewer fail,
+    because a failure wastes more than it saves, fewer fail.
+
+    While a site is `YOUNG`, and always with the objective `per-job`, a job gets at least the quantile of its own
+    distribution, which with few pieces of evidence lies above the largest value seen. `per-job` adapts what may fail
+    to how the user's jobs, and those of much the same forecast, have fared (after adaptive conformal inference, Gibbs
+    and Candes 2021).
     """
 
-    def __init__(self, coverage: float = 0.95) -> None:
+    def __init__(self, coverage: float = 0.95, objective: Objective = "cost", *, of_time: bool = False) -> None:
+        """`of_time`: the values are the jobs' own lengths, so that one that lasts long also wastes for long."""
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage is {coverage}: it is a share of jobs, above 0 and below 1")
+        if objective not in OBJECTIVES:
+            raise ValueError(f"objective is {objective!r}: choose from {', '.join(OBJECTIVES)}")
         self.coverage = coverage
+        self.objective = objective
+        self._of_time = of_time
         self._log_price = _first_price(coverage)
         self._mean_job = 0.0  # value x seconds
         self._n = 0
@@ -67,59 +129,96 @@ class Bounds:
         self._timed = 0
         self._reserved = 0
         self._covered = 0
+        self._debts: dict[str, float] = {}
 
-    def reserve(
-        self, crowds: Sequence[Crowd], seconds: float | None = None, above: float = 0.0
-    ) -> tuple[float, float] | None:
-        """(what to reserve, the estimated probability that the job needs more); None without any history.
-
-        `crowds` are those of the job's groups, specific to general; `seconds` how long it may hold the reservation,
-        where unknown as long as jobs do in the mean; `above` the highest reservation known to have failed, which the
-        bound exceeds.
-        """
-        mixed: dict[float, float] = {}
-        unexplained = 1.0
-        for crowd in crowds:
-            if not crowd.n:
-                continue
-            places, total = crowd.crowd()
-            weight = unexplained * crowd.n / ((crowd.n + NOVEL) * total)
-            unexplained *= NOVEL / (crowd.n + NOVEL)
-            for place, mass in places:
-                mixed[place] = mixed.get(place, 0.0) + weight * mass
-        if not mixed:
-            return None
-        price = exp(self._log_price) * self._mean_job / (seconds or self._mean_seconds)
-        leniency = min(1.0, exp(self._log_price))
-        steps = [(place * up, mass * share) for place, mass in mixed.items() if mass > FAINT for up, share in SPREAD]
+    def reserve(self, prospect: Prospect, case: Case) -> Bound:
+        """What to reserve for a job."""
+        request = case.request
+        if not prospect.places:  # nothing is known but the request
+            return Bound(request or 0.0, 0.0 if case.is_limit else 1.0 - self.coverage, "request")
+        ceiling = request if request is not None and case.is_limit else inf
+        steps = [
+            (place * up, mass * share)
+            for place, mass in prospect.places.items()
+            if mass > FAINT
+            for up, share in SPREAD
+        ]
         steps.sort()
-        top = max(mixed)
-        highest = steps[-1][0]
-        steps += [(highest * up, 0.0) for up in BEYOND]
-        # Mass, and mass x value, of all that is known, and of what would fit.
-        known = sum(mixed.values())
-        known_value = MEAN_SPREAD * sum([mass * place for place, mass in mixed.items()])
+        value, exceeds = self._cheapest(steps, prospect, case, ceiling)
+        if self.objective == "per-job" or self._reserved < YOUNG:
+            quantile = self._quantile(steps, prospect.beyond, case.debt)
+            if self.objective == "per-job" or quantile[0] > value:
+                value, exceeds = quantile
+        careful = self.objective == "per-job"
+        if request is None and case.own < 2 and (careful or self._reserved < UNKNOWN) and value < case.largest_of_all:
+            value, exceeds = case.largest_of_all, prospect.beyond
+        stranger = not case.own or (careful and case.is_new)
+        if request is not None and (value >= ceiling or (value < request and stranger)):
+            value, exceeds = request, 0.0 if case.is_limit else exceeds
+        if value <= case.above:
+            value, exceeds = case.above * BEYOND[1], prospect.beyond
+        basis: Basis = "request" if value == request else "largest seen" if value > case.largest else "quantile"
+        return Bound(min(value, LARGEST), min(1.0, max(0.0, exceeds)), basis)
+
+    def _cheapest(
+        self, steps: list[tuple[float, float]], prospect: Prospect, case: Case, ceiling: float
+    ) -> tuple[float, float]:
+        """The step, in order of value, of least expected cost, and the probability of exceeding it."""
+        places, unexplained = prospect.places, prospect.beyond
+        price = exp(self._log_price) * self._mean_job
+        top, highest = max(places), steps[-1][0]
+        known = sum(places.values())
+        # Mass x seconds, and that x value, of all that is known and of what would fit: what is wasted depends on them.
+        held = known if not self._of_time else MEAN_SPREAD * sum([mass * place for place, mass in places.items()])
+        if self._of_time:
+            used = MEAN_SQUARE_SPREAD * sum([mass * place * place for place, mass in places.items()])
+        else:
+            used = MEAN_SPREAD * sum([mass * place for place, mass in places.items()])
+            price /= case.seconds or self._mean_seconds
         least_share = 0.25 * known
-        fits = fits_value = 0.0
+        fits = fits_held = fits_used = 0.0
         least = inf
         chosen = (highest, unexplained)
-        for step, mass in steps:
+        for step, mass in (*steps, *[(highest * up, 0.0) for up in BEYOND]):
             fits += mass
-            fits_value += mass * step
+            length = step if self._of_time else 1.0
+            fits_held += mass * length
+            fits_used += mass * length * step
             if fits < least_share:  # most would fail: never the least of costs, and not worth working out
                 continue
+            if step >= ceiling:  # nothing fails there
+                if max(0.0, ceiling * held - used) < least and ceiling > case.above:
+                    chosen = (ceiling, 0.0)
+                break
             beyond = unexplained if step <= top else unexplained * top / step
-            fails = known - fits
-            wasted = RETRIED * (known_value - fits_value) + step * (REPEAT * beyond - fails)
-            cost = step * fits - fits_value + leniency * wasted + price * (beyond + fails)
-            if cost < least and step > above:
+            wasted = RETRIED * (used - fits_used) + step * (REPEAT * beyond * length - (held - fits_held))
+            cost = step * fits_held - fits_used + wasted + price * (beyond + known - fits)
+            if cost < least and step > case.above:
                 least = cost
-                chosen = (step, beyond + fails)
-        if chosen[0] <= above:
-            chosen = (above * BEYOND[1], unexplained)
-        return min(chosen[0], LARGEST), min(1.0, max(0.0, chosen[1]))
+                chosen = (step, beyond + known - fits)
+        return chosen
 
-    def score(self, reserved: float | None, value: float, seconds: float | None = None) -> None:
+    def _quantile(self, steps: list[tuple[float, float]], beyond: float, debt: float) -> tuple[float, float]:
+        """The least step that no more than the share that may fail exceeds; far beyond all where none is that safe."""
+        may_fail = (1.0 - self.coverage) * exp(-debt)
+        exceeds = beyond
+        if exceeds > may_fail:
+            return steps[-1][0] * BEYOND[-1], exceeds
+        for step, mass in reversed(steps):
+            if exceeds + mass > may_fail:
+                return step, exceeds
+            exceeds += mass
+        return steps[0][0], exceeds
+
+    def debt(self, user_debt: float, forecast: float | None) -> float:
+        """By how much the share that may fail of such a job is to shrink, in logarithms; 0 but for `per-job`."""
+        if self.objective == "cost":
+            return 0.0
+        return DEBT * max(0.0, user_debt) + CLASS_DEBT * max(0.0, self._debts.get(_class(forecast), 0.0))
+
+    def score(
+        self, reserved: float | None, value: float, seconds: float | None = None, forecast: float | None = None
+    ) -> None:
         """Take in what a job needed for which `reserved` had been the answer (None: there had been none)."""
         self._n += 1
         if seconds:
@@ -134,6 +233,14 @@ class Bounds:
         self._covered += not failed
         pace = PACE * (1.0 + HASTE / (1.0 + self._reserved / SETTLED))
         self._log_price += pace * (failed - (1.0 - self.coverage))
+        self._log_price = min(HIGHEST, max(LOWEST, self._log_price))
+        if self.objective == "per-job":
+            name = _class(forecast)
+            self._debts[name] = self.owed(self._debts.get(name, 0.0), failed)
+
+    def owed(self, debt: float, failed: bool) -> float:
+        """The failures too many, below 0 too few, after one more job; few are forgotten soon."""
+        return max(-CREDIT, debt + failed - (1.0 - self.coverage))
 
     @property
     def observed_coverage(self) -> float | None:
@@ -144,6 +251,7 @@ class Bounds:
         """Everything known, as values that JSON can carry."""
         return {
             "coverage": self.coverage,
+            "objective": self.objective,
             "log_price": self._log_price,
             "mean_job": self._mean_job,
             "n": self._n,
@@ -151,12 +259,13 @@ class Bounds:
             "timed": self._timed,
             "reserved": self._reserved,
             "covered": self._covered,
+            "debts": dict(self._debts),
         }
 
     @classmethod
-    def from_state(cls, coverage: float, state: Mapping[str, Any]) -> Self:
+    def from_state(cls, coverage: float, state: Mapping[str, Any], *, of_time: bool = False) -> Self:
         """The bounds whose `state()` this was, exactly; where another coverage is now chosen, at a price for that."""
-        restored = cls(coverage)
+        restored = cls(coverage, state["objective"], of_time=of_time)
         restored._log_price = float(state["log_price"])
         if state["coverage"] != coverage:
             restored._log_price += _first_price(coverage) - _first_price(state["coverage"])
@@ -166,8 +275,16 @@ class Bounds:
         restored._timed = int(state["timed"])
         restored._reserved = int(state["reserved"])
         restored._covered = int(state["covered"])
+        restored._debts = dict(state["debts"])
         return restored
 
 
 def _first_price(coverage: float) -> float:
     return FIRST_PRICE + STEEPNESS * log(0.05 / (1.0 - coverage))
+
+
+def _class(forecast: float | None) -> str:
+    """Jobs of much the same forecast, within a factor of e^.5; text, since JSON has no other keys."""
+    if forecast is None:
+        return "none"
+    return str(int(2.0 * log(forecast))) if forecast > 1e-9 else "zero"

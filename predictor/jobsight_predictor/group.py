@@ -14,26 +14,50 @@ CANDIDATES = ("crowd-short", "crowd-medium", "crowd-long", "locality")
 SHOWN = 5
 """Last values that an answer shows."""
 
+BLOCKS = 32
+"""Bursts of which the largest value is kept; as many jobs as a crowd's medium memory holds."""
+
 
 class Group:
     """The crowd of the group's values, how its forecasts fared, and the last of the values.
+
+    Jobs that were submitted before any of them had ended may share whatever made the first of them large: together
+    they are one piece of evidence. A job opens a new one when it was submitted after the job that opened the last one
+    had ended, so `evidence` is the size of the largest set of the group's jobs no two of which were under way at once.
+    `blocks` holds the largest value of each of the last pieces, `top` the largest of all.
 
     Groups of several templates that hold the very same jobs are one object, until a job comes that belongs to some
     of them only: most of a site's groups, in number, are of one job each, and many users have but one application.
     `keys` counts under how many names the object is kept.
     """
 
-    __slots__ = ("_said", "crowd", "hits", "keys", "recent")
+    __slots__ = ("_mark", "_said", "blocks", "crowd", "evidence", "hits", "keys", "recent", "top")
 
     def __init__(self, keys: int = 1) -> None:
         self.keys = keys
         self.crowd = Crowd()
         self.hits = Hits()
         self.recent: deque[float] = deque(maxlen=SHOWN)
+        self.blocks: deque[float] = deque(maxlen=BLOCKS)
+        self.top = 0.0
+        self.evidence = 0
+        self._mark = 0
         self._said: tuple[float, ...] | None = None
 
-    def learn(self, value: float) -> None:
-        """Take in what one more job of the group used."""
+    def learn(self, value: float, known: int, now: int, adds: bool | None = None) -> None:
+        """Take in what one more job of the group used.
+
+        `known` jobs of the site had been learned when it was submitted, `now` with it. `adds` says whether it is a
+        piece of evidence of its own, where that is not for this group to decide.
+        """
+        opens = known >= self._mark
+        if opens:
+            self._mark = now
+            self.blocks.append(value)
+        elif value > self.blocks[-1]:
+            self.blocks[-1] = value
+        self.evidence += opens if adds is None else adds
+        self.top = max(self.top, value)
         self.crowd.learn(value)
         self.recent.append(value)
         self._said = None
@@ -52,18 +76,23 @@ class Group:
         twin.crowd = self.crowd.copy()
         twin.hits = Hits(self.hits.hits, self.hits.trials)
         twin.recent.extend(self.recent)
+        twin.blocks.extend(self.blocks)
+        twin.top, twin.evidence, twin._mark = self.top, self.evidence, self._mark
         return twin
 
     def state(self) -> list[Any]:
         """Everything known, as values that JSON can carry."""
-        return [self.crowd.row(), self.hits.hits, self.hits.trials, list(self.recent)]
+        kept = [self.top, self.evidence, self._mark, list(self.blocks)]
+        return [self.crowd.row(), self.hits.hits, self.hits.trials, list(self.recent), kept]
 
     @classmethod
     def from_state(cls, state: list[Any]) -> Self:
         """The group whose `state()` this was, exactly; takes over the lists in it."""
-        crowd, hits, trials, recent = state
+        crowd, hits, trials, recent, (top, evidence, mark, blocks) = state
         restored = cls()
         restored.crowd = Crowd.from_row(crowd)
         restored.hits = Hits(hits, trials)
         restored.recent.extend(recent)
+        restored.blocks.extend(blocks)
+        restored.top, restored.evidence, restored._mark = top, evidence, mark
         return restored

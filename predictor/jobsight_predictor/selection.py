@@ -42,9 +42,12 @@ class Regret:
 
 
 class Ledger:
-    """Losses of each candidate: faded for the choice, and plain for the regret; and how the answers fared."""
+    """Losses of each candidate: faded for the choice, and plain for the regret; and how the answers fared.
 
-    __slots__ = ("answered", "counts", "hits", "jobs", "losses", "previous", "totals", "weights")
+    `debt` is how many more of the user's jobs ran out of their bounds than may.
+    """
+
+    __slots__ = ("answered", "counts", "debt", "hits", "jobs", "losses", "previous", "totals", "weights")
 
     def __init__(self, candidates: int) -> None:
         self.losses = np.zeros(candidates)
@@ -55,6 +58,7 @@ class Ledger:
         self.hits = Hits()
         self.answered = 0.0
         self.jobs = 0
+        self.debt = 0.0
 
     def take(self, lost: Floats, spoke: Floats, fade: float, weight: float) -> None:
         """Fade what those who `spoke` (1, else 0) have lost so far, and add what they `lost` (0 for the silent)."""
@@ -80,6 +84,7 @@ class Ledger:
             "hits": [self.hits.hits, self.hits.trials],
             "answered": self.answered,
             "jobs": self.jobs,
+            "debt": self.debt,
         }
 
     @classmethod
@@ -94,6 +99,7 @@ class Ledger:
         restored.hits = Hits(*state["hits"])
         restored.answered = state["answered"]
         restored.jobs = state["jobs"]
+        restored.debt = state["debt"]
         return restored
 
 

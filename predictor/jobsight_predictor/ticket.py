@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+from .bounds import Basis
 from .templates import Key
 
 Forecasts = list[float | None]
@@ -13,15 +14,25 @@ Forecasts = list[float | None]
 class Ticket:
     """Made when the job was submitted; `value` and `bound` are None when nothing was known then.
 
-    `forecasts` holds what each candidate of each template said. `keys`, `ranking` and `exceeds` serve the answer of
-    the moment and are not kept.
+    `forecasts` holds what each candidate of each template said. `known` is how many jobs of the site had been learned;
+    `basis` what the bound rests on. `keys`, `request`, `is_new` (no job of its kind has ended), `ranking` and
+    `exceeds` serve the answer of the moment and are not kept.
     """
 
-    __slots__ = ("bound", "exceeds", "features", "forecasts", "keys", "probability", "ranking", "value")
+    __slots__ = (
+        "basis", "bound", "exceeds", "features", "forecasts", "is_new", "keys", "known", "probability", "ranking",
+        "request", "value",
+    )  # fmt: skip
 
-    def __init__(self, forecasts: Forecasts, keys: Sequence[tuple[int, Key]] = ()) -> None:
+    def __init__(
+        self, forecasts: Forecasts, keys: Sequence[tuple[int, Key]] = (), known: int = 0, is_new: bool = False
+    ) -> None:
         self.forecasts = forecasts
-        self.keys = keys
+        self.keys = list(keys)
+        self.known = known
+        self.is_new = is_new
+        self.request = 1.0
+        self.basis: Basis | None = None
         self.ranking: list[tuple[float, float]] = []
         self.value: float | None = None
         self.bound: float | None = None
@@ -31,13 +42,16 @@ class Ticket:
 
     def state(self) -> list[Any]:
         """What scoring needs, as values that JSON can carry."""
-        return [self.forecasts, self.value, self.bound, self.probability, list(self.features)]
+        return [
+            self.forecasts, self.value, self.bound, self.probability, list(self.features), self.known, self.basis
+        ]  # fmt: skip
 
     @classmethod
     def from_state(cls, state: Sequence[Any]) -> Self:
         """The ticket whose `state()` this was, as far as scoring goes."""
-        forecasts, value, bound, probability, features = state
-        restored = cls(forecasts)
+        forecasts, value, bound, probability, features, known, basis = state
+        restored = cls(forecasts, known=known)
+        restored.basis = basis
         restored.value = value
         restored.bound = bound
         restored.probability = probability

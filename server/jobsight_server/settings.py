@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobsight_predictor.bounds import OBJECTIVES
+from jobsight_predictor.requests import LIMITS
 from jobsight_predictor.template_text import parse_template, template_text
 from jobsight_predictor.templates import DEFAULT_TEMPLATES
 from jobsight_server.errors import UserError
@@ -104,6 +106,16 @@ def _cluster_name(value: str) -> None:
         raise ValueError(f"a cluster's name has 1 to {LONGEST_NAME} printable characters")
 
 
+def _objective(value: str) -> None:
+    if value not in OBJECTIVES:
+        raise ValueError(f"choose from {', '.join(OBJECTIVES)}")
+
+
+def _limit(value: str) -> None:
+    if value not in LIMITS:
+        raise ValueError(f"choose from {', '.join(LIMITS)}")
+
+
 SETTINGS = (
     Setting("database", "sqlite:///jobsight.db", "database to keep everything in: an SQLite file or an SQLAlchemy URL"),
     Setting("listen", "127.0.0.1:8470", "address of the API and the pages"),
@@ -131,6 +143,20 @@ SETTINGS = (
     Setting("profile_interval_s", 5.0, "how often finished jobs are profiled", minimum=0.05),
     Setting("profile_grace_s", 600.0, "how long a finished job waits for its last samples", minimum=0),
     Setting("coverage", 0.95, "target fraction of jobs that stay within the recommended reservation", check=_share),
+    Setting(
+        "bound_objective",
+        "cost",
+        "cost: hold that share of all jobs with the least waste; per-job: of cheap and dear jobs and of each user, "
+        "whatever that wastes. Changing it retrains on all finished jobs",
+        check=_objective,
+    ),
+    Setting(
+        "walltime_limit",
+        "auto",
+        "whether the scheduler ends jobs at their requested time, which then no forecast and no bound of the run time "
+        "exceeds: yes, no, or auto (as long as finished jobs keep to it)",
+        check=_limit,
+    ),
     Setting(
         "templates",
         tuple(template_text(template) for template in DEFAULT_TEMPLATES),
@@ -183,6 +209,8 @@ class Settings:
     profile_interval_s: float
     profile_grace_s: float
     coverage: float
+    bound_objective: str
+    walltime_limit: str
     templates: tuple[str, ...]
     learn_apportioned: bool
     upkeep_interval_s: float

@@ -94,7 +94,7 @@ class Jobsight(RunTimes):
 
     def __init__(self, questions: Sequence[Question]) -> None:
         super().__init__(questions)
-        self._profile = Profile("s")
+        self._profile = Profile("s", metric="runtime")
         self._tickets: dict[int, Ticket] = {}  # what was said of jobs that have not ended
 
     def forecast(self, job: int) -> float | None:
@@ -109,7 +109,7 @@ class Jobsight(RunTimes):
         return {"profile": self._profile.state(), "tickets": tickets}
 
     def restore(self, state: Any) -> None:
-        self._profile = Profile.from_state("s", state["profile"])
+        self._profile = Profile.from_state("s", state["profile"], metric="runtime")
         self._tickets = {job: Ticket.from_state(ticket) for job, ticket in state["tickets"]}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jobsight_predictor.bounds import BASES
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.group import CANDIDATES
 from jobsight_predictor.metrics import METRICS
@@ -71,8 +72,11 @@ _ANSWER = {
     "n": INTEGER,
     "probability": or_null(SHARE),
     "bound": NUMBER_OR_NULL,
+    "bound_basis": or_null(one_of(BASES)),
     "exceed_probability": or_null(SHARE),
     "coverage": SHARE,
+    "observed_coverage": or_null(SHARE),
+    "observed_cost_coverage": or_null(SHARE),
     "runner_up": or_null(record({"value": NUMBER, "forecaster": one_of(CANDIDATES), "level": TEXT})),
     "last_values": listing(NUMBER),
     "reason": TEXT_OR_NULL,

@@ -34,6 +34,8 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     console.print(_bounds(account))
     write(f"On the {account['bounds_compared']['jobs']:,} jobs that every rule reserves for.")
     write("MAQ: what was used, of all that was held; who runs out is run again with twice as much.")
+    for line in _coverages(account["bounds"]):
+        write(line)
     if any("jobsight_at_its_failures" in line for line in account["rivals"].values()):
         console.print(_matched(account["rivals"]))
         write("Jobsight's bounds, aimed so as to fail no more of the same jobs than the rule.")
@@ -83,6 +85,27 @@ def _bounds(account: Mapping[str, Any]) -> Table:
     for name, line in account["rivals"].items():
         table.add_row(name, *_cost(line))
     return table
+
+
+def _coverages(ours: Mapping[str, Any]) -> list[str]:
+    """What the bounds held of all jobs that had one, seen from several sides."""
+    if not ours["jobs"]:
+        return []
+    shares = f"{_percent(ours['coverage'], 1)} of jobs, {_percent(ours['cost_coverage'], 1)} by value x seconds"
+    lines = [f"Jobsight's bounds ({ours['objective']}), on all {ours['jobs']:,} jobs that had one: held {shares}."]
+    if ours["lowest_so_far"] is not None:
+        lines.append(
+            f"The share held so far was never below {_percent(ours['lowest_so_far'], 1)} from the 200th job on."
+        )
+    windows, users = ours["windows"], ours["users"]
+    if windows["windows"]:
+        shares = f"worst {_percent(windows['worst'], 1)}, 5th percentile {_percent(windows['p5'], 1)}"
+        lines.append(f"Windows of 500 jobs: {shares}, {_percent(windows['low'])} of them under 92 %.")
+    deciles = [share for share in ours["deciles"] if share is not None]
+    if deciles:
+        of_users = f"; {users['low']} of {users['users']} users with 50 jobs under 92 %" if users["users"] else ""
+        lines.append(f"By tenths of the value forecast: {_percent(min(deciles), 1)} at worst{of_users}.")
+    return lines
 
 
 def _matched(rivals: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -21,6 +21,8 @@ _METAVARS = {
     "database": "FILE|URL",
     "coverage": "FRACTION",
     "templates": "GROUPS",
+    "bound_objective": "cost|per-job",
+    "walltime_limit": "auto|yes|no",
     "cookie_secure": "0|1",
 }
 _UNITS = {
@@ -31,6 +33,9 @@ _UNITS = {
     "days": "DAYS",
     "bps": "BITS/S",
 }
+
+LEARNING = ("templates", "coverage", "bound_objective", "walltime_limit", "learn_apportioned")
+"""Settings by which a site learns: commands that learn or answer must have them as the server has."""
 
 
 def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from jobsight_predictor.backtest import run_backtest
+from jobsight_predictor.bounds import OBJECTIVES
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.template_text import parse_template
 from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
@@ -49,6 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="target fraction of jobs that stay within their bound (default: 0.95)",
     )
     parser.add_argument(
+        "--objective",
+        choices=OBJECTIVES,
+        default="cost",
+        help="hold that share of all jobs with the least waste (cost, the default), or of cheap and dear jobs and of "
+        "each user alike (per-job)",
+    )
+    parser.add_argument(
         "--template",
         nargs="+",
         type=_template,
@@ -76,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
                 forecasters=tuple(dict.fromkeys(args.forecaster)),
                 templates=args.template or DEFAULT_TEMPLATES,
                 coverage=args.coverage,
+                objective=args.objective,
                 rivals=args.rivals,
                 progress=lambda step, done: progress.update(task, description=f"replays {step}", completed=done),
             )

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from sqlalchemy import Engine
 
 from jobsight_server.accounting.importer import ImportReport, import_files
-from jobsight_server.commands.arguments import add_settings, open_database, settings_of
+from jobsight_server.commands.arguments import LEARNING, add_settings, open_database, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import method_of
 from jobsight_server.profiler.ready import Own, count_waiting, sent_since
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cluster", metavar="NAME", help="the cluster that they are from (default: the only one known)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_settings(parser, "database", "clusters", "templates", "coverage", "learn_apportioned", "profile_grace_s")
+    add_settings(parser, "database", "clusters", *LEARNING, "profile_grace_s")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.amounts import memory_bytes, time_s
-from jobsight_server.commands.arguments import add_settings, open_existing, settings_of
+from jobsight_server.commands.arguments import LEARNING, add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import Question, answers, method_of
 from jobsight_server.forecasts.per import PER
@@ -30,7 +30,7 @@ _SHORT = {**{name: name for name in FIVE}, "sliding-window": "window", "exponent
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "database", "templates", "coverage")
+    add_settings(parser, "database", *LEARNING)
     parser.add_argument("--cluster", required=True, metavar="NAME", help="cluster that the job will run on")
     parser.add_argument("--user", required=True, metavar="NAME", help="user whose next job it is")
     parser.add_argument("--metric", choices=tuple(METRICS), help="only this one")
@@ -99,6 +99,9 @@ def show(found: Sequence[dict[str, Any]], console: Console) -> None:
     if any(answer["value"] is not None for answer in found):
         share = found[0]["coverage"]
         console.print(f"sure: to be within 20 %. reserve: {share:.0%} of jobs fit. --json gives SI units.")
+        for answer in found:
+            if answer["bound_basis"] is not None:
+                console.print(Text(_held(answer)))
 
 
 def _answered(found: Sequence[dict[str, Any]], title: Text) -> Table:
@@ -124,6 +127,15 @@ def _where_from(answer: dict[str, Any]) -> str:
     values = " ".join(_figure(value, scale) for value in answer["last_values"])
     jobs = "1 job" if answer["n"] == 1 else f"{answer['n']} jobs"
     return f" {answer['metric']} by {answer['forecaster']} from {jobs} of {answer['level']}, the last: {values}"
+
+
+def _held(answer: dict[str, Any]) -> str:
+    """On what the reservation rests, and what such reservations have held so far."""
+    text = f" reserve {answer['metric']} by {answer['bound_basis']}"
+    if answer["observed_coverage"] is None:
+        return text
+    by_use = "" if answer["observed_cost_coverage"] is None else f", {answer['observed_cost_coverage']:.1%} by use"
+    return f"{text}; so far enough for {answer['observed_coverage']:.1%} of jobs{by_use}"
 
 
 def _of_five(found: Sequence[dict[str, Any]]) -> Table:

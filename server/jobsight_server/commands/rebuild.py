@@ -7,12 +7,12 @@ import argparse
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from jobsight_server.commands.arguments import add_settings, open_database, settings_of
+from jobsight_server.commands.arguments import LEARNING, add_settings, open_database, settings_of
 from jobsight_server.forecasts import method_of, rebuild
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "database", "templates", "coverage", "learn_apportioned")
+    add_settings(parser, "database", *LEARNING)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,7 +18,23 @@ def answer_fields(profile: Profile, question: Question) -> dict[str, Any]:
 
 def no_answer(metric: str, coverage: float, reason: str) -> dict[str, Any]:
     """The same fields where there is no answer."""
-    nothing = Answer(None, METRICS[metric], None, None, 0, None, None, None, coverage, None, (), reason)
+    nothing = Answer(
+        value=None,
+        unit=METRICS[metric],
+        forecaster=None,
+        level=None,
+        n=0,
+        probability=None,
+        bound=None,
+        bound_basis=None,
+        exceeds=None,
+        coverage=coverage,
+        observed_coverage=None,
+        observed_cost_coverage=None,
+        runner_up=None,
+        last_values=(),
+        reason=reason,
+    )
     return {**_said(nothing), "regret": None}
 
 
@@ -44,8 +60,11 @@ def _said(answer: Answer) -> dict[str, Any]:
         "n": answer.n,
         "probability": answer.probability,
         "bound": answer.bound,
+        "bound_basis": answer.bound_basis,
         "exceed_probability": answer.exceeds,
         "coverage": answer.coverage,
+        "observed_coverage": answer.observed_coverage,
+        "observed_cost_coverage": answer.observed_cost_coverage,
         "runner_up": other and {"value": other.value, "forecaster": other.forecaster, "level": other.level},
         "last_values": list(answer.last_values),
         "reason": answer.reason,

@@ -22,6 +22,7 @@ COLUMNS = (
     jobs.c.requested_walltime_s,
     jobs.c.state,
     jobs.c.submitted,
+    jobs.c.start,
     jobs.c.end,
     jobs.c.foretold,
 )
@@ -41,8 +42,14 @@ class Job(NamedTuple):
     question: Question
     state: str
     submitted: float | None
+    start: float | None
     end: float | None
     foretold: int | None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it ran, at least 1; None where that is not known."""
+        return None if self.start is None or self.end is None else max(self.end - self.start, 1.0)
 
     @property
     def user(self) -> str:
@@ -52,8 +59,8 @@ class Job(NamedTuple):
 
 def job_of(row: Sequence[Any]) -> Job:
     """The job in a row of ``COLUMNS``."""
-    run_id, cluster, *told, state, submitted, end, foretold = row
-    return Job(run_id, cluster, job_question(*told), state, submitted, end, foretold)
+    run_id, cluster, *told, state, submitted, start, end, foretold = row
+    return Job(run_id, cluster, job_question(*told), state, submitted, start, end, foretold)
 
 
 def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, Job]:

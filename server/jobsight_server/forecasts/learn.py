@@ -90,7 +90,7 @@ class Learner:
     def load(self, connection: Connection, jobs: Iterable[tuple[str, Question]], metrics: Iterable[str]) -> None:
         """Reads all that it takes to learn jobs (cluster, question) in these metrics.
 
-        ValueError where other templates had made it.
+        ValueError where other templates, or another version, had made it.
         """
         names: dict[str, dict[str, None]] = {}
         users: dict[tuple[str, str], None] = {}
@@ -147,7 +147,7 @@ class Learner:
             ticket = self.tickets.get((job.run_id, metric)) or profile.look(job.question)
             told[job.run_id, metric] = ticket
             if value is not None:
-                profile.learn(job.question, value, ticket)
+                profile.learn(job.question, value, ticket, job.seconds)
                 key = Key(job.cluster, job.user, metric)
                 known = self._series.get(key)
                 if known is None:

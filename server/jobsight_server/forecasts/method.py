@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobsight_predictor.bounds import OBJECTIVES, Objective
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
+from jobsight_predictor.requests import LIMITS, Limit
 from jobsight_predictor.template_text import parse_template
 from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
 from jobsight_server.settings import Settings
@@ -13,11 +15,17 @@ from jobsight_server.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """By which templates jobs are grouped, which share of jobs is to fit into the bounds, which values are learned."""
+    """By which templates jobs are grouped, how bounds are set, and which values are learned.
+
+    ``coverage`` is the share of jobs that is to fit into the bounds, ``objective`` in what sense; ``walltime_limit``
+    says whether requested times are enforced.
+    """
 
     templates: tuple[Template, ...] = DEFAULT_TEMPLATES
     coverage: float = 0.95
     learn_apportioned: bool = False
+    objective: Objective = "cost"
+    walltime_limit: Limit = "auto"
 
     def learns(self, attribution: str | None) -> bool:
         """Whether a value of this attribution is learned; others are shown only [DEFINITIONS 1]."""
@@ -25,7 +33,14 @@ class Method:
 
     def profile(self, metric: str) -> Profile:
         """An empty profile of ``metric``."""
-        return Profile(METRICS[metric], self.templates, self.coverage)
+        return Profile(
+            METRICS[metric],
+            self.templates,
+            self.coverage,
+            metric=metric,
+            objective=self.objective,
+            limit=self.walltime_limit if metric == "runtime" else "auto",
+        )
 
     def made(self, stored: str) -> bool:
         """Whether the stored text of an answer is one that this configuration gives.
@@ -36,6 +51,8 @@ class Method:
 
 
 def method_of(settings: Settings) -> Method:
-    """What the settings ``templates``, ``coverage`` and ``learn_apportioned`` say."""
+    """What the settings that concern learning say."""
     templates = tuple(parse_template(text) for text in settings.templates)
-    return Method(templates, settings.coverage, settings.learn_apportioned)
+    (objective,) = [name for name in OBJECTIVES if name == settings.bound_objective]
+    (limit,) = [name for name in LIMITS if name == settings.walltime_limit]
+    return Method(templates, settings.coverage, settings.learn_apportioned, objective, limit)

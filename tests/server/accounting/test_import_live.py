@@ -33,7 +33,10 @@ def add_run(engine: Engine, job_id: str, cluster: str, end: float) -> None:
 
 def import_log(engine: Engine, file: Path, capsys: pytest.CaptureFixture[str], cluster: str) -> Any:
     url = engine.url.render_as_string(hide_password=False)
-    assert main(["import", "torque", "--database", url, "--json", str(file), "--cluster", cluster, "--clusters", cluster]) == 0
+    assert (
+        main(["import", "torque", "--database", url, "--json", str(file), "--cluster", cluster, "--clusters", cluster])
+        == 0
+    )
     return json.loads(capsys.readouterr().out)
 
 
