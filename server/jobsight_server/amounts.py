@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-_NUMBER = r"[0-9]{1,18}(\.[0-9]{1,9})?([eE][+-]?[0-9]{1,2})?"
+_NUMBER = r"[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?"
 _MEMORY = rf"({_NUMBER}) ?(?:([kKmMgGtTpPeE])[iI]?)?[bB]?"
 _CLOCK = r"(?:([0-9]{1,9})-)?([0-9]{1,9}(?::[0-9]{1,9}){0,3})"
 

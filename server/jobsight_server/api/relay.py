@@ -1,7 +1,8 @@
 """``POST /api/v1/samples`` on the query side: handed on to the writer as it came, the answer handed back.
 
 The writer alone judges and counts batches, so a request that it will refuse by its headers (a wrong token, a body
-too long) is handed on as well, but without its body.
+too long) is handed on as well, but without its body: the one as if it had none, the other with its length, which the
+writer refuses before it waits for a body.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def relay_samples() -> Response:
     try:
         here.tokens.authenticate(request.headers.get("Authorization"), ("agent",), here.clock())
     except AuthError as error:
-        return _hand_on(here, b"", request.content_length or 0, error.headers)
+        return _hand_on(here, b"", 0, error.headers)
     limit = here.settings.max_body_bytes
     length = request.content_length
     if length is not None and length > limit:

@@ -22,7 +22,7 @@ from jobsight_server.ingest.committer import GroupCommitter, OverloadedError, Un
 from jobsight_server.ingest.refusals import Refusal
 from jobsight_server.ingest.retry import RefusalError, retry_next
 from jobsight_server.ingest.store import Outcome, SampleStore, Submission
-from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, stated_length, unpack
+from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, check_size, stated_length, unpack
 from jobsight_server.ingest.wire import Batch, TooLargeError, WireError, decode
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters, listed
@@ -133,6 +133,7 @@ def _judge(
     except WireError as error:
         raise RefusedError(400, str(error), "not readable") from error
     try:
+        check_size(payload)
         batch = decode(payload)
     except WireError as error:
         raise RefusedError(422, str(error), "wrong content") from error

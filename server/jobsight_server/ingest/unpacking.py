@@ -93,7 +93,7 @@ def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytea
     """``body`` without its ``Content-Encoding``.
 
     Raises:
-        WireError: an encoding other than gzip or identity, damaged gzip, or more values than any batch has.
+        WireError: an encoding other than gzip or identity, or damaged gzip.
         TooLargeError: more than ``max_unpacked_bytes`` come out; no more than ``stated_length`` is ever held.
     """
     if encoding in {"", "identity"}:
@@ -104,10 +104,18 @@ def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytea
         unpacked = _inflate(body, stated_length(body, encoding, max_unpacked_bytes), max_unpacked_bytes)
     else:
         raise WireError(f"Content-Encoding {encoding[:50]!r} is not known; use gzip or none")
+    return unpacked
+
+
+def check_size(unpacked: bytes | bytearray) -> None:
+    """Looks before decoding: what has more values than any batch would take much memory as objects.
+
+    Raises:
+        WireError: it has.
+    """
     for mark, most in _MOST_OF.items():
         if unpacked.count(mark) > most:
             raise WireError(f"there are more than {most} {mark.decode()!r} in it: no batch has so many values")
-    return unpacked
 
 
 def _inflate(body: bytes, stated: int, max_unpacked_bytes: int) -> bytearray:

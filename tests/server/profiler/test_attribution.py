@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobsight_server.forecasts import Method, history, rebuild, rebuild_if_made_otherwise
+from jobsight_server.forecasts import AnswerReader, Method, history, rebuild, rebuild_if_made_otherwise
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import profile_parts, profiles, series, tickets
@@ -53,7 +53,7 @@ def test_apportioned_values_are_shown_with_their_label_and_not_learned(site: Any
         told = history(connection, "alpha", "silent", "bandwidth", 10)
         tallies = read_tallies(connection)
         workload = jobs_of_database(connection, "bandwidth", None, "site")
-        detail = job_detail(connection, "alpha", "2.s", 1e9)
+        detail = job_detail(connection, AnswerReader(site.engine, Method()), "alpha", "2.s", 1e9)
     assert (told["n"], told["job_id"], told["shown_only"]) == (1, ["3.s"], 1)
     assert tallies["profiles_shown_only", "bandwidth: apportioned"] == 2
     assert workload.skipped == {"bandwidth value is apportioned: shown, not learned": 2}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobsight_server.forecasts import history
+from jobsight_server.forecasts import AnswerReader, Method, history
 from jobsight_server.profiler.idle import FRESH_S, Idle, idle_before, idle_beside
 from jobsight_server.profiler.memory import MemoryUse, NodeMemory, node_memory, together
 from jobsight_server.profiler.readings import Readings, readings_of
@@ -202,7 +202,7 @@ def test_a_job_that_ramps_up_is_learned_by_its_peak(site: Any) -> None:
     assert row.mean == pytest.approx(431 * MIB, rel=0.02)
     assert row.source == "samples"
     with site.engine.connect() as connection:
-        detail = job_detail(connection, "alpha", "1.s", 1e9)
+        detail = job_detail(connection, AnswerReader(site.engine, Method()), "alpha", "1.s", 1e9)
     assert detail is not None
     shown = detail["runs"][0]
     assert (shown["memory_mean"], shown["memory_source"], shown["memory_idle_age_s"]) == (row.mean, "samples", 60)

@@ -61,7 +61,7 @@ def model(site: Any) -> list[Any]:
 
 def asked(site: Any, metric: str) -> Any:
     with site.engine.connect() as connection:
-        return answers(connection, [Question("alpha", "u1", metric)])[0]["value"]
+        return answers(connection, [Question("alpha", "u1", metric)], Method())[0]["value"]
 
 
 def test_time_averages_are_measured_again_or_dropped_and_the_model_is_retrained(
