@@ -30,7 +30,9 @@ _COMPUTED_AT_ONCE = 200
 _NOTHING_MORE = (None,) * 5
 
 NOWHERE = "no history: no cluster knows this user; name the cluster to be answered from what others' jobs used there"
-BEING_LEARNED = "what is stored was learned by other templates; the server learns it anew: ask again in a while"
+BEING_LEARNED = (
+    "The model was trained with other settings or by another version and is being retrained. Try again later."
+)
 
 
 class UnknownMetricError(UserError):

@@ -60,7 +60,7 @@ def rebuild_if_made_otherwise(engine: Engine, method: Method) -> bool:
     with engine.connect().execution_options(reading=True) as connection:
         if not made_otherwise(connection, method):
             return False
-    log.info("the stored profiles were made by other templates: learns all finished jobs anew")
+    log.info("the stored profiles were made with other settings or by another version: retrains on all finished jobs")
     count = rebuild(engine, method)
     log.info("%d series learned anew", count)
     return True

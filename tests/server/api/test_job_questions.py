@@ -70,7 +70,7 @@ def test_what_is_known_of_the_job_decides(two_applications: Any) -> None:
 
 
 def test_the_answer_is_that_of_a_profile_in_memory(two_applications: Any) -> None:
-    profile = Profile("bytes per processor")
+    profile = Profile("bytes per processor", metric="memory")
     for i in range(40):
         size = 8 if i % 2 else 1
         name = f"big_{i}.sh" if i % 2 else "small"
@@ -127,7 +127,7 @@ def test_other_templates_than_those_stored_answer_with_a_reason(two_applications
         connection.exec_driver_sql("""UPDATE profile_parts SET state = replace(state, '"queue"', '"user"')""")
     answer = ask(two_applications, **BIG)
     assert answer["value"] is None
-    assert "learns it anew" in answer["reason"]
+    assert "being retrained" in answer["reason"]
     assert answer["user_jobs"] == 40
     assert ask(two_applications)["value"] is not None
 
