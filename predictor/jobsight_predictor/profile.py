@@ -338,6 +338,8 @@ class Profile:
 
     def load(self, parts: Mapping[str, Any]) -> None:
         """Take over parts as `changes` and `state` hand them out; ValueError for those of other templates."""
+        if _SITE in parts:  # says whether the others can be read
+            self._load_site(parts[_SITE])
         for name, state in parts.items():
             kind, *what = json.loads(name)
             if kind == "group":
@@ -348,8 +350,6 @@ class Profile:
                 self._failed[what[0], tuple(what[1:])] = state
             elif kind == "kind":
                 self._kinds[what[0], tuple(what[1:])] = state
-            else:
-                self._load_site(state)
 
     def state(self) -> dict[str, Any]:
         """Every part by its name, as values that JSON can carry."""

@@ -49,9 +49,10 @@ class Ticket:
     @classmethod
     def from_state(cls, state: Sequence[Any]) -> Self:
         """The ticket whose `state()` this was, as far as scoring goes."""
-        forecasts, value, bound, probability, features, known, basis = state
-        restored = cls(forecasts, known=known)
-        restored.basis = basis
+        forecasts, value, bound, probability, features, *rest = state
+        restored = cls(forecasts)
+        if rest:  # release 0.1 kept neither
+            restored.known, restored.basis = rest
         restored.value = value
         restored.bound = bound
         restored.probability = probability

@@ -64,9 +64,9 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
     # Wrong once in seven: 200 forecast where 800 came.
     assert accuracy["locality"] == pytest.approx((6 + 0.25) / 7)
     # The same profile, learned in memory.
-    expected = Profile(METRICS["bandwidth"])
-    for value in STEPS:
-        expected.learn(JobQuestion(user="u"), value)
+    expected = Profile(METRICS["bandwidth"], metric="bandwidth")
+    for i, value in enumerate(STEPS):
+        expected.learn(JobQuestion(user="u"), value, seconds=1000.0 + i)
     told = asdict(expected.answer(JobQuestion(user="u")))
     told["exceed_probability"] = told.pop("exceeds")
     assert told["bound"] >= 800

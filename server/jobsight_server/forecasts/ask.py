@@ -32,7 +32,7 @@ _COMPUTED_AT_ONCE = 200
 _NOTHING_MORE = (None,) * 5
 
 NOWHERE = "no history: no cluster knows this user; name a cluster to get an answer from other users' jobs there"
-RETRAINING = "the model was trained with different job groups and is being retrained; try again later"
+RETRAINING = "the model was trained with other settings or by another version and is being retrained; try again later"
 
 # The one way in which answers are written: a name is the same bytes wherever it is asked for.
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode

@@ -65,7 +65,7 @@ def rebuild_if_made_otherwise(engine: Engine, method: Method) -> bool:
     with engine.connect().execution_options(reading=True) as connection:
         if not made_otherwise(connection, method):
             return False
-    log.info("the stored model was trained with other settings: retraining on all finished jobs")
+    log.info("the stored model was trained with other settings or by another version: retraining on all finished jobs")
     count = rebuild(engine, method)
     log.info("retrained %d series", count)
     return True

@@ -70,7 +70,7 @@ def test_what_is_known_of_the_job_decides(two_applications: Any) -> None:
 
 
 def test_the_answer_is_that_of_a_profile_in_memory(two_applications: Any) -> None:
-    profile = Profile("bytes per processor")
+    profile = Profile("bytes per processor", metric="memory")
     for i in range(40):
         size = 8 if i % 2 else 1
         name = f"big_{i}.sh" if i % 2 else "small"

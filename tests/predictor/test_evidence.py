@@ -1,0 +1,238 @@
+"""What counts as evidence, and what bounds make of bursts, strangers, new kinds of jobs and young sites."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobsight_predictor.backtest import Jobs, replay_jobsight
+from jobsight_predictor.coverages import coverages
+from jobsight_predictor.group import Group
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.prospect import Witness, prospect
+from jobsight_predictor.templates import Question
+
+MIB = 2.0**20
+
+
+def workload(rows: list[tuple[float, float, Question, float]], metric: str = "memory") -> Jobs:
+    """Rows of submitted, ended, question, value."""
+    rows = sorted(rows, key=lambda row: row[0])
+    field = {"memory": "requested_memory_bytes", "runtime": "requested_time_s"}[metric]
+    submitted, ended = (np.array([row[k] for row in rows], dtype=np.float64) for k in (0, 1))
+    requested = [getattr(question, field) for _, _, question, _ in rows]
+    return Jobs(
+        name="made",
+        metric=metric,
+        questions=[question for _, _, question, _ in rows],
+        submitted=submitted,
+        ended=ended,
+        values=np.array([row[3] for row in rows]),
+        seconds=np.maximum(ended - submitted, 1.0),
+        requested=np.array([np.nan if asked is None else asked for asked in requested], dtype=np.float64),
+    )
+
+
+@settings(deadline=None, max_examples=100)
+@given(spans=st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)), min_size=1, max_size=14))
+def test_evidence_is_the_largest_number_of_jobs_one_after_the_other(spans: list[tuple[int, int]]) -> None:
+    """Against a plain dynamic programme over all jobs."""
+    jobs = sorted((end, start) for start, length in spans for end in [start + length])
+    group = Group()
+    for now, (_, start) in enumerate(jobs):
+        group.learn(1.0, sum(end <= start for end, _ in jobs), now + 1)
+    best: list[int] = []
+    for i, (_, start) in enumerate(jobs):
+        best.append(1 + max([best[k] for k in range(i) if jobs[k][0] <= start], default=0))
+    assert group.evidence == max(best)
+
+
+def test_a_distribution_is_one_and_leaves_room_for_a_new_largest() -> None:
+    for n in (1, 5, 50):
+        group = Group()
+        for i in range(n):
+            group.learn(100.0, i, i + 1)
+        found = prospect([[Witness(group)]])
+        assert sum(found.places.values()) + found.beyond == pytest.approx(1.0)
+        above = found.beyond + sum(mass for place, mass in found.places.items() if place > 100.0)
+        assert above == pytest.approx(1.0 / (n + 1))
+        twice = found.beyond + sum(mass for place, mass in found.places.items() if place > 200.0)
+        assert twice == pytest.approx(1.0 / (n + 1) / 8)
+        capped = prospect([[Witness(group)]], 120.0)
+        assert max(capped.places) == 120.0
+
+
+def test_a_burst_of_thousands_from_a_stranger_is_held_by_its_requests() -> None:
+    """As on a PBS Pro server's day: a few small jobs of others, then thousands of somebody nobody has seen."""
+    rng = np.random.default_rng(1)
+    small = [
+        (t, t + 50.0, Question(f"u{i % 7}", None, "q", 1, 2048 * MIB), float(rng.uniform(20, 90)) * MIB)
+        for i, t in enumerate(np.arange(0.0, 40_000.0, 200.0))
+    ]
+    big = [
+        (
+            40_000.0 + i * 0.1,
+            60_000.0 + i,
+            Question("eve", None, "q", 1, 4096 * MIB),
+            float(rng.normal(2500, 200)) * MIB,
+        )
+        for i in range(3000)
+    ]
+    jobs = workload([*small, *big])
+    bounds = replay_jobsight(jobs, "completion").bounds
+    of_eve = np.array([question.user == "eve" for question in jobs.questions])
+    assert (bounds[of_eve] == 4096 * MIB).all()
+    assert np.mean(jobs.values <= bounds) > 0.97
+    # The burst is known by one piece of evidence: the next one is reserved by that, not by thousands.
+    profile = Profile("bytes", metric="memory")
+    question = Question("eve", None, "q", 1, 4096 * MIB)
+    tickets = [profile.look(question) for _ in range(1000)]
+    for ticket in tickets:
+        profile.learn(question, 1000 * MIB, ticket)
+    answer = profile.answer(question)
+    assert answer.bound is not None
+    assert answer.bound >= 1800 * MIB
+    assert answer.bound_basis == "largest seen"
+
+
+def test_a_new_application_is_judged_by_how_new_ones_began() -> None:
+    """Hundreds of small jobs of known applications say little of what the next application needs."""
+    profile = Profile("bytes", metric="memory")
+    shares = [0.02, 0.4, 0.01, 0.3, 0.05, 0.45]
+    for k, share in enumerate(shares):
+        question = Question("me", f"app{k}", None, 1, 1000 * MIB)
+        for _ in range(200 if share < 0.1 else 1):
+            profile.learn(question, share * 1000 * MIB)
+    bound = profile.answer(Question("me", "another", None, 1, 16_000 * MIB)).bound
+    assert bound is not None
+    assert 0.45 * 16_000 * MIB < bound <= 16_000 * MIB
+    known = profile.answer(Question("me", "app0", None, 1, 1000 * MIB)).bound
+    assert known is not None
+    assert known < 50 * MIB
+
+
+@pytest.mark.parametrize(("applications", "seed"), [(6, 1), (20, 2), (54, 3)])
+def test_a_young_site_with_one_user_and_requests_is_held_from_the_start(applications: int, seed: int) -> None:
+    """Workflows: each application is a wave of tasks submitted at once, most of them small beside the request."""
+    rng = np.random.default_rng(seed)
+    rows, start = [], 0.0
+    for k in range(applications):
+        request = float(rng.choice([1, 4, 16, 64])) * 1024 * MIB
+        level = request * float(rng.uniform(0.002, 0.7))
+        n = int(rng.integers(40, 160)) if applications < 50 else int(rng.integers(10, 60))
+        for i in range(n):
+            begin = start + i // 40 * 300.0
+            used = min(request, level * float(rng.lognormal(0, 0.15)))
+            rows.append((begin, begin + float(rng.uniform(100, 900)), Question("me", f"a{k}", "q", 1, request), used))
+        start += float(rng.choice([100.0, 1500.0]))
+    jobs = workload(rows)
+    replayed = replay_jobsight(jobs, "completion")
+    held = coverages(
+        replayed.bounds, replayed.forecasts, jobs.values, jobs.seconds, np.argsort(jobs.ended, kind="stable"), []
+    )
+    assert held["lowest_so_far"] >= 0.92
+    assert (replayed.bounds <= jobs.requested).all()
+    assert np.nansum((replayed.bounds - jobs.values) * jobs.seconds) < np.sum(
+        (jobs.requested - jobs.values) * jobs.seconds
+    )
+
+
+def test_a_user_whose_need_doubles_is_followed() -> None:
+    profile = Profile("bytes")
+    question = Question(user="x", application="a")
+    fitted = []
+    for i in range(400):
+        ticket = profile.look(question)
+        value = 100.0 if i < 200 else 200.0
+        fitted.append(ticket.bound is not None and value <= ticket.bound)
+        profile.learn(question, value, ticket)
+    assert sum(fitted[1:]) >= 396
+    assert all(fitted[210:])
+
+
+def test_no_run_time_beyond_an_enforced_request() -> None:
+    """Neither forecast nor bound, as long as jobs keep to what they request; then both."""
+
+    def asked(profile: Profile, request: float) -> tuple[float, float]:
+        answer = profile.answer(Question("x", "a", None, 1, None, request))
+        assert answer.value is not None
+        assert answer.bound is not None
+        return answer.value, answer.bound
+
+    profile = Profile("s", metric="runtime")
+    for _ in range(60):
+        profile.learn(Question("x", "a", None, 1, None, 4000.0), 3600.0)
+    assert max(asked(profile, 600.0)) <= 600.0
+    for _ in range(60):
+        profile.learn(Question("x", "b", None, 1, None, 100.0), 3000.0)
+    assert min(asked(profile, 600.0)) > 600.0
+    settled = Profile("s", metric="runtime", limit="no")
+    settled.learn(Question("x", "a", None, 1, None, 4000.0), 3600.0)
+    assert min(asked(settled, 600.0)) > 500.0
+
+
+def test_the_share_of_the_request_is_a_candidate() -> None:
+    """Jobs that always use a third of what they request, which is never the same twice."""
+    profile = Profile("s", metric="runtime")
+    rng = np.random.default_rng(5)
+    missed = []
+    for request in rng.uniform(100, 100_000, 300).round().tolist():
+        question = Question("x", "a", None, 1, None, request)
+        ticket = profile.look(question)
+        if ticket.value is not None:
+            missed.append(abs(ticket.value - request / 3) / (request / 3))
+        profile.learn(question, request / 3, ticket)
+    assert np.mean(missed[100:]) < 0.02
+    answer = profile.answer(Question("x", "a", None, 1, None, 9000.0))
+    assert answer.level is not None
+    assert "share of request" in answer.level
+    assert answer.last_values[-1] == pytest.approx(3000.0)
+
+
+def test_per_job_lets_no_tenth_and_no_user_fall_behind() -> None:
+    rng = np.random.default_rng(11)
+    rows = []
+    for i in range(4000):
+        user = int(rng.integers(0, 12))
+        value = float(rng.lognormal(user, 0.2 + 0.05 * user))
+        rows.append((i * 10.0, i * 10.0 + 5.0, Question(user=str(user)), value))
+    jobs = workload(rows)
+    users = [np.flatnonzero([q.user == str(u) for q in jobs.questions]) for u in range(12)]
+    order = np.argsort(jobs.ended, kind="stable")
+    found = {}
+    for objective in ("cost", "per-job"):
+        replayed = replay_jobsight(jobs, "completion", objective=objective)  # type: ignore[arg-type]
+        found[objective] = coverages(replayed.bounds, replayed.forecasts, jobs.values, jobs.seconds, order, users)
+    assert min(found["per-job"]["deciles"]) >= 0.92
+    assert found["per-job"]["users"]["low"] == 0
+    assert found["per-job"]["cost_coverage"] > found["cost"]["cost_coverage"]
+
+
+def test_coverages_by_hand() -> None:
+    n = 1000
+    values, seconds = np.ones(n), np.ones(n)
+    values[-10:], seconds[-10:] = 10.0, 100.0
+    bounds = np.full(n, 5.0)
+    bounds[:2] = np.nan
+    users = [np.arange(0, 990), np.arange(990, 1000)]
+    found = coverages(bounds, values, values, seconds, np.arange(n), users)
+    assert found["cost_coverage"] == pytest.approx(988 / (988 + 10_000))
+    assert found["lowest_so_far"] == pytest.approx(988 / 998)
+    assert found["windows"] == {"windows": 1, "worst": 1.0, "p5": 1.0, "low": 0.0}
+    assert found["users"] == {"users": 1, "worst": 1.0, "low": 0}
+    nothing = coverages(bounds * np.nan, values, values, seconds, np.arange(n), users)
+    assert nothing["lowest_so_far"] is None
+    assert nothing["cost_coverage"] is None
+
+
+def test_both_coverages_of_a_profile() -> None:
+    profile = Profile("bytes")
+    question = Question(user="x")
+    for _ in range(99):
+        profile.learn(question, 1.0, seconds=1.0)
+    profile.learn(question, 1000.0, seconds=10.0)
+    answer = profile.answer(question)
+    assert answer.observed_coverage == profile.observed_coverage == pytest.approx(98 / 99)
+    assert answer.observed_cost_coverage == pytest.approx(98 / (98 + 10_000))
