@@ -116,9 +116,9 @@ def test_a_late_batch_costs_the_same_however_much_follows(
 
 
 def test_no_reader_sees_a_step_and_no_crash_loses_one(engine: Engine, make_batch: MakeBatch) -> None:
-    """2,800 readings are off by wraps that two late batches reveal; a new process makes each step."""
-    count = 3 * STEP_ROWS // PER_BATCH
-    node = Node(make_batch, (count + 40) * PER_BATCH, 2 * 10**9)
+    """Six steps of readings are off by wraps that two late batches reveal; a new process makes each step."""
+    count = 6 * STEP_ROWS // PER_BATCH
+    node = Node(make_batch, (count + 40) * PER_BATCH, 10**8)
     stored = [n for n in range(count) if n not in (2, 30)]
     for number in stored:
         apply(store_of(engine), node.batch(number))
