@@ -146,8 +146,8 @@ SETTINGS = (
     Setting(
         "bound_objective",
         "cost",
-        "cost: hold that share of all jobs with the least waste; per-job: of cheap and dear jobs and of each user, "
-        "whatever that wastes. Changing it retrains on all finished jobs",
+        "what the target fraction is held for: cost, over all jobs with the least waste; per-job, for cheap and dear "
+        "jobs and for each user alike; changing it retrains on all finished jobs",
         check=_objective,
     ),
     Setting(

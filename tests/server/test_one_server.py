@@ -19,6 +19,7 @@ from sqlalchemy.engine import make_url
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import LockedError, role_lock
+from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.server_lock import ServerLock
 from site_run import JOBSIGHT, free_address, wait_until
 
@@ -109,6 +110,7 @@ def test_a_link_to_the_database_is_the_same_database(tmp_path: Path) -> None:
     link = tmp_path / "elsewhere" / "link.db"
     link.symlink_to(tmp_path / "site.db")
     engines = [open_engine(f"sqlite:///{path}") for path in (tmp_path / "site.db", link)]
+    upgrade(engines[0])
     lock = ServerLock(engines[0], "site.db")
     with pytest.raises(LockedError, match=r"stop that one first"):
         ServerLock(engines[1], "site.db")
@@ -156,7 +158,7 @@ def test_a_killed_servers_roles_are_waited_for(tmp_path: Path) -> None:
             assert second.poll() is None
 
 
-@pytest.mark.parametrize("command", ["serve", "token create --role agent", "import torque {file}"])
+@pytest.mark.parametrize("command", ["serve", "token create --role scheduler", "import torque {file} --cluster alpha"])
 def test_an_unwritable_directory_is_said_in_a_line(tmp_path: Path, open_directory: Path, command: str) -> None:
     log = open_directory / "20261101"
     log.write_text("")

@@ -25,7 +25,7 @@ def test_a_node_gets_the_agent_and_psutil_alone(tmp_path: Path) -> None:
     names = {package["name"] for package in json.loads(listed.stdout)}
     assert names - {"pip", "setuptools"} == {"jobsight", "psutil"}
     version = subprocess.run([scripts / "jobsight-agent", "--version"], capture_output=True, text=True, check=True)
-    assert version.stdout.strip() == "0.1.0"
+    assert version.stdout.strip() == "0.2.0.dev0"
     serve = subprocess.run([scripts / "jobsight", "serve"], capture_output=True, text=True, check=False)
     assert serve.returncode == 1
     assert "is not installed: pip install 'jobsight[server]'" in serve.stderr
