@@ -29,7 +29,11 @@ _QUERY = text(
     'SELECT j.cluster, j."user", j.processors, j.requested_memory_bytes, j."end" - j.start AS seconds, j.foretold, '
     "p.position, p.value, p.forecast, p.bound "
     "FROM profiles p JOIN jobs j ON j.id = p.run_id "
-    "WHERE p.metric = :metric AND p.value IS NOT NULL ORDER BY p.position"
+    "WHERE p.metric = :metric AND p.value IS NOT NULL AND NOT p.shown_only ORDER BY p.position"
+)
+_NOT_SCORED = text(
+    "SELECT metric, SUM(CASE WHEN shown_only THEN 1 ELSE 0 END) AS shown_only, "
+    "SUM(CASE WHEN value IS NULL THEN 1 ELSE 0 END) AS without FROM profiles GROUP BY metric"
 )
 
 
@@ -84,11 +88,14 @@ class Saving:
 class Account:
     """Per metric the scores by name, over ``compared`` jobs, and the fit of bounds.
 
-    ``first`` counts jobs that Jobsight alone answered: their users had no finished job yet.
+    ``first`` counts jobs that Jobsight alone answered: their users had no finished job yet. Not scored are
+    ``shown_only``, jobs whose value is apportioned and not learned, and those ``without`` a value.
     """
 
     compared: dict[str, int] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
+    shown_only: dict[str, int] = field(default_factory=dict)
+    without: dict[str, int] = field(default_factory=dict)
     scores: dict[str, dict[str, Score]] = field(default_factory=dict)
     fits: dict[str, Fit] = field(default_factory=dict)
     memory: Saving | None = None
@@ -96,7 +103,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A finished job with a value of one metric; ``foretold`` counts the jobs learned when it was submitted."""
+    """A finished job with a learned value of one metric; ``foretold`` counts the jobs learned when it was submitted."""
 
     cluster: str
     user: str
@@ -111,9 +118,11 @@ class Row:
 
 
 def take_account(engine: Engine) -> Account:
-    """The account of everything that has been profiled."""
+    """The account of everything that has been profiled and learned, and how much was not learned."""
     account = Account()
     with engine.connect() as connection:
+        for row in connection.execute(_NOT_SCORED):
+            account.shown_only[row.metric], account.without[row.metric] = row.shown_only, row.without
         for metric in METRICS:
             rows = [Row(*row) for row in connection.execute(_QUERY, {"metric": metric})]
             _score(account, metric, rows)

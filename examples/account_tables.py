@@ -20,15 +20,39 @@ def show(account: Account, console: Console) -> None:
         "Each forecast is the one made when the job was submitted."
     )
     if sum(account.first.values()):
-        first = ", ".join(f"{n} for {_TITLES[metric]}" for metric, n in account.first.items() if n)
+        first = _by_metric(account.first)
         console.print(f"Not compared, because only Jobsight had a forecast for these users' first jobs: {first}.")
+    if others := not_scored(account):
+        console.print(others)
     console.print(bounds_table(account))
     console.print("Share that stayed within the recommended reservation; the target is 95 % of the jobs.")
+    if any(fit.weighted < fit.by_jobs for fit in account.fits.values()):
+        console.print(
+            "By value x seconds it is lower: the jobs that run out are those that use most, and bounds that waste "
+            "least spare dear jobs least. `jobsight serve --bound-objective per-job` aims at that share of cheap and "
+            "of dear jobs alike."
+        )
     if account.memory is not None:
         console.print(memory_table(account.memory))
         console.print(verdict(account.memory), style="bold", highlight=False)
         if account.memory.left_out:
-            console.print(f"Jobs left out for want of a request or a recommendation: {account.memory.left_out:,}.")
+            console.print(
+                f"Jobs left out because they have no request or no recommendation: {account.memory.left_out:,}."
+            )
+
+
+def not_scored(account: Account) -> str:
+    """How many jobs neither table counts, and why; empty where there are none."""
+    reasons = {
+        "they shared nodes, so that their value is shown and not learned": _by_metric(account.shown_only),
+        "they have no value": _by_metric(account.without),
+    }
+    found = "; ".join(f"{reason} ({jobs})" for reason, jobs in reasons.items() if jobs)
+    return f"Jobs left out of these tables: {found}." if found else ""
+
+
+def _by_metric(counts: dict[str, int]) -> str:
+    return ", ".join(f"{n:,} for {_TITLES[metric]}" for metric, n in counts.items() if n)
 
 
 def scores_table(account: Account) -> Table:

@@ -4,6 +4,7 @@
 
 Everything goes the ordinary way: batches over HTTP, TORQUE accounting files, profiles, forecasts. Shows what the
 forecasts were worth, then goes on in real time with the dashboard on until Ctrl-C (--once: ends there).
+The site of the last run, in the same directory, is erased first.
 The exit status is not 0 if anything was lost on the way.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -49,13 +51,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=64, help="emulated nodes (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="another site for another seed (default %(default)s)")
     parser.add_argument("--listen", metavar="HOST:PORT", help=f"dashboard (default: {USUAL}, or the next free one)")
-    parser.add_argument("--directory", type=Path, default=Path("demo-site"), help="made anew (default %(default)s)")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=Path("demo-site"),
+        help="of the site; that of the last run is erased (default %(default)s)",
+    )
     args = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of the context managers, which stop the site
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job was started to ignore it
     console = Console()
     listen = choose(args.listen)  # before the last demo's directory is thrown away
-    shutil.rmtree(args.directory, ignore_errors=True)
-    args.directory.mkdir(parents=True)
+    clear(args.directory, console)
     began = time.monotonic()
     site = Site(args.directory.resolve(), CLUSTERS, listen, SETTINGS)
     with site.serve(), replaying(site, args) as process:
@@ -70,6 +77,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not args.once:
             stay(site, process, console)
     return 1 if faults else 0
+
+
+def clear(directory: Path, console: Console) -> None:
+    """An empty directory; the site of the last run is erased, with a word about it.
+
+    Raises:
+        UserError: what is there was not made by a demo.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        if not (directory / "accounting").is_dir():
+            raise UserError(f"{directory} is not the site of a demo; name another --directory, or remove it")
+        console.print(f"Erasing the site of the last demo, {directory}/: database, accounting files and logs.")
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True, exist_ok=True)
 
 
 def replaying(site: Site, args: argparse.Namespace) -> Any:
@@ -189,8 +210,10 @@ def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
     console.print(f"\n{nodes['up']} of {nodes['total']} nodes are up: the emulated agents now send in real time.")
     console.print("Dashboard, by a one-time login that is good for an hour:")
     console.print(site.login_link(), style="bold", soft_wrap=True)
-    console.print(f"A user of many kinds of job: {site.url}{busiest_user(site)}", soft_wrap=True)
-    console.print("Ctrl-C ends the site.")
+    console.print(f"A user of whom much is known: {site.url}{best_known_user(site)}", soft_wrap=True)
+    console.print(
+        f"Ctrl-C ends the site; so does `kill {os.getpid()}` from another terminal. Its files stay until the next demo."
+    )
     try:
         while site.process is not None and site.process.poll() is None and process.poll() is None:
             time.sleep(0.5)
@@ -200,9 +223,14 @@ def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
     console.print(f"A part of the site has ended; see {site.log} and {site.replay_log}. Stopping.")
 
 
-def busiest_user(site: Site) -> str:
-    """The page of the user with the most jobs."""
-    user = site.api("users", sort="jobs", order="desc")["users"][0]
+def best_known_user(site: Site) -> str:
+    """The page of the user with the most learned jobs in the metric that has the fewest: all its charts are full."""
+    users = site.api("users", sort="bandwidth:user_jobs", order="desc")["users"]
+
+    def fewest(user: dict[str, Any]) -> int:
+        return min(0 if answer is None else answer["user_jobs"] for answer in user["metrics"].values())
+
+    user = max(users, key=fewest)
     return f"/users/{user['cluster']}/{user['user']}"
 
 

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 from sqlalchemy import Engine, insert
 
-from account import GIB_HOUR, Row, Saving, forecasts_of_five, saving, take_account
-from account_tables import memory_table, show, verdict
+from account import GIB_HOUR, Account, Row, Saving, forecasts_of_five, saving, take_account
+from account_tables import memory_table, not_scored, show, verdict
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
@@ -95,7 +95,9 @@ def finished(engine: Engine, number: int, user: str, foretold: int, **told: Any)
     with engine.begin() as connection:
         connection.execute(insert(jobs).values(run))
         for metric in ("memory", "runtime"):
-            connection.execute(insert(profiles).values(run_id=number, metric=metric, position=number, **told))
+            entry = {"run_id": number, "metric": metric, "position": number, **told}
+            entry |= {"shown_only": False} if metric == "runtime" else {}  # a shared node says nothing of the run time
+            connection.execute(insert(profiles).values(entry))
 
 
 def test_all_forecasters_are_held_against_the_same_jobs(engine: Engine) -> None:
@@ -124,3 +126,25 @@ def test_all_forecasters_are_held_against_the_same_jobs(engine: Engine) -> None:
     assert "only Jobsight had a forecast for these users' first jobs: 1 for memory" in " ".join(text.split())
     assert "66.7%" in text
     assert "55.6%" in text
+    assert "By value x seconds it is lower" in text
+
+
+def test_jobs_whose_value_was_not_learned_are_counted_and_not_scored(engine: Engine) -> None:
+    finished(engine, 1, "a", 0, value=100.0)
+    finished(engine, 2, "a", 1, value=9000.0, forecast=100.0, bound=120.0, requested=400, shown_only=True)
+    finished(engine, 3, "a", 2, value=100.0, forecast=100.0, bound=120.0, requested=400)
+    with engine.begin() as connection:
+        entry = {"run_id": 1, "metric": "cpu", "position": 1, "reason": "not in the accounting log"}
+        connection.execute(insert(profiles).values(entry))
+    found = take_account(engine)
+    assert (found.compared["memory"], found.compared["runtime"]) == (1, 2)
+    # The value that is only shown is not among those that the five learned from, either.
+    assert {score.accuracy for score in found.scores["memory"].values()} == {1.0}
+    assert found.fits["memory"].by_jobs == 1.0
+    assert found.memory is not None
+    assert (found.memory.as_recommended.failures, found.memory.left_out) == (0, 1)
+    assert not_scored(found) == (
+        "Jobs left out of these tables: they shared nodes, so that their value is shown and not learned "
+        "(1 for memory); they have no value (1 for CPU)."
+    )
+    assert not_scored(Account()) == ""

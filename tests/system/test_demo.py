@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from demo import progress_of
+from demo import clear, progress_of
+from jobsight_server.errors import UserError
 from site_run import Site, free_address, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -27,19 +28,39 @@ def test_without_a_terminal_there_is_a_plain_line_every_5_per_cent(capsys: pytes
     assert lines == [f"Replaying: {percent} %, {percent * 10:,} readings" for percent in range(0, 101, 5)]
 
 
+def test_a_directory_that_no_demo_made_is_not_erased(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), record=True)
+    clear(tmp_path / "new", console)
+    (tmp_path / "new" / "accounting").mkdir()
+    (tmp_path / "new" / "jobsight.db").touch()
+    assert console.export_text() == ""
+    clear(tmp_path / "new", console)
+    assert not list((tmp_path / "new").iterdir())
+    assert "Erasing the site of the last demo" in console.export_text()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.tex").touch()
+    with pytest.raises(UserError, match=r"work is not the site of a demo; name another --directory"):
+        clear(tmp_path / "work", console)
+    with pytest.raises(UserError, match=r"thesis\.tex is not the site"):
+        clear(tmp_path / "work" / "thesis.tex", console)
+    assert (tmp_path / "work" / "thesis.tex").exists()
+
+
 @pytest.mark.slow
 def test_a_demo_shows_its_account_and_stays_alive_until_it_is_interrupted(tmp_path: Path) -> None:
     address, directory, output = free_address(), tmp_path / "site", tmp_path / "output"
     command = [sys.executable, "examples/demo.py", "--weeks", "0.2", "--nodes", "6", "--listen", address]
-    # A shell's background job would ignore SIGINT, and so would its children.
-    signals = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    # As a shell starts its background jobs.
+    signals = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+    (directory / "accounting").mkdir(parents=True)
+    (directory / "truth.csv").write_text("of the last demo")
     with output.open("wb") as file:
         process = subprocess.Popen(
             [*command, "--directory", str(directory)], cwd=ROOT, stdout=file, stderr=file, **signals
         )
     try:
         wait_until(
-            lambda: process.poll() is not None or "Ctrl-C ends the site." in output.read_text(), 300, output.read_text
+            lambda: process.poll() is not None or "Ctrl-C ends the site" in output.read_text(), 300, output.read_text
         )
         text = output.read_text()
         assert process.poll() is None, text
@@ -51,7 +72,12 @@ def test_a_demo_shows_its_account_and_stays_alive_until_it_is_interrupted(tmp_pa
         assert re.search(r"Reserving as recommended would have (freed|taken another) [\d,]+ GiB-hours", text)
         assert "6 of 6 nodes are up" in text
         assert "lost:" not in text
+        assert text.startswith("Erasing the site of the last demo")
+        assert f"`kill {process.pid}` from another terminal" in " ".join(text.split())
         site = Site.running(directory, address)
+        [(cluster, user)] = re.findall(r"A user of whom much is known: http://[^/]+/users/(\w+)/(\w+)$", text, re.M)
+        shown = site.api(f"users/{user}/profile", cluster=cluster)["metrics"]
+        assert min(answer["user_jobs"] for answer in shown) > 0
         before = site.api("overview")["ingest"]["samples"]
         wait_until(lambda: site.api("overview")["ingest"]["samples"] > before, 150, lambda: "no agent sends")
         assert site.api("overview")["nodes"]["up"] == 6

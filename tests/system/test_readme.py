@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -11,6 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
+from jobsight_server.commands.predict import show
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -48,6 +52,26 @@ def test_old_accounting_files_give_the_forecasts_that_it_describes(run: object) 
     assert found["runtime"]["value"] is not None
     assert max(found["runtime"]["last_values"]) > 1.8 * min(found["runtime"]["last_values"])
     assert (found["bandwidth"]["value"], found["bandwidth"]["reason"][:10]) == (None, "no history")
+    assert {answer["level"] for answer in answers if answer["level"]} == {"user + application + processors"}
+    console = Console(width=80, file=io.StringIO(), record=True)
+    show(answers, console)
+    printed = "\n".join(line.rstrip() for line in console.export_text().splitlines())
+    written = README.partition("--database sqlite:///jobsight.db\nNext job")[2].partition("\n...\n")[0]
+    assert len(written.splitlines()) == 8
+    assert printed.startswith(f"Next job{written}\n")
+
+
+def test_what_it_installs_leaves_the_environment_of_make_alone() -> None:
+    made = re.findall(r"python3 -m venv (\S+)", README)
+    assert len(made) == 2
+    assert ".venv" not in made
+
+
+def test_every_command_that_needs_the_database_names_it() -> None:
+    commands = [*COMMANDS, *re.findall(r"`(jobsight token [^`]+)`", README)]
+    without = [command for command in commands if re.match(r"jobsight (token|serve|import|predict) ", command)]
+    assert len(without) == 6
+    assert [command for command in without if "--database " not in command] == []
 
 
 def test_a_policy_can_be_tried_without_a_trace(run: object) -> None:
