@@ -92,7 +92,8 @@ def batch(sequence: int) -> bytes:
 
 
 def create_token(role: str, database: str) -> str:
-    command = [*JOBSIGHT, "token", "create", "--role", role, "--database", database]
+    scope = ["--cluster", "alpha"] if role == "agent" else []
+    command = [*JOBSIGHT, "token", "create", "--role", role, *scope, "--database", database]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
 
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 # A transaction holds the other writers of the database up; this many batches keep it well below a second.
 _LARGEST_GROUP = 128
 _TICK_S = 1.0  # how long chores wait while nothing arrives
-_LARGEST_REFUSED_BYTES = 32 * 2**20  # bodies on their way into quarantine
+_LARGEST_REFUSED_BYTES = 8 * 2**20  # bodies on their way into quarantine
 
 _Work = Submission | Refusal
 _Item = tuple[_Work, Future[Outcome]] | threading.Event | None

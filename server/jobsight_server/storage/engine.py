@@ -20,6 +20,9 @@ Access = Literal["write", "read"]
 class DatabaseError(UserError):
     """A database URL that cannot be used."""
 
+# Of each connection, in its process's memory. The kernel caches the file as well; whole refused bodies pass through here.
+_CACHE_KIB = 16384
+
 
 def open_engine(url: str, access: Access = "write") -> Engine:
     """An engine for ``url``: ``sqlite:///file.db``, ``postgresql://...``, or the path of an SQLite file as it is.
@@ -74,7 +77,7 @@ def _sqlite(url: URL, access: Access) -> Engine:
             cursor.execute("PRAGMA journal_mode=WAL")
             cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.execute("PRAGMA cache_size=-65536")
+        cursor.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         if access == "read":
             cursor.execute("PRAGMA query_only=ON")
         cursor.close()
