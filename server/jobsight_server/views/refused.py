@@ -14,7 +14,7 @@ from jobsight_server.storage.tallies import read_tallies
 LISTED = 200
 
 # Tallies that count refusals, by reason.
-_REFUSALS = (
+REFUSALS = (
     "batches_rejected",
     "quarantined_because",
     "accounting_rejected_because",
@@ -55,6 +55,6 @@ def refused(connection: Connection, limit: int = LISTED) -> dict[str, Any]:
 def refusals(tallies: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
     """The tallies that count something refused, largest first."""
     found = [
-        {"name": name, "label": label, "value": value} for (name, label), value in tallies.items() if name in _REFUSALS
+        {"name": name, "label": label, "value": value} for (name, label), value in tallies.items() if name in REFUSALS
     ]
     return sorted(found, key=lambda entry: (-entry["value"], entry["name"], entry["label"]))
