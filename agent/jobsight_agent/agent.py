@@ -94,6 +94,7 @@ class Agent:
         self._take()
         self._close(last=True)
         self._pusher.finish(_GIVE_UP_S)
+        self._spool.note_error(self._pusher.last_error)
         if self._open:
             self._close(last=True)  # what was sent has made room
         if self._open:
@@ -281,9 +282,11 @@ class Agent:
         if error != self._said:
             self._log.say(error or "the server takes batches again")
             self._said = error
+            self._spool.note_error(error)
         if self._pusher.accepted and not self._greeted:
             self._greeted = True
             self._log.say("the server took the first batch")
+            self._spool.note_error(error)  # not that of an agent before this one
         dropped, refused = self._said_lost
         if self._spool.dropped > dropped and self._log.once_a_minute(
             "dropped", f"the spool is full or its batches too old: {self._spool.dropped} were dropped so far"

@@ -10,26 +10,44 @@ from pathlib import Path
 
 from jobsight_agent.aside import Aside
 from jobsight_agent.control import ask
+from jobsight_agent.spool import LAST_ERROR
+
+_GIVE = "give the agent's own with --spool DIRECTORY"
 
 
 def status(spool: Path) -> int:
-    """Prints a line for each figure; 1 where the spool cannot be read."""
+    """Prints a line for each figure; 1 where no agent runs on the spool or it cannot be read."""
+    absent = ""
     try:
         figures = json.loads(_answer(spool, "status"))
     except PermissionError as error:
         return _fail("status", spool, error)
     except OSError:
+        if not spool.is_dir():
+            print(f"jobsight-agent status: there is no spool directory {spool}; {_GIVE}", file=sys.stderr)
+            return 1
+        absent = f"jobsight-agent status: no agent runs on the spool {spool}; start it, or {_GIVE}"
         try:
             figures = {
                 "batches_waiting": len(list((spool / "batches").glob("[0-9]*.gz"))),
                 "batches_refused": len(Aside(spool / "refused", 0)),
-                "last_error": "no agent runs on this spool" if spool.exists() else f"there is no directory {spool}",
+                "last_error": _last_error(spool),
             }
         except OSError as error:
             return _fail("status", spool, error)
     for name, value in figures.items():
         print(f"{name.replace('_', ' '):<18}{'-' if value is None else value}")
-    return 0
+    if absent:
+        print(absent, file=sys.stderr)
+    return 1 if absent else 0
+
+
+def _last_error(spool: Path) -> str | None:
+    """What kept the agent from sending when it was stopped; None where nothing did."""
+    try:
+        return (spool / LAST_ERROR).read_text(encoding="utf-8", errors="replace").strip() or None
+    except FileNotFoundError:
+        return None
 
 
 def resend(spool: Path) -> int:

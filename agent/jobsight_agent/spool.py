@@ -7,6 +7,7 @@
     SPOOL/reserve                 room for the readings in memory, for when the disk is full
     SPOOL/agent.socket            where job hooks reach the agent (see `control`)
     SPOOL/marks/                  readings that job hooks left (see `hooks`)
+    SPOOL/last-error              what keeps batches from being sent, for `jobsight-agent status` when no agent runs
     SPOOL/damaged/                files that make no sense, set aside
 
 A line is in the kernel when ``note`` returns, so a killed agent loses no reading; a crash of the machine may cost the
@@ -27,6 +28,7 @@ from jobsight_agent.aside import Aside
 from jobsight_agent.reading import Reading, from_record, to_record
 from jobsight_agent.reserve import Reserve
 
+LAST_ERROR = "last-error"
 REFUSED_SHARE = 0.2  # of the bound of the spool, for batches that were refused
 DIRECTORY_MODE = 0o750
 MARKS_MODE = 0o770
@@ -116,6 +118,14 @@ class Spool:
             self._journal = os.open(self.directory / f"open-{self._next}.jsonl", flags, 0o640)
         # The line break comes first too: a line that a full disk cut does not take the next one with it.
         os.write(self._journal, b"\n" + _ENCODER.encode(to_record(reading)).encode() + b"\n")
+
+    def note_error(self, error: str | None) -> None:
+        """Keeps the sender's last error for when no agent runs; None removes it. Not worth an error of its own."""
+        with contextlib.suppress(OSError):
+            if error is None:
+                (self.directory / LAST_ERROR).unlink(missing_ok=True)
+            else:
+                (self.directory / LAST_ERROR).write_text(f"{error}\n", encoding="utf-8", errors="backslashreplace")
 
     def close_batches(self, bodies: Sequence[bytes], *, last: bool = False) -> None:
         """Closes what was noted as these batches, numbered from ``next_sequence`` on; then drops what is too much.

@@ -18,6 +18,7 @@ from jobsight_server.periodic import Periodic
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
+from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.simulations.execute import Limits, run_queued
 from jobsight_server.simulations.runs import stop_interrupted
@@ -26,6 +27,7 @@ from jobsight_server.storage.upkeep import delete_old, refresh_statistics
 log = logging.getLogger(__name__)
 
 _LOOK_FOR_SIMULATIONS_S = 1.0
+_UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # lines about files that cannot be read, of one directory
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
 
@@ -46,7 +48,7 @@ def run_until(
             Periodic(name, _follow),
             "interval",
             seconds=settings.follow_interval_s,
-            args=(stop, engine, source, clock, set()),
+            args=(stop, engine, source, clock, set(), Seldom(_UNREADABLE_S, _MOST_UNREADABLE)),
             id=name,
         )
     scheduler.add_job(
@@ -92,9 +94,10 @@ def _follow(
     source: AccountingSource,
     clock: Callable[[], float],
     links_seen: set[Path],
+    said: Seldom,
 ) -> None:
     if not stop.is_set():
-        follow_once(engine, source, clock, stop, links_seen=links_seen)
+        follow_once(engine, source, clock, stop, links_seen=links_seen, said=said)
 
 
 def _profile(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

@@ -273,9 +273,9 @@ def test_what_cannot_be_used_is_named(node: Node, options: list[str], status: in
     assert "Traceback" not in errors
 
 
-def status_of(node: Node) -> dict[str, str]:
+def status_of(node: Node, exit_status: int = 0) -> dict[str, str]:
     done = node.command("status")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == exit_status, done.stderr
     return {line[:18].strip(): line[18:] for line in done.stdout.splitlines()}
 
 
@@ -308,7 +308,7 @@ def test_refused_batches_are_sent_again_by_the_next_agent(node: Node, collector:
     process = node.start(collector.port)
     wait_for(lambda: len(collector.batches) >= 1)
     finish(process)
-    assert status_of(node)["batches refused"] == "1"
+    assert status_of(node, exit_status=1)["batches refused"] == "1"
     refused = node.batches("refused")[0]
     done = node.command("resend")
     assert (done.returncode, done.stdout) == (0, "1 batches will be sent again when the agent runs\n")
@@ -322,7 +322,27 @@ def test_resend_where_no_agent_ever_was(node: Node) -> None:
     assert done.returncode == 1
     assert "run it as root or as the agent's user" in done.stderr
     assert "Traceback" not in done.stderr
-    assert "there is no directory" in node.command("status").stdout
+    done = node.command("status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no spool directory" in done.stderr
+    assert "--spool DIRECTORY" in done.stderr
+
+
+def test_the_status_of_a_stopped_agent_shows_its_last_error(node: Node, collector: Collector) -> None:
+    collector.statuses = [403] * 1000
+    process = node.start(collector.port)
+    wait_for(lambda: "answered 403" in node.command("status").stdout)
+    wait_for((node.spool / "last-error").exists)
+    finish(process, signal.SIGKILL)
+    done = node.command("status")
+    assert done.returncode == 1
+    assert f"last error        http://127.0.0.1:{collector.port} answered 403 as told" in done.stdout
+    assert f"no agent runs on the spool {node.spool}" in done.stderr
+    collector.statuses = []
+    process = node.start(collector.port)
+    wait_for(lambda: len(collector.batches) >= 2)
+    finish(process)
+    assert "last error        -" in node.command("status").stdout
 
 
 @pytest.fixture

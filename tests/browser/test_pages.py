@@ -233,7 +233,7 @@ def test_user_shows_forecasts_with_toggles(watched: Watched) -> None:
     bandwidth.locator(".u-over").hover()
     expect(bandwidth.locator(".readout")).to_contain_text("actual")
     expect(bandwidth.locator(".readout")).not_to_contain_text("weighted")
-    page.get_by_label("time of their end").check()
+    page.get_by_label("end time").check()
     bandwidth.locator(".u-over").hover()
     expect(bandwidth.locator(".readout b")).to_contain_text(":")
     expect(page.locator("#present td.used")).to_have_count(4)

@@ -216,9 +216,11 @@ def test_on_a_terminal_everything_stands_in_eighty_columns(engine: Engine) -> No
     memory = next(line.split() for line in lines if line.startswith(" memory, MiB"))
     assert memory[2] == f"{found[1]['value'] / 2**20:,.0f}"
     assert memory[4] == f"{found[1]['bound'] / 2**20:,.0f}"
-    assert memory[5] == f"{found[1]['runner_up']['value'] / 2**20:,.0f}"
+    assert memory[5] == f"{found[1]['exceed_probability']:.1%}"
+    assert memory[6] == f"{found[1]['runner_up']['value'] / 2**20:,.0f}"
     text = " ".join(" ".join(lines).split())
-    assert "Next job of u[bold] on alpha" in text
+    assert "Next job of u[bold] on alpha, values per processor (run time: of the job)" in text
+    assert "exceeds: how likely this job is to need more than the reserve" in text
     assert f"memory by {found[1]['forecaster']} from 4 jobs of user, the last: 1,431 2,384 2,384 1,144" in text
     assert "history window weighted locality exp. jobs PQM recent" in text
     assert "bandwidth, cpu, runtime: no history" in text

@@ -18,6 +18,7 @@ from jobsight_server.accounting.position import Position, positions, resume, set
 from jobsight_server.accounting.rejects import take_back
 from jobsight_server.accounting.stamps import ServerClock
 from jobsight_server.accounting.store import hold
+from jobsight_server.seldom import Seldom
 from jobsight_server.storage.tallies import add_tallies
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,8 @@ Progress = Callable[[Path, int], None]
 class Feed:
     """Reads files of one cluster, in the order in which they were written, into the database of ``engine``.
 
-    ``progress(path, bytes)`` is told how much of a file, as it lies on disk, has been read.
+    ``progress(path, bytes)`` is told how much of a file, as it lies on disk, has been read. ``said``: which lines
+    about what cannot be read are due; without one, all are.
     """
 
     engine: Engine
@@ -40,6 +42,7 @@ class Feed:
     stop: threading.Event | None = None
     progress: Progress | None = None
     most_lines: int = 500
+    said: Seldom | None = None
     report: FollowReport = field(default_factory=FollowReport)
     _known: dict[str, Position] | None = None
 
@@ -75,7 +78,8 @@ class Feed:
     def unreadable(self, name: str, cause: str) -> None:
         """Counts and reports what cannot be read; the rest goes on."""
         self.report.unreadable[name] = cause
-        log.warning("accounting of %s: %s: %s", self.cluster, name, cause)
+        if self.said is None or self.said.lets((name, cause), self.clock()):
+            log.warning("accounting of %s: %s: %s", self.cluster, name, cause)
         with self.engine.begin() as connection:
             add_tallies(connection, {("accounting_unreadable", cause): 1})
 

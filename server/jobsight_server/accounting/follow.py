@@ -13,6 +13,7 @@ from jobsight_server.accounting.feed import Feed
 from jobsight_server.accounting.files import UnreadableError, day_files, leads_out
 from jobsight_server.accounting.intake import FollowReport
 from jobsight_server.accounting.stamps import ServerClock
+from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 
 
@@ -23,14 +24,16 @@ def follow_once(
     stop: threading.Event | None = None,
     zone: tzinfo | None = None,
     links_seen: set[Path] | None = None,
+    said: Seldom | None = None,
 ) -> FollowReport:
     """Takes in whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
 
     ``zone`` is the scheduler's, for the case that its log does not show it; None is this machine's. What cannot be
     read is counted and reported, and the rest is read. A symbolic link that leads out of the directory is not
     followed; one in ``links_seen``, to which new ones are added, was counted and reported before.
+    ``said`` keeps the log from saying the same of a file at each round.
     """
-    feed = Feed(engine, source.cluster, clock, source.format, ServerClock(zone), stop)
+    feed = Feed(engine, source.cluster, clock, source.format, ServerClock(zone), stop, said=said)
     try:
         files = _inside(feed, source.directory, set() if links_seen is None else links_seen)
     except UnreadableError as error:

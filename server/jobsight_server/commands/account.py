@@ -40,7 +40,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         console.print(_matched(account["rivals"]))
         write("Jobsight's bounds, aimed so as to fail no more of the same jobs than the rule.")
     write("")
-    write("How well forecasts that come true are told from others (AUC, 0.5 is chance):")
+    write("How well each separates forecasts within 20 % from the others (AUC; 0.5 is chance):")
     aucs = (account["quality"]["auc"], account["quality"]["recent_pqm_auc"], account["pqm"]["auc"])
     told = zip(("Jobsight's probability", "recent PQM", "PQM"), aucs, strict=True)
     write(", ".join(f"{name} {_figure(value)}" for name, value in told))

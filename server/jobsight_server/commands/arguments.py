@@ -54,6 +54,8 @@ def _metavar(setting: Setting) -> str:
     """What help writes for the value: what it is, or its unit."""
     if setting.name in _METAVARS:
         return _METAVARS[setting.name]
+    if isinstance(setting.default, bool):
+        return "{true,false}"
     last = setting.name.rpartition("_")[2]
     return _UNITS.get(last) or {int: "COUNT", float: "NUMBER", tuple: "LIST"}.get(type(setting.default), "TEXT")
 
@@ -73,7 +75,7 @@ def open_database(args: argparse.Namespace) -> Engine:
     engine = _writable(url)
     file = sqlite_file(engine)
     if file is not None and not file.exists():
-        print(f"jobsight: makes a new database, {file.resolve()}", file=sys.stderr)
+        print(f"jobsight: creating a new database, {file.resolve()}", file=sys.stderr)
     with _own_words(url):
         upgrade(engine)
     return engine

@@ -145,7 +145,8 @@ def _profile(engine: Engine, settings: Settings, own: Own) -> int:
 
 def _print(shown: dict[str, Any]) -> None:
     records = ", ".join(f"{n} {kind}" for kind, n in shown["records"].items())
-    print(f"{shown['lines']} lines of {len(shown['files'])} files: {records or 'no records'}")
+    files = "1 file" if len(shown["files"]) == 1 else f"{len(shown['files'])} files"
+    print(f"{shown['lines']} lines of {files}: {records or 'no records'}")
     print(f"{shown['runs']} runs of {shown['job_ids']} job ids ended, {shown['users']} users")
     print(f"{shown['runs_of_these']} runs are of the {shown['ran_more_than_once']} jobs that ran more than once")
     print(f"{shown['new_runs']} runs are new, {shown['profiled']} were profiled")

@@ -87,7 +87,7 @@ def _say_who_is_unknown(connection: Connection, cluster: str, user: str, setting
 def show(found: Sequence[dict[str, Any]], console: Console) -> None:
     """The answer per metric with what it rests on, then what each of the five says, in units that read well."""
     # As Text, because a user may be named like one of rich's markup tags.
-    title = Text(f"Next job of {found[0]['user']} on {found[0]['cluster']}")
+    title = Text(f"Next job of {found[0]['user']} on {found[0]['cluster']}, {_per(found)}")
     console.print(_answered(found, title), markup=False)
     for answer in found:
         if answer["value"] is not None:
@@ -98,7 +98,8 @@ def show(found: Sequence[dict[str, Any]], console: Console) -> None:
         console.print(f"{without}: {reason}", markup=False)
     if any(answer["value"] is not None for answer in found):
         share = found[0]["coverage"]
-        console.print(f"sure: to be within 20 %. reserve: {share:.0%} of jobs fit. --json gives SI units.")
+        console.print(f"sure: to be within 20 %. reserve: the target is that {share:.0%} of all jobs stay within it.")
+        console.print("exceeds: how likely this job is to need more than the reserve. --json gives SI units.")
         for answer in found:
             if answer["bound_basis"] is not None:
                 console.print(Text(_held(answer)))
@@ -106,8 +107,8 @@ def show(found: Sequence[dict[str, Any]], console: Console) -> None:
 
 def _answered(found: Sequence[dict[str, Any]], title: Text) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column(f"per {_per(found)}", no_wrap=True)
-    for name in ("forecast", "sure", "reserve", "runner-up"):
+    table.add_column("metric", no_wrap=True)
+    for name in ("forecast", "sure", "reserve", "exceeds", "runner-up"):
         table.add_column(name, justify="right", no_wrap=True)
     for answer in found:
         _, scale = _SCALES[answer["metric"]]
@@ -117,6 +118,7 @@ def _answered(found: Sequence[dict[str, Any]], title: Text) -> Table:
             _figure(answer["value"], scale),
             _share(answer["probability"]),
             _figure(answer["bound"], scale),
+            "-" if answer["exceed_probability"] is None else f"{answer['exceed_probability']:.1%}",
             _figure(None if other is None else other["value"], scale),
         )
     return table
@@ -141,7 +143,7 @@ def _held(answer: dict[str, Any]) -> str:
 def _of_five(found: Sequence[dict[str, Any]]) -> Table:
     title = "The published five, of the user's own jobs"
     table = Table(title=title, title_justify="left", title_style="", box=SIMPLE, padding=(0, 0))
-    table.add_column(f"per {_per(found)}", no_wrap=True)
+    table.add_column("metric", no_wrap=True)
     for name in (*(_SHORT[name] for name in FIVE), "jobs", "PQM", "recent"):
         table.add_column(name, justify="right", no_wrap=True)
     for answer in found:
@@ -157,8 +159,11 @@ def _of_five(found: Sequence[dict[str, Any]]) -> Table:
 
 
 def _per(found: Sequence[dict[str, Any]]) -> str:
-    """What the values are per; a run time is always the job's."""
-    return "processor" if any(answer["per"] == "processor" for answer in found) else "job"
+    """What the values are for; a run time is always the job's."""
+    if not any(answer["per"] == "processor" for answer in found):
+        return "values for the whole job"
+    of_job = any(answer["metric"] == "runtime" for answer in found)
+    return "values per processor" + (" (run time: of the job)" if of_job else "")
 
 
 def _name(metric: str) -> str:

@@ -68,9 +68,10 @@ def _print_list(found: dict[str, Any]) -> None:
     )
     for entry in found["quarantine"]:
         where = f"{entry['cluster'] or '-'}/{entry['node'] or '-'}"
+        size = f"{entry['bytes']} bytes" if entry["bytes"] or entry["cluster"] is None else "the agent has it"
         waits = " (to be taken in again)" if entry["retry"] else ""
         print(
-            f"{entry['id']:>10}  {_moment(entry['received_at'])}  {_shown(where)}  {entry['bytes']} bytes: "
+            f"{entry['id']:>10}  {_moment(entry['received_at'])}  {_shown(where)}  {size}: "
             f"{_shown(entry['reason'])}{waits}"
         )
     print(f"\naccounting lines: {found['accounting_rejects_kept']} kept")
@@ -91,6 +92,9 @@ def _show(engine: Engine, number: int, *, body_only: bool) -> int:
     print(f"from      {_shown(kept.cluster or '-')}/{_shown(kept.node or '-')}")
     print(f"reason    {_shown(kept.reason)}")
     print(f"size      {kept.size} bytes" + ("" if kept.size == len(kept.body) else f", {len(kept.body)} of them kept"))
+    if not kept.size and kept.cluster is not None:
+        print("\nNot kept: its agent has it, and sends it again by itself.")
+        return 0
     text = _unpacked(kept.body).decode("utf-8", "backslashreplace")
     print(f"\n{_shown(text[:_SHOWN_CHARACTERS])}")
     if len(text) > _SHOWN_CHARACTERS:
@@ -103,7 +107,7 @@ def _retry(engine: Engine, ids: Sequence[int], wait_s: float) -> int:
         marked = mark_for_retry(connection, ids)
     missing = sorted(set(ids) - set(marked))
     if missing:
-        raise UserError(f"quarantined batch {missing[0]}: no such batch; `jobsight quarantine list` shows them")
+        raise UserError(f"quarantined batch {missing[0]}: no such batch is kept; `jobsight quarantine list` shows them")
     if not marked:
         print("no batch is in quarantine")
         return 0

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             if args.action == "create":
                 number, secret = create_token(connection, args.role, args.name, now, args.cluster, args.nodes)
                 _warn_of_undeclared(args, stored_clusters(connection))
-                print(f"token {number}, role {args.role}; it is shown this once:", file=sys.stderr)
+                print(f"token {number}, role {args.role}; it is not shown again:", file=sys.stderr)
                 print(secret)
             elif args.action == "revoke":
                 revoke_token(connection, args.id, now)

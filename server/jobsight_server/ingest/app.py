@@ -24,6 +24,7 @@ from jobsight_server.ingest.retry import RefusalError, retry_next
 from jobsight_server.ingest.store import Outcome, SampleStore, Submission
 from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, check_size, stated_length, unpack
 from jobsight_server.ingest.wire import Batch, TooLargeError, WireError, decode
+from jobsight_server.seldom import Seldom
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters, listed
 from jobsight_server.storage.fence import Fence, take_over
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 _COMMIT_TIMEOUT_S = 30.0
 _GZIP = b"\x1f\x8b"
 _BUDGET_BYTES = 40 * 2**20  # for all batches that are being unpacked, decoded and committed, together
+_LOGGED_S, _MOST_LOGGED = 60.0, 100  # a cluster and node whose batches are refused; lines within that time
+_EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of what is refused
 
 
 class RefusedError(RefusalError):
@@ -61,6 +64,7 @@ def create_writer(
     app.extensions["committer"] = committer
     tokens = TokenCache(engine)
     budget = UnpackingBudget(_BUDGET_BYTES)
+    logged, listed_before = Seldom(_LOGGED_S, _MOST_LOGGED), Seldom(_EXAMPLE_S, _MOST_EXAMPLES)
 
     @app.post("/api/v1/samples")
     def post_samples() -> Response:
@@ -80,7 +84,16 @@ def create_writer(
         except BudgetError as error:
             return _refuse(committer, RefusedError(503, str(error), "overloaded", keep=False), body, now)
         except RefusedError as refused:
-            return _refuse(committer, refused, body, now)
+            example = False
+            if (batch := refused.batch) is not None and not refused.keep:
+                sender = (refused.label, batch.cluster, batch.node)
+                if logged.lets(sender, now):
+                    whose = batch.cluster[:100], batch.node[:100]
+                    log.warning(
+                        "a batch of cluster %r, node %r was refused with %d: %s", *whose, refused.status, refused.reason
+                    )
+                example = listed_before.lets(sender, now)
+            return _refuse(committer, refused, body, now, example=example)
         return _answer(200, {"status": outcome.status, **({"samples": outcome.samples} if outcome.samples else {})})
 
     @app.errorhandler(HTTPException)
@@ -228,7 +241,9 @@ def _done(future: Future[Outcome]) -> Outcome:
         raise UnavailableError(f"the batch was not written within {_COMMIT_TIMEOUT_S:g} s") from error
 
 
-def _refuse(committer: GroupCommitter, refused: RefusedError, body: bytes, now: float) -> Response:
+def _refuse(
+    committer: GroupCommitter, refused: RefusedError, body: bytes, now: float, *, example: bool = False
+) -> Response:
     """Answers when the body is in quarantine: the agent will not send it again."""
     batch = refused.batch
     refusal = Refusal(
@@ -239,6 +254,7 @@ def _refuse(committer: GroupCommitter, refused: RefusedError, body: bytes, now: 
         body if refused.keep else None,
         batch.cluster if batch else None,
         batch.node if batch else None,
+        example,
     )
     try:
         _done(committer.refuse(refusal))

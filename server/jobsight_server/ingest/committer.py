@@ -84,12 +84,16 @@ class GroupCommitter:
     def refuse(self, refusal: Refusal) -> Future[Outcome]:
         """Hands over what is to be kept in quarantine, or only counted where it has no body.
 
+        What is only counted is done at once; its example follows when there is room, and nothing waits for it.
+
         Raises:
             OverloadedError: too many bodies are waiting to be written.
         """
         if refusal.body is None:
             with self._lock:
                 self._rejected[refusal.label] += 1
+            if refusal.example and self._open and self._waiting.qsize() < self._capacity:
+                self._waiting.put((refusal, Future()))
             done: Future[Outcome] = Future()
             done.set_result(Outcome("rejected"))
             return done

@@ -15,7 +15,10 @@ _ROW_BYTES = 1024  # what a row counts beside its body, so that many small ones 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A batch that is kept in quarantine (``body`` as received) or only counted (``body`` None)."""
+    """A batch that is kept in quarantine (``body`` as received) or only counted (``body`` None).
+
+    ``example``: of batches that their agents keep, one is listed without its body, so that it is seen whose they are.
+    """
 
     reason: str
     label: str
@@ -24,6 +27,7 @@ class Refusal:
     body: bytes | None
     cluster: str | None = None
     node: str | None = None
+    example: bool = False
 
 
 def count_rejected(rejected: Mapping[str, int], tally: Counter[tuple[str, str]]) -> None:
@@ -34,7 +38,10 @@ def count_rejected(rejected: Mapping[str, int], tally: Counter[tuple[str, str]])
 
 
 def write_refusal(connection: Connection, refusal: Refusal, tally: Counter[tuple[str, str]]) -> None:
-    """Writes the refused body, or counts what has none."""
+    """Writes the refused body, or counts what has none; an example was counted before."""
+    if refusal.example:
+        _list(connection, refusal, b"")
+        return
     if refusal.body is None:
         count_rejected({refusal.label: 1}, tally)
         return
@@ -42,13 +49,17 @@ def write_refusal(connection: Connection, refusal: Refusal, tally: Counter[tuple
         tally["batches_received", ""] += 1
         tally["batches_quarantined", ""] += 1
     tally["quarantined_because", refusal.label] += 1
+    _list(connection, refusal, refusal.body)
+
+
+def _list(connection: Connection, refusal: Refusal, body: bytes) -> None:
     values = {
         "received_at": refusal.received_at,
         "cluster": refusal.cluster,
         "node": refusal.node,
         "reason": storable(refusal.reason),
-        "bytes": refusal.size,
-        "body": refusal.body,
+        "bytes": refusal.size if body else 0,
+        "body": body,
     }
     connection.execute(insert(quarantine).values(values))
 

@@ -31,6 +31,7 @@ def pages_blueprint() -> Blueprint:
             formats=units.FORMATS,
             metric_formats=units.METRIC_FORMATS,
             metric_titles=units.METRIC_TITLES,
+            refusal_titles=units.REFUSAL_TITLES,
             accuracy_value=units.accuracy_value,
             user_url=links.user_url,
             job_url=links.job_url,

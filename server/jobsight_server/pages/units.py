@@ -163,6 +163,14 @@ FORMATS: dict[str, Callable[[Any], str]] = {
 }
 
 METRIC_TITLES = {"bandwidth": "Bandwidth", "memory": "Memory", "cpu": "CPU", "runtime": "Run time"}
+REFUSAL_TITLES = {
+    "batches_rejected": "batches rejected",
+    "quarantined_because": "batches quarantined",
+    "accounting_rejected_because": "accounting lines rejected",
+    "accounting_unreadable": "accounting files not readable",
+    "profiles_refused": "profiles refused",
+    "profiles_dropped": "profiles dropped",
+}
 METRIC_FORMATS = {"bandwidth": "bps", "memory": "bytes", "cpu": "share", "runtime": "seconds"}
 
 

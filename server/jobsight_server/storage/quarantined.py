@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, or_, select, update
 
 from jobsight_server.storage.schema import quarantine
+
+# Not examples of the batches that agents keep: these have a sender and no body. An empty body has no sender.
+IS_KEPT = or_(quarantine.c.bytes > 0, quarantine.c.cluster.is_(None))
 
 _IN_ONE_QUERY = 500  # below the number of parameters that any SQLite takes
 
@@ -33,8 +36,11 @@ def body_of(connection: Connection, number: int) -> Kept | None:
 
 
 def mark_for_retry(connection: Connection, ids: Sequence[int]) -> list[int]:
-    """Marks these batches, or all where there are no ``ids``, to be taken in again; returns which there are."""
-    present = select(quarantine.c.id).order_by(quarantine.c.id)
+    """Marks these batches, or all where there are no ``ids``, to be taken in again; returns which there are.
+
+    Not examples: their agents hold the batches and send them again by themselves.
+    """
+    present = select(quarantine.c.id).where(IS_KEPT).order_by(quarantine.c.id)
     found = [
         number
         for part in _parts(ids)

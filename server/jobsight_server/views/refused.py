@@ -7,13 +7,14 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from jobsight_server.storage.quarantined import IS_KEPT
 from jobsight_server.storage.schema import accounting_rejects, quarantine
 from jobsight_server.storage.tallies import read_tallies
 
 LISTED = 200
 
 # Tallies that count refusals, by reason.
-_REFUSALS = (
+REFUSALS = (
     "batches_rejected",
     "quarantined_because",
     "accounting_rejected_because",
@@ -24,7 +25,10 @@ _REFUSALS = (
 
 
 def refused(connection: Connection, limit: int = LISTED) -> dict[str, Any]:
-    """Every tally, and the newest ``limit`` quarantined batches (without bodies) and accounting lines."""
+    """Every tally, and the newest ``limit`` quarantined batches (without bodies) and accounting lines.
+
+    A batch of 0 bytes and a cluster is an example of those that their agents keep: listed, not kept.
+    """
     tallies = read_tallies(connection)
     quarantined = select(*(column for column in quarantine.c if column.name != "body"))
     return {
@@ -34,7 +38,7 @@ def refused(connection: Connection, limit: int = LISTED) -> dict[str, Any]:
             dict(row)
             for row in connection.execute(quarantined.order_by(quarantine.c.id.desc()).limit(limit)).mappings()
         ],
-        "quarantine_kept": connection.scalar(select(func.count()).select_from(quarantine)),
+        "quarantine_kept": connection.scalar(select(func.count()).select_from(quarantine).where(IS_KEPT)),
         "quarantine_held_bytes": int(connection.scalar(select(func.coalesce(func.sum(quarantine.c.bytes), 0))) or 0),
         "quarantine_dropped": tallies.get(("quarantine_dropped", ""), 0),
         "quarantine_taken_in": sum(tallies.get(("quarantine_retried", how), 0) for how in ("stored", "duplicate")),
@@ -51,6 +55,6 @@ def refused(connection: Connection, limit: int = LISTED) -> dict[str, Any]:
 def refusals(tallies: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
     """The tallies that count something refused, largest first."""
     found = [
-        {"name": name, "label": label, "value": value} for (name, label), value in tallies.items() if name in _REFUSALS
+        {"name": name, "label": label, "value": value} for (name, label), value in tallies.items() if name in REFUSALS
     ]
     return sorted(found, key=lambda entry: (-entry["value"], entry["name"], entry["label"]))

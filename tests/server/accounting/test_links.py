@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from jobsight_server.accounting.follow import follow_once
+from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.tallies import read_tallies
 from jobsight_server.views.refused import refusals
@@ -42,6 +43,18 @@ def test_a_link_out_of_the_directory_is_skipped_counted_and_logged_once(
     assert tallies["accounting_unreadable", NOT_FOLLOWED] == 2
     assert {"name": "accounting_unreadable", "label": NOT_FOLLOWED, "value": 2} in refusals(tallies)
     assert sum(NOT_FOLLOWED in message and "20231114" in message for message in caplog.messages) == 1
+
+
+def test_a_missing_directory_is_a_line_a_minute_and_one_for_each_change(
+    engine: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory, said = tmp_path / "away", Seldom(60.0, 100)
+    for now in (0.0, 5.0, 55.0, 60.0, 65.0):
+        follow_once(engine, AccountingSource("c", directory), lambda now=now: now, said=said)  # type: ignore[misc]
+    assert [message.endswith("No such file or directory") for message in caplog.messages] == [True, True]
+    directory.write_text("a file")
+    follow_once(engine, AccountingSource("c", directory), lambda: 70.0, said=said)
+    assert [message.endswith("Not a directory") for message in caplog.messages] == [False, False, True]
 
 
 def test_links_within_the_directory_and_to_the_directory_are_followed(

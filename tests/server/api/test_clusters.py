@@ -1,4 +1,4 @@
-"""A cluster that there is none of is answered 404 with those that there are, wherever one can be named."""
+"""An unknown cluster is answered 404 with the known ones, wherever one can be named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents' tokens: each writes as its cluster and nodes and as nothing else, and no cluster appears by a slip."""
+"""Agents' tokens: each writes as its cluster and nodes and as nothing else, and no cluster appears by mistake."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.engine import open_engine, protect_file
 from jobsight_server.storage.migrate import alembic_config, upgrade
 from jobsight_server.storage.tallies import read_tallies
+from jobsight_server.views.refused import refused
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
 NOW = 1_700_000_100.0
@@ -37,9 +38,15 @@ Post = Callable[..., tuple[int, dict[str, Any]]]
 
 
 @pytest.fixture
-def post(engine: Engine) -> Iterator[Post]:
+def now() -> list[float]:
+    """The writer's clock, which a test may move."""
+    return [NOW]
+
+
+@pytest.fixture
+def post(engine: Engine, now: list[float]) -> Iterator[Post]:
     """Sends the golden batch, changed, with a token; the writer knows the clusters alpha and beta."""
-    app = create_writer(load_settings(flags={"database": "unused", "clusters": "alpha beta"}), engine, lambda: NOW)
+    app = create_writer(load_settings(flags={"database": "unused", "clusters": "alpha beta"}), engine, lambda: now[0])
     server = make_server("127.0.0.1", 0, app, threaded=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -83,7 +90,46 @@ def test_a_token_writes_as_its_cluster_and_nodes_alone(engine: Engine, post: Pos
     assert rejected(engine) == {"not this token's cluster or node": 4}
     with engine.connect() as connection:
         assert connection.execute(text("SELECT cluster, name FROM nodes")).all() == [("alpha", "n016")]
-        assert connection.execute(text("SELECT count(*) FROM quarantine")).scalar() == 0
+        kept = connection.execute(text("SELECT cluster, node, bytes FROM quarantine ORDER BY id")).all()
+    assert kept == [("alpha", "n017", 0), ("alpha", "n16", 0), ("alpha", "n016 ", 0), ("beta", "n016", 0)]
+
+
+def test_whose_batches_are_refused_is_in_the_log_and_in_the_list(
+    engine: Engine,
+    database_url: str,
+    post: Post,
+    now: list[float],
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An agent tries again and again: a line a minute and an example an hour for each cluster and node."""
+    secret = token(engine)
+    for seconds in (0, 5, 59, 61, 3599, 3601):
+        now[0] = NOW + seconds
+        assert post(secret, cluster="alhpa", node="n1")[0] == 403
+    assert post(secret, cluster="alhpa", node="n2")[0] == 403
+    lines = [record.getMessage() for record in caplog.records if "was refused with 403" in record.getMessage()]
+    start = "a batch of cluster 'alhpa', node {!r} was refused with 403: cluster 'alhpa' is not declared"
+    assert [line.startswith(start.format("n1")) for line in lines] == [True] * 3 + [False]
+    assert lines[-1].startswith(start.format("n2"))
+    with engine.connect() as connection:
+        found = refused(connection)
+        received = connection.execute(text("SELECT value FROM tallies WHERE name = 'batches_received'")).scalar()
+    listed = [(row["cluster"], row["node"], row["bytes"], row["reason"][:31]) for row in found["quarantine"]]
+    reason = "cluster 'alhpa' is not declared"
+    assert listed == [("alhpa", "n2", 0, reason), ("alhpa", "n1", 0, reason), ("alhpa", "n1", 0, reason)]
+    assert (found["quarantine_kept"], received) == (0, 7)
+    for node in range(200):
+        assert post(secret, cluster="alhpa", node=f"x{node}")[0] == 403
+    with engine.connect() as connection:
+        assert len(refused(connection, 1000)["quarantine"]) == 2 + 19
+    assert sum("was refused with 403" in record.getMessage() for record in caplog.records) == 2 + 100
+    assert main(["quarantine", "--database", database_url]) == 0
+    assert "alhpa/n1  the agent has it: cluster 'alhpa' is not declared" in capsys.readouterr().out
+    assert main(["quarantine", "show", "1", "--database", database_url]) == 0
+    assert "Not kept: its agent has it" in capsys.readouterr().out
+    assert main(["quarantine", "retry", "--database", database_url]) == 0
+    assert "no batch is in quarantine" in capsys.readouterr().out
 
 
 def test_no_sequence_number_of_another_node_can_be_taken(engine: Engine, post: Post) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from urllib.parse import urlsplit
@@ -17,8 +18,10 @@ from jobsight_server.app import create_app
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
 from jobsight_server.pages.links import job_url, node_url, user_url
+from jobsight_server.pages.units import REFUSAL_TITLES
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
+from jobsight_server.views.refused import REFUSALS
 
 PATHS = ("/", "/users", "/jobs", "/nodes", "/refused")
 
@@ -75,6 +78,39 @@ def test_an_unchanged_twin_is_not_sent_again(client: FlaskClient, sqlite_engine:
         connection.execute(insert(schema.tallies).values(name="batches_rejected", label="x", value=1))
     changed = client.get("/refused?format=json", headers={"If-None-Match": first.headers["ETag"]})
     assert changed.status_code == 200
+
+
+def test_refusals_have_titles_and_examples_without_content(client: FlaskClient, sqlite_engine: Engine) -> None:
+    assert set(REFUSAL_TITLES) == set(REFUSALS)
+    example = {"received_at": 1.0, "cluster": "alhpa", "node": "n1", "reason": "not declared", "bytes": 0, "body": b""}
+    with sqlite_engine.begin() as connection:
+        for name in REFUSALS:
+            connection.execute(insert(schema.tallies).values(name=name, label="x", value=1))
+        connection.execute(insert(schema.quarantine).values(example))
+    page = client.get("/refused").text
+    for title in REFUSAL_TITLES.values():
+        assert f'<th scope="row">{title}</th>' in page
+        assert f'<th scope="row">{title}</th>' in client.get("/").text
+    assert '<td class="num">the agent has it</td>' in page
+    assert "jobsight quarantine retry" not in page  # there is nothing to take in again
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.quarantine).values(example | {"bytes": 3, "body": b"abc"}))
+    assert "jobsight quarantine retry" in client.get("/refused").text
+
+
+@pytest.mark.parametrize(("missed", "marked"), [(0, False), (9, False), (10, True)])
+def test_missed_readings_are_marked_from_a_hundredth_on(
+    client: FlaskClient, sqlite_engine: Engine, missed: int, marked: bool
+) -> None:
+    node = dict.fromkeys((column.name for column in schema.nodes.c if column.name != "id"), 0)
+    agent = json.dumps({"readings": 1000, "readings_missed": missed})
+    texts = {"cluster": "c", "name": "n", "boot_id": "b", "interfaces": "[]", "counters": "{}", "agent": agent}
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.nodes).values(node | texts))
+    page = client.get("/nodes").text
+    cell = re.search(r'<td class="num( warn)?" data-bind="agent.readings_missed"[^>]*data-warn="agent.readings">', page)
+    assert cell is not None
+    assert (cell[1] is not None) == marked
 
 
 @settings(max_examples=100, deadline=None)

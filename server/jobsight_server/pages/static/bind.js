@@ -33,13 +33,14 @@ export function fillRows(root, data) {
       continue;
     }
     rows.forEach((row, i) => {
-      for (const cell of row.querySelectorAll("[data-bind]")) show(cell, lookup(list[i], cell.dataset.bind));
+      for (const cell of row.querySelectorAll("[data-bind]")) show(cell, lookup(list[i], cell.dataset.bind), list[i]);
     });
   }
   return same;
 }
 
-function show(element, value) {
+// `data-warn` marks a value above 0; where it names a number of the row, only from a hundredth of that on.
+function show(element, value, row) {
   if (element.dataset.format === "state") {
     const badge = element.querySelector(".state");
     if (badge.textContent !== value) {
@@ -51,7 +52,10 @@ function show(element, value) {
   }
   const text = format(element.dataset.format, value ?? ("zero" in element.dataset ? 0 : null));
   if (element.textContent !== text) element.textContent = text;
-  if ("warn" in element.dataset) element.classList.toggle("warn", Boolean(value));
+  if ("warn" in element.dataset) {
+    const of = element.dataset.warn === "" ? 0 : lookup(row, element.dataset.warn) ?? 0;
+    element.classList.toggle("warn", Boolean(value) && value * 100 >= of);
+  }
   if ("shade" in element.dataset) shade(element, text);
 }
 

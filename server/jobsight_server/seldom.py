@@ -1,0 +1,27 @@
+"""What is said, or kept as an example, seldom: so that an agent that goes on trying fills no log and no table."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+
+
+class Seldom:
+    """Lets each key through once in ``interval_s`` seconds, and at most ``most`` keys; remembers no more than these."""
+
+    def __init__(self, interval_s: float, most: int) -> None:
+        self._interval_s = interval_s
+        self._most = most
+        self._passed: dict[Hashable, float] = {}
+        self._lock = threading.Lock()
+
+    def lets(self, key: Hashable, now: float) -> bool:
+        """Whether ``key`` passes at ``now``, in seconds; a clock that was set back lets it pass too."""
+        with self._lock:
+            self._passed = {
+                known: since for known, since in self._passed.items() if 0 <= now - since < self._interval_s
+            }
+            if key in self._passed or len(self._passed) >= self._most:
+                return False
+            self._passed[key] = now
+            return True
