@@ -20,8 +20,9 @@ Access = Literal["write", "read"]
 class DatabaseError(UserError):
     """A database URL that cannot be used."""
 
-# Of each connection, in its process's memory. The kernel caches the file as well; whole refused bodies pass through here.
-_CACHE_KIB = 16384
+
+# Of each connection, in its process's memory. The kernel caches the file as well; refused bodies pass through here.
+_CACHE_KIB = 8192
 
 
 def open_engine(url: str, access: Access = "write") -> Engine:
