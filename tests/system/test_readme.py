@@ -57,7 +57,7 @@ def test_old_accounting_files_give_the_forecasts_that_it_describes(run: object) 
     show(answers, console)
     printed = "\n".join(line.rstrip() for line in console.export_text().splitlines())
     written = README.partition("--database sqlite:///jobsight.db\nNext job")[2].partition("\n...\n")[0]
-    assert len(written.splitlines()) == 24
+    assert len(written.splitlines()) == 9
     assert printed.startswith(f"Next job{written}\n")
 
 
