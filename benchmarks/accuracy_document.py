@@ -210,6 +210,8 @@ def _failures(accounts: Accounts) -> str:
         below("micro"),
         below("macro"),
         f"Bounds at 95 % that cover less than 93 % or more than 97 %: {where(_off_target)}.",
+        f"Share held so far below 92 % at some time from the 200th job on: {where(_ever_low)}.",
+        f"Waste more than 5 % above the cheapest rule's: {where(_dearer)}.",
         f"Bounds of less MAQ than a rule's at no more failures, or that cannot fail as seldom: {where(_outdone)}.",
         "Answers that err more than the best single candidate (forecaster and template) of each user in hindsight: "
         + where(lambda a: a["regret"]["per_job"] > 0.0)
@@ -220,6 +222,16 @@ def _failures(accounts: Accounts) -> str:
 
 def _off_target(found: Account) -> bool:
     return not 0.93 <= found["bounds"]["coverage"] <= 0.97
+
+
+def _ever_low(found: Account) -> bool:
+    return (found["bounds"]["lowest_so_far"] or 1.0) < 0.92
+
+
+def _dearer(found: Account) -> bool:
+    wasted = [found["rivals"][name]["wasted"] for name in ("request", "maximum", "p90-x-1.15")]
+    cheapest = min([waste for waste in wasted if waste], default=None)
+    return cheapest is not None and bool(found["bounds_compared"]["wasted"] > 1.05 * cheapest)
 
 
 def _outdone(found: Account) -> bool:
