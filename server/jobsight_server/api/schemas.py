@@ -288,7 +288,7 @@ SCHEMAS: dict[str, Schema] = {
             "answered": listing(
                 record(
                     {"metric": METRIC, "jobs": INTEGER}
-                    | dict.fromkeys(("accuracy", "within20", "coverage"), or_null(SHARE))
+                    | dict.fromkeys(("accuracy", "within20", "coverage", "cost_coverage"), or_null(SHARE))
                 )
             ),
             "refused": listing(_TALLY),

@@ -58,5 +58,6 @@ def test_the_last_answers_are_judged_by_what_was_used(site: Any) -> None:
         "accuracy": pytest.approx(((1 - 10 / 90) + 0.5) / 2),
         "within20": 0.5,
         "coverage": 0.5,
+        "cost_coverage": pytest.approx(90 * 101 / (90 * 101 + 200 * 102)),
     }
-    assert found["cpu"] == {"jobs": 0, "accuracy": None, "within20": None, "coverage": None}
+    assert found["cpu"] == {"jobs": 0, "accuracy": None, "within20": None, "coverage": None, "cost_coverage": None}
