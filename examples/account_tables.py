@@ -28,9 +28,8 @@ def show(account: Account, console: Console) -> None:
     console.print("Share that stayed within the recommended reservation; the target is 95 % of the jobs.")
     if any(fit.weighted < fit.by_jobs for fit in account.fits.values()):
         console.print(
-            "By value x seconds it is lower: the jobs that run out are those that use most, and bounds that waste "
-            "least spare dear jobs least. `jobsight serve --bound-objective per-job` aims at that share of cheap and "
-            "of dear jobs alike."
+            "By value x seconds it is lower, because the jobs that run out are among the larger ones. "
+            "`jobsight serve --bound-objective per-job` aims at the same share of small and of large jobs."
         )
     if account.memory is not None:
         console.print(memory_table(account.memory))
