@@ -212,13 +212,14 @@ def wait_for(port: int, path: str = "/health") -> None:
 def bench_jobsight(args: argparse.Namespace, work: Path) -> dict[str, float]:
     database = f"sqlite:///{work / 'bench.db'}"
     token = subprocess.run(
-        [sys.executable, "-m", "jobsight_server.cli", "token", "create", "--role", "agent", "--database", database],
+        [sys.executable, "-m", "jobsight_server.cli", "token", "create", "--role", "agent", "--cluster", "bench",
+         "--database", database],
         capture_output=True, text=True, check=True,
     ).stdout.split()[-1]  # fmt: skip
     api, ingest = free_port(), free_port()
     server = subprocess.Popen(
         [sys.executable, "-m", "jobsight_server.cli", "serve", "--database", database, "--listen",
-         f"127.0.0.1:{api}", "--ingest-listen", f"127.0.0.1:{ingest}"],
+         f"127.0.0.1:{api}", "--ingest-listen", f"127.0.0.1:{ingest}", "--clusters", "bench"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
