@@ -19,6 +19,8 @@ TRACES = {
     "UniLu-Gaia-2014-2.swf.gz": 3,
     "KTH-SP2-1996-2.1-cln.swf.gz": 4,
     "SDSC-SP2-1998-4.2-cln.swf.gz": 5,
+    "nextflow/eager.swf.gz": 6,
+    "nextflow/mag.swf.gz": 7,
 }
 
 
@@ -37,6 +39,7 @@ def write_traces(folder: Path) -> None:
             user = 7 if i % 3 == 0 else 8 if i % 3 == 1 else 10 + i % 40
             memory = {7: 1000 * (1 + 3 * (i // 30 % 2)), 8: rng.integers(100, 9000)}.get(user, 500)
             lines.append(f"{i} {100 * i} 0 50 4 20 {memory} 4 {rng.integers(60, 600)} 8000 1 {user} 1 {user} 1 1 -1 -1")
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(gzip.compress("\n".join(lines).encode()))
     rows = [f"{vm},{21_600 * k},2,{100 * vm + k},{5 + vm},50" for k in range(40) for vm in range(4)]
     text = "vm,start,cores,bandwidth_bps,memory_bytes,cpu_percent\n" + "\n".join(rows)

@@ -91,14 +91,14 @@ def test_policies_are_compared_pair_by_pair() -> None:
 
 @pytest.mark.slow
 def test_predictions_help_on_a_real_trace() -> None:
-    """A small part of what docs/coallocation.md shows: two seeds."""
+    """A small part of what docs/coallocation.md shows: four seeds, since two differ by eight points."""
     file = TRACES / "KTH-SP2-1996-2.1-cln.swf.gz"
     if not file.exists():
         pytest.skip(f"no {file.name} in {TRACES} (JOBSIGHT_TRACES)")
     policies = ("naive", "aware predicted", "aware oracle")
-    wanted = [Case(file.name, policy, 100, 0.8, seed, 3000) for policy in policies for seed in (0, 1)]
-    wanted += [Case(file.name, "none", 0, 0.8, seed, 3000) for seed in (0, 1)]
+    wanted = [Case(file.name, policy, 100, 0.8, seed, 3000) for policy in policies for seed in range(4)]
+    wanted += [Case(file.name, "none", 0, 0.8, seed, 3000) for seed in range(4)]
     rows = {row["policy"]: row for row in account((case, run_case(case, file)) for case in wanted)}
     assert rows["naive"]["turnaround_percent"][0] > 50.0
     assert rows["aware predicted"]["turnaround_percent"][0] < 0.0
-    assert rows["aware predicted"]["saturated"] < 0.04
+    assert rows["aware predicted"]["saturated"] < 0.08
