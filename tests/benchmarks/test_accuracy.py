@@ -54,14 +54,14 @@ def test_the_document_is_whole_and_the_same_each_time(tmp_path: Path) -> None:
         done = make(tmp_path, output)
         assert done.returncode == 0, done.stderr
     files = sorted(file.relative_to(outputs[0]) for file in outputs[0].rglob("*") if file.is_file())
-    assert len(files) == 1 + 5 + 4
+    assert len(files) == 1 + 7 + 4
     for file in files:
         assert (outputs[0] / file).read_bytes() == (outputs[1] / file).read_bytes(), file
     text = (outputs[0] / "accuracy.md").read_text()
     assert "$" not in text
     for picture in re.findall(r"\]\((accuracy/[^)]+)\)", text):
         assert (outputs[0] / picture).exists()
-    assert text.count("](accuracy/") == 9
+    assert text.count("](accuracy/") == 11
     for words in ("user 7 of", "Curt Canada", "### UniLu-Gaia, memory", "### Bitbrains, bandwidth", "KTH-SP2"):
         assert words in text
     for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
