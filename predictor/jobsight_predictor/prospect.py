@@ -57,23 +57,31 @@ def prospect(levels: Sequence[Level], ceiling: float = inf) -> Prospect:
         evidence = max([1, *[witness.group.evidence for witness in level]])
         wider = level is not levels[-1]
         parts = evidence + 1 + wider
+        weight = left / len(level) / parts
         for group, scale, bursts in level:
-            weight = left / len(level) / parts
             beyond += weight * _REST
             top = group.top * scale
-            found = [(top * up, weight * share) for up, share in _BEYOND]
+            for up, share in _BEYOND:
+                place = top * up
+                if place > ceiling:
+                    place = ceiling
+                places[place] = places.get(place, 0.0) + weight * share
             seen, n = evidence * weight, min(group.crowd.n, BLOCKS)
             in_bursts = 1.0 - len(group.blocks) / n if bursts else 0.0
             if in_bursts > 0.0:
                 each = seen * in_bursts / len(group.blocks)
-                found += [(place * scale, each) for place in group.blocks]
+                for value in group.blocks:
+                    place = value * scale
+                    if place > ceiling:
+                        place = ceiling
+                    places[place] = places.get(place, 0.0) + each
             if in_bursts < 1.0:
                 crowd, total = group.crowd.crowd()
                 each = seen * (1.0 - in_bursts) / total
-                found += [(place * scale, each * share) for place, share in crowd]
-            for place, mass in found:
-                if place > ceiling:
-                    place = ceiling
-                places[place] = places.get(place, 0.0) + mass
+                for value, share in crowd:
+                    place = value * scale
+                    if place > ceiling:
+                        place = ceiling
+                    places[place] = places.get(place, 0.0) + each * share
         left *= wider / parts
     return Prospect(places, beyond)
