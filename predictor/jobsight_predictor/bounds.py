@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import exp, inf, log
+from operator import mul
 from typing import Any, Literal, NamedTuple, Self
 
 from .forecasters import LARGEST
@@ -168,12 +169,13 @@ class Bounds:
         price = exp(self._log_price) * self._mean_job
         top, highest = max(places), steps[-1][0]
         known = sum(places.values())
+        value_held = sum(map(mul, places.values(), places))
         # Mass x seconds, and that x value, of all that is known and of what would fit: what is wasted depends on them.
-        held = known if not self._of_time else MEAN_SPREAD * sum([mass * place for place, mass in places.items()])
+        held = known if not self._of_time else MEAN_SPREAD * value_held
         if self._of_time:
             used = MEAN_SQUARE_SPREAD * sum([mass * place * place for place, mass in places.items()])
         else:
-            used = MEAN_SPREAD * sum([mass * place for place, mass in places.items()])
+            used = MEAN_SPREAD * value_held
             price /= case.seconds or self._mean_seconds
         least_share = 0.25 * known
         fits = fits_held = fits_used = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import exp
+from operator import mul
 from typing import Any, Self
 
 FEATURES = ("votes agree", "user's hits", "group's hits", "group near the forecast", "group's size")
@@ -46,8 +47,7 @@ class Confidence:
 
     def probability(self, features: Sequence[float]) -> float:
         """Probability that the forecast is within 20 % of what the job will use, 0..1."""
-        bias, *slopes = self._weights
-        lean = bias + sum([slope * feature for slope, feature in zip(slopes, features, strict=True)])
+        lean = self._weights[0] + sum(map(mul, self._weights[1:], features))
         return 1.0 / (1.0 + exp(-lean)) if lean > -500.0 else 0.0
 
     def score(self, features: Sequence[float], hit: bool) -> None:

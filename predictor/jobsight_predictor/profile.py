@@ -152,7 +152,7 @@ class Profile:
             present.append((key, group))
             said = group.forecasts()
             if is_limit:
-                said = tuple([min(forecast, ceiling) for forecast in said])
+                said = tuple([forecast if forecast < ceiling else ceiling for forecast in said])
             i = index * width
             forecasts[i : i + width] = said
             for forecast in said:
@@ -204,7 +204,7 @@ class Profile:
         ledger = self._tournament.users.get(question.user)
         case = Case(
             seconds=question.requested_time_s,
-            above=self._failed.get(self._templates.keys(question)[0][1], 0.0),
+            above=self._failed.get(ticket.keys[0][1], 0.0),
             request=request,
             is_limit=is_limit,
             own=own,

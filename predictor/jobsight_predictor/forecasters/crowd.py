@@ -39,13 +39,13 @@ class Crowd(Forecaster):
     tenth of the history was, make all before them count `SHIFT` times less. One value alone, a spike, does not.
     """
 
-    __slots__ = ("_best", "_fades", "_last", "_n", "_rows", "_total", "_weights")
+    __slots__ = ("_best", "_fades", "_last", "_rows", "_total", "_weights", "n")
 
     def __init__(self, fades: Triple = (0.8, 0.97, 0.995)) -> None:
         if len(fades) != 3 or not 0.0 < fades[0] <= fades[1] <= fades[2] < 1.0:
             raise ValueError(f"fades are {fades}: three are needed, ascending, above 0 and below 1")
         self._fades = fades
-        self._n = 0
+        self.n = 0  # values learned
         self._last = 0.0
         # A row per place. Weights grow by 1/f a value instead of everything else shrinking by f.
         self._rows: list[list[float]] = []
@@ -54,14 +54,9 @@ class Crowd(Forecaster):
         self._best: Triple | None = None
 
     @property
-    def n(self) -> int:
-        """How many values were learned."""
-        return self._n
-
-    @property
     def last(self) -> float | None:
         """The last value; None before anything was learned."""
-        return self._last if self._n else None
+        return self._last if self.n else None
 
     def learn(self, value: float) -> None:
         if not 0.0 <= value <= LARGEST:
@@ -96,13 +91,13 @@ class Crowd(Forecaster):
         here[2] += medium
         here[3] += long
         fades = self._fades
-        if self._n > 2 and _ALIKE * value <= self._last <= (2.0 - _ALIKE) * value:
+        if self.n > 2 and _ALIKE * value <= self._last <= (2.0 - _ALIKE) * value:
             own = long * fades[2]  # what the last value itself brought is no history yet
             if alike - own < 0.1 * (self._total - own):
                 short = self._shift(value, here)
         self._total += long
         self._last = value
-        self._n += 1
+        self.n += 1
         self._best = None
         weights[0] = short / fades[0]
         weights[1] = medium / fades[1]
@@ -111,7 +106,7 @@ class Crowd(Forecaster):
             self._rescale()
 
     def forecast(self) -> float | None:
-        return self.best()[1] if self._n else None
+        return self.best()[1] if self.n else None
 
     def best(self) -> Triple:
         """The best place in short, medium and long memory; LookupError before anything was learned."""
@@ -141,7 +136,7 @@ class Crowd(Forecaster):
     def copy(self) -> Self:
         """Another crowd that has learned the same."""
         twin = type(self)(self._fades)
-        twin._n = self._n
+        twin.n = self.n
         twin._last = self._last
         twin._rows = [row.copy() for row in self._rows]
         twin._weights = self._weights.copy()
@@ -151,7 +146,7 @@ class Crowd(Forecaster):
     def state(self) -> dict[str, Any]:
         return {
             "fades": list(self._fades),
-            "n": self._n,
+            "n": self.n,
             "last": self._last,
             "rows": [list(row) for row in self._rows],
             "weights": list(self._weights),
@@ -162,7 +157,7 @@ class Crowd(Forecaster):
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         short, medium, long = state["fades"]
         restored = cls((short, medium, long))
-        restored._n = state["n"]
+        restored.n = state["n"]
         restored._last = state["last"]
         restored._rows = [list(row) for row in state["rows"]]
         restored._weights = list(state["weights"])
@@ -171,13 +166,13 @@ class Crowd(Forecaster):
 
     def row(self) -> list[Any]:
         """The state of a crowd of default fades without names: for those who keep tens of thousands."""
-        return [self._n, self._last, self._rows, self._weights, self._total]
+        return [self.n, self._last, self._rows, self._weights, self._total]
 
     @classmethod
     def from_row(cls, row: list[Any]) -> Self:
         """The crowd whose `row()` this was, exactly; takes over the lists in it."""
         restored = cls()
-        restored._n, restored._last, restored._rows, restored._weights, restored._total = row
+        restored.n, restored._last, restored._rows, restored._weights, restored._total = row
         return restored
 
     def fresh(self) -> Self:
@@ -202,7 +197,7 @@ class Crowd(Forecaster):
         if len(rows) >= PLACES:
             self._leave()
         scores = list(self._weights)
-        for place, short, medium, long, *_ in rows:
+        for place, short, medium, long, _, _, _ in rows:
             if value < 2.0 * place:
                 closeness = value / place if value <= place else 2.0 - value / place
                 scores[0] += short * closeness
