@@ -93,8 +93,9 @@ def _idle(
     level = idle_beside(readings, stay, at.start_marked, at.end_marked, near)
     if level is not None or there is None:
         return level
-    others = (other for other in there.between(run.start - FRESH_S, run.start) if other.run_id != run.id)
-    return idle_before(connection, node_id, at.start, [shifted(other, at.offset_s) for other in others])
+    occupied = there.occupied(run.start - FRESH_S, run.start)
+    others = [Stay(start + at.offset_s, end + at.offset_s, 1) for start, end in occupied]
+    return idle_before(connection, node_id, at.start, others)
 
 
 def _span(readings: Readings | None, at: Boundaries) -> tuple[float, float]:

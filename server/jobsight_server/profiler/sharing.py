@@ -73,11 +73,24 @@ class OnOneNode:
         self._runs = sorted(runs, key=attrgetter("start"))
         self._starts = np.array([run.start for run in self._runs])
         self._ends = np.array([run.end for run in self._runs])
+        # Where runs follow each other without a pause: the first of them, and until when all so far have ended.
+        self._latest = np.maximum.accumulate(self._ends)
+        self._firsts = np.append(0, np.flatnonzero(self._starts[1:] > self._latest[:-1]) + 1)
 
     def between(self, since: float, until: float) -> list[Presence]:
         """Those that were there after ``since`` and before ``until``."""
         begun = int(np.searchsorted(self._starts, until, "left"))
         return [self._runs[i] for i in np.flatnonzero(self._ends[:begun] > since)]
+
+    def occupied(self, since: float, until: float) -> list[tuple[float, float]]:
+        """What ``between`` finds as times (start, end), with runs that overlap joined into one."""
+        begun = int(np.searchsorted(self._starts, until, "left"))
+        if not begun:
+            return []
+        firsts = self._firsts[: np.searchsorted(self._firsts, begun, "left")]
+        ends = self._latest[np.append(firsts[1:], begun) - 1]
+        late = ends > since
+        return list(zip(self._starts[firsts[late]].tolist(), ends[late].tolist(), strict=True))
 
 
 Presences = Mapping[tuple[str, str], OnOneNode]
