@@ -1,6 +1,8 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Needs Python 3.11+, make and a package registry.
 PYTHON ?= python3
 VENV ?= .venv
+# Processes that run the tests.
+WORKERS ?= 2
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 # Peers in a room of their own: they hold back other packages.
@@ -21,7 +23,7 @@ demo:
 	$(BIN)/python examples/demo.py $(if $(ONCE),--once) $(if $(LISTEN),--listen $(LISTEN))
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

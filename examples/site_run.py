@@ -172,8 +172,8 @@ def _end(process: subprocess.Popen[Any], seconds: float) -> None:
 
 
 def free_address() -> str:
-    """HOST:PORT of which this port and the next are free."""
-    for port in range(20000 + os.getpid() % 20000, 60000, 2):
+    """HOST:PORT of which this port and the next are free; two processes look in different places."""
+    for port in range(20000 + os.getpid() % 600 * 20, 60000, 2):
         if not (taken("127.0.0.1", port) or taken("127.0.0.1", port + 1)):
             return f"127.0.0.1:{port}"
     raise OSError("no two free ports in a row on 127.0.0.1")

@@ -17,6 +17,11 @@ settings.register_profile(
 settings.load_profile("jobsight")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first: none of them is what the last of several processes is waited for."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One line a reason, the most frequent first."""
     reasons: Counter[str] = Counter()

@@ -1,0 +1,81 @@
+"""One PostgreSQL database for many tests: migrating or dropping one costs more than most tests do."""
+
+from __future__ import annotations
+
+import uuid
+
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.engine import make_url
+
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.migrate import upgrade
+from jobsight_server.storage.schema import metadata
+
+_SHAPE = text("""
+SELECT format('%s %s %s %s', relation.relname, name.attname, name.atttypid, name.attnotnull)
+FROM pg_class AS relation JOIN pg_attribute AS name ON name.attrelid = relation.oid
+WHERE relation.relnamespace = 'public'::regnamespace AND name.attnum > 0 ORDER BY relation.relname, name.attnum
+""")
+_END_SESSIONS = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name")
+
+
+class Reused:
+    """A migrated database, which ``url`` gives as empty as a new one."""
+
+    def __init__(self, server: Engine) -> None:
+        self._server = server
+        self._name: str | None = None
+        self._shape: list[str] = []
+
+    def url(self) -> str:
+        """Ends what a test before has left running there; a test that changed the tables costs a new database."""
+        if self._name is not None and not self._emptied(self._name):
+            self.drop()
+        if self._name is None:
+            self._name = create(self._server)
+            engine = open_engine(url_of(self._server, self._name))
+            upgrade(engine)
+            self._shape = _shape_of(engine)
+            engine.dispose()
+        return url_of(self._server, self._name)
+
+    def drop(self) -> None:
+        if self._name is not None:
+            drop(self._server, self._name)
+            self._name = None
+
+    def _emptied(self, name: str) -> bool:
+        with self._server.connect() as connection:
+            connection.execute(_END_SESSIONS, {"name": name})
+        engine = create_engine(make_url(url_of(self._server, name)).set(drivername="postgresql+psycopg"))
+        if _shape_of(engine) != self._shape:
+            engine.dispose()
+            return False
+        with engine.begin() as connection:
+            for table in reversed(metadata.sorted_tables):
+                connection.execute(table.delete())
+            connection.execute(text("SELECT setval(seqrelid, seqstart, false) FROM pg_sequence"))
+        engine.dispose()
+        return True
+
+
+def create(server: Engine) -> str:
+    """An empty database's name."""
+    name = f"jobsight_{uuid.uuid4().hex[:12]}"
+    with server.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    return name
+
+
+def drop(server: Engine, name: str) -> None:
+    with server.connect() as connection:
+        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+def url_of(server: Engine, name: str) -> str:
+    return server.url.set(drivername="postgresql", database=name).render_as_string(hide_password=False)
+
+
+def _shape_of(engine: Engine) -> list[str]:
+    with engine.connect() as connection:
+        return [str(row[0]) for row in connection.execute(_SHAPE)]
