@@ -197,7 +197,8 @@ job_nodes = Table(
     sqlite_with_rowid=False,
 )
 
-# How far each accounting file was read, committed with the rows that came from it.
+# How far each accounting file was read, committed with the rows that came from it. ``counts``: what it added to the
+# tallies, as JSON [name, label, value].
 accounting_files = Table(
     "accounting_files",
     metadata,
@@ -207,6 +208,7 @@ accounting_files = Table(
     Column("offset", BigInteger, nullable=False),
     Column("lines", BigInteger, nullable=False),
     Column("updated", Double, nullable=False),
+    Column("counts", Text, nullable=False, server_default="[]"),
 )
 
 accounting_rejects = Table(
