@@ -263,13 +263,17 @@ remeasure = Table(
     sqlite_with_rowid=False,
 )
 
-# How far periodic work has looked: the time of receipt up to which it is done.
-watermarks = Table(
-    "watermarks",
+# Batches whose readings were old when they were stored (storage.late_batches); numbered as they were committed.
+late_batches = Table(
+    "late_batches",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("time", Double, nullable=False),
-    sqlite_with_rowid=False,
+    Column("id", Integer, primary_key=True),
+    Column("node_id", Integer, nullable=False),
+    Column("first_time", Double, nullable=False),
+    Column("last_time", Double, nullable=False),
+    Column("stored_at", Double, nullable=False),
+    Column("seen", Boolean, nullable=False, server_default=false()),
+    sqlite_autoincrement=True,
 )
 
 # The forecasters' state per (cluster, user, metric) and the answer made from it when it last learned; both JSON.
