@@ -304,16 +304,17 @@ class Agent:
 def in_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
     """The readings in groups that a batch can hold: of one shape, of one run of the clock, not too many.
 
-    When the clock is set back, sorting by time would mix counters from before and after.
+    When the clock is set back, sorting by time would mix counters from before and after. A card that goes and comes
+    back makes three batches, so that the server sees it go.
     """
     groups: dict[object, list[Reading]] = {}
-    clock_set_back = 0
-    last_time = 0.0
+    turns = 0
+    last: Reading | None = None
     for reading in readings:
-        if reading.mark is None:
-            clock_set_back += reading.time < last_time
-            last_time = reading.time
-        groups.setdefault((clock_set_back, reading.shape), []).append(reading)
+        if reading.mark is None:  # those of job hooks may be older than what is before them
+            turns += last is not None and (reading.time < last.time or reading.shape != last.shape)
+            last = reading
+        groups.setdefault((turns, reading.shape), []).append(reading)
     return [
         group[start : start + _LONGEST_BATCH]
         for group in groups.values()

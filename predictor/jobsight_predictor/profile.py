@@ -9,6 +9,7 @@ from typing import Any, Self
 from .answer import Answer, RunnerUp
 from .bounds import SPREAD, Bounds, Case, Objective
 from .confidence import Confidence
+from .failed import FailedReservations
 from .forecasters import LARGEST, checked
 from .group import CANDIDATES, Group
 from .held import Held
@@ -23,7 +24,7 @@ from .ticket import Forecasts, Ticket
 NO_HISTORY = "no history: no job of this cluster with a value has ended yet"
 
 _SITE = '["site"]'
-_SHAPE = 2
+_SHAPE = 3
 """Of the stored parts; those of another shape are learned again."""
 
 
@@ -56,7 +57,7 @@ class Profile:
         self._size = self._width * self._shares.stop
         self._groups: dict[Key, Group] = {}
         self._kinds: dict[Key, int] = {}
-        self._failed: dict[Key, float] = {}
+        self._failed = FailedReservations()
         self._tournament = Tournament(self._size)
         self._of_time = metric == "runtime"
         self._bounds = Bounds(coverage, objective, of_time=self._of_time)
@@ -67,7 +68,6 @@ class Profile:
         self._changed_groups: set[Key] = set()
         self._changed_kinds: set[Key] = set()
         self._changed_users: set[str | None] = set()
-        self._changed_failed: set[Key] = set()
 
     @property
     def n(self) -> int:
@@ -204,7 +204,7 @@ class Profile:
         ledger = self._tournament.users.get(question.user)
         case = Case(
             seconds=question.requested_time_s,
-            above=self._failed.get(ticket.keys[0][1], 0.0),
+            above=self._failed.above(question),
             request=request,
             is_limit=is_limit,
             own=own,
@@ -293,11 +293,10 @@ class Profile:
     def fail(self, question: Question, reserved: float) -> None:
         """Take in that a job ran out of what was reserved for it: the bound of its like stays above that.
 
-        1 % above, since reservations are rounded before they are made and told.
+        Alike are the jobs with the same value in every field of `question`, whatever else is known of them. 1 % above,
+        since reservations are rounded before they are made and reported.
         """
-        key = self._templates.keys(question)[0][1]
-        self._failed[key] = max(1.01 * checked(reserved), self._failed.get(key, 0.0))
-        self._changed_failed.add(key)
+        self._failed.add(question, 1.01 * checked(reserved))
 
     def regret(self, user: str | None) -> tuple[Regret, str] | None:
         """How the answers did beside the user's best single candidate in hindsight, and its name; None if unknown."""
@@ -314,7 +313,7 @@ class Profile:
     def parts(self, question: Question) -> list[str]:
         """Names of the parts on which the answer to this question rests, and which learning such a job changes."""
         keys = [key for _, key in self._templates.keys(question)]
-        alone = [_SITE, _user(question.user), _named("failed", keys[0]), _named("kind", kind_key(question))]
+        alone = [_SITE, _user(question.user), _named("kind", kind_key(question)), *self._failed.parts(question)]
         asked = self._requests.of(question) is not None
         if asked:
             keys += [key for key in share_keys(question) if key is not None]
@@ -325,13 +324,12 @@ class Profile:
     def changes(self) -> dict[str, Any]:
         """Name and state of each part that has changed since this was last asked, as values that JSON can carry."""
         found: dict[str, Any] = {_named("group", key): self._groups[key].state() for key in self._changed_groups}
-        found |= {_named("failed", key): self._failed[key] for key in self._changed_failed}
+        found |= self._failed.changes()
         found |= {_named("kind", key): self._kinds[key] for key in self._changed_kinds}
         found |= {_user(user): self._tournament.users[user].state() for user in self._changed_users}
         if self._changed_users:
             found[_SITE] = self._site_state()
         self._changed_groups.clear()
-        self._changed_failed.clear()
         self._changed_kinds.clear()
         self._changed_users.clear()
         return dict(sorted(found.items()))
@@ -347,17 +345,17 @@ class Profile:
             elif kind == "user":
                 self._tournament.users[what[0]] = Ledger.from_state(state)
             elif kind == "failed":
-                self._failed[what[0], tuple(what[1:])] = state
+                self._failed.load((what[0], what[1]), state)
             elif kind == "kind":
                 self._kinds[what[0], tuple(what[1:])] = state
 
     def state(self) -> dict[str, Any]:
         """Every part by its name, as values that JSON can carry."""
         self._changed_groups.update(self._groups)
-        self._changed_failed.update(self._failed)
+        found = self._failed.state()
         self._changed_kinds.update(self._kinds)
         self._changed_users.update(self._tournament.users)
-        return self.changes()
+        return dict(sorted((found | self.changes()).items()))
 
     @classmethod
     def from_state(

@@ -22,6 +22,10 @@ COMMANDS = {
         "jobsight_server.commands.backtest",
         "show how accurate forecasts would have been on a recorded workload",
     ),
+    "imported": (
+        "jobsight_server.commands.imported",
+        "list the accounting files that were read; withdraw wrong ones",
+    ),
     "templates": ("jobsight_server.commands.templates", "find the job groups that suit a site's own history"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     "simulate": (

@@ -51,6 +51,12 @@ def test_another_boot_or_other_interfaces_make_a_batch_of_their_own() -> None:
     assert times(in_batches(readings)) == [[1, 2], [0.5], [3]]
 
 
+def test_a_card_that_goes_and_comes_back_is_seen_to_be_away() -> None:
+    away = replace(READING, interfaces=(), bytes_in=(), bytes_out=())
+    readings = [at(1), at(1.5, MARKED), at(2), at(3, away), at(2.5, MARKED), at(4, away), at(5), at(6)]
+    assert times(in_batches(readings)) == [[1, 1.5, 2], [3, 4], [2.5], [5, 6]]
+
+
 def test_a_clock_set_back_starts_a_batch_so_that_counters_do_not_mix() -> None:
     assert times(in_batches([at(10), at(11), at(9), at(10), at(11)])) == [[10, 11], [9, 10, 11]]
 

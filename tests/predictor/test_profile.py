@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobsight_predictor.failed import KEPT
 from jobsight_predictor.profile import CANDIDATES, Profile
 from jobsight_predictor.templates import Question
 from jobsight_predictor.ticket import Ticket
@@ -178,6 +180,48 @@ def test_reservation_stays_above_what_has_failed() -> None:
     assert restored == after
 
 
+def test_a_failure_raises_the_bound_of_every_job_that_has_all_its_fields() -> None:
+    profile = Profile("bytes")
+    reported = Question(user="x", application="a", processors=8)
+    alike = [
+        reported,
+        Question(user="x", application="a", processors=8, queue="long"),
+        Question(user="x", application="a", processors=8, requested_memory_bytes=50.0, requested_time_s=60.0),
+    ]
+    others = [
+        Question(user="x"),
+        Question(user="x", application="a"),
+        Question(user="x", application="a", processors=4, queue="long"),
+        Question(user="x", application="b", processors=8),
+        Question(user="x", processors=8),
+        Question(user="y", application="a", processors=8),
+        Question(application="a", processors=8),
+    ]
+    for question in (*alike, *others):
+        run(profile, question, [100.0] * 20)
+    before = [profile.answer(question) for question in others]
+    profile.fail(reported, 400.0)
+    assert all((profile.answer(question).bound or 0.0) > 400.0 for question in alike)
+    assert [profile.answer(question) for question in others] == before
+    profile.fail(Question(user="x"), 700.0)
+    profile.fail(Question(processors=4), 5000.0)
+    bounds = [profile.answer(question).bound or 0.0 for question in (*alike, *others)]
+    assert [bound > 700.0 for bound in bounds] == [True] * 8 + [False] * 2
+    assert [bound > 5000.0 for bound in bounds] == [False] * 5 + [True] + [False] * 4
+
+
+def test_failures_are_kept_in_bounds_the_last_ones() -> None:
+    profile = Profile("bytes")
+    for reserved in range(1, KEPT + 3):
+        profile.fail(Question(user="x", application="a", requested_memory_bytes=float(reserved)), 10.0 * reserved)
+        profile.fail(Question(user="x", application="a", requested_memory_bytes=1.0), 5.0)
+    state = through_json(profile).state()
+    assert state == profile.state()
+    (reports,) = state.values()
+    assert [values[2] for _, values, _ in reports] == [*range(4, KEPT + 3), 1.0]
+    assert reports[-1][2] == pytest.approx(10.1)
+
+
 def test_short_histories_get_wide_bounds() -> None:
     young, old = Profile("bytes"), Profile("bytes")
     question = Question(user="x")
@@ -239,12 +283,12 @@ def test_the_parts_of_a_question_are_all_that_it_needs(
     stored: dict[str, str] = {}
     for user, application, processors, value in jobs:
         question = Question(user=user, application=application, processors=processors)
-        if value > 1e15:
-            whole.fail(question, 3.0)
         part = Profile("bytes")
         part.load({name: json.loads(stored[name]) for name in part.parts(question) if name in stored})
         if value > 1e15:
-            part.fail(question, 3.0)
+            for reported in (question, replace(question, processors=None), replace(question, user=None)):
+                whole.fail(reported, value / 2.0)
+                part.fail(reported, value / 2.0)
         assert part.answer(question) == whole.answer(question)
         part.learn(question, value)
         whole.learn(question, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -120,6 +120,7 @@ class Feed:
                 take_back(connection, self.cluster, source.path, source.lines)
                 counts = {("accounting_lines", "rejected"): -1, ("accounting_rejected_because", CUT): -1}
                 add_tallies(connection, counts)
+                place.count(counts)
                 place.offset, place.lines = place.offset - length, place.lines - 1
                 place.tail = content.go_to(place.offset)
                 place.expected = place.position("")
@@ -149,7 +150,7 @@ class Feed:
             if not self._is_still(place, positions(connection, self.cluster, place.name)):
                 return False
             now = self.clock()
-            store(connection, self.cluster, place.name, parsed, now, self.report)
+            place.count(store(connection, self.cluster, place.name, parsed, now, self.report))
             if place.read_again:
                 add_tallies(connection, {("accounting_files", "read again"): 1})
                 place.read_again = False
@@ -192,6 +193,12 @@ class _Place:
     tail: bytes
     cut: Position | None
     read_again: bool
+    counts: dict[tuple[str, str], int]
+
+    def count(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Adds what the file has added to the tallies."""
+        for key, n in counts.items():
+            self.counts[key] = self.counts.get(key, 0) + n
 
     def advance(self, portion: Portion, content: Content) -> None:
         self.offset += sum(line.length for line in portion.lines)
@@ -201,7 +208,8 @@ class _Place:
             self.head = content.grown_head() or self.head  # it has grown since it was opened
 
     def position(self, stat: str) -> Position:
-        return Position(self.name, fingerprint(self.head, self.tail, self.offset), stat, self.offset, self.lines)
+        print_ = fingerprint(self.head, self.tail, self.offset)
+        return Position(self.name, print_, stat, self.offset, self.lines, dict(self.counts))
 
 
 def _find(name: str, content: Content, own: Position | None, known: dict[str, Position]) -> _Place:
@@ -209,4 +217,5 @@ def _find(name: str, content: Content, own: Position | None, known: dict[str, Po
     at = resume(content, head, own, known.values())
     cut = at.source if at.source is not None and not at.before.endswith(b"\n") else None
     again = own is not None and own.offset > 0 and at.source is None
-    return _Place(name, head, own, at.offset, at.lines, at.before, cut, again)
+    counts = {} if own is None else dict(own.counts)
+    return _Place(name, head, own, at.offset, at.lines, at.before, cut, again, counts)

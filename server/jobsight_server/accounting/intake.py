@@ -108,8 +108,10 @@ def learn_zone(before: bytes, parse: Parse, server_clock: ServerClock) -> None:
         server_clock.learn(event)
 
 
-def store(connection: Connection, cluster: str, path: str, parsed: Parsed, now: float, report: FollowReport) -> None:
-    """Stores a portion and its tallies in the caller's transaction, and adds it to ``report``."""
+def store(
+    connection: Connection, cluster: str, path: str, parsed: Parsed, now: float, report: FollowReport
+) -> dict[tuple[str, str], int]:
+    """Stores a portion and its tallies in the caller's transaction, and adds it to ``report``; returns the tallies."""
     kinds = Counter(stamped.event.kind for stamped in parsed.events)
     reasons = Counter(reject.label for reject in parsed.rejects)
     outcomes = apply_events(connection, cluster, parsed.events, now)
@@ -123,3 +125,4 @@ def store(connection: Connection, cluster: str, path: str, parsed: Parsed, now: 
     report.kinds += kinds
     report.rejected += reasons
     report.outcomes += outcomes
+    return counts

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
 from sqlalchemy import Connection, select, text
 
 from jobsight_server.accounting.files import Content, fingerprint
@@ -17,18 +18,20 @@ from jobsight_server.accounting.lines import TAIL_BYTES
 from jobsight_server.storage.schema import accounting_files
 
 _SET = text(
-    'INSERT INTO accounting_files (cluster, path, fingerprint, "offset", lines, updated) '
-    "VALUES (:cluster, :path, :fingerprint, :offset, :lines, :updated) "
+    'INSERT INTO accounting_files (cluster, path, fingerprint, "offset", lines, updated, counts) '
+    "VALUES (:cluster, :path, :fingerprint, :offset, :lines, :updated, :counts) "
     "ON CONFLICT (cluster, path) DO UPDATE SET fingerprint = excluded.fingerprint, "
-    '"offset" = excluded."offset", lines = excluded.lines, updated = excluded.updated'
+    '"offset" = excluded."offset", lines = excluded.lines, updated = excluded.updated, counts = excluded.counts'
 )
+
+_decode = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """The place up to which a file was read: ``offset`` in unpacked bytes, ``lines`` before it.
 
-    ``stat`` is empty unless nothing was left to read.
+    ``stat`` is empty unless nothing was left to read. ``counts`` is what the file has added to the tallies.
     """
 
     path: str
@@ -36,6 +39,7 @@ class Position:
     stat: str
     offset: int
     lines: int
+    counts: Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ def positions(connection: Connection, cluster: str, path: str | None = None) -> 
     found = {}
     for row in connection.execute(query).mappings():
         print_, _, stat = row["fingerprint"].partition("@")
-        found[row["path"]] = Position(row["path"], print_, stat, row["offset"], row["lines"])
+        counts = {(name, label): n for name, label, n in _decode(row["counts"])}
+        found[row["path"]] = Position(row["path"], print_, stat, row["offset"], row["lines"], counts)
     return found
 
 
@@ -69,6 +74,7 @@ def set_position(connection: Connection, cluster: str, position: Position, now: 
         "offset": position.offset,
         "lines": position.lines,
         "updated": now,
+        "counts": msgspec.json.encode([(*key, n) for key, n in sorted(position.counts.items())]).decode(),
     }
     connection.execute(_SET, row)
 

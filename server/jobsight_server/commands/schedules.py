@@ -43,14 +43,14 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     if len(users) > SHOWN_USERS:
         console.print(f"The {SHOWN_USERS} users with most jobs, of {len(users):,}; --json has all.")
     if "against" in account:
-        console.print(_against(account, "wait_s", 0))
-        console.print(_against(account, "bounded_slowdown", 1))
+        console.print(_against(account, "wait_s", "wait, s", 0))
+        console.print(_against(account, "bounded_slowdown", "slowdown", 1))
         console.print("Differences are paired, job by job: the other policy's minus that of the first.")
 
 
 def _groups(name: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(box=SIMPLE, padding=(0, 1))
-    table.add_column(name)
+    table.add_column(name, overflow="fold")  # never cut: a long name takes a second line
     for column in ("jobs", "mean wait, s", "longest, s", "slowdown", "median"):
         table.add_column(column, justify="right", no_wrap=True)
     for group, figures in groups.items():
@@ -65,11 +65,12 @@ def _groups(name: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
-def _against(account: Mapping[str, Any], measure: str, digits: int) -> Table:
+def _against(account: Mapping[str, Any], measure: str, name: str, digits: int) -> Table:
     table = Table(box=SIMPLE, padding=(0, 1))
-    table.add_column("policy")
-    for column in (measure.replace("_", " "), "difference", "95 % confidence", "utilisation"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("policy", no_wrap=True)
+    for column in (name, "difference", "95 % confidence", "utilisation"):
+        # Where numbers are long, the interval takes two lines.
+        table.add_column(column, justify="right", no_wrap=column != "95 % confidence")
     for policy, figures in {account["policy"]: account, **account["against"]}.items():
         mean, low, high = figures.get(f"difference_{measure}", (None, None, None))
         table.add_row(

@@ -28,6 +28,7 @@ from jobsight_server.seldom import Seldom
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters, listed
 from jobsight_server.storage.fence import Fence, take_over
+from jobsight_server.storage.late_batches import late_after
 from jobsight_server.storage.outage import driver_outage, outage
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,8 @@ def create_writer(
     app = Flask(__name__)
     fence = fence or take_over(engine, "writer", lambda: None)
     guarded = fence.guard(engine)
-    store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes)
+    late_s = late_after(settings.profile_grace_s)
+    store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes, late_s, clock)
     clusters = KnownClusters(engine, settings.declared_clusters)
     again = partial(retry_next, guarded, store, lambda body: _judge_again(settings, body, clock(), clusters))
     committer = GroupCommitter(store, chores=(store.settle, again), on_fault=fence.end)

@@ -1,7 +1,7 @@
 """Corrects raw counters for wraps and resets into cumulative columns (DEFINITIONS 1).
 
 A node's cumulative columns only ever rise by what is known to have happened; the seconds for which it is not
-known (a reboot, a counter set back, an interface that was not there before) are added up in ``gap_s``. The
+known (a reboot, a counter set back, an interface that appeared or is gone) are added up in ``gap_s``. The
 difference of two rows is then the traffic between them, and the difference of their ``gap_s`` says for how long
 nothing is known.
 
@@ -231,6 +231,10 @@ def _network_step(batch: Batch, index: int, before: State | None, assumed_speed_
         result.wraps += wraps_in + wraps_out
         step.net_in += delta_in
         step.net_out += delta_out
+    if before:
+        # One that is gone: what it carried since it was read last is not known.
+        for name in before.raw.keys() - {interface.name for interface in batch.interfaces}:
+            step.unknown_since = min(step.unknown_since or time, before.raw[name][2])
     return step
 
 

@@ -7,8 +7,9 @@ between transactions is what the database holds. ``State`` in memory and in ``no
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +23,7 @@ from jobsight_server.ingest.counters import Corrected, State, correct, dump_stat
 from jobsight_server.ingest.refusals import Refusal, bound_quarantine, count_rejected, write_refusal
 from jobsight_server.ingest.shifts import Amounts, Shift, added, amounts_at, as_stored, read_shifts, step, write_shifts
 from jobsight_server.ingest.wire import Batch
+from jobsight_server.storage import late_batches
 from jobsight_server.storage.schema import nodes
 from jobsight_server.storage.tallies import add_tallies
 
@@ -51,6 +53,7 @@ class _Statements:
     batch: str
     mark: str
     acknowledged: str
+    late: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +85,25 @@ class _Node:
 class SampleStore:
     """Applies groups of submissions and refusals; forgets what it remembered when a transaction fails."""
 
-    def __init__(self, engine: Engine, assumed_speed_bps: float, quarantine_bytes: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        assumed_speed_bps: float,
+        quarantine_bytes: int,
+        late_s: float = 300.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``late_s``: how old readings are, when they are stored, that the profiler is to look at as late."""
         self._engine = engine
         self._assumed_speed_bps = assumed_speed_bps
         self._quarantine_bytes = quarantine_bytes
+        self._late_s = late_s
+        self._clock = clock
         self._nodes: dict[tuple[str, str], _Node] = {}
         self._shifts: dict[int, list[Shift]] | None = None  # None: not read yet
         placeholder = "?" if engine.dialect.name == "sqlite" else "%s"
-        self._sql = _Statements(*(s.replace("?", placeholder) for s in (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED)))
+        statements = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, late_batches.INSERT)
+        self._sql = _Statements(*(statement.replace("?", placeholder) for statement in statements))
 
     def apply(
         self,
@@ -108,7 +122,7 @@ class SampleStore:
             with self._engine.begin() as connection:
                 group = _Group(connection, self, self._sql, self._assumed_speed_bps, tally)
                 outcomes = [group.add(submission) for submission in submissions]
-                group.write()
+                group.write(self._clock(), self._late_s)
                 self._settle(connection)
                 for refusal in refusals:
                     write_refusal(connection, refusal, tally)
@@ -218,6 +232,7 @@ class _Group:
         self._tally = tally
         self._samples: list[tuple[Any, ...]] = []
         self._marks: list[tuple[int, str, str, float]] = []
+        self._spans: list[tuple[int, float, float]] = []
         self._touched: dict[int, _Node] = {}
 
     def add(self, submission: Submission) -> Outcome:
@@ -266,6 +281,7 @@ class _Group:
                 dump_anchor(anchor),
             ),
         )
+        self._spans.append((node.id, batch.time[0], batch.time[-1]))
         self._marks += [(node.id, mark.job, mark.event, batch.time[mark.index]) for mark in batch.marks]
         if late:
             self._tally["batches_late", ""] += 1
@@ -314,9 +330,12 @@ class _Group:
             self._tally["samples_overlapping", ""] += len(self._samples) - result.rowcount
             self._samples = []
 
-    def write(self) -> None:
-        """Writes all that is left of the group."""
+    def write(self, now: float, late_s: float) -> None:
+        """Writes all that is left of the group, and names the batches that are late by ``late_s`` at ``now``."""
         self.write_samples()
+        late = [(*span, now) for span in self._spans if now - span[1] >= late_s]
+        if late:
+            self._connection.exec_driver_sql(self._sql.late, late)
         if self._marks:
             self._connection.exec_driver_sql(self._sql.mark, self._marks)
         if self._touched:

@@ -4,17 +4,17 @@ A value that was learned stays as it was learned. A metric that had none gets it
 is learned then, at a position of its own: so learning everything again from the stored rows still gives the same
 model, and a kill at any moment cannot learn a value twice.
 
-Late batches are found by when they were received. Each is looked at twice: soon, for the runs whose samples are now
-complete, and after the grace that every run is given, for the runs whose samples will never be.
+The writer names late batches as it stores them (storage.late_batches). Each is looked at twice: soon, for the runs
+whose samples are now complete, and after the grace that every run is given, for the runs whose samples will never be.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, Engine, bindparam, text, update
+from sqlalchemy import Connection, Engine, bindparam, update
 
 from jobsight_server.forecasts.method import Method
 from jobsight_server.forecasts.round import hold_learning, last_position, learn_late
@@ -23,36 +23,18 @@ from jobsight_server.profiler.profile import Profile
 from jobsight_server.profiler.ready import Senders, complete, read_incomplete
 from jobsight_server.profiler.rows import Counts, accepted, learned, row
 from jobsight_server.profiler.sharing import Run
+from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles
 from jobsight_server.storage.tallies import add_tallies
 
-# A batch is stored this long after it was received at the latest.
-_STORED_WITHIN_S = 30.0
-# Readings older than this when they were received are late; others arrive before their runs are profiled. Half the
-# grace at most, so that no batch for which a run did not wait counts as in time.
-_LATE_S = 300.0
 # Readings this long before and after a run's life may give it a value: its idle level, a mark.
 _BEFORE_S = 3600.0
 _AFTER_S = 300.0
-# The watermark is not written more often than this while nothing is late.
-_REMEMBER_S = 300.0
-
-_WATERMARK = text("SELECT time FROM watermarks WHERE name = :name")
-_SET_WATERMARK = text(
-    "INSERT INTO watermarks (name, time) VALUES (:name, :time) ON CONFLICT (name) DO UPDATE SET time = excluded.time"
-)
-_LATE = text(
-    "SELECT node_id, min(first_time), max(last_time) FROM batches "
-    "WHERE received_at > :since AND received_at <= :until AND received_at - first_time >= :late GROUP BY node_id"
-)
 _FILL = update(profiles).where(
     profiles.c.run_id == bindparam("of_run"),
     profiles.c.metric == bindparam("of_metric"),
     profiles.c.value.is_(None),
 )
-
-Spans = Mapping[int, tuple[float, float]]
-"""Node -> the first and last time of what arrived late."""
 
 
 def profile_late(
@@ -67,31 +49,29 @@ def profile_late(
 
     Returns how many values were found. What ``stop`` interrupts is looked at again.
     """
-    soon, later = _STORED_WITHIN_S, max(grace_s, _STORED_WITHIN_S)
-    late_s = min(_LATE_S, grace_s / 2)
-    found = 0
-    for name, until, whole in (
-        ("late samples", clock() - soon, True),
-        ("late samples, settled", clock() - later, False),
-    ):
-        with engine.connect().execution_options(reading=True) as connection:
-            since = connection.scalar(_WATERMARK, {"name": name})
-            since = float("-inf") if since is None else since
-            key = {"since": max(since, -1e18), "until": until, "late": late_s}
-            spans = {node: (first, last) for node, first, last in connection.execute(_LATE, key)}
-        if spans:
-            found += _fill(engine, spans, whole, limit, stop, method or Method())
-        if stop and stop.is_set():
-            break
-        # Also where the clock was set back.
-        if spans or until < since or until - since > _REMEMBER_S:
-            with engine.begin() as connection:
-                connection.execute(_SET_WATERMARK, {"name": name, "time": until})
+    method = method or Method()
+    with engine.connect().execution_options(reading=True) as connection:
+        new = new_late(connection)
+    found = _fill(engine, new.spans, True, limit, stop, method)
+    if stop and stop.is_set():
+        return found
+    if new.spans:
+        with engine.begin() as connection:
+            see(connection, new)
+    now = clock()
+    with engine.connect().execution_options(reading=True) as connection:
+        settled = settled_late(connection, now, grace_s)
+    found += _fill(engine, settled.spans, False, limit, stop, method)
+    if settled.spans and not (stop and stop.is_set()):
+        with engine.begin() as connection:
+            forget(connection, settled, now, grace_s)
     return found
 
 
 def _fill(engine: Engine, spans: Spans, whole: bool, limit: int, stop: threading.Event | None, method: Method) -> int:
     """Profiles the runs again whose life ``spans`` overlap; where ``whole``, those whose samples are complete."""
+    if not spans:
+        return 0
     found = 0
     after = (min(first for first, _ in spans.values()) - _AFTER_S, 0)
     until = max(last for _, last in spans.values()) + _BEFORE_S

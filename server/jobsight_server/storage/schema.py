@@ -197,7 +197,8 @@ job_nodes = Table(
     sqlite_with_rowid=False,
 )
 
-# How far each accounting file was read, committed with the rows that came from it.
+# How far each accounting file was read, committed with the rows that came from it. ``counts``: what it added to the
+# tallies, as JSON [name, label, value].
 accounting_files = Table(
     "accounting_files",
     metadata,
@@ -207,6 +208,7 @@ accounting_files = Table(
     Column("offset", BigInteger, nullable=False),
     Column("lines", BigInteger, nullable=False),
     Column("updated", Double, nullable=False),
+    Column("counts", Text, nullable=False, server_default="[]"),
 )
 
 accounting_rejects = Table(
@@ -261,13 +263,17 @@ remeasure = Table(
     sqlite_with_rowid=False,
 )
 
-# How far periodic work has looked: the time of receipt up to which it is done.
-watermarks = Table(
-    "watermarks",
+# Batches whose readings were old when they were stored (storage.late_batches); numbered as they were committed.
+late_batches = Table(
+    "late_batches",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("time", Double, nullable=False),
-    sqlite_with_rowid=False,
+    Column("id", Integer, primary_key=True),
+    Column("node_id", Integer, nullable=False),
+    Column("first_time", Double, nullable=False),
+    Column("last_time", Double, nullable=False),
+    Column("stored_at", Double, nullable=False),
+    Column("seen", Boolean, nullable=False, server_default=false()),
+    sqlite_autoincrement=True,
 )
 
 # The forecasters' state per (cluster, user, metric) and the answer made from it when it last learned; both JSON.

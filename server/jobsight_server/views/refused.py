@@ -55,6 +55,8 @@ def refused(connection: Connection, limit: int = LISTED) -> dict[str, Any]:
 def refusals(tallies: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
     """The tallies that count something refused, largest first."""
     found = [
-        {"name": name, "label": label, "value": value} for (name, label), value in tallies.items() if name in REFUSALS
+        {"name": name, "label": label, "value": value}
+        for (name, label), value in tallies.items()
+        if name in REFUSALS and value  # 0 where all of it was taken back
     ]
     return sorted(found, key=lambda entry: (-entry["value"], entry["name"], entry["label"]))

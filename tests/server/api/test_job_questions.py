@@ -210,6 +210,19 @@ def test_a_bound_is_above_what_ran_out(two_applications: Any) -> None:
         assert read_tallies(connection)["reservations_ran_out", "memory"] == 2
 
 
+def test_a_failure_with_fewer_fields_raises_the_bounds_of_questions_with_more(two_applications: Any) -> None:
+    more = {**BIG, "queue": "long", "memory_bytes": 8e9, "walltime_s": 3600}
+    other = ask(two_applications, **SMALL)
+    assert ask(two_applications, **more)["bound"] < 3e9
+    assert report(two_applications, processors=None).status_code == 200
+    assert ask(two_applications, **BIG)["bound"] > 3e9
+    assert ask(two_applications, **more)["bound"] > 3e9
+    assert ask(two_applications, **SMALL) == other
+    told = ask(two_applications, **more)
+    rebuild(two_applications.engine)
+    assert ask(two_applications, **more) == told
+
+
 def test_a_failure_outlives_learning_anew(two_applications: Any) -> None:
     report(two_applications)
     alone = report(two_applications, application=None, processors=None, reserved=5e9).json

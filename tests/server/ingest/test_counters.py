@@ -95,6 +95,29 @@ def test_an_interface_that_appears_makes_that_interval_unknown(make_batch: MakeB
     assert gaps(result) == [10.0, 10.0]
 
 
+def test_an_interface_that_is_gone_makes_its_last_interval_unknown(make_batch: MakeBatch) -> None:
+    pair = [Interface("eth0", "ethernet", 64, 1e9), Interface("eth1", "ethernet", 64, 1e9)]
+    both = make_batch(
+        interfaces=pair, bytes_in=[[100, 200, 300], [9000, 9050, None]], bytes_out=[[0, 0, 0], [0, 0, None]]
+    )
+    before = correct(both, None, SPEED)
+    assert net_in(before) == [0, 150, None]
+    result = correct(make_batch(time=[1030.0, 1040.0], bytes_in=[400, 500], cpu_busy_s=[3.0, 4.0]), before.last, SPEED)
+    assert gaps(result) == [20.0, 20.0]  # since 1010, when it was read last
+    assert net_in(result)[1] - net_in(result)[0] == 100
+    assert (result.resets, result.missing) == (1, 0)
+    again = correct(
+        replace(both, time=[1050.0, 1060.0, 1070.0], bytes_in=[[600, 700, 800], [5, 6, 7]], bytes_out=[[0] * 3] * 2),
+        result.last,
+        SPEED,
+    )
+    assert gaps(again) == [30.0, 30.0, 30.0]
+    none_left = replace(make_batch(time=[1080.0, 1090.0]), interfaces=[], bytes_in=[], bytes_out=[])
+    result = correct(none_left, again.last, SPEED)
+    assert net_in(result) == [None, None]
+    assert gaps(result) == [40.0, 40.0]
+
+
 def test_a_node_without_interfaces_has_no_traffic_value(make_batch: MakeBatch) -> None:
     result = correct(replace(make_batch(), interfaces=[], bytes_in=[], bytes_out=[]), None, SPEED)
     assert net_in(result) == [None, None, None]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, case, insert, select, update
 
-from jobsight_server.storage.schema import batches, job_nodes, jobs, marks, nodes, profiles, samples
+from jobsight_server.storage.schema import batches, job_nodes, jobs, late_batches, marks, nodes, profiles, samples
 
+LATE_S = 300.0
 Row = tuple[float, int | None, int | None, float | None, int | None, float]
 
 
@@ -69,6 +70,9 @@ class Site:
                 insert(samples), [{"node_id": node_id, **dict(zip(names, row, strict=True))} for row in rows]
             )
             connection.execute(insert(batches).values(**values, **times, samples=len(rows)))
+            if received_at - rows[0][0] >= LATE_S:
+                span = {"first_time": rows[0][0], "last_time": rows[-1][0], "stored_at": received_at}
+                connection.execute(insert(late_batches).values(node_id=node_id, **span))
             connection.execute(
                 update(nodes).where(nodes.c.id == node_id).values(last_time=newest, received_at=received_at)
             )

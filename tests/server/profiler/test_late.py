@@ -16,10 +16,12 @@ import pytest
 from sqlalchemy import event, update
 
 from jobsight_server.forecasts import Method, rebuild
+from jobsight_server.ingest.store import SampleStore, Submission
+from jobsight_server.ingest.wire import AgentReport, Batch, Interface
 from jobsight_server.profiler import late
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.schema import jobs, profile_parts, profiles, series, tickets
+from jobsight_server.storage.schema import jobs, late_batches, profile_parts, profiles, series, tickets
 from jobsight_server.storage.tallies import read_tallies
 
 MIB = 2**20
@@ -67,8 +69,7 @@ def test_samples_that_arrive_late_give_the_values_and_are_learned_once(site: Any
     # Half of its samples: the peak may be in the others.
     assert go(site, 3040.0) == (0, 0)
     site.arrive(node, 3, rows(960, 1500), received_at=3050.0)
-    assert go(site, 3060.0) == (0, 0)  # they may be under way into the tables
-    assert go(site, 3100.0) == (0, 3)
+    assert go(site, 3051.0) == (0, 3)
     found = site.profile(run)
     assert found["bandwidth"].value == pytest.approx(1000 * 8 / 2)
     assert found["memory"].value == pytest.approx(150 * MIB)
@@ -99,6 +100,62 @@ def test_a_node_that_never_completes_them_gives_what_there_is_after_the_grace(si
     assert go(site, 3599.0) == (0, 0)
     assert go(site, 3601.0) == (0, 3)
     assert site.profile(run)["bandwidth"].value == pytest.approx(4000)
+
+
+def sent(sequence: int, since: int, until: int) -> Submission:
+    """A batch of the node that ``rows`` describes, received a second after its last reading."""
+    told = rows(since, until)
+    batch = Batch(
+        format=1,
+        cluster="alpha",
+        node="n1",
+        boot_id="boot",
+        sequence=sequence,
+        cpus=16,
+        interfaces=[Interface("eth0", "ethernet", 64, 1e9)],
+        time=[row[0] + 1e6 for row in told],
+        bytes_in=[[row[1] for row in told]],
+        bytes_out=[[0] * len(told)],
+        memory_used_bytes=[row[4] for row in told],
+        cpu_busy_s=[row[3] for row in told],
+        marks=[],
+        agent=AgentReport(),
+    )
+    return Submission(batch, sequence, 1e6 + until + 1.0)
+
+
+def test_a_batch_counts_from_its_commit_on_however_long_that_took(site: Any) -> None:
+    """The profiler looks in vain just before the commit, long after the batch was received."""
+    now = [1e6 + 301.0]
+    store = SampleStore(site.engine, 1e10, 10**6, clock=lambda: now[0])
+    store.apply([sent(1, 0, 300)])
+    run = site.run("1.s", 1e6 + 60, 1e6 + 1200, {"n1": 2}, submitted=0.0, recorded_at=1e6 + 1210)
+    assert go(site, 1e6 + 2000) == (1, 0)
+    assert site.profile(run)["bandwidth"].value is None
+    looked = []
+
+    def look(_connection: Any) -> None:
+        looked.append(profile_late(site.engine, GRACE, lambda: 1e6 + 90_000.0))
+
+    now[0] = 1e6 + 2100.0
+    event.listen(site.engine, "commit", look)
+    store.apply([sent(2, 360, 1500)])
+    event.remove(site.engine, "commit", look)
+    assert looked == [0]
+    assert go(site, 1e6 + 90_001.0) == (0, 3)
+    assert site.profile(run)["bandwidth"].value == pytest.approx(4000)
+    assert go(site, 1e6 + 90_002.0) == (0, 0)
+    assert site.dump(late_batches) == []
+
+
+def test_what_arrives_in_time_is_not_named_as_late(site: Any) -> None:
+    now = [1e6 + 301.0]
+    store = SampleStore(site.engine, 1e10, 10**6, clock=lambda: now[0])
+    store.apply([sent(1, 60, 300)])
+    assert site.dump(late_batches) == []
+    now[0] += 600.0
+    store.apply([sent(1, 60, 300), sent(2, 360, 600)])  # the first one is known
+    assert [row[1:] for row in site.dump(late_batches)] == [(1, 1e6 + 360, 1e6 + 600, now[0], False)]
 
 
 def test_a_value_that_was_learned_stays_as_it_was_learned(site: Any) -> None:

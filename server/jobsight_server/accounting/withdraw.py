@@ -1,0 +1,148 @@
+"""Withdraws accounting files that should not have been read, as if they had never been.
+
+The files say once more which runs are theirs, so they must still be there, with what was read of them. A run that
+another file of the cluster describes too stays: the same days may have been read from two files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, delete, select, update
+
+from jobsight_server.accounting.figures import Figures, add_figures
+from jobsight_server.accounting.files import Content, UnreadableError
+from jobsight_server.accounting.position import Position, positions, resume
+from jobsight_server.accounting.store import hold
+from jobsight_server.errors import UserError
+from jobsight_server.forecasts.round import hold_learning, last_position
+from jobsight_server.storage.schema import accounting_files, accounting_rejects, failures, jobs, profile_parts, series
+from jobsight_server.storage.tallies import add_tallies
+
+_AT_ONCE = 500
+
+Starts = Mapping[str, Collection[float]]
+"""Job id -> when its runs started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """``paths`` under which the files were read, their ``lines``, the ``runs`` removed and those ``kept``.
+
+    ``absent``: other files that are not there any more; what they described as well could not be known.
+    """
+
+    paths: tuple[str, ...]
+    lines: int
+    runs: int
+    kept: int
+    absent: int
+
+
+def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: str = "torque") -> Withdrawn:
+    """Removes what ``files`` brought: runs with their profiles, rejected lines, counts, and how far they were read.
+
+    What was learned from the runs is not unlearned: the model has to be retrained afterwards, and is by the server
+    if this process ends before that.
+
+    Raises:
+        UserError: a file was not read, is not what was read, or is being read; nothing was changed.
+    """
+    with engine.connect().execution_options(reading=True) as connection:
+        known = positions(connection, cluster)
+    theirs: dict[str, Position] = {}
+    own = Figures()
+    for file in files:
+        found = _read_of(file, known, cluster)
+        theirs |= found
+        add_figures(own, file, log_format, until=max(position.offset for position in found.values()))
+    others = [position for path, position in known.items() if path not in theirs]
+    shared, absent = _also_in(others, own.starts, log_format)
+    with engine.begin() as connection:
+        hold(connection, cluster)
+        hold_learning(connection)
+        if any(positions(connection, cluster, path).get(path) != position for path, position in theirs.items()):
+            raise UserError("the files are being read by another process at this moment; try again")
+        runs, kept = _runs(connection, cluster, own.starts, shared)
+        for some in _pieces(runs):
+            connection.execute(delete(jobs).where(jobs.c.id.in_(some)))
+        counts: Counter[tuple[str, str]] = Counter({("accounting_files", "withdrawn"): len(theirs)})
+        for path, position in theirs.items():
+            for table in (accounting_rejects, accounting_files):
+                connection.execute(delete(table).where(table.c.cluster == cluster, table.c.path == path))
+            counts.subtract(position.counts)
+        add_tallies(connection, counts)
+        if runs:
+            _let_retrain(connection)
+    lines = sum(position.lines for position in theirs.values())
+    return Withdrawn(tuple(theirs), lines, len(runs), kept, absent)
+
+
+def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[str, Position]:
+    """The positions that were read in ``file``: under its own name, and under names that are gone."""
+    name = str(file.absolute()).encode("utf-8", "backslashreplace").decode()
+    try:
+        with Content(file) as content:
+            head = content.head()
+            gone = [path for path, position in known.items() if position.offset and not Path(path).exists()]
+            found = {
+                path: known[path] for path in (name, *gone) if path in known and _is_of(content, head, known[path])
+            }
+    except UnreadableError as error:
+        raise UserError(f"{name}: {error}") from error
+    if name in known and name not in found:
+        raise UserError(f"{name} is not what was read under this name: put that back first")
+    if not found:
+        raise UserError(f"nothing of cluster {cluster!r} was read from {name}; `jobsight imported` lists what was")
+    return found
+
+
+def _is_of(content: Content, head: bytes, position: Position) -> bool:
+    return position.offset == 0 or resume(content, head, position, ()).source is not None
+
+
+def _also_in(others: Iterable[Position], starts: Starts, log_format: str) -> tuple[dict[str, set[float]], int]:
+    """Those of the runs that ``others`` describe too, and how many of these files are gone."""
+    shared: dict[str, set[float]] = {}
+    absent = 0
+    for other in others:
+        figures = Figures()
+        try:
+            add_figures(figures, Path(other.path), log_format, until=other.offset)
+        except UnreadableError:
+            absent += 1
+        for job_id in figures.starts.keys() & starts.keys():
+            shared.setdefault(job_id, set()).update(figures.starts[job_id])
+    return shared, absent
+
+
+def _runs(connection: Connection, cluster: str, starts: Starts, shared: Starts) -> tuple[list[int], int]:
+    """The ids of the runs that are in ``starts`` alone, and how many are in both."""
+    found, kept = [], 0
+    for some in _pieces(list(starts)):
+        query = select(jobs.c.id, jobs.c.job_id, jobs.c.start).where(jobs.c.cluster == cluster, jobs.c.job_id.in_(some))
+        for run_id, job_id, start in connection.execute(query):
+            if start in shared.get(job_id, ()):
+                kept += start in starts[job_id]
+            elif start in starts[job_id]:
+                found.append(run_id)
+    return found, kept
+
+
+def _let_retrain(connection: Connection) -> None:
+    """Has the model retrained, and what followed the runs that were learned last follow those that are left."""
+    last = last_position(connection)
+    connection.execute(update(jobs).where(jobs.c.foretold > last).values(foretold=last))
+    connection.execute(update(failures).where(failures.c.position > last).values(position=last))
+    connection.execute(delete(series))
+    if not last:  # there is nothing to retrain on
+        connection.execute(delete(profile_parts))
+
+
+def _pieces(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for begin in range(0, len(values), _AT_ONCE):
+        yield values[begin : begin + _AT_ONCE]

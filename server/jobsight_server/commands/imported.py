@@ -1,0 +1,119 @@
+"""``jobsight imported``: lists the accounting files that were read, and withdraws those that should not have been."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from sqlalchemy import Connection, select
+
+from jobsight_server.accounting.withdraw import withdraw
+from jobsight_server.commands.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.errors import UserError
+from jobsight_server.forecasts import method_of, rebuild
+from jobsight_server.settings import ACCOUNTING_FORMATS
+from jobsight_server.storage.clusters import listed
+from jobsight_server.storage.schema import accounting_files
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--forget",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="withdraw these files: remove their runs and what they counted, and retrain",
+    )
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="the cluster that the files are of (default: all, or the only one)"
+    )
+    parser.add_argument(
+        "--format", choices=ACCOUNTING_FORMATS, default=ACCOUNTING_FORMATS[0], help="the scheduler that wrote the files"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_settings(parser, "database", *LEARNING)
+
+
+def run(args: argparse.Namespace) -> int:
+    return _forget(args) if args.forget else _show(args)
+
+
+def _show(args: argparse.Namespace) -> int:
+    """Lists every file that was read, by an import or by a server that follows a directory."""
+    engine = open_existing(args, "read")
+    try:
+        with engine.connect().execution_options(reading=True) as connection:
+            found = _read_files(connection, args.cluster)
+    finally:
+        engine.dispose()
+    if args.json:
+        print(json.dumps(found))
+        return 0
+    print(f"{'lines':>9}  {'rejected':>8}  {'last read':<16}  cluster: file")
+    for entry in found:
+        rejected = "-" if entry["rejected"] is None else entry["rejected"]
+        moment = f"{datetime.fromtimestamp(entry['updated'], UTC):%Y-%m-%d %H:%M}"
+        print(f"{entry['lines']:>9}  {rejected:>8}  {moment:<16}  {entry['cluster']}: {entry['path']}")
+    return 0
+
+
+def _forget(args: argparse.Namespace) -> int:
+    """Withdraws the files, and retrains the model without their runs."""
+    if absent := [str(file) for file in args.forget if not file.exists()]:
+        raise UserError(
+            f"no such file: {', '.join(absent)}; a file says which runs are its own: put it back, under any name"
+        )
+    settings = settings_of(args)
+    engine = open_existing(args)
+    try:
+        with engine.connect().execution_options(reading=True) as connection:
+            cluster = _cluster(args.cluster, {entry["cluster"] for entry in _read_files(connection)})
+        followed = [source.directory.absolute() for source in settings.accounting if source.cluster == cluster]
+        for file in args.forget:
+            if file.absolute().parent in followed:
+                raise UserError(f"{file}: the server follows this directory and would read it again; move it out first")
+        found = withdraw(engine, args.forget, cluster, args.format)
+        if found.runs:
+            with Console(stderr=True).status("retraining"):
+                rebuild(engine, method_of(settings))
+    finally:
+        engine.dispose()
+    if args.json:
+        print(json.dumps({"cluster": cluster, **asdict(found)}))
+        return 0
+    for path in found.paths:
+        print(f"forgotten: {path}")
+    print(f"{found.lines} lines, {found.runs} runs removed{', forecasts retrained without them' * bool(found.runs)}")
+    if found.kept:
+        print(f"{found.kept} runs stay: other files describe them too")
+    if found.absent:
+        print(f"{found.absent} other files that were read are gone: what they say of the removed runs is removed too")
+    return 0
+
+
+def _read_files(connection: Connection, cluster: str | None = None) -> list[dict[str, Any]]:
+    """Every file with its lines; ``rejected`` is None where nothing was counted under this name."""
+    table = accounting_files
+    query = select(table.c.cluster, table.c.path, table.c.lines, table.c.updated, table.c.counts)
+    if cluster is not None:
+        query = query.where(table.c.cluster == cluster)
+    found = []
+    for row in connection.execute(query.order_by(table.c.cluster, table.c.path)).mappings():
+        counts = {(name, label): n for name, label, n in json.loads(row["counts"])}
+        rejected = counts.get(("accounting_lines", "rejected"), 0) if counts or not row["lines"] else None
+        found.append({**{key: row[key] for key in ("cluster", "path", "lines", "updated")}, "rejected": rejected})
+    return found
+
+
+def _cluster(given: str | None, known: set[str]) -> str:
+    if given is None and len(known) == 1:
+        return next(iter(known))
+    if given not in known:
+        hint = "give --cluster NAME" if given is None else f"--cluster {given!r}: no file of it was read"
+        raise UserError(f"{hint}; files were read of: {listed(known)}")
+    return given
