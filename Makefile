@@ -5,13 +5,19 @@ VENV ?= .venv
 WORKERS ?= 2
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+# What the demo needs, for a user who waits for it: no development tools, and no bytecode of what is never imported.
+SITE = $(VENV)/.site
 # Peers in a room of their own: they hold back other packages.
 BENCH = $(VENV)/bench
 
 .PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy coallocation clean
 
-$(STAMP): pyproject.toml
+$(SITE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[server]'
+	touch $@
+
+$(STAMP): $(SITE)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet -e '.[server]' --group dev
 	touch $@
@@ -19,7 +25,7 @@ $(STAMP): pyproject.toml
 # The ports are checked before anything is installed.
 demo:
 	@$(PYTHON) examples/ports.py $(LISTEN)
-	@$(MAKE) --no-print-directory $(STAMP)
+	@$(MAKE) --no-print-directory $(SITE)
 	$(BIN)/python examples/demo.py $(if $(ONCE),--once) $(if $(LISTEN),--listen $(LISTEN))
 
 test: $(STAMP)

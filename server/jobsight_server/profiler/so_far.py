@@ -125,8 +125,9 @@ def _go_on(
     """The use with the readings since ``use.until`` taken in."""
     assert use.idle_bytes is not None
     memory, until = use.memory, use.until
+    newest = min(run.end, max(node.last_time for node in nodes))
     while True:
-        end = min(until + _STEP_S, run.end)
+        end = min(until + _STEP_S, newest)
         columns = []
         for node, start in zip(nodes, starts, strict=True):
             key = {"node_id": node.id, "since": max(start, until - _BEFORE_S), "until": end}
@@ -134,7 +135,7 @@ def _go_on(
         highest = _highest_sum(columns)
         if highest is not None:
             memory = max(memory or 0.0, (highest - use.idle_bytes) / processors)
-        if end < run.end:  # a whole step is behind: what arrives of it later comes too late for this
+        if end < newest:  # a whole step is behind: what arrives of it later comes too late for this
             until = end
             continue
         return use._replace(until=_latest(until, columns), memory=memory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import event, insert, update
 
 from jobsight_server.forecasts import AnswerReader, Method
 from jobsight_server.profiler.run import profile_finished
@@ -68,6 +68,7 @@ def test_only_new_samples_are_taken_in_and_a_peak_stays(site: Any) -> None:
         names = [column.name for column in samples.c][1:]
         more = [dict(zip(names, row, strict=True)) for row in rows([400, 1100, 200], 8000.0)]
         connection.execute(insert(samples), [{"node_id": node, **row} for row in more])
+        connection.execute(update(nodes).values(last_time=8020.0))
         # What was taken in some minutes ago is not read again.
         connection.execute(update(samples).where(samples.c.time == 100.0).values(memory_used_bytes=9999 * MIB))
     watch_running(site.engine, lambda: 9000.0)
@@ -90,6 +91,23 @@ def test_samples_that_a_node_sends_later_than_another_are_taken_in(site: Any) ->
         connection.execute(insert(samples), [{"node_id": late, **row} for row in more])
     watch_running(site.engine, lambda: 300.0)
     assert used(site)[run] == (pytest.approx(200), None)
+
+
+def test_a_backlog_that_arrives_after_hours_of_silence_is_taken_in_and_the_silence_is_not_searched(site: Any) -> None:
+    node = site.node("n1", rows([100, 300, 300], 90.0))
+    run = site.run("1.s", 95.0, None, {"n1": 1})
+    asked: list[str] = []
+    event.listen(site.engine, "before_cursor_execute", lambda _c, _k, statement, *_: asked.append(statement))
+    watch_running(site.engine, lambda: 1e6)
+    assert used(site)[run] == (200, None)
+    assert len([statement for statement in asked if "FROM samples" in statement]) < 5
+    with site.engine.begin() as connection:
+        names = [column.name for column in samples.c][1:]
+        more = [dict(zip(names, row, strict=True)) for row in rows([300, 700], 120.0)]
+        connection.execute(insert(samples), [{"node_id": node, **row} for row in more])
+        connection.execute(update(nodes).values(last_time=130.0))
+    watch_running(site.engine, lambda: 1e6 + 60)
+    assert used(site)[run] == (600, None)
 
 
 def test_what_is_not_known_has_a_reason_and_no_mark(site: Any) -> None:
