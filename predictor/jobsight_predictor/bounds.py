@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from .forecasters import LARGEST
 from .prospect import Prospect
+from .reservations import wasted
 
 Objective = Literal["cost", "per-job"]
 OBJECTIVES: tuple[Objective, ...] = ("cost", "per-job")
@@ -50,9 +51,17 @@ STEEPNESS = 2.0
 LOWEST, HIGHEST = -4.0, 8.0
 """Limits of the logarithm of the price: beyond them it changes nothing, and would take long to come back."""
 
-YOUNG = 5000
-"""Reservations after which the price has been tried on enough kinds of jobs: before, no job is reserved below its own
-quantile, whatever that wastes. One burst of a few hundred jobs may not use up what is allowed to fail."""
+SLACK = 0.03
+HEADROOM = 50
+"""A site is `young` while fewer than HEADROOM more failures would bring the share held so far SLACK under the target.
+No job is then reserved below its own quantile, whatever that wastes: one burst may not use up what is allowed to fail.
+"""
+
+CAUTION = 0.05
+"""How fast the share that may fail shrinks, per job, with each failure too many of a young site or after a burst."""
+
+BURST = 50.0
+"""Failures too many of a user, after which the user's next jobs are reserved twice as much."""
 
 UNKNOWN = 500
 """Reservations before which one piece of evidence of a user counts for nothing beside the largest value seen."""
@@ -63,16 +72,23 @@ DEBT = 1.0
 CLASS_DEBT = 0.1
 """The same for each failure too many among jobs of much the same forecast."""
 
+RECENT = 2000
+"""Jobs over which the waste of requests and of bounds is compared."""
+
 CREDIT = 5.0
 """Failures too few that are remembered of a user or a class: with more, a change would be met too late."""
 
 
 class Bound(NamedTuple):
-    """`value` to reserve, the estimated probability that the job `exceeds` it, and on what it rests."""
+    """`value` to reserve, the estimated probability that the job `exceeds` it, and on what it rests.
+
+    `learned` is what would be reserved if requests were not the cheaper choice; where they are not, it is the value.
+    """
 
     value: float
     exceeds: float
     basis: Basis
+    learned: float
 
 
 class Case(NamedTuple):
@@ -81,7 +97,8 @@ class Case(NamedTuple):
     `seconds` how long it may hold the reservation, None where unknown; `above` the highest reservation known to have
     failed; `request` what the user asks for and whether that `is_limit`; `own` the evidence there is of the user's
     jobs; `is_new` whether none of its kind has ended; `largest` the largest value seen of jobs like it,
-    `largest_of_all` of any on the site; `debt` by how much fewer may fail, in logarithms.
+    `largest_of_all` of any on the site; `owed` the user's failures too many, `forecast` what the job is expected to
+    use: both tell how its like has fared.
     """
 
     seconds: float | None = None
@@ -92,7 +109,8 @@ class Case(NamedTuple):
     is_new: bool = False
     largest: float = inf
     largest_of_all: float = 0.0
-    debt: float = 0.0
+    owed: float = 0.0
+    forecast: float | None = None
 
 
 class Bounds:
@@ -108,10 +126,11 @@ class Bounds:
     would waste the most. Cheap jobs are thus held safer than dear ones. Where even at a price of nothing fewer fail,
     because a failure wastes more than it saves, fewer fail.
 
-    While a site is `YOUNG`, and always with the objective `per-job`, a job gets at least the quantile of its own
-    distribution, which with few pieces of evidence lies above the largest value seen. `per-job` adapts what may fail
-    to how the user's jobs, and those of much the same forecast, have fared (after adaptive conformal inference, Gibbs
-    and Candes 2021).
+    While a site is `young`, and always with the objective `per-job`, a job gets at least the quantile of its own
+    distribution, which with few pieces of evidence lies above the largest value seen. What may fail adapts to how the
+    site has fared; with `per-job`, to how the user's jobs have, and those of much the same forecast (after adaptive
+    conformal inference, Gibbs and Candes 2021). Where requests have wasted less than bounds of late, the answer is the
+    request.
     """
 
     def __init__(self, coverage: float = 0.95, objective: Objective = "cost", *, of_time: bool = False) -> None:
@@ -131,12 +150,15 @@ class Bounds:
         self._reserved = 0
         self._covered = 0
         self._debts: dict[str, float] = {}
+        self._wasted = 0.0  # by what was learned, and by the requests of the same jobs; value x seconds, faded
+        self._wasted_by_requests = 0.0
 
     def reserve(self, prospect: Prospect, case: Case) -> Bound:
         """What to reserve for a job."""
         request = case.request
         if not prospect.places:  # nothing is known but the request
-            return Bound(request or 0.0, 0.0 if case.is_limit else 1.0 - self.coverage, "request")
+            value = request or 0.0
+            return Bound(value, 0.0 if case.is_limit else 1.0 - self.coverage, "request", value)
         ceiling = request if request is not None and case.is_limit else inf
         steps = [
             (place * up, mass * share)
@@ -145,12 +167,18 @@ class Bounds:
             for up, share in SPREAD
         ]
         steps.sort()
-        value, exceeds = self._cheapest(steps, prospect, case, ceiling)
-        if self.objective == "per-job" or self._reserved < YOUNG:
-            quantile = self._quantile(steps, prospect.beyond, case.debt)
-            if self.objective == "per-job" or quantile[0] > value:
-                value, exceeds = quantile
         careful = self.objective == "per-job"
+        if careful:
+            value, exceeds = self._quantile(steps, prospect.beyond, self._debt(case))
+        else:
+            value, exceeds = self._cheapest(steps, prospect, case, ceiling)
+            if self.young:
+                excess = self.coverage * self._reserved - self._covered
+                safe = self._quantile(steps, prospect.beyond, CAUTION * max(0.0, excess))
+                value, exceeds = max((value, exceeds), safe)
+            elif case.owed > BURST:  # at most what the repetition of a failed attempt would hold
+                safe = self._quantile(steps, prospect.beyond, CAUTION * (case.owed - BURST))
+                value, exceeds = max((value, exceeds), min((2.0 * value, exceeds), safe))
         if request is None and case.own < 2 and (careful or self._reserved < UNKNOWN) and value < case.largest_of_all:
             value, exceeds = case.largest_of_all, prospect.beyond
         stranger = not case.own or (careful and case.is_new)
@@ -158,8 +186,11 @@ class Bounds:
             value, exceeds = request, 0.0 if case.is_limit else exceeds
         if value <= case.above:
             value, exceeds = case.above * BEYOND[1], prospect.beyond
+        learned = min(value, LARGEST)
+        if request is not None and value < request and self._wasted_by_requests < self._wasted:
+            value, exceeds = request, 0.0 if case.is_limit else exceeds
         basis: Basis = "request" if value == request else "largest seen" if value > case.largest else "quantile"
-        return Bound(min(value, LARGEST), min(1.0, max(0.0, exceeds)), basis)
+        return Bound(min(value, LARGEST), min(1.0, max(0.0, exceeds)), basis, learned)
 
     def _cheapest(
         self, steps: list[tuple[float, float]], prospect: Prospect, case: Case, ceiling: float
@@ -212,16 +243,25 @@ class Bounds:
             exceeds += mass
         return steps[0][0], exceeds
 
-    def debt(self, user_debt: float, forecast: float | None) -> float:
-        """By how much the share that may fail of such a job is to shrink, in logarithms; 0 but for `per-job`."""
-        if self.objective == "cost":
-            return 0.0
-        return DEBT * max(0.0, user_debt) + CLASS_DEBT * max(0.0, self._debts.get(_class(forecast), 0.0))
+    def _debt(self, case: Case) -> float:
+        """By how much the share that may fail of such a job is to shrink, in logarithms (objective per-job)."""
+        of_class = self._debts.get(_class(case.forecast), 0.0)
+        return DEBT * max(0.0, case.owed) + CLASS_DEBT * max(0.0, of_class)
 
     def score(
-        self, reserved: float | None, value: float, seconds: float | None = None, forecast: float | None = None
+        self,
+        reserved: float | None,
+        value: float,
+        seconds: float | None = None,
+        forecast: float | None = None,
+        *,
+        learned: float | None = None,
+        request: float | None = None,
     ) -> None:
-        """Take in what a job needed for which `reserved` had been the answer (None: there had been none)."""
+        """Take in what a job needed for which `reserved` had been the answer (None: there had been none).
+
+        `learned` as in `Bound`, where it is not the answer.
+        """
         self._n += 1
         if seconds:
             self._timed += 1
@@ -233,8 +273,14 @@ class Bounds:
         failed = value > reserved
         self._reserved += 1
         self._covered += not failed
+        learned = reserved if learned is None else learned
+        if request is not None:
+            length = value if self._of_time else seconds or self._mean_seconds
+            fade = 1.0 - 1.0 / RECENT
+            self._wasted = min(fade * self._wasted + wasted(learned, value) * length, LARGEST)
+            self._wasted_by_requests = min(fade * self._wasted_by_requests + wasted(request, value) * length, LARGEST)
         pace = PACE * (1.0 + HASTE / (1.0 + self._reserved / SETTLED))
-        self._log_price += pace * (failed - (1.0 - self.coverage))
+        self._log_price += pace * ((value > learned) - (1.0 - self.coverage))
         self._log_price = min(HIGHEST, max(LOWEST, self._log_price))
         if self.objective == "per-job":
             name = _class(forecast)
@@ -243,6 +289,12 @@ class Bounds:
     def owed(self, debt: float, failed: bool) -> float:
         """The failures too many, below 0 too few, after one more job; few are forgotten soon."""
         return max(-CREDIT, debt + failed - (1.0 - self.coverage))
+
+    @property
+    def young(self) -> bool:
+        """Whether one more burst of failures could use up what is allowed to fail."""
+        failures = self._reserved - self._covered
+        return (1.0 - self.coverage + SLACK) * self._reserved - failures < HEADROOM
 
     @property
     def observed_coverage(self) -> float | None:
@@ -262,6 +314,7 @@ class Bounds:
             "reserved": self._reserved,
             "covered": self._covered,
             "debts": dict(self._debts),
+            "wasted": [self._wasted, self._wasted_by_requests],
         }
 
     @classmethod
@@ -278,6 +331,7 @@ class Bounds:
         restored._reserved = int(state["reserved"])
         restored._covered = int(state["covered"])
         restored._debts = dict(state["debts"])
+        restored._wasted, restored._wasted_by_requests = state["wasted"]
         return restored
 
 

@@ -211,9 +211,10 @@ class Profile:
             is_new=ticket.is_new,
             largest=max([group.top * scale for group, scale, _ in level]) * SPREAD[-1][0] if level else 0.0,
             largest_of_all=site.top if site is not None else 0.0,
-            debt=self._bounds.debt(ledger.debt if ledger else 0.0, ticket.value),
+            owed=ledger.debt if ledger else 0.0,
+            forecast=ticket.value,
         )
-        ticket.bound, ticket.exceeds, ticket.basis = self._bounds.reserve(found, case)
+        ticket.bound, ticket.exceeds, ticket.basis, ticket.learned = self._bounds.reserve(found, case)
 
     def _levels(
         self,
@@ -266,7 +267,14 @@ class Profile:
             ticket = self.look(question)
         request = self._requests.of(question)
         hit = self._tournament.score(question.user, ticket.forecasts, ticket.value, value)
-        self._bounds.score(ticket.bound, value, question.requested_time_s, ticket.value)
+        self._bounds.score(
+            ticket.bound,
+            value,
+            question.requested_time_s,
+            ticket.value,
+            learned=ticket.learned,
+            request=request,
+        )
         self._held.score(ticket.bound, value, seconds or question.requested_time_s or 1.0)
         if ticket.bound is not None:
             ledger = self._tournament.users[question.user]

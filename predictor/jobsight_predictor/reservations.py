@@ -60,6 +60,17 @@ def cost(reserved: Floats, values: Floats, seconds: Floats) -> Cost | None:
     )
 
 
+def wasted(reserved: float, value: float) -> float:
+    """What one job's attempts hold beyond `value`, per second, by the same rule as `cost`."""
+    held = 0.0
+    for _ in range(RETRIES):
+        if value <= reserved:
+            break
+        held += reserved
+        reserved *= 2.0
+    return held + max(reserved, value) - value
+
+
 class Rule(ABC):
     """Reserves for the next job of one user from what the user's finished jobs used."""
 

@@ -15,13 +15,14 @@ class Ticket:
     """Made when the job was submitted; `value` and `bound` are None when nothing was known then.
 
     `forecasts` holds what each candidate of each template said. `known` is how many jobs of the site had been learned;
-    `basis` what the bound rests on. `keys`, `request`, `is_new` (no job of its kind has ended), `ranking` and
-    `exceeds` serve the answer of the moment and are not kept.
+    `basis` what the bound rests on, `learned` what it would be if requests were not the cheaper choice. `keys`,
+    `request`, `is_new` (no job of its kind has ended), `ranking` and `exceeds` serve the answer of the moment and are
+    not kept.
     """
 
     __slots__ = (
-        "basis", "bound", "exceeds", "features", "forecasts", "is_new", "keys", "known", "probability", "ranking",
-        "request", "value",
+        "basis", "bound", "exceeds", "features", "forecasts", "is_new", "keys", "known", "learned", "probability",
+        "ranking", "request", "value",
     )  # fmt: skip
 
     def __init__(
@@ -36,6 +37,7 @@ class Ticket:
         self.ranking: list[tuple[float, float]] = []
         self.value: float | None = None
         self.bound: float | None = None
+        self.learned: float | None = None
         self.exceeds: float | None = None
         self.probability = 0.0
         self.features: tuple[float, ...] = ()
@@ -43,7 +45,8 @@ class Ticket:
     def state(self) -> list[Any]:
         """What scoring needs, as values that JSON can carry."""
         return [
-            self.forecasts, self.value, self.bound, self.probability, list(self.features), self.known, self.basis
+            self.forecasts, self.value, self.bound, self.probability, list(self.features), self.known, self.basis,
+            self.learned,
         ]  # fmt: skip
 
     @classmethod
@@ -51,8 +54,9 @@ class Ticket:
         """The ticket whose `state()` this was, as far as scoring goes."""
         forecasts, value, bound, probability, features, *rest = state
         restored = cls(forecasts)
-        if rest:  # release 0.1 kept neither
-            restored.known, restored.basis = rest
+        if rest:  # release 0.1 kept none of these
+            restored.known, restored.basis, *learned = rest
+            restored.learned = learned[0] if learned else None
         restored.value = value
         restored.bound = bound
         restored.probability = probability

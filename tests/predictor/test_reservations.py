@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jobsight_predictor.reservations import RETRIES, RULES, FirstAllocation, PaddedP90, cost
+from jobsight_predictor.reservations import RETRIES, RULES, FirstAllocation, PaddedP90, cost, wasted
 
 
 def test_cost_of_a_few_jobs_by_hand() -> None:
@@ -17,6 +17,14 @@ def test_cost_of_a_few_jobs_by_hand() -> None:
     assert (paid.jobs, paid.failures) == (3, 2)
     used = 800 + 80 + 70
     assert paid.maq == pytest.approx(used / (used + 340))
+
+
+@pytest.mark.parametrize("reserved", [0.0, 1e-300, 3.0, 10.0, 35.0, 70.0])
+@pytest.mark.parametrize("value", [0.0, 10.0, 35.0, 1e12])
+def test_the_waste_of_one_job_is_its_share_of_the_cost(reserved: float, value: float) -> None:
+    paid = cost(np.array([reserved, 1e9]), np.array([value, 1e9]), np.array([3.0, 1.0]))
+    assert paid is not None
+    assert 3.0 * wasted(reserved, value) == pytest.approx(paid.wasted, rel=1e-6)
 
 
 def test_a_reservation_of_nothing_ends_after_so_many_retries() -> None:
