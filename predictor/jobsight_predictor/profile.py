@@ -64,6 +64,7 @@ class Profile:
         self._held = Held()
         self._confidence = Confidence()
         self._n = 0
+        self._last_look: tuple[Question, Ticket] | None = None  # none since anything was learned
         self._changed_groups: set[Key] = set()
         self._changed_kinds: set[Key] = set()
         self._changed_users: set[str | None] = set()
@@ -133,7 +134,16 @@ class Profile:
         )
 
     def look(self, question: Question) -> Ticket:
-        """What is forecast for the job now, to be judged when it has ended. Changes nothing."""
+        """What is forecast for the job now, to be judged when it has ended. Changes nothing.
+
+        Jobs of a burst that ask the same before anything new is learned share one ticket.
+        """
+        last = self._last_look
+        if last is None or last[0] != question:
+            last = self._last_look = question, self._look(question)
+        return last[1]
+
+    def _look(self, question: Question) -> Ticket:
         keys = self._templates.keys(question)
         forecasts: Forecasts = [None] * self._size
         ticket = Ticket(forecasts, keys, self._n, kind_key(question) not in self._kinds)
@@ -264,6 +274,7 @@ class Profile:
         checked(value)
         if ticket is None:
             ticket = self.look(question)
+        self._last_look = None
         request = self._requests.of(question)
         hit = self._tournament.score(question.user, ticket.forecasts, ticket.value, value)
         self._bounds.score(ticket.bound, value, question.requested_time_s, ticket.value)
@@ -295,6 +306,7 @@ class Profile:
 
         1 % above, since reservations are rounded before they are made and told.
         """
+        self._last_look = None
         key = self._templates.keys(question)[0][1]
         self._failed[key] = max(1.01 * checked(reserved), self._failed.get(key, 0.0))
         self._changed_failed.add(key)
@@ -338,6 +350,7 @@ class Profile:
 
     def load(self, parts: Mapping[str, Any]) -> None:
         """Take over parts as `changes` and `state` hand them out; ValueError for those of other templates."""
+        self._last_look = None
         if _SITE in parts:  # says whether the others can be read
             self._load_site(parts[_SITE])
         for name, state in parts.items():
