@@ -65,6 +65,7 @@ class Profile:
         self._held = Held()
         self._confidence = Confidence()
         self._n = 0
+        self._last_look: tuple[Question, Ticket] | None = None  # none since anything was learned
         self._changed_groups: set[Key] = set()
         self._changed_kinds: set[Key] = set()
         self._changed_users: set[str | None] = set()
@@ -133,7 +134,16 @@ class Profile:
         )
 
     def look(self, question: Question) -> Ticket:
-        """What is forecast for the job now, to be judged when it has ended. Changes nothing."""
+        """What is forecast for the job now, to be judged when it has ended. Changes nothing.
+
+        Jobs of a burst that ask the same before anything new is learned share one ticket.
+        """
+        last = self._last_look
+        if last is None or last[0] != question:
+            last = self._last_look = question, self._look(question)
+        return last[1]
+
+    def _look(self, question: Question) -> Ticket:
         keys = self._templates.keys(question)
         forecasts: Forecasts = [None] * self._size
         ticket = Ticket(forecasts, keys, self._n, kind_key(question) not in self._kinds)
@@ -265,6 +275,7 @@ class Profile:
         checked(value)
         if ticket is None:
             ticket = self.look(question)
+        self._last_look = None
         request = self._requests.of(question)
         hit = self._tournament.score(question.user, ticket.forecasts, ticket.value, value)
         self._bounds.score(
@@ -304,6 +315,7 @@ class Profile:
         Alike are the jobs with the same value in every field of `question`, whatever else is known of them. 1 % above,
         since reservations are rounded before they are made and reported.
         """
+        self._last_look = None
         self._failed.add(question, 1.01 * checked(reserved))
 
     def regret(self, user: str | None) -> tuple[Regret, str] | None:
@@ -344,6 +356,7 @@ class Profile:
 
     def load(self, parts: Mapping[str, Any]) -> None:
         """Take over parts as `changes` and `state` hand them out; ValueError for those of other templates."""
+        self._last_look = None
         if _SITE in parts:  # says whether the others can be read
             self._load_site(parts[_SITE])
         for name, state in parts.items():

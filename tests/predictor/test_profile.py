@@ -166,6 +166,26 @@ def test_a_burst_is_judged_as_forecast_at_submission() -> None:
     assert right > 10
 
 
+def test_a_look_is_repeated_until_something_changes_it() -> None:
+    """The same question is answered from the last look; what was learned, failed or loaded since counts at once."""
+    profile = Profile("bytes")
+    question, other = Question(user="x"), Question(user="y")
+    run(profile, question, [100.0] * 50)
+    first = profile.look(question)
+    assert profile.look(Question(user="x")) is first
+    assert profile.look(other) is not first
+    profile.fail(question, 400.0)
+    failed = profile.look(question)
+    assert failed.bound is not None
+    assert failed.bound > 400.0
+    run(profile, question, [700.0] * 20)
+    assert profile.look(question).value == 700.0
+    loaded = Profile("bytes")
+    assert loaded.look(question).value is None
+    loaded.load(profile.state())
+    assert loaded.look(question).value == 700.0
+
+
 def test_reservation_stays_above_what_has_failed() -> None:
     profile = Profile("bytes")
     question = Question(user="x", application="a")
