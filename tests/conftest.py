@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from typing import Any
 
@@ -16,6 +17,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("jobsight")
+
+# A shell has the jobs that it starts in the background ignore SIGINT, and what tests start and interrupt inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # Tests that share a browser, a server or an emulated site, and tests that fill or watch the machine's memory.
