@@ -10,6 +10,9 @@ SITE = $(VENV)/.site
 # Peers in a room of their own: they hold back other packages.
 BENCH = $(VENV)/bench
 
+# The hundreds of processes that are started load compiled modules, whatever the image says that this runs in.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy coallocation clean
 
 $(SITE): pyproject.toml
@@ -29,7 +32,7 @@ demo:
 	$(BIN)/python examples/demo.py $(if $(ONCE),--once) $(if $(LISTEN),--listen $(LISTEN))
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,8 +1,10 @@
-"""Settings of the whole suite, and what every run of it reports: how many tests were skipped, by reason."""
+"""Settings of the whole suite, how several processes share it, and how many tests were skipped, by reason."""
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,10 +18,39 @@ settings.register_profile(
 )
 settings.load_profile("jobsight")
 
+# A shell has the jobs that it starts in the background ignore SIGINT, and what tests start and interrupt inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Tests that share a browser, a server or an emulated site, and tests that fill or watch the machine's memory.
+IN_ONE_PROCESS = {
+    "tests/agent/test_replay_readings.py": "readings",
+    "tests/agent/test_replay_site.py": "site",
+    "tests/browser/test_pages.py": "browser",
+    "tests/browser/test_screenshots.py": "browser",
+    "tests/server/simulations/test_limits.py": "memory",
+    "tests/system/test_gzip_bombs.py": "memory",
+    "tests/system/test_real_memory.py": "memory",
+    "tests/system/test_serve.py": "serve",
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests first: none of them is what the last of several processes is waited for."""
+    """Slow tests first, so that at the end no process waits long for the others."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Test by test, but for ``IN_ONE_PROCESS``; `--dist loadgroup` groups nothing with pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return IN_ONE_PROCESS.get(nodeid.partition("::")[0], nodeid)
+
+    return Together(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -16,7 +16,7 @@ from jobsight_server.auth import create_token
 from jobsight_server.pages.units import FORMATS
 from jobsight_server.storage import schema
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SCRIPT = "<script>alert(1)</script>"
 SCRIPT_PATH = quote(SCRIPT, safe="")

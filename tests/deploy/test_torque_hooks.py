@@ -170,7 +170,7 @@ def test_an_agent_that_hangs_holds_the_hook_for_the_limit_and_marks_late(tmp_pat
     hook = install(tmp_path, "prologue", LIMIT_S=1)
     with running_agent(tmp_path) as agent:
         agent.send_signal(signal.SIGSTOP)
-        assert 0.9 <= run_hook(hook) < 5
+        assert 0.9 <= run_hook(hook) < 20
         agent.send_signal(signal.SIGCONT)
         wait_for(lambda: marked(tmp_path))
         assert marked(tmp_path)[0].mark == Mark(JOB, "start")
@@ -266,7 +266,7 @@ def path_without(tmp_path: Path, left_out: set[str]) -> str:
 HANGING = {
     "sleeps": 'echo $$ >"$0.pid"; exec sleep 60\n',
     "ignores SIGTERM": "trap '' TERM; echo $$ >\"$0.pid\"; while :; do sleep 1; done\n",
-    "leaves a child that holds its output": 'echo $$ >"$0.pid"; sleep 5 & wait\n',
+    "leaves a child that holds its output": 'echo $$ >"$0.pid"; sleep 30 & wait\n',
 }
 
 
@@ -275,12 +275,9 @@ HANGING = {
 def test_hanging_command_is_left_after_the_limit(tmp_path: Path, kind: str, left_out: set[str]) -> None:
     agent = executable(tmp_path / "agent", "PATH=/usr/bin:/bin\n" + HANGING[kind])
     took = run_hook(install(tmp_path, "prologue", agent, PATH=path_without(tmp_path, left_out)))
-    assert 1.9 <= took < 5
+    assert 1.9 <= took < 20  # the limit is 2 s, and what hangs does so for at least 30
     pid = int((tmp_path / "agent.pid").read_text())
-    deadline = time.monotonic() + 5
-    while is_running(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_running(pid), "the command outlived its limit"
+    wait_for(lambda: not is_running(pid))
 
 
 def is_running(pid: int) -> bool:

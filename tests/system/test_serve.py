@@ -24,7 +24,21 @@ GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "batch.json").read_t
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path / "site", ["alpha"], free_address(), ("--follow-interval-s", "0.1"))
+    """A server of its own, for tests that end it or one of its roles."""
+    with serving(tmp_path) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One server for the tests that leave it as it was."""
+    with serving(tmp_path_factory.mktemp("lasting")) as site:
+        yield site
+
+
+@contextlib.contextmanager
+def serving(directory: Path) -> Iterator[Site]:
+    site = Site(directory / "site", ["alpha"], free_address(), ("--follow-interval-s", "0.1"))
     with site.serve():
         yield site
 
@@ -86,18 +100,20 @@ def test_a_role_that_dies_is_started_again(site: Site) -> None:
     assert site.api("overview")["ingest"]["samples"] == 8
 
 
-def test_batches_that_wait_for_the_writer_hold_up_no_question(site: Site) -> None:
+def test_batches_that_wait_for_the_writer_hold_up_no_question(lasting_site: Site) -> None:
+    site = lasting_site
     assert site.process is not None
     writer = children(site.process.pid)["writer"]
-    assert post(site.url, site, 0) == 200
+    assert post(site.url, site, 100) == 200
+    stored = site.api("overview")["ingest"]["batches"]["stored"]
     os.kill(writer, signal.SIGSTOP)
     try:
         with ThreadPoolExecutor(24) as pool:
-            waiting = [pool.submit(post, site.url, site, number) for number in range(1, 25)]
+            waiting = [pool.submit(post, site.url, site, number) for number in range(101, 125)]
             for _ in range(20):
                 # Neither would be answered if those that wait held the workers; the writer's answer takes up to 15 s.
                 began = time.monotonic()
-                assert site.api("overview")["ingest"]["batches"]["stored"] == 1
+                assert site.api("overview")["ingest"]["batches"]["stored"] == stored
                 assert time.monotonic() - began < 5
             assert not any(future.done() for future in waiting)
             os.kill(writer, signal.SIGCONT)
@@ -115,10 +131,10 @@ def test_the_roles_end_with_a_killed_supervisor(site: Site) -> None:
     )
 
 
-def test_a_second_server_on_the_same_database_is_refused(site: Site) -> None:
+def test_a_second_server_on_the_same_database_is_refused(lasting_site: Site) -> None:
     other = free_address()
     host, port = other.split(":")
-    command = [*JOBSIGHT, "serve", "--database", site.database, "--listen", other]
+    command = [*JOBSIGHT, "serve", "--database", lasting_site.database, "--listen", other]
     second = subprocess.run(
         [*command, "--ingest-listen", f"{host}:{int(port) + 1}"],
         capture_output=True,
@@ -128,7 +144,7 @@ def test_a_second_server_on_the_same_database_is_refused(site: Site) -> None:
     )
     assert second.returncode == 1
     assert "another `jobsight serve` runs on database" in second.stderr
-    assert post(site.url, site, 1) == 200
+    assert post(lasting_site.url, lasting_site, 200) == 200
 
 
 @pytest.mark.parametrize(
@@ -149,8 +165,8 @@ def test_what_cannot_be_started_says_why(tmp_path: Path, flags: list[str], messa
     assert "Traceback" not in done.stderr
 
 
-def test_a_taken_address_is_said_at_once(site: Site, tmp_path: Path) -> None:
-    taken = site.url.removeprefix("http://")
+def test_a_taken_address_is_said_at_once(lasting_site: Site, tmp_path: Path) -> None:
+    taken = lasting_site.url.removeprefix("http://")
     command = [*JOBSIGHT, "serve", "--database", f"sqlite:///{tmp_path / 'other.db'}"]
     for flags, message in (
         (["--listen", taken, "--ingest-listen", free_address()], f"{taken}: Address already in use; choose others"),
