@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from .forecasters import checked
@@ -51,21 +51,6 @@ def accuracy(forecast: float, actual: float) -> float:
 def within20(forecast: float, actual: float) -> bool:
     """Whether the forecast missed by at most 20 % of the actual; of an actual 0, whether it was exact."""
     return abs(forecast - actual) <= NEAR * actual
-
-
-def wape(forecasts: Iterable[float], actuals: Iterable[float]) -> float | None:
-    """Weighted absolute percentage error: all misses over all actuals; None when the actuals sum to 0."""
-    missed = total = 0.0
-    for forecast, actual in zip(forecasts, actuals, strict=True):
-        missed += abs(forecast - actual)
-        total += actual
-    return missed / total if total else None
-
-
-def pinball(forecast: float, actual: float, quantile: float) -> float:
-    """Loss of `forecast` as the given quantile (0..1), in the unit of the values; least at the true quantile."""
-    miss = actual - forecast
-    return quantile * miss if miss >= 0 else (quantile - 1.0) * miss
 
 
 class Pqm:

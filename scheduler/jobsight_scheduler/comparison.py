@@ -23,11 +23,6 @@ class Difference:
     low: float
     high: float
 
-    @property
-    def certain(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return self.low > 0.0 or self.high < 0.0
-
 
 def compare(ours: JobTable, other: JobTable, confidence: float = 0.95, seed: int = 0) -> dict[str, Difference]:
     """Paired differences of wait, turnaround and bounded slowdown, ``other`` minus ``ours``.

@@ -11,7 +11,6 @@ from sqlalchemy import Engine, text
 from jobsight_server.auth import (
     AuthError,
     TokenCache,
-    authenticate,
     create_token,
     list_tokens,
     revoke_token,
@@ -52,17 +51,17 @@ def test_the_secret_is_long_and_nowhere_in_the_database(sqlite_engine: Engine) -
 def test_roles_reach_as_far_as_they_should(engine: Engine, role: str, wanted: str) -> None:
     number, secret = make(engine, role)
     if role in (wanted, "admin"):
-        assert authenticate(engine, f"Bearer {secret}", (wanted,), 2.0).id == number
+        assert TokenCache(engine).authenticate(f"Bearer {secret}", (wanted,), 2.0).id == number
         return
     with pytest.raises(AuthError, match=f"role {role} may not") as refused:
-        authenticate(engine, f"Bearer {secret}", (wanted,), 2.0)
+        TokenCache(engine).authenticate(f"Bearer {secret}", (wanted,), 2.0)
     assert refused.value.status == 403
 
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Basic eDp5", "jobsight_agent_x"])
 def test_a_request_without_a_token_is_told_how_to_send_one(sqlite_engine: Engine, header: str | None) -> None:
     with pytest.raises(AuthError, match="Authorization: Bearer") as refused:
-        authenticate(sqlite_engine, header, ("agent",), 2.0)
+        TokenCache(sqlite_engine).authenticate(header, ("agent",), 2.0)
     assert refused.value.status == 401
     assert refused.value.headers["WWW-Authenticate"].startswith("Bearer")
 
@@ -71,24 +70,24 @@ def test_a_request_without_a_token_is_told_how_to_send_one(sqlite_engine: Engine
 def test_a_wrong_token_is_unknown_whatever_it_holds(engine: Engine, secret: str) -> None:
     make(engine, "admin")
     with pytest.raises(AuthError, match="unknown or revoked"):
-        authenticate(engine, f"Bearer {secret}", ("agent",), 2.0)
+        TokenCache(engine).authenticate(f"Bearer {secret}", ("agent",), 2.0)
 
 
 def test_a_look_up_does_not_wait_for_a_writer(sqlite_engine: Engine) -> None:
     _, secret = make(sqlite_engine, "agent")
     with sqlite_engine.begin() as connection:
         connection.execute(text("INSERT INTO tallies VALUES ('a', '', 1)"))
-        assert authenticate(sqlite_engine, f"Bearer {secret}", ("agent",), 2.0).role == "agent"
+        assert TokenCache(sqlite_engine).authenticate(f"Bearer {secret}", ("agent",), 2.0).role == "agent"
 
 
-def test_revocation_reaches_a_cache_within_five_seconds_and_a_plain_look_up_at_once(engine: Engine) -> None:
+def test_revocation_reaches_a_cache_within_five_seconds_and_a_new_one_at_once(engine: Engine) -> None:
     number, secret = make(engine, "agent")
     header, cache = f"Bearer {secret}", TokenCache(engine)
     assert cache.authenticate(header, ("agent",), 100.0).id == number
     with engine.begin() as connection:
         revoke_token(connection, number, 101.0)
     with pytest.raises(AuthError):
-        authenticate(engine, header, ("agent",), 101.0)
+        TokenCache(engine).authenticate(header, ("agent",), 101.0)
     assert cache.authenticate(header, ("agent",), 104.9).id == number
     with pytest.raises(AuthError):
         cache.authenticate(header, ("agent",), 105.0)
@@ -173,14 +172,14 @@ def test_the_command_creates_lists_and_revokes(run: Callable[..., tuple[int, str
     status, secret, _ = run("token", "create", "--role", "scheduler", "--name", "maui")
     assert status == 0
     engine = open_engine(database_url)
-    token = authenticate(engine, f"Bearer {secret.strip()}", ("scheduler",), 0.0)
+    token = TokenCache(engine).authenticate(f"Bearer {secret.strip()}", ("scheduler",), 0.0)
     assert (token.name, token.role) == ("maui", "scheduler")
     listed = run("token", "list")[1]
     assert "maui" in listed
     assert secret.strip() not in listed
     assert run("token", "revoke", str(token.id))[0] == 0
     with pytest.raises(AuthError):
-        authenticate(engine, f"Bearer {secret.strip()}", ("scheduler",), 0.0)
+        TokenCache(engine).authenticate(f"Bearer {secret.strip()}", ("scheduler",), 0.0)
     with engine.connect() as connection:
         revoked = list_tokens(connection)[0]["revoked"]
     status, _, complaint = run("token", "revoke", "99")

@@ -134,19 +134,8 @@ def find_token(engine: Engine, secret: str) -> Token | None:
     return None if row is None else Token(*row)
 
 
-def authenticate(engine: Engine, header: str | None, roles: Collection[str], now: float) -> Token:
-    """The token that an ``Authorization`` header bears, when its role is one of ``roles`` or admin.
-
-    ``now`` is not used for tokens, which do not expire; revocation takes effect at once.
-
-    Raises:
-        AuthError: no token, an unknown one, or one of another role.
-    """
-    return _checked(bearer(header), lambda secret: find_token(engine, secret), roles)
-
-
 class TokenCache:
-    """Authenticates like ``authenticate`` and remembers the tokens it found for 5 s, never a wrong one."""
+    """Finds tokens and remembers those it found for 5 s, never a wrong one."""
 
     def __init__(self, engine: Engine, keep_s: float = KEEP_S) -> None:
         self._engine = engine
@@ -154,7 +143,11 @@ class TokenCache:
         self._known: dict[str, tuple[float, Token]] = {}
 
     def authenticate(self, header: str | None, roles: Collection[str], now: float) -> Token:
-        """As the function of this name."""
+        """The token that an ``Authorization`` header bears, when its role is one of ``roles`` or admin.
+
+        Raises:
+            AuthError: no token, an unknown one, or one of another role.
+        """
         return _checked(bearer(header), lambda secret: self._find(secret, now), roles)
 
     def _find(self, secret: str, now: float) -> Token | None:

@@ -196,11 +196,6 @@ def columns_of(rows: Sequence[Sequence[Any]]) -> Columns:
     )
 
 
-def readings_of(rows: Sequence[Sequence[Any]]) -> Readings:
-    """The same, from the first to the last, ready for arithmetic."""
-    return columns_of(rows).cut(0, len(rows))
-
-
 def _stored(column: Sequence[Any]) -> NDArray[Any]:
     """Numbers where no reading lacks the metric, else objects, None among them."""
     return np.array(column, dtype=object) if None in column else np.array(column)

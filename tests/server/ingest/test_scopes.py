@@ -14,7 +14,7 @@ from alembic import command
 from sqlalchemy import Engine, text
 from werkzeug.serving import make_server
 
-from jobsight_server.auth import authenticate, create_token, list_tokens
+from jobsight_server.auth import TokenCache, create_token, list_tokens
 from jobsight_server.auth.node_names import NodeNames, NodeNamesError
 from jobsight_server.auth.tokens import digest_of
 from jobsight_server.cli import main
@@ -160,7 +160,7 @@ def test_tokens_of_release_0_1_write_for_every_cluster_as_they_did(database_url:
         statement = "INSERT INTO tokens (name, role, digest, created) VALUES ('old', 'agent', :digest, 0)"
         connection.execute(text(statement), {"digest": digest_of("secret-of-0.1")})
     upgrade(engine)
-    found = authenticate(engine, "Bearer secret-of-0.1", ("agent",), 0.0)
+    found = TokenCache(engine).authenticate("Bearer secret-of-0.1", ("agent",), 0.0)
     assert found.may_write("whatever", "n1")
     assert found.scope == "any cluster, any node"
     engine.dispose()

@@ -11,7 +11,7 @@ import pytest
 from jobsight_server.forecasts import AnswerReader, Method, history
 from jobsight_server.profiler.idle import FRESH_S, Idle, idle_before, idle_beside
 from jobsight_server.profiler.memory import MemoryUse, NodeMemory, node_memory, together
-from jobsight_server.profiler.readings import Readings, readings_of
+from jobsight_server.profiler.readings import Readings, columns_of
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.usage import Missing, Stay
 from jobsight_server.storage.schema import series
@@ -22,7 +22,8 @@ MIB = 2**20
 
 
 def readings(levels: dict[float, float], unit: int = GIB) -> Readings:
-    return readings_of([(t, 0, 0, 0.0, int(level * unit), 0.0) for t, level in levels.items()])
+    rows = [(t, 0, 0, 0.0, int(level * unit), 0.0) for t, level in levels.items()]
+    return columns_of(rows).cut(0, len(rows))
 
 
 def held(found: NodeMemory | Missing) -> NodeMemory:

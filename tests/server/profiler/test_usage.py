@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.profiler.readings import Boundaries, Readings, boundaries, readings_of
+from jobsight_server.profiler.readings import Boundaries, Readings, boundaries, columns_of
 from jobsight_server.profiler.usage import Missing, Rates, Stay, cpu, network
 
 GIB = 2**30
+
+
+def readings_of(rows: Sequence[Sequence[Any]]) -> Readings:
+    return columns_of(rows).cut(0, len(rows))
 
 
 def steady(times: Sequence[float], in_rate: float = 100.0, out_rate: float = 40.0) -> Readings:
