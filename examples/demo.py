@@ -163,7 +163,7 @@ def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
     ended = len({(row["cluster"], row["job_id"], row["start"]) for row in settled_truth(site, summary)})
     console.print(f"Profiling the last of {ended:,} jobs.")
     try:
-        wait_until(lambda: site.settled(ended), 300, lambda: f"jobs: {site.api('overview')['jobs']}")
+        wait_until(lambda: site.settled(ended), 300, lambda: f"jobs: {site.api('overview')['jobs']}", pause_s=0.5)
     except TimeoutError as error:
         return [f"of {ended} jobs not all were profiled; {error}"]
     overview = site.api("overview")

@@ -65,7 +65,7 @@ export class Chart {
       width: this.box.clientWidth,
       height: this.box.clientHeight,
       legend: { show: false },
-      padding: [8, 12, 0, 0],
+      padding: [8, 20, 0, 0],
       cursor: { points: { size: 6 }, focus: { prox: 24 }, drag: { x: true, y: false } },
       focus: { alpha: 0.35 },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
