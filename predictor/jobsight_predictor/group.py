@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Self
 
 from .confidence import Hits
 from .forecasters import Crowd
+from .templates import Key
 
 CANDIDATES = ("crowd-short", "crowd-medium", "crowd-long", "locality")
 """What a group forecasts: the best place of its crowd in three lengths of memory, and its last value."""
@@ -96,3 +98,42 @@ class Group:
         restored.blocks.extend(blocks)
         restored.top, restored.evidence, restored._mark = top, evidence, mark
         return restored
+
+
+def learn_groups(
+    groups: dict[Key, Group],
+    keys: Sequence[Key],
+    value: float,
+    hit: bool | None,
+    known: int,
+    now: int,
+    adds: bool | None,
+) -> None:
+    """Take a job into the groups of these keys; those that hold the very same jobs stay one object.
+
+    `hit` whether its forecast was near, `known` and `now` how many jobs were learned when it was submitted and now;
+    `adds` whether it is a piece of evidence of its own, None: that is for each group to find out.
+    """
+    shared: dict[int, tuple[Group, list[Key]]] = {}
+    new: list[Key] = []
+    for key in keys:
+        group = groups.get(key)
+        if group is None:
+            new.append(key)
+        elif id(group) in shared:
+            shared[id(group)][1].append(key)
+        else:
+            shared[id(group)] = (group, [key])
+    for group, its_keys in shared.values():
+        if len(its_keys) < group.keys:
+            group = group.split(len(its_keys))
+            for key in its_keys:
+                groups[key] = group
+        if hit is not None:
+            group.hits.score(hit)
+        group.learn(value, known, now, adds)
+    if new:
+        group = Group(len(new))
+        group.learn(value, known, now, adds)
+        for key in new:
+            groups[key] = group

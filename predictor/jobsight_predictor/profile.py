@@ -11,10 +11,11 @@ from .bounds import SPREAD, Bounds, Case, Objective
 from .confidence import Confidence
 from .failed import FailedReservations
 from .forecasters import LARGEST, checked
-from .group import CANDIDATES, Group
+from .group import CANDIDATES, Group, learn_groups
 from .held import Held
 from .kinds import SHARE, SHARES, first_keys, kind_key, share_keys
-from .prospect import Level, Prospect, Witness, prospect
+from .levels import firsts, levels_of
+from .prospect import Level, Prospect, prospect
 from .quality import NEAR
 from .requests import Limit, Requests
 from .selection import Ledger, Regret, Tournament, elect
@@ -192,8 +193,8 @@ class Profile:
         narrow = present[0][1]
         ticket.features = self._features(question.user, expected, value, narrow)
         ticket.probability = self._confidence.probability(ticket.features)
-        levels = self._levels(question, present, shares, request) if not ticket.is_new else []
-        levels = levels or self._firsts(question, request) or self._levels(question, present, shares, request)
+        levels = firsts(groups, question, request) if ticket.is_new else []
+        levels = levels or levels_of(present, shares, request)
         own = [group for key, group in present if key[0] & 1 or question.user is None]
         evidence = own[-1].evidence if own else 0
         found = prospect(levels, ceiling)
@@ -225,45 +226,6 @@ class Profile:
             forecast=ticket.value,
         )
         ticket.bound, ticket.exceeds, ticket.basis, ticket.learned = self._bounds.reserve(found, case)
-
-    def _levels(
-        self,
-        question: Question,
-        present: Sequence[tuple[Key, Group]],
-        shares: Sequence[Group | None],
-        request: float | None,
-    ) -> list[Level]:
-        """Of the groups that hold jobs like this one: the most specific, one between, the user's, the site's."""
-        by_user = [group for key, group in present if key[0] & 1]
-        chosen = [present[len(present) // 3][1], by_user[-1] if by_user else None, present[-1][1]]
-        levels: list[Level] = [[Witness(present[0][1], 1.0, present[0][0][0] & 1 == 1)]]
-        n, n_shares = present[0][1].crowd.n, 0
-        for place, (group, share) in enumerate(zip(chosen, shares, strict=True)):
-            level = []
-            bursts = place < len(chosen) - 1 and bool(by_user)
-            if group is not None and group.crowd.n > n:  # of no more jobs than the one before, it says nothing new
-                level.append(Witness(group, 1.0, bursts))
-                n = group.crowd.n
-            if request is not None and share is not None and share.crowd.n > n_shares:
-                level.append(Witness(share, request, bursts))
-                n_shares = share.crowd.n
-            if level:
-                levels.append(level)
-        return levels
-
-    def _firsts(self, question: Question, request: float | None) -> list[Level]:
-        """For a job of a kind that was not seen before: the first jobs of other kinds, the user's and the site's.
-
-        A thousand jobs of one application say little of what the user's next application will need.
-        """
-        levels: list[Level] = []
-        n = 0
-        for key in first_keys(question, request is not None):
-            group = self._groups.get(key)
-            if group is not None and group.crowd.n > n:
-                levels.append([Witness(group, 1.0 if request is None else request)])
-                n = group.crowd.n
-        return levels
 
     def learn(
         self, question: Question, value: float, ticket: Ticket | None = None, seconds: float | None = None
@@ -396,31 +358,7 @@ class Profile:
         return restored
 
     def _learn_groups(self, keys: list[Key], value: float, hit: bool | None, known: int, adds: bool | None) -> None:
-        """`adds`: whether the job is a piece of evidence of its own; None: that is for each group to find out."""
-        groups, now = self._groups, self._n
-        shared: dict[int, tuple[Group, list[Key]]] = {}
-        new: list[Key] = []
-        for key in keys:
-            group = groups.get(key)
-            if group is None:
-                new.append(key)
-            elif id(group) in shared:
-                shared[id(group)][1].append(key)
-            else:
-                shared[id(group)] = (group, [key])
-        for group, its_keys in shared.values():
-            if len(its_keys) < group.keys:
-                group = group.split(len(its_keys))
-                for key in its_keys:
-                    groups[key] = group
-            if hit is not None:
-                group.hits.score(hit)
-            group.learn(value, known, now, adds)
-        if new:
-            group = Group(len(new))
-            group.learn(value, known, now, adds)
-            for key in new:
-                groups[key] = group
+        learn_groups(self._groups, keys, value, hit, known, self._n, adds)
         self._changed_groups.update(keys)
 
     def _features(self, user: str | None, expected: float, value: float, group: Group) -> tuple[float, ...]:
