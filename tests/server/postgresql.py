@@ -8,7 +8,7 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.engine import make_url
 
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.migrate import upgrade
+from jobsight_server.storage.migrate import present_version, upgrade
 from jobsight_server.storage.schema import metadata
 
 _SHAPE = text("""
@@ -77,5 +77,7 @@ def url_of(server: Engine, name: str) -> str:
 
 
 def _shape_of(engine: Engine) -> list[str]:
+    """Version, tables and columns."""
+    version = present_version(engine)
     with engine.connect() as connection:
-        return [str(row[0]) for row in connection.execute(_SHAPE)]
+        return [str(version), *(str(row[0]) for row in connection.execute(_SHAPE))]
