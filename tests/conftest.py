@@ -23,16 +23,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Tests that share a browser, a server or an emulated site, and tests that fill or watch the machine's memory.
+# Tests that share a browser, a server or an emulated site, and those that start many processes, measure how soon
+# others are answered, or fill or watch the machine's memory.
 IN_ONE_PROCESS = {
     "tests/agent/test_replay_readings.py": "readings",
-    "tests/agent/test_replay_site.py": "site",
-    "tests/browser/test_pages.py": "browser",
-    "tests/browser/test_screenshots.py": "browser",
-    "tests/server/simulations/test_limits.py": "memory",
-    "tests/system/test_gzip_bombs.py": "memory",
-    "tests/system/test_real_memory.py": "memory",
-    "tests/system/test_serve.py": "serve",
+    "tests/agent/test_replay_site.py": "emulated site",
+    "tests/browser/": "browser",
+    "tests/server/simulations/test_limits.py": "system",
+    "tests/system/": "system",
 }
 
 
@@ -48,7 +46,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return IN_ONE_PROCESS.get(nodeid.partition("::")[0], nodeid)
+            return next((name for start, name in IN_ONE_PROCESS.items() if nodeid.startswith(start)), nodeid)
 
     return Together(config, log)
 
