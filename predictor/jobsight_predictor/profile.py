@@ -15,7 +15,7 @@ from .group import CANDIDATES, Group, learn_groups
 from .held import Held
 from .kinds import SHARE, SHARES, first_keys, kind_key, share_keys
 from .levels import firsts, levels_of
-from .prospect import Level, Prospect, prospect
+from .prospect import PARETO, PARETO_OF_TIME, Level, Prospect, prospect
 from .quality import NEAR
 from .requests import Limit, Requests
 from .selection import Ledger, Regret, Tournament, elect
@@ -197,7 +197,7 @@ class Profile:
         levels = levels or levels_of(present, shares, request)
         own = [group for key, group in present if key[0] & 1 or question.user is None]
         evidence = own[-1].evidence if own else 0
-        found = prospect(levels, ceiling)
+        found = prospect(levels, ceiling, PARETO_OF_TIME if self._of_time else PARETO)
         self._reserve(ticket, question, found, levels[0], evidence, request, is_limit)
         return ticket
 

@@ -15,9 +15,27 @@ TAIL = 3.0
 On LANL-CM5, METACENTRUM and two workflows this fits from one piece of evidence to hundreds.
 """
 
+TIME_TAIL = 1.5
+"""The same of run times: of those beyond all seen, 34 to 44 % are beyond twice that (KTH-SP2 and two workflows)."""
+
 _STEPS = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
-_BEYOND = tuple((up, low**-TAIL - up**-TAIL) for low, up in zip((1.0, *_STEPS), _STEPS, strict=False))
-_REST = _STEPS[-1] ** -TAIL
+
+
+class Law(NamedTuple):
+    """Shares of the values beyond all seen: `places` as multiples of the largest seen, `rest` beyond these."""
+
+    places: tuple[tuple[float, float], ...]
+    rest: float
+
+
+def pareto(index: float) -> Law:
+    """The law that falls off with the power `index`, at a few places."""
+    places = [(up, low**-index - up**-index) for low, up in zip((1.0, *_STEPS), _STEPS, strict=False)]
+    return Law(tuple(places), _STEPS[-1] ** -index)
+
+
+PARETO = pareto(TAIL)
+PARETO_OF_TIME = pareto(TIME_TAIL)
 
 
 class Witness(NamedTuple):
@@ -43,8 +61,10 @@ class Prospect:
     beyond: float
 
 
-def prospect(levels: Sequence[Level], ceiling: float = inf) -> Prospect:
+def prospect(levels: Sequence[Level], ceiling: float = inf, tail: Law = PARETO) -> Prospect:
     """The distribution of the next value, by `levels` from specific to general; nothing lies above `ceiling`.
+
+    `tail` is how values are distributed that lie beyond all seen.
 
     Among the next of a level's jobs, with m pieces of evidence, m parts are like those seen, one part lies above the
     largest of them, and one is like the wider level's: so the chance of exceeding all that was seen is that of a new
@@ -59,9 +79,9 @@ def prospect(levels: Sequence[Level], ceiling: float = inf) -> Prospect:
         parts = evidence + 1 + wider
         weight = left / len(level) / parts
         for group, scale, bursts in level:
-            beyond += weight * _REST
+            beyond += weight * tail.rest
             top = group.top * scale
-            for up, share in _BEYOND:
+            for up, share in tail.places:
                 place = top * up
                 if place > ceiling:
                     place = ceiling

@@ -11,7 +11,7 @@ from jobsight_predictor.backtest import Jobs, replay_jobsight
 from jobsight_predictor.coverages import coverages
 from jobsight_predictor.group import Group
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.prospect import Witness, prospect
+from jobsight_predictor.prospect import PARETO_OF_TIME, Witness, prospect
 from jobsight_predictor.templates import Question
 
 MIB = 2.0**20
@@ -60,6 +60,9 @@ def test_a_distribution_is_one_and_leaves_room_for_a_new_largest() -> None:
         assert above == pytest.approx(1.0 / (n + 1))
         twice = found.beyond + sum(mass for place, mass in found.places.items() if place > 200.0)
         assert twice == pytest.approx(1.0 / (n + 1) / 8)
+        of_time = prospect([[Witness(group)]], tail=PARETO_OF_TIME)
+        twice = of_time.beyond + sum(mass for place, mass in of_time.places.items() if place > 200.0)
+        assert twice == pytest.approx(1.0 / (n + 1) / 2**1.5)
         capped = prospect([[Witness(group)]], 120.0)
         assert max(capped.places) == 120.0
 
