@@ -1,4 +1,4 @@
-"""Holds the documents against the project: links lead somewhere, commands and flags exist, no local paths.
+"""Holds the documents against the project: links and citations lead somewhere, commands and flags exist.
 
 python docs/check.py
 """
@@ -11,7 +11,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)|<img[^>]+src=\"([^\"]+)\"")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)|<img[^>]+src=\"([^\"]+)\"")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+CITATION = re.compile(r"docs/definitions\.md, ([^)]*)\)")
+WINGS = ("agent", "predictor", "scheduler", "server")
 COMMAND = re.compile(r"\b(jobsight|jobsight-agent) ([a-z-]+)((?: [^\n`|]*)?)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 PROGRAMS = {"jobsight": "jobsight_server.cli", "jobsight-agent": "jobsight_agent.cli"}
@@ -27,10 +30,37 @@ def broken_links(document: Path) -> list[str]:
     """Relative links of ``document`` that lead nowhere."""
     faults = []
     for match in LINK.finditer(document.read_text()):
-        target = match[1] or match[2]
-        if "://" not in target and not (document.parent / target).exists():
+        target, anchor = match[1] or match[3] or document.name, match[2]
+        if "://" in target:
+            continue
+        file = document.parent / target
+        if not file.exists():
             faults.append(f"{document.relative_to(ROOT)}: {target} does not exist")
+        elif anchor and anchor not in {_anchor(heading) for heading in headings(file)}:
+            faults.append(f"{document.relative_to(ROOT)}: {target} has no heading #{anchor}")
     return faults
+
+
+def headings(document: Path) -> list[str]:
+    """The headings of ``document``; comments in code count as well, which does no harm."""
+    return HEADING.findall(document.read_text())
+
+
+def _anchor(heading: str) -> str:
+    """As GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def wrong_citations() -> list[str]:
+    """Docstrings and comments that cite a heading which the definitions do not have."""
+    known = set(headings(ROOT / "docs/definitions.md"))
+    return [
+        f"{file.relative_to(ROOT)}: docs/definitions.md has no heading {cited!r}"
+        for wing in WINGS
+        for file in sorted((ROOT / wing).rglob("*.py"))
+        for cited in CITATION.findall(file.read_text())
+        if cited not in known
+    ]
 
 
 def help_of(program: str, command: str) -> str | None:
@@ -63,7 +93,7 @@ def wrong_commands(document: Path, known: dict[tuple[str, str], str | None]) -> 
 
 def main() -> int:
     """Prints every fault; 0 when there is none."""
-    faults: list[str] = []
+    faults = wrong_citations()
     known: dict[tuple[str, str], str | None] = {}
     for document in documents():
         faults += broken_links(document) + wrong_commands(document, known)

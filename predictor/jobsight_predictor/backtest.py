@@ -1,4 +1,4 @@
-"""What the forecasts would have been worth: every job forecast before it was learned [DEFINITIONS 3]."""
+"""What forecasts would have been worth: every job forecast before it was learned (docs/definitions.md, Backtest)."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Bounds:
     While a site is `young`, and always with the objective `per-job`, a job gets at least the quantile of its own
     distribution, which with few pieces of evidence lies above the largest value seen. What may fail adapts to how the
     site has fared; with `per-job`, to how the user's jobs have, and those of much the same forecast (after adaptive
-    conformal inference, Gibbs and Candes 2021). Where requests have wasted less than bounds of late, the answer is the
+    conformal inference, Gibbs and Candès 2021). Where requests have wasted less than bounds of late, the answer is the
     request.
     """
 

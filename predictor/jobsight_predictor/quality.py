@@ -1,4 +1,4 @@
-"""How alike the values of a series are, and how good one forecast was [P 4; DEFINITIONS 3]."""
+"""How alike the values of a series are, and how good one forecast was (docs/definitions.md, Quality)."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class PaddedP90(Rule):
 
 
 class FirstAllocation(Rule):
-    """Tovar's first allocation (TPDS 2018): the value seen that would have wasted least, retried at the maximum.
+    """The first allocation of Tovar et al. 2018: the value seen that would have wasted least, retried at the maximum.
 
     Minimises `a sum(t) + a_max sum(t of jobs above a)` over the last 1,000 jobs; looked for anew whenever the
     history has grown by 1 %.

@@ -1,4 +1,4 @@
-"""Scores of many forecasts at once: accuracy, shares, ranking, calibration [DEFINITIONS 3]."""
+"""Scores of many forecasts at once: accuracy, shares, ranking, calibration (docs/definitions.md, Quality)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a schedule (DEFINITIONS 4): overall, by user and by size."""
+"""Figures of a schedule, overall, by user and by size (docs/definitions.md, Figures of a schedule)."""
 
 from __future__ import annotations
 

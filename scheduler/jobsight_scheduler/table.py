@@ -50,7 +50,10 @@ class JobTable:
 
     @property
     def bounded_slowdown(self) -> Floats:
-        """``max(1, (wait + run) / max(run, 10 s))``, run being the dedicated run time (DEFINITIONS 4)."""
+        """``max(1, (wait + run) / max(run, 10 s))``, run being the dedicated run time.
+
+        (docs/definitions.md, Figures of a schedule)
+        """
         return np.maximum(1.0, (self.wait_s + self.run_s) / np.maximum(self.run_s, 10.0))
 
 

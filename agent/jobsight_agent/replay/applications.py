@@ -1,6 +1,7 @@
-"""The users of a cluster and what their applications need, after the paper's Users X, Y and Z.
+"""The users of a cluster and what their applications need.
 
-X is steady, Y drifts and has spikes, Z switches between applications.
+After Users X, Y and Z of the paper on the profile-guided predictor (docs/definitions.md, Papers): X is steady, Y
+drifts and has spikes, Z switches between applications.
 """
 
 from __future__ import annotations

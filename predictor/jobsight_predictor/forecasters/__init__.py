@@ -28,7 +28,7 @@ FORECASTERS: dict[str, type[Forecaster]] = {
 }
 
 FIVE: tuple[str, ...] = ("history", "sliding-window", "weighted", "locality", "exponential")
-"""The published five, in their published order."""
+"""The published five, in their published order (docs/definitions.md, The five forecasters)."""
 
 __all__ = [
     "FIVE",

@@ -1,4 +1,4 @@
-"""Brown's double exponential smoothing [P 3.1, exponential; DEFINITIONS 2]."""
+"""Brown's double exponential smoothing (docs/definitions.md, Exponential)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mean of all values so far [P 3.1, history]."""
+"""The mean of all values so far (docs/definitions.md, History)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last value again [P 3.1, locality]."""
+"""The last value again (docs/definitions.md, Locality)."""
 
 from __future__ import annotations
 

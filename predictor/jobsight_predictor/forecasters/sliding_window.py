@@ -1,4 +1,4 @@
-"""The mean of the last few values [P 3.1, eq. 3-4, divided by the number of terms: DEFINITIONS 2]."""
+"""The mean of the last few values (docs/definitions.md, Sliding window)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mean that the crowd of values pulls to itself [P 3.1, weighted; DEFINITIONS 2]."""
+"""A mean that leans towards the values that occur most (docs/definitions.md, Weighted)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Jobs spread over clusters that share uplinks: how they slow each other down, and who is spread (DEFINITIONS 5)."""
+"""Jobs spread over clusters that share uplinks: who is spread, who is slowed (docs/definitions.md, Co-allocation)."""

@@ -25,10 +25,11 @@ def job_table(simulation: CoSimulation, users: Floats) -> JobTable:
 
 
 def figures(simulation: CoSimulation, table: JobTable) -> dict[str, Any]:
-    """Figures of DEFINITIONS 4, and: ``spread``, the share of jobs on more than one cluster; ``mean_stretch``, how
+    """The figures of any schedule (docs/definitions.md, Figures of a schedule), and those of spreading and links.
 
-    many times longer than alone those took; ``saturated``, the share of link time in which more is asked than the
-    link can carry, and ``link_load``, what the links carried of what they could.
+    ``spread`` is the share of jobs on more than one cluster; ``mean_stretch`` how many times longer than alone those
+    took; ``saturated`` the share of link time in which more is asked than the link can carry, and ``link_load`` what
+    the links carried of what they could.
     """
     spread = np.array([len(where) > 1 for where in simulation.allocations])
     stretch = (table.end_s - table.start_s)[spread] / table.run_s[spread]

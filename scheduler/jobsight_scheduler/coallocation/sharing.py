@@ -20,7 +20,10 @@ def saturation(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[f
 
 
 def proportional(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[float]:
-    """Each job is slowed by the saturation of its worst link (DEFINITIONS 5): those that ask more get more."""
+    """Each job is slowed by the saturation of its worst link: those that ask more get more.
+
+    (docs/definitions.md, Co-allocation)
+    """
     found = saturation(demands, uplink_bps)
     if max(found, default=0.0) <= 1.0:
         return [1.0] * len(demands)

@@ -1,4 +1,4 @@
-"""EASY++: EASY with predicted run times (Tsafrir, Etzion and Feitelson, IEEE TPDS 18(6), 2007)."""
+"""EASY++: EASY with predicted run times (Tsafrir, Etsion and Feitelson 2007)."""
 
 from __future__ import annotations
 

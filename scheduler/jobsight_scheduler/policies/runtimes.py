@@ -43,7 +43,7 @@ class RunTimes(ABC):
 
 
 class LastTwo(RunTimes):
-    """The mean of the user's last two jobs (Tsafrir, Etzion and Feitelson 2007); nothing before there are two."""
+    """The mean of the user's last two jobs (Tsafrir, Etsion and Feitelson 2007); nothing before there are two."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         super().__init__(questions)

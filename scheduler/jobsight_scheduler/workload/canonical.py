@@ -1,4 +1,4 @@
-"""The canonical form in which traces are simulated (DEFINITIONS 4), so that simulators can be compared."""
+"""The form in which traces are simulated, so that simulators can be compared (docs/definitions.md, Canonical form)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Synthetic workloads after Lublin and Feitelson, "The workload on parallel supercomputers: modeling the
-characteristics of rigid jobs", Journal of Parallel and Distributed Computing 63(11), 2003.
+"""Synthetic workloads (Lublin and Feitelson 2003).
 
 Sizes are two-stage uniform in their logarithm, with serial jobs and powers of two; the logarithm of the run time is
 hyper-gamma, longer for larger jobs; the logarithm of the time between submissions is gamma, stretched by the time of

@@ -28,7 +28,7 @@ class Method:
     walltime_limit: Limit = "auto"
 
     def learns(self, attribution: str | None) -> bool:
-        """Whether a value of this attribution is learned; others are shown only [DEFINITIONS 1]."""
+        """Whether a value of this attribution is learned; others are shown only (docs/definitions.md, Attribution)."""
         return self.learn_apportioned if attribution == "apportioned" else attribution != "unknown"
 
     def profile(self, metric: str) -> Profile:

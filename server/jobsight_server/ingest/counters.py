@@ -1,4 +1,4 @@
-"""Corrects raw counters for wraps and resets into cumulative columns (DEFINITIONS 1).
+"""Corrects raw counters for wraps and resets into cumulative columns (docs/definitions.md, Counters).
 
 A node's cumulative columns only ever rise by what is known to have happened; the seconds for which it is not
 known (a reboot, a counter set back, an interface that appeared or is gone) are added up in ``gap_s``. The

@@ -1,6 +1,6 @@
 """How much memory a node holds without any job: read near a run's life, or remembered from before it.
 
-Only a reading with no job on the node tells it. What is not known is not zero [DEFINITIONS 1].
+Only a reading with no job on the node tells it. What is not known is not zero (docs/definitions.md, Memory).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What memory one job held: its peak over all nodes together, and its time average [P eq. 12; DEFINITIONS 1].
+"""What memory one job held: its peak over all nodes together, and its time average (docs/definitions.md, Memory).
 
 Nodes are read at different instants. At each reading every other node counts with its last known one, which is good
 for two of that node's sampling intervals, so that one lost reading is bridged. The first reading within a life holds

@@ -1,4 +1,4 @@
-"""A run's profile: a value per processor for each metric, or the reason why there is none [P eq. 11-12]."""
+"""A run's profile: a value for each metric, or the reason why there is none (docs/definitions.md, Measurement)."""
 
 from __future__ import annotations
 

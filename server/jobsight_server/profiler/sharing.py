@@ -1,4 +1,7 @@
-"""Which other runs were on a run's nodes, and how what the nodes did is attributed to it [DEFINITIONS 1]."""
+"""Which other runs were on a run's nodes, and what the run is attributed of their use.
+
+(docs/definitions.md, Attribution)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one job moved and computed on one node: pure arithmetic on readings [P eq. 10; DEFINITIONS 1].
+"""What one job moved and computed on one node: pure arithmetic on readings (docs/definitions.md, Bandwidth).
 
 Between two readings the counters are taken to rise evenly. Where the node was shared, each piece between two
 events (a job starts or ends there) is split by the processors that the jobs hold.
