@@ -25,8 +25,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Tests that share a browser, a server or an emulated site, and tests that fill or watch the machine's memory.
 IN_ONE_PROCESS = {
-    "tests/agent/test_replay_readings.py": "readings",
-    "tests/agent/test_replay_site.py": "site",
+    "tests/emulator/test_readings.py": "readings",
+    "tests/emulator/test_site.py": "site",
     "tests/browser/test_pages.py": "browser",
     "tests/browser/test_screenshots.py": "browser",
     "tests/server/simulations/test_limits.py": "memory",

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from jobsight_agent.replay.emulation import Emulation, make_emulation
-from jobsight_agent.replay.plan import Faults, Plan
-from jobsight_agent.replay.readings import Columns, NodeReader
-from jobsight_agent.replay.segments import make_segments
+from jobsight_emulator.emulation import Emulation, make_emulation
+from jobsight_emulator.plan import Faults, Plan
+from jobsight_emulator.readings import Columns, NodeReader
+from jobsight_emulator.segments import make_segments
 from jobsight_server.ingest.wire import decode
 
 END = 1_700_000_040
@@ -36,7 +36,7 @@ def _play(plan: Plan, step_s: int = STEP_S) -> tuple[Emulation, list[bytes]]:
     for until in [*range(plan.start + step_s, plan.end, step_s), plan.end]:
         for station in emulation.stations:
             for columns in station.reader.advance(until):
-                bodies += [parcel.body for parcel in station.packer.pack(columns)]
+                bodies += [batch.body for batch in station.packer.pack(columns)]
     return emulation, bodies
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from jobsight_agent.replay.accounting import Entry, make_entries
-from jobsight_agent.replay.parcels import Packer
-from jobsight_agent.replay.placement import DELETED_EXIT, WALLTIME_EXIT, Run, place_jobs
-from jobsight_agent.replay.plan import Plan
-from jobsight_agent.replay.readings import NodeReader
-from jobsight_agent.replay.segments import make_segments, wraps
-from jobsight_agent.replay.site import Cluster, make_site
-from jobsight_agent.replay.truth import Truth, make_truth
-from jobsight_agent.replay.workload import Job, make_jobs
+from jobsight_emulator.accounting import Entry, make_entries
+from jobsight_emulator.batches import Packer
+from jobsight_emulator.placement import DELETED_EXIT, WALLTIME_EXIT, Run, place_jobs
+from jobsight_emulator.plan import Plan
+from jobsight_emulator.readings import NodeReader
+from jobsight_emulator.segments import make_segments, wraps
+from jobsight_emulator.site import Cluster, make_site
+from jobsight_emulator.truth import Truth, make_truth
+from jobsight_emulator.workload import Job, make_jobs
 
 
 @dataclass(slots=True)

@@ -6,9 +6,9 @@ import random
 import uuid
 from dataclasses import dataclass, field
 
-from jobsight_agent.replay.plan import Plan
-from jobsight_agent.replay.segments import Segment, first_reading, reading_number
-from jobsight_agent.replay.site import Node
+from jobsight_emulator.plan import Plan
+from jobsight_emulator.segments import Segment, first_reading, reading_number
+from jobsight_emulator.site import Node
 
 # A table of noise in [-1, 1], looked up by the number of the reading: cheap and the same however it is sliced.
 _NOISE_BITS = 12

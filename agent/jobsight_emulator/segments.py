@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from jobsight_agent.replay.placement import Place, Run
-from jobsight_agent.replay.plan import Plan
-from jobsight_agent.replay.site import Node
+from jobsight_emulator.placement import Place, Run
+from jobsight_emulator.plan import Plan
+from jobsight_emulator.site import Node
 
 # What a machine has done by the time its agent starts after a boot.
 _BOOT_CPU_S = 18.0

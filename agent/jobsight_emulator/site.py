@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from jobsight_agent.replay.plan import Plan, ReplayError
+from jobsight_emulator.plan import EmulatorError, Plan
 
 PROCESSORS = 16
 MEMORY_BYTES = 64 * 2**30
@@ -83,7 +83,7 @@ class Cluster:
 def make_site(plan: Plan) -> tuple[Cluster, ...]:
     """The clusters of ``plan``; its nodes are split evenly."""
     if plan.clusters > len(_NAMES):
-        raise ReplayError(f"{plan.clusters} clusters: at most {len(_NAMES)} can be named")
+        raise EmulatorError(f"{plan.clusters} clusters: at most {len(_NAMES)} can be named")
     each, rest = divmod(plan.nodes, plan.clusters)
     clusters = []
     for position, name in enumerate(_NAMES[: plan.clusters]):

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jobsight_agent import __version__
-from jobsight_agent.replay.plan import Plan
-from jobsight_agent.replay.readings import Columns
-from jobsight_agent.replay.site import MEMORY_BYTES, PROCESSORS, Node
+from jobsight_emulator.plan import Plan
+from jobsight_emulator.readings import Columns
+from jobsight_emulator.site import MEMORY_BYTES, PROCESSORS, Node
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class PackedBatch:
     """One request body; ``again`` marks the second copy of a batch that is sent twice on purpose."""
 
     body: bytes
@@ -38,24 +38,24 @@ class Packer:
         ]
         self.late = 0
 
-    def pack(self, columns: Columns) -> list[Parcel]:
-        """The parcels of ``columns`` in the order of their delivery."""
+    def pack(self, columns: Columns) -> list[PackedBatch]:
+        """The batches of ``columns`` in the order of their delivery."""
         count = len(columns)
         pieces = -(-count // self._batch_readings)
         late = count >= 2 and self._rng.random() < self._faults.late_batches
         if late:
             pieces = max(pieces, 2)
         cuts = [count * piece // pieces for piece in range(pieces + 1)]
-        parcels = [self._parcel(columns.part(begin, end)) for begin, end in pairwise(cuts)]
+        batches = [self._pack_batch(columns.part(begin, end)) for begin, end in pairwise(cuts)]
         if late:
             self.late += 1
-            parcels[0], parcels[1] = parcels[1], parcels[0]
+            batches[0], batches[1] = batches[1], batches[0]
         if self._rng.random() < self._faults.duplicate_batches:
-            first = parcels[0]
-            parcels.append(Parcel(first.body, first.readings, again=True))
-        return parcels
+            first = batches[0]
+            batches.append(PackedBatch(first.body, first.readings, again=True))
+        return batches
 
-    def _parcel(self, columns: Columns) -> Parcel:
+    def _pack_batch(self, columns: Columns) -> PackedBatch:
         self._sequence += 1
         self._readings += len(columns)
         batch = {
@@ -87,4 +87,4 @@ class Packer:
             },
         }
         text = json.dumps(batch, separators=(",", ":"))
-        return Parcel(gzip.compress(text.encode(), 1, mtime=0), len(columns))
+        return PackedBatch(gzip.compress(text.encode(), 1, mtime=0), len(columns))
