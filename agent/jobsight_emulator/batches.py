@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from dataclasses import dataclass
 from itertools import pairwise
 
 from jobsight_agent import __version__
+from jobsight_agent.batch import Cost, pack, to_wire
 from jobsight_emulator.plan import Plan
-from jobsight_emulator.readings import Columns
-from jobsight_emulator.site import MEMORY_BYTES, PROCESSORS, Node
+from jobsight_emulator.readings import NodeColumns
+from jobsight_emulator.site import Node
+
+_GZIP_LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,9 @@ class Packer:
         self._rng = plan.rng("delivery", node.name)
         self._sequence = 0
         self._readings = 0
-        self._interfaces = [
-            {"name": one.name, "kind": one.kind, "width_bits": one.width_bits, "speed_bps": one.speed_bps}
-            for one in node.interfaces
-        ]
         self.late = 0
 
-    def pack(self, columns: Columns) -> list[PackedBatch]:
+    def pack(self, columns: NodeColumns) -> list[PackedBatch]:
         """The batches of ``columns`` in the order of their delivery."""
         count = len(columns)
         pieces = -(-count // self._batch_readings)
@@ -55,36 +52,20 @@ class Packer:
             batches.append(PackedBatch(first.body, first.readings, again=True))
         return batches
 
-    def _pack_batch(self, columns: Columns) -> PackedBatch:
+    def _pack_batch(self, columns: NodeColumns) -> PackedBatch:
         self._sequence += 1
         self._readings += len(columns)
-        batch = {
-            "format": 1,
-            "cluster": self._node.cluster,
-            "node": self._node.name,
-            "boot_id": columns.boot_id,
-            "sequence": self._sequence,
-            "sent_at": None,
-            "cpus": PROCESSORS,
-            "memory_total_bytes": MEMORY_BYTES,
-            "interfaces": self._interfaces,
-            "time": columns.time,
-            "bytes_in": columns.bytes_in,
-            "bytes_out": columns.bytes_out,
-            "memory_used_bytes": columns.memory_used_bytes,
-            "cpu_busy_s": columns.cpu_busy_s,
-            "marks": [{"index": index, "job": job, "event": event} for index, job, event in columns.marks],
-            "agent": {
-                "version": __version__,
-                "cpu_seconds": 0.0,
-                "rss_bytes": 0,
-                "readings": self._readings,
-                "readings_missed": columns.lost,
-                "metrics_missed": {},
-                "batches_spooled": 0,
-                "batches_dropped": 0,
-                "send_failures": 0,
-            },
-        }
-        text = json.dumps(batch, separators=(",", ":"))
-        return PackedBatch(gzip.compress(text.encode(), 1, mtime=0), len(columns))
+        cost = Cost(
+            version=__version__,
+            cpu_seconds=0.0,
+            rss_bytes=0,
+            readings=self._readings,
+            readings_missed=columns.lost,
+            metrics_missed={},
+            batches_spooled=0,
+            batches_dropped=0,
+            send_failures=0,
+        )
+        node = self._node
+        batch = to_wire(columns, cluster=node.cluster, node=node.name, sequence=self._sequence, sent_at=None, cost=cost)
+        return PackedBatch(pack(batch, _GZIP_LEVEL), len(columns))

@@ -9,7 +9,7 @@ from jobsight_emulator.accounting import Entry, make_entries
 from jobsight_emulator.batches import Packer
 from jobsight_emulator.placement import DELETED_EXIT, WALLTIME_EXIT, Run, place_jobs
 from jobsight_emulator.plan import Plan
-from jobsight_emulator.readings import NodeReader
+from jobsight_emulator.readings import EmulatedReader
 from jobsight_emulator.segments import make_segments, wraps
 from jobsight_emulator.site import Cluster, make_site
 from jobsight_emulator.truth import Truth, make_truth
@@ -20,7 +20,7 @@ from jobsight_emulator.workload import Job, make_jobs
 class Station:
     """A node and what reads it and packs its readings."""
 
-    reader: NodeReader
+    reader: EmulatedReader
     packer: Packer
 
 
@@ -54,7 +54,7 @@ def make_emulation(plan: Plan, batch_readings: int) -> Emulation:
                 on_node[place.node].append(run)
         for position, node in enumerate(cluster.nodes):
             segments = make_segments(node, position, on_node[position], plan)
-            stations.append(Station(NodeReader(node, segments, plan), Packer(node, plan, batch_readings)))
+            stations.append(Station(EmulatedReader(node, segments, plan), Packer(node, plan, batch_readings)))
             facts["wraps"] += wraps(node, segments)
             facts["reboots"] += len(node.outages)
         facts.update(_job_facts(jobs, runs, truths[cluster.name]))

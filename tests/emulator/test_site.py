@@ -68,9 +68,9 @@ def test_a_node_is_never_faster_than_its_link_nor_fuller_than_its_memory(site: S
                     and other.start <= run.start
                     and (other.end is None or other.end > run.start)
                 ]
-                for interface in node.interfaces:
+                for interface, share in zip(node.interfaces, node.traffic_shares, strict=True):
                     for column in ("in_bytes_s", "out_bytes_s"):
-                        bps = sum(getattr(mate, column) for mate in mates) * 8 * interface.share
+                        bps = sum(getattr(mate, column) for mate in mates) * 8 * share
                         assert bps < 0.95 * interface.speed_bps
                 used = node.idle_memory_bytes + sum(mate.memory_bytes for mate in mates)
                 assert used < 0.95 * 64 * 2**30
