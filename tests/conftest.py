@@ -26,8 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Tests that share a browser, a server or an emulated site, and those that start many processes, measure how soon
 # others are answered, or fill or watch the machine's memory.
 IN_ONE_PROCESS = {
-    "tests/agent/test_replay_readings.py": "readings",
-    "tests/agent/test_replay_site.py": "emulated site",
+    "tests/emulator/test_readings.py": "readings",
+    "tests/emulator/test_site.py": "emulated site",
     "tests/browser/": "browser",
     "tests/server/simulations/test_limits.py": "system",
     "tests/system/": "system",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobsight_agent import __version__
-from jobsight_agent.batch import Cost, pack, to_wire
+from jobsight_agent.batch import Cost, pack, to_columns, to_wire
 from jobsight_agent.config import Config
 from jobsight_agent.control import ControlSocket
 from jobsight_agent.hooks import checked_request, collect, forget_unfinished, set_aside
@@ -235,7 +235,7 @@ class Agent:
             bodies = [
                 pack(
                     to_wire(
-                        group,
+                        to_columns(group),
                         cluster=self._config.cluster,
                         node=self._node,
                         sequence=number,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobsight_agent.reading import Reading
+from jobsight_agent.reading import Interface, Mark, Reading
 
 FORMAT = 1
 MICROSECONDS = 1_000_000
@@ -31,6 +31,23 @@ class Cost:
     batches_refused: int = 0
 
 
+@dataclass(slots=True)
+class Columns:
+    """Readings of the same ``shape`` in order of time: a list for each quantity, for each interface of ``bytes_in``
+    and ``bytes_out``. ``marks`` are (index of the reading, mark)."""
+
+    boot_id: str
+    cpus: int
+    memory_total_bytes: int | None
+    interfaces: tuple[Interface, ...]
+    time: list[float]
+    bytes_in: list[list[int | None]]
+    bytes_out: list[list[int | None]]
+    memory_used_bytes: list[int | None]
+    cpu_busy_s: list[float | None]
+    marks: list[tuple[int, Mark]]
+
+
 def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
     """The readings sorted by time, and their times made strictly rising by moving equal ones a microsecond on."""
     ordered = sorted(readings, key=lambda reading: reading.time)
@@ -41,36 +58,48 @@ def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
     return ordered, [instant / MICROSECONDS for instant in times]
 
 
-def to_wire(
-    readings: Sequence[Reading], *, cluster: str, node: str, sequence: int, sent_at: float | None, cost: Cost
-) -> dict[str, Any]:
-    """The batch of these readings, which must not be empty and must all have the same ``shape``."""
+def to_columns(readings: Sequence[Reading]) -> Columns:
+    """The columns of these readings, which must not be empty and must all have the same ``shape``."""
     ordered, times = in_order(readings)
     last = ordered[-1]
     ports = range(len(last.interfaces))
+    return Columns(
+        boot_id=last.boot_id,
+        cpus=last.cpus,
+        memory_total_bytes=next((r.memory_total_bytes for r in reversed(ordered) if r.memory_total_bytes), None),
+        interfaces=last.interfaces,
+        time=times,
+        bytes_in=[[reading.bytes_in[port] for reading in ordered] for port in ports],
+        bytes_out=[[reading.bytes_out[port] for reading in ordered] for port in ports],
+        memory_used_bytes=[reading.memory_used_bytes for reading in ordered],
+        cpu_busy_s=[reading.cpu_busy_s for reading in ordered],
+        marks=[(index, reading.mark) for index, reading in enumerate(ordered) if reading.mark is not None],
+    )
+
+
+def to_wire(
+    columns: Columns, *, cluster: str, node: str, sequence: int, sent_at: float | None, cost: Cost
+) -> dict[str, Any]:
+    """The batch of these readings, of which there must be one at least."""
     return {
         "format": FORMAT,
         "cluster": cluster,
         "node": node,
-        "boot_id": last.boot_id,
+        "boot_id": columns.boot_id,
         "sequence": sequence,
         "sent_at": sent_at,
-        "cpus": last.cpus,
-        "memory_total_bytes": next((r.memory_total_bytes for r in reversed(ordered) if r.memory_total_bytes), None),
+        "cpus": columns.cpus,
+        "memory_total_bytes": columns.memory_total_bytes,
         "interfaces": [
             {"name": port.name, "kind": port.kind, "width_bits": port.width_bits, "speed_bps": port.speed_bps}
-            for port in last.interfaces
+            for port in columns.interfaces
         ],
-        "time": times,
-        "bytes_in": [[reading.bytes_in[port] for reading in ordered] for port in ports],
-        "bytes_out": [[reading.bytes_out[port] for reading in ordered] for port in ports],
-        "memory_used_bytes": [reading.memory_used_bytes for reading in ordered],
-        "cpu_busy_s": [reading.cpu_busy_s for reading in ordered],
-        "marks": [
-            {"index": index, "job": reading.mark.job, "event": reading.mark.event}
-            for index, reading in enumerate(ordered)
-            if reading.mark is not None
-        ],
+        "time": columns.time,
+        "bytes_in": columns.bytes_in,
+        "bytes_out": columns.bytes_out,
+        "memory_used_bytes": columns.memory_used_bytes,
+        "cpu_busy_s": columns.cpu_busy_s,
+        "marks": [{"index": index, "job": mark.job, "event": mark.event} for index, mark in columns.marks],
         "agent": {
             "version": cost.version,
             "cpu_seconds": cost.cpu_seconds,

@@ -44,14 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _add_options(commands.add_parser(name, help=what), ["spool"])
     replay = commands.add_parser("replay", help="emulate a whole site, with jobs and accounting files")
     if arguments[:1] == ["replay"]:
-        from jobsight_agent.replay.cli import add_arguments
-
-        add_arguments(replay)
+        return _replay(parser, replay, arguments)
     args = parser.parse_args(arguments)
-    if args.command == "replay":
-        from jobsight_agent.replay.cli import run as run_replay
-
-        return run_replay(args)
     try:
         config = load_config(args.config, vars(args))
     except ConfigError as error:
@@ -80,6 +74,23 @@ def _metavar(option: Option) -> str:
         if option.name.endswith(ending):
             return shown
     return {int: "COUNT", float: "NUMBER", tuple: "NAME,NAME"}.get(type(option.default), "NAME")
+
+
+def _replay(parser: argparse.ArgumentParser, replay: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+    """Runs the emulator. A node's set of packages may leave it out: nothing else of the agent needs it."""
+    try:
+        from jobsight_emulator.cli import add_arguments, run
+    except ModuleNotFoundError as error:
+        if error.name != "jobsight_emulator":
+            raise
+        print(
+            "jobsight-agent replay: the package jobsight_emulator is not installed: "
+            "`pip install .` in a checkout of Jobsight installs it beside the agent",
+            file=sys.stderr,
+        )
+        return 1
+    add_arguments(replay)
+    return run(parser.parse_args(arguments))
 
 
 def _run(config: Config) -> int:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_agent.agent import in_batches
-from jobsight_agent.batch import Cost, in_order, pack, to_wire
+from jobsight_agent.batch import Cost, in_order, pack, to_columns, to_wire
 from jobsight_agent.reading import KINDS, METRICS, Interface, Mark, Reading
 from jobsight_server.ingest.unpacking import unpack
 from jobsight_server.ingest.wire import decode
@@ -37,7 +37,9 @@ COST = Cost("0.1.0", 0.05, 20971520, 4, 0, {"memory": 1}, 0, 0, 0)
 
 
 def wire(readings: list[Reading], cost: Cost = COST) -> dict[str, Any]:
-    return to_wire(readings, cluster="alpha", node="n001", sequence=1700000000, sent_at=1700000030.5, cost=cost)
+    return to_wire(
+        to_columns(readings), cluster="alpha", node="n001", sequence=1700000000, sent_at=1700000030.5, cost=cost
+    )
 
 
 def test_the_golden_batch_is_made_from_readings_in_any_order() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_agent.batch import Cost, pack, to_wire
+from jobsight_agent.batch import Cost, pack, to_columns, to_wire
 from jobsight_agent.reading import (
     EVENTS,
     KINDS,
@@ -135,7 +135,7 @@ def check(record: Any) -> None:
     except ValueError:
         return
     assert from_record(json.loads(json.dumps(to_record(reading)))) == reading
-    batch = to_wire([reading], cluster="alpha", node="n001", sequence=1, sent_at=None, cost=COST)
+    batch = to_wire(to_columns([reading]), cluster="alpha", node="n001", sequence=1, sent_at=None, cost=COST)
     decode(unpack(pack(batch, 1), "gzip", 10**7))
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from sqlalchemy import Engine, text
 
-from jobsight_agent.replay.accounting import DayFiles, make_entries, used_cpu_s
-from jobsight_agent.replay.placement import Run, place_jobs
-from jobsight_agent.replay.plan import WEEK_S, Faults, Plan
-from jobsight_agent.replay.site import make_site
-from jobsight_agent.replay.workload import make_jobs
+from jobsight_emulator.accounting import DayFiles, make_entries, used_cpu_s
+from jobsight_emulator.placement import Run, place_jobs
+from jobsight_emulator.plan import WEEK_S, Faults, Plan
+from jobsight_emulator.site import make_site
+from jobsight_emulator.workload import make_jobs
 from jobsight_server.accounting.follow import follow_once
 from jobsight_server.settings import AccountingSource
 

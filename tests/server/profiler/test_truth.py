@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from jobsight_agent.replay.emulation import make_emulation
-from jobsight_agent.replay.plan import Faults, Plan
+from jobsight_emulator.emulation import make_emulation
+from jobsight_emulator.plan import Faults, Plan
 from jobsight_server.ingest.store import SampleStore, Submission
 from jobsight_server.ingest.unpacking import unpack
 from jobsight_server.ingest.wire import decode
@@ -32,8 +32,8 @@ def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
         group = []
         for station in emulation.stations:
             for columns in station.reader.advance(min(until, plan.end)):
-                for parcel in station.packer.pack(columns):
-                    payload = unpack(parcel.body, "gzip", 2**25)
+                for batch in station.packer.pack(columns):
+                    payload = unpack(batch.body, "gzip", 2**25)
                     group.append(Submission(decode(payload), zlib.crc32(payload), float(until)))
         store.apply(group)
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from jobsight_agent.replay.placement import Place, Run
-from jobsight_agent.replay.plan import Plan
-from jobsight_agent.replay.site import Node
+from jobsight_emulator.placement import Place, Run
+from jobsight_emulator.plan import Plan
+from jobsight_emulator.site import Node
 
 # What a machine has done by the time its agent starts after a boot.
 _BOOT_CPU_S = 18.0
@@ -135,7 +135,7 @@ def _rates(
     received = node.background_in_bytes_s + sum(place.in_bytes_s for _, place in active.values())
     sent = node.background_out_bytes_s + sum(place.out_bytes_s for _, place in active.values())
     busy = node.idle_cpu + sum(run.job.demand.cpu_utilisation * len(place.slots) for run, place in active.values())
-    return tuple((received * one.share, sent * one.share) for one in node.interfaces), min(busy, 16.0)
+    return tuple((received * share, sent * share) for share in node.traffic_shares), min(busy, 16.0)
 
 
 def wraps(node: Node, segments: Iterable[Segment]) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from jobsight_agent.replay.applications import Demand, User, make_users
-from jobsight_agent.replay.plan import Plan
-from jobsight_agent.replay.site import PROCESSORS, Cluster
+from jobsight_emulator.applications import Demand, User, make_users
+from jobsight_emulator.plan import Plan
+from jobsight_emulator.site import PROCESSORS, Cluster
 
 # Share of the processors that jobs keep busy: on nodes that are taken whole, and on shared ones.
 _LOAD = {True: 0.65, False: 0.5}

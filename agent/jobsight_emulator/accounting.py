@@ -12,12 +12,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TextIO
 
-from jobsight_agent.replay.exec_host import exec_host, form_of
-from jobsight_agent.replay.placement import DELETED_EXIT, Run
-from jobsight_agent.replay.plan import ReplayError
-from jobsight_agent.replay.readings import MEMORY_NOISE
-from jobsight_agent.replay.site import Cluster
-from jobsight_agent.replay.workload import Job
+from jobsight_emulator.exec_host import exec_host, form_of
+from jobsight_emulator.placement import DELETED_EXIT, Run
+from jobsight_emulator.plan import EmulatorError
+from jobsight_emulator.readings import MEMORY_NOISE
+from jobsight_emulator.site import Cluster
+from jobsight_emulator.workload import Job
 
 _QUEUES = {True: "parallel", False: "serial"}
 
@@ -189,14 +189,14 @@ class DayFiles:
 
     @classmethod
     def create(cls, directory: Path, utc_offset_s: int) -> DayFiles:
-        """An empty directory. ReplayError if it holds files: their lines would be doubled."""
+        """An empty directory. EmulatorError if it holds files: their lines would be doubled."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             held = next(directory.iterdir(), None)
         except OSError as error:
-            raise ReplayError(f"{directory}: {error.strerror}: give a directory that can be written") from error
+            raise EmulatorError(f"{directory}: {error.strerror}: give a directory that can be written") from error
         if held is not None:
-            raise ReplayError(f"{directory} already holds {held.name}: give an empty directory or remove it")
+            raise EmulatorError(f"{directory} already holds {held.name}: give an empty directory or remove it")
         return cls(directory, utc_offset_s)
 
     def append(self, entry: Entry) -> None:

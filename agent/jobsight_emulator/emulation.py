@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from jobsight_agent.replay.accounting import Entry, make_entries
-from jobsight_agent.replay.parcels import Packer
-from jobsight_agent.replay.placement import DELETED_EXIT, WALLTIME_EXIT, Run, place_jobs
-from jobsight_agent.replay.plan import Plan
-from jobsight_agent.replay.readings import NodeReader
-from jobsight_agent.replay.segments import make_segments, wraps
-from jobsight_agent.replay.site import Cluster, make_site
-from jobsight_agent.replay.truth import Truth, make_truth
-from jobsight_agent.replay.workload import Job, make_jobs
+from jobsight_emulator.accounting import Entry, make_entries
+from jobsight_emulator.batches import Packer
+from jobsight_emulator.placement import DELETED_EXIT, WALLTIME_EXIT, Run, place_jobs
+from jobsight_emulator.plan import Plan
+from jobsight_emulator.readings import EmulatedReader
+from jobsight_emulator.segments import make_segments, wraps
+from jobsight_emulator.site import Cluster, make_site
+from jobsight_emulator.truth import Truth, make_truth
+from jobsight_emulator.workload import Job, make_jobs
 
 
 @dataclass(slots=True)
 class Station:
     """A node and what reads it and packs its readings."""
 
-    reader: NodeReader
+    reader: EmulatedReader
     packer: Packer
 
 
@@ -54,7 +54,7 @@ def make_emulation(plan: Plan, batch_readings: int) -> Emulation:
                 on_node[place.node].append(run)
         for position, node in enumerate(cluster.nodes):
             segments = make_segments(node, position, on_node[position], plan)
-            stations.append(Station(NodeReader(node, segments, plan), Packer(node, plan, batch_readings)))
+            stations.append(Station(EmulatedReader(node, segments, plan), Packer(node, plan, batch_readings)))
             facts["wraps"] += wraps(node, segments)
             facts["reboots"] += len(node.outages)
         facts.update(_job_facts(jobs, runs, truths[cluster.name]))

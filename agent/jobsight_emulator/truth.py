@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from typing import TextIO
 
-from jobsight_agent.replay.accounting import used_cpu_s
-from jobsight_agent.replay.placement import Run, exclusive_runs
-from jobsight_agent.replay.plan import Plan
-from jobsight_agent.replay.readings import MEMORY_NOISE
-from jobsight_agent.replay.segments import reading_number
-from jobsight_agent.replay.site import Cluster
+from jobsight_emulator.accounting import used_cpu_s
+from jobsight_emulator.placement import Run, exclusive_runs
+from jobsight_emulator.plan import Plan
+from jobsight_emulator.readings import MEMORY_NOISE
+from jobsight_emulator.segments import reading_number
+from jobsight_emulator.site import Cluster
 
 
 @dataclass(frozen=True, slots=True)

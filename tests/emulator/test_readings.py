@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from jobsight_agent.replay.emulation import Emulation, make_emulation
-from jobsight_agent.replay.plan import Faults, Plan
-from jobsight_agent.replay.readings import Columns, NodeReader
-from jobsight_agent.replay.segments import make_segments
+from jobsight_emulator.emulation import Emulation, make_emulation
+from jobsight_emulator.plan import Faults, Plan
+from jobsight_emulator.readings import EmulatedReader, NodeColumns
+from jobsight_emulator.segments import make_segments
 from jobsight_server.ingest.wire import decode
 
 END = 1_700_000_040
@@ -36,7 +36,7 @@ def _play(plan: Plan, step_s: int = STEP_S) -> tuple[Emulation, list[bytes]]:
     for until in [*range(plan.start + step_s, plan.end, step_s), plan.end]:
         for station in emulation.stations:
             for columns in station.reader.advance(until):
-                bodies += [parcel.body for parcel in station.packer.pack(columns)]
+                bodies += [batch.body for batch in station.packer.pack(columns)]
     return emulation, bodies
 
 
@@ -192,10 +192,10 @@ def test_counters_of_narrow_links_wrap(played: tuple[Emulation, list[bytes]], ba
     assert falls > 500
 
 
-def _joined(parts: list[Columns]) -> list[tuple[object, ...]]:
+def _joined(parts: list[NodeColumns]) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for columns in parts:
-        marks = {index: (job, event) for index, job, event in columns.marks}
+        marks = dict(columns.marks)
         rows += [
             (columns.boot_id, time, *values, marks.get(index))
             for index, (time, *values) in enumerate(
@@ -252,7 +252,7 @@ def test_late_and_doubled_batches_are_sent(played: tuple[Emulation, list[bytes]]
 def test_an_idle_node_moves_little() -> None:
     plan = Plan(1, 1, END - DAY_S, END, faults=Faults(outage_every_s=1e12))
     node = make_emulation(plan, 100).clusters[0].nodes[0]
-    reader = NodeReader(node, make_segments(node, 0, [], plan), plan)
+    reader = EmulatedReader(node, make_segments(node, 0, [], plan), plan)
     (columns,) = reader.advance(plan.end)
     assert 0 < columns.bytes_in[0][-1] - columns.bytes_in[0][0] < 250 * DAY_S
     assert columns.cpu_busy_s[-1] - columns.cpu_busy_s[0] < 0.01 * DAY_S

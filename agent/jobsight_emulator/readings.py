@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-from jobsight_agent.replay.plan import Plan
-from jobsight_agent.replay.segments import Segment, first_reading, reading_number
-from jobsight_agent.replay.site import Node
+from jobsight_agent.batch import Columns
+from jobsight_agent.reading import Mark
+from jobsight_emulator.plan import Plan
+from jobsight_emulator.segments import Segment, first_reading, reading_number
+from jobsight_emulator.site import MEMORY_BYTES, PROCESSORS, Node
 
 # A table of noise in [-1, 1], looked up by the number of the reading: cheap and the same however it is sliced.
 _NOISE_BITS = 12
@@ -22,39 +24,28 @@ _HOOK_STEP_S = 0.001
 
 
 @dataclass(slots=True)
-class Columns:
-    """Consecutive readings of one boot, columnar as on the wire; ``bytes_in`` and ``bytes_out`` per interface.
+class NodeColumns(Columns):
+    """Consecutive readings of one boot. ``lost`` counts regular readings dropped on purpose since the beginning."""
 
-    ``lost`` counts regular readings dropped on purpose since the node's beginning.
-    """
-
-    boot_id: str
-    time: list[float]
-    bytes_in: list[list[int]]
-    bytes_out: list[list[int]]
-    memory_used_bytes: list[int]
-    cpu_busy_s: list[float]
-    marks: list[tuple[int, str, str]] = field(default_factory=list)
     lost: int = 0
 
     def __len__(self) -> int:
         return len(self.time)
 
-    def part(self, begin: int, end: int) -> Columns:
+    def part(self, begin: int, end: int) -> NodeColumns:
         """The readings from position ``begin`` until ``end``."""
-        return Columns(
-            self.boot_id,
-            self.time[begin:end],
-            [column[begin:end] for column in self.bytes_in],
-            [column[begin:end] for column in self.bytes_out],
-            self.memory_used_bytes[begin:end],
-            self.cpu_busy_s[begin:end],
-            [(index - begin, job, event) for index, job, event in self.marks if begin <= index < end],
-            self.lost,
+        return replace(
+            self,
+            time=self.time[begin:end],
+            bytes_in=[column[begin:end] for column in self.bytes_in],
+            bytes_out=[column[begin:end] for column in self.bytes_out],
+            memory_used_bytes=self.memory_used_bytes[begin:end],
+            cpu_busy_s=self.cpu_busy_s[begin:end],
+            marks=[(index - begin, mark) for index, mark in self.marks if begin <= index < end],
         )
 
 
-class NodeReader:
+class EmulatedReader:
     """Reads one emulated node as time goes by. ``lost`` counts the regular readings dropped on purpose."""
 
     def __init__(self, node: Node, segments: list[Segment], plan: Plan) -> None:
@@ -70,18 +61,17 @@ class NodeReader:
         self._hooks_done = False
         self._next = 0
 
-    def advance(self, until: float) -> list[Columns]:
-        """All readings before ``until`` that were not yet given, one ``Columns`` for each boot."""
+    def advance(self, until: float) -> list[NodeColumns]:
+        """All readings before ``until`` that were not yet given, one ``NodeColumns`` for each boot."""
         number = reading_number(self.node, self._plan, until)
-        given: list[Columns] = []
+        given: list[NodeColumns] = []
         while self._current < len(self._segments):
             segment = self._segments[self._current]
             if segment.start >= until:
                 break
             boot_id = self._boot_ids[segment.boot]
             if not given or given[-1].boot_id != boot_id:
-                width = len(self.node.interfaces)
-                given.append(Columns(boot_id, [], [[] for _ in range(width)], [[] for _ in range(width)], [], []))
+                given.append(self._no_readings(boot_id))
             if not self._hooks_done:
                 self._take_hooks(segment, given[-1])
                 self._hooks_done = True
@@ -96,15 +86,29 @@ class NodeReader:
             self._hooks_done = False
         return [columns for columns in given if columns.time]
 
-    def _take_hooks(self, segment: Segment, columns: Columns) -> None:
+    def _no_readings(self, boot_id: str) -> NodeColumns:
+        return NodeColumns(
+            boot_id=boot_id,
+            cpus=PROCESSORS,
+            memory_total_bytes=MEMORY_BYTES,
+            interfaces=self.node.interfaces,
+            time=[],
+            bytes_in=[[] for _ in self.node.interfaces],
+            bytes_out=[[] for _ in self.node.interfaces],
+            memory_used_bytes=[],
+            cpu_busy_s=[],
+            marks=[],
+        )
+
+    def _take_hooks(self, segment: Segment, columns: NodeColumns) -> None:
         for step, (job, event) in enumerate(segment.hooks):
             elapsed = step * _HOOK_STEP_S
-            columns.marks.append((len(columns.time), job, event))
+            columns.marks.append((len(columns.time), Mark(job, event)))
             columns.time.append(round(segment.start + self.node.skew_s + elapsed, 3))
             self._take_counters(segment, [elapsed], columns)
             columns.memory_used_bytes.append(int(segment.hook_memory_bytes / 1024) * 1024)
 
-    def _take_regular(self, segment: Segment, first: int, last: int, columns: Columns) -> None:
+    def _take_regular(self, segment: Segment, first: int, last: int, columns: NodeColumns) -> None:
         """Regular readings ``first`` to ``last`` (exclusive) of ``segment``."""
         numbers = [number for number in range(first, last) if number not in self._lost]
         self.lost += last - first - len(numbers)
@@ -129,7 +133,7 @@ class NodeReader:
         # Another part of the table than the jitter's, so that the two have nothing to do with each other.
         columns.memory_used_bytes += [int(level + swing * noise[~number & _NOISE_MASK]) * 1024 for number in numbers]
 
-    def _take_counters(self, segment: Segment, elapsed: list[float], columns: Columns) -> None:
+    def _take_counters(self, segment: Segment, elapsed: list[float], columns: NodeColumns) -> None:
         for position, interface in enumerate(self.node.interfaces):
             (count_in, count_out), (rate_in, rate_out) = segment.counters[position], segment.rates[position]
             # InfiniBand counts words of four bytes, so the lowest two bits are never set.

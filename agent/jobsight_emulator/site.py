@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from jobsight_agent.replay.plan import Plan, ReplayError
+from jobsight_agent.reading import Interface
+from jobsight_emulator.plan import EmulatorError, Plan
 
 PROCESSORS = 16
 MEMORY_BYTES = 64 * 2**30
@@ -13,17 +14,6 @@ MEMORY_BYTES = 64 * 2**30
 INFINIBAND_SHARE = 0.8
 
 _NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu")
-
-
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """A counter pair; ``share`` is the part of the node's traffic that passes it."""
-
-    name: str
-    kind: str
-    width_bits: int
-    speed_bps: int
-    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +26,16 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine. ``lost`` holds, rising, the numbers of the regular readings that never come."""
+    """One machine. ``lost`` holds, rising, the numbers of the regular readings that never come.
+
+    ``traffic_shares`` is the part of the node's traffic that passes each of its interfaces.
+    """
 
     cluster: str
     name: str
     gigabit: bool
     interfaces: tuple[Interface, ...]
+    traffic_shares: tuple[float, ...]
     first_counters: tuple[tuple[int, int], ...]
     first_cpu_s: float
     idle_memory_bytes: int
@@ -83,7 +77,7 @@ class Cluster:
 def make_site(plan: Plan) -> tuple[Cluster, ...]:
     """The clusters of ``plan``; its nodes are split evenly."""
     if plan.clusters > len(_NAMES):
-        raise ReplayError(f"{plan.clusters} clusters: at most {len(_NAMES)} can be named")
+        raise EmulatorError(f"{plan.clusters} clusters: at most {len(_NAMES)} can be named")
     each, rest = divmod(plan.nodes, plan.clusters)
     clusters = []
     for position, name in enumerate(_NAMES[: plan.clusters]):
@@ -100,11 +94,13 @@ def _make_node(plan: Plan, cluster: str, index: int) -> Node:
     rng = plan.rng("node", name)
     gigabit = index % 2 == 0
     interfaces = _interfaces(gigabit, infiniband=index % 8 in (6, 7))
+    shares = (1.0,) if len(interfaces) == 1 else (1.0 - INFINIBAND_SHARE, INFINIBAND_SHARE)
     return Node(
         cluster=cluster,
         name=name,
         gigabit=gigabit,
         interfaces=interfaces,
+        traffic_shares=shares,
         first_counters=tuple(
             (_first_counter(rng, interface), _first_counter(rng, interface)) for interface in interfaces
         ),
@@ -121,14 +117,13 @@ def _make_node(plan: Plan, cluster: str, index: int) -> Node:
 
 
 def _interfaces(gigabit: bool, infiniband: bool) -> tuple[Interface, ...]:
-    share = 1.0 - INFINIBAND_SHARE if infiniband else 1.0
     if gigabit:
-        ethernet = Interface("eth0", "ethernet", 64, 1_000_000_000, share)
+        ethernet = Interface("eth0", "ethernet", 64, 1_000_000_000)
     else:
-        ethernet = Interface("eth0", "ethernet", 32, 100_000_000, share)
+        ethernet = Interface("eth0", "ethernet", 32, 100_000_000)
     if not infiniband:
         return (ethernet,)
-    return (ethernet, Interface("mlx4_0/1", "infiniband", 64, 40_000_000_000, INFINIBAND_SHARE))
+    return (ethernet, Interface("mlx4_0/1", "infiniband", 64, 40_000_000_000))
 
 
 def _first_counter(rng: random.Random, interface: Interface) -> int:

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from jobsight_agent.replay.plan import Plan
-from jobsight_agent.replay.site import PROCESSORS, Cluster
-from jobsight_agent.replay.workload import Job
+from jobsight_emulator.plan import Plan
+from jobsight_emulator.site import PROCESSORS, Cluster
+from jobsight_emulator.workload import Job
 
 # Between a scheduler's decision and the start of the job.
 _START_DELAY_S = 2

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jobsight_agent.replay.accounting import DayFiles
-from jobsight_agent.replay.deliver import Delivery, Ticket
-from jobsight_agent.replay.emulation import Emulation
-from jobsight_agent.replay.plan import ReplayError
-from jobsight_agent.replay.truth import TruthFile
+from jobsight_emulator.accounting import DayFiles
+from jobsight_emulator.deliver import BatchGroup, Delivery
+from jobsight_emulator.emulation import Emulation
+from jobsight_emulator.plan import EmulatorError
+from jobsight_emulator.truth import TruthFile
 
 # Part of a batch that regular readings fill; the rest is room for those of job hooks.
 _REGULAR_SHARE = 0.92
@@ -23,7 +23,7 @@ _SLICES_AHEAD = 2
 
 @dataclass(slots=True)
 class Progress:
-    """How far the replay is; times are emulated, UTC epoch seconds."""
+    """How far the emulation is; times are emulated, UTC epoch seconds."""
 
     start: int
     end: int
@@ -44,7 +44,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Live:
-    """From ``since`` on (UTC epoch) the replay keeps pace with the clock; ``at_present`` is called once it is there."""
+    """From ``since`` on (UTC epoch) it keeps pace with the clock; ``at_present`` is called once it is there."""
 
     since: int
     at_present: Callable[[Progress], None]
@@ -53,7 +53,7 @@ class Live:
 
 
 @dataclass(slots=True)
-class Books:
+class Output:
     """The accounting directories and the truth file, written as time passes."""
 
     emulation: Emulation
@@ -83,8 +83,8 @@ class Books:
         progress.reached = reached
 
 
-def open_books(stack: ExitStack, emulation: Emulation, accounting: Path, truth: Path) -> Books:
-    """Creates the files under ``accounting`` and ``truth``; ``stack`` closes them. ReplayError where it cannot."""
+def open_output(stack: ExitStack, emulation: Emulation, accounting: Path, truth: Path) -> Output:
+    """Creates the files under ``accounting`` and ``truth``; ``stack`` closes them. EmulatorError where it cannot."""
     logs = {}
     for cluster in emulation.clusters:
         log = DayFiles.create(accounting / cluster.name, cluster.utc_offset_s)
@@ -94,14 +94,14 @@ def open_books(stack: ExitStack, emulation: Emulation, accounting: Path, truth: 
         truth.parent.mkdir(parents=True, exist_ok=True)
         file = stack.enter_context(truth.open("w", encoding="utf-8", newline=""))
     except OSError as error:
-        raise ReplayError(f"{truth}: {error.strerror}: give a file that can be written") from error
-    return Books(emulation, logs, TruthFile(file))
+        raise EmulatorError(f"{truth}: {error.strerror}: give a file that can be written") from error
+    return Output(emulation, logs, TruthFile(file))
 
 
 def play(
     emulation: Emulation,
     delivery: Delivery,
-    books: Books,
+    output: Output,
     batch_readings: int,
     speed: float | None,
     report: Callable[[Progress], None],
@@ -110,19 +110,19 @@ def play(
 ) -> Progress:
     """Plays to the end, ``speed`` times as fast as real time (None: as fast as it goes; ``live``: up to the present).
 
-    ``report`` is called whenever more was acknowledged. Raises ReplayError when the delivery fails.
+    ``report`` is called whenever more was acknowledged. Raises EmulatorError when the delivery fails.
     """
     plan = emulation.plan
     progress = Progress(plan.start, plan.end, plan.start)
     begun = clock()
-    ahead: deque[tuple[int, Ticket]] = deque()
+    ahead: deque[tuple[int, BatchGroup]] = deque()
 
     def settle(timeout_s: float | None) -> bool:
-        until, ticket = ahead[0]
-        if not delivery.wait(ticket, timeout_s):
+        until, group = ahead[0]
+        if not delivery.wait(group, timeout_s):
             return False
         ahead.popleft()
-        books.write_until(until, progress)
+        output.write_until(until, progress)
         report(progress)
         return True
 
@@ -141,9 +141,9 @@ def play(
                     settle(left)
                 else:
                     time.sleep(min(left, 0.2))
-        ticket = Ticket()
-        ahead.append((until, ticket))
-        _send_slice(emulation, delivery, until, ticket, progress)
+        group = BatchGroup()
+        ahead.append((until, group))
+        _send_slice(emulation, delivery, until, group, progress)
         while len(ahead) > 1 and (len(ahead) > _SLICES_AHEAD or ahead[0][1].outstanding == 0):
             settle(None)
     while ahead:
@@ -163,14 +163,14 @@ def _slices(emulation: Emulation, batch_readings: int, speed: float | None, live
     yield from range(present + plan.interval_s, plan.end + 1, plan.interval_s)
 
 
-def _send_slice(emulation: Emulation, delivery: Delivery, until: int, ticket: Ticket, progress: Progress) -> None:
+def _send_slice(emulation: Emulation, delivery: Delivery, until: int, group: BatchGroup, progress: Progress) -> None:
     for key, station in enumerate(emulation.stations):
         lost, late = station.reader.lost, station.packer.late
         for columns in station.reader.advance(until):
-            parcels = station.packer.pack(columns)
+            batches = station.packer.pack(columns)
             progress.readings_made += len(columns)
-            progress.batches_made += sum(not parcel.again for parcel in parcels)
-            progress.batches_duplicated_on_purpose += sum(parcel.again for parcel in parcels)
-            delivery.send(key, parcels, ticket)
+            progress.batches_made += sum(not batch.again for batch in batches)
+            progress.batches_duplicated_on_purpose += sum(batch.again for batch in batches)
+            delivery.send(key, batches, group)
         progress.readings_lost_on_purpose += station.reader.lost - lost
         progress.batches_late_on_purpose += station.packer.late - late

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_agent.replay.accounting import DayFiles, Entry, duration, make_entries
-from jobsight_agent.replay.exec_host import exec_host
-from jobsight_agent.replay.placement import Run, exclusive_runs, place_jobs
-from jobsight_agent.replay.plan import WEEK_S, Faults, Plan, ReplayError
-from jobsight_agent.replay.site import Cluster, make_site
-from jobsight_agent.replay.truth import make_truth
-from jobsight_agent.replay.workload import Job, make_jobs
+from jobsight_emulator.accounting import DayFiles, Entry, duration, make_entries
+from jobsight_emulator.exec_host import exec_host
+from jobsight_emulator.placement import Run, exclusive_runs, place_jobs
+from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, Plan
+from jobsight_emulator.site import Cluster, make_site
+from jobsight_emulator.truth import make_truth
+from jobsight_emulator.workload import Job, make_jobs
 
 END = 1_700_000_040
 # Outages often enough that jobs are killed and requeued.
@@ -68,9 +68,9 @@ def test_a_node_is_never_faster_than_its_link_nor_fuller_than_its_memory(site: S
                     and other.start <= run.start
                     and (other.end is None or other.end > run.start)
                 ]
-                for interface in node.interfaces:
+                for interface, share in zip(node.interfaces, node.traffic_shares, strict=True):
                     for column in ("in_bytes_s", "out_bytes_s"):
-                        bps = sum(getattr(mate, column) for mate in mates) * 8 * interface.share
+                        bps = sum(getattr(mate, column) for mate in mates) * 8 * share
                         assert bps < 0.95 * interface.speed_bps
                 used = node.idle_memory_bytes + sum(mate.memory_bytes for mate in mates)
                 assert used < 0.95 * 64 * 2**30
@@ -150,7 +150,7 @@ def test_the_site_has_every_kind_of_node() -> None:
     [(1, 2, 60, WEEK_S), (4, 0, 60, WEEK_S), (4, 1, 0, WEEK_S), (4, 1, 301, WEEK_S), (4, 1, 60, 500)],
 )
 def test_an_impossible_plan_is_refused(nodes: int, clusters: int, interval_s: int, length_s: int) -> None:
-    with pytest.raises(ReplayError):
+    with pytest.raises(EmulatorError):
         Plan(nodes, clusters, END - length_s, END, interval_s)
 
 
@@ -289,5 +289,5 @@ def test_the_log_is_rotated_by_the_day_of_local_time(tmp_path: Path) -> None:
 def test_a_log_is_never_written_over(tmp_path: Path) -> None:
     (tmp_path / "alpha").mkdir()
     (tmp_path / "alpha" / "20231113").write_text("here before\n")
-    with pytest.raises(ReplayError, match="already holds 20231113"):
+    with pytest.raises(EmulatorError, match="already holds 20231113"):
         DayFiles.create(tmp_path / "alpha", 0)

@@ -1,4 +1,4 @@
-"""The replay against a real HTTP server: delivery, order of the accounting log, summary, failures."""
+"""The emulator against a real HTTP server: delivery, order of the accounting log, summary, failures."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from typing import Any
 
 import pytest
 
-from jobsight_agent.replay.cli import add_arguments, run
-from jobsight_agent.replay.deliver import Delivery, Ticket
-from jobsight_agent.replay.parcels import Parcel
-from jobsight_agent.replay.plan import ReplayError
+from jobsight_emulator.batches import PackedBatch
+from jobsight_emulator.cli import add_arguments, run
+from jobsight_emulator.deliver import BatchGroup, Delivery
+from jobsight_emulator.plan import EmulatorError
 
 END = 1_700_000_040
 AGENT = Path(__file__).parents[2] / "agent"
@@ -225,24 +225,24 @@ def test_a_refused_token_ends_the_replay_at_once(
 def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], str]) -> None:
     sink = Sink(lambda number: (503, {"error": "away"}, {}))
     delivery = Delivery(serve(sink), "secret", give_up_s=2.0)  # a busy machine may take a while over one try
-    ticket = Ticket()
+    group = BatchGroup()
     with delivery:
-        delivery.send(0, [Parcel(b"x", 1)], ticket)
-        with pytest.raises(ReplayError, match="status 503"):
-            delivery.wait(ticket)
+        delivery.send(0, [PackedBatch(b"x", 1)], group)
+        with pytest.raises(EmulatorError, match="status 503"):
+            delivery.wait(group)
     assert sink.requests >= 2
-    assert ticket.outstanding == 1
+    assert group.outstanding == 1
 
 
 def test_a_copy_that_counts_as_new_is_told(serve: Callable[[Sink], str]) -> None:
     sink = Sink(lambda number: (200, {"status": "stored", "samples": 1}, {}))
     delivery = Delivery(serve(sink), "secret")
-    ticket = Ticket()
+    group = BatchGroup()
     with delivery:
-        delivery.send(0, [Parcel(b"x", 1), Parcel(b"x", 1, again=True)], ticket)
+        delivery.send(0, [PackedBatch(b"x", 1), PackedBatch(b"x", 1, again=True)], group)
     assert (delivery.counts.stored, delivery.counts.stored_twice) == (1, 1)
     assert delivery.counts.readings_acknowledged == 1
-    assert ticket.outstanding == 0
+    assert group.outstanding == 0
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_an_interrupted_replay_stops_cleanly(
 ) -> None:
     sink = Sink()
     code = (
-        "import argparse, sys; from jobsight_agent.replay.cli import add_arguments, run; "
+        "import argparse, sys; from jobsight_emulator.cli import add_arguments, run; "
         "p = argparse.ArgumentParser(); add_arguments(p); sys.exit(run(p.parse_args()))"
     )
     process = subprocess.Popen(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 WEEK_S = 7 * 86_400
 
 
-class ReplayError(Exception):
-    """The replay cannot go on; the message says what to do."""
+class EmulatorError(Exception):
+    """The emulation cannot go on; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.clusters < 1 or self.nodes < self.clusters:
-            raise ReplayError(
+            raise EmulatorError(
                 f"{self.nodes} nodes in {self.clusters} clusters: give at least one cluster and a node for each"
             )
         if not 1 <= self.interval_s <= 300:
             # A 32-bit counter on a link of 100 Mb/s wraps after 343 s: twice unseen beyond that.
-            raise ReplayError(f"an interval of {self.interval_s} s: give 1 to 300 s")
+            raise EmulatorError(f"an interval of {self.interval_s} s: give 1 to 300 s")
         if self.end - self.start < 10 * self.interval_s:
-            raise ReplayError(f"a period of {self.end - self.start} s is shorter than ten intervals: give more weeks")
+            raise EmulatorError(f"a period of {self.end - self.start} s is shorter than ten intervals: give more weeks")
 
     @property
     def horizon(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jobsight_agent.replay.workload import Job
+from jobsight_emulator.workload import Job
 
 
 def exec_host(places: Iterable[tuple[str, tuple[int, ...]]], form: str) -> str:

@@ -1,4 +1,4 @@
-"""``jobsight-agent replay``: the command line of the replay."""
+"""``jobsight-agent replay``: its options, progress and summary."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from jobsight_agent.replay.deliver import Counts, Delivery
-from jobsight_agent.replay.emulation import Emulation, make_emulation
-from jobsight_agent.replay.plan import WEEK_S, Plan, ReplayError
-from jobsight_agent.replay.play import Live, Progress, open_books, play
+from jobsight_emulator.deliver import Counts, Delivery
+from jobsight_emulator.emulation import Emulation, make_emulation
+from jobsight_emulator.plan import WEEK_S, EmulatorError, Plan
+from jobsight_emulator.play import Live, Progress, open_output, play
 
 _INTERRUPTED = 130
 
@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
     try:
-        return _replay(args)
-    except ReplayError as error:
+        return _emulate(args)
+    except EmulatorError as error:
         print(f"jobsight-agent replay: {error}", file=sys.stderr)
         return 2
     finally:
@@ -89,13 +89,13 @@ def run(args: argparse.Namespace) -> int:
             signal.signal(signal.SIGTERM, before)
 
 
-def _replay(args: argparse.Namespace) -> int:
+def _emulate(args: argparse.Namespace) -> int:
     begun, cpu_begun = time.monotonic(), time.process_time()
     end = int(time.time()) // 60 * 60 if args.end is None else args.end
     if not 1 <= args.batch <= 5_000:
-        raise ReplayError(f"{args.batch} readings per batch: give 1 to 5000")
+        raise EmulatorError(f"{args.batch} readings per batch: give 1 to 5000")
     if args.live < 0 or (args.live and args.speed is not None):
-        raise ReplayError(f"--live {args.live}: give seconds, and no --speed beside them")
+        raise EmulatorError(f"--live {args.live}: give seconds, and no --speed beside them")
     start = end - int(args.weeks * WEEK_S)
     plan = Plan(args.nodes, args.clusters, start, end + args.live, args.interval, args.seed)
     delivery = Delivery(args.server, _token(args.token_file), args.connections)
@@ -115,13 +115,13 @@ def _replay(args: argparse.Namespace) -> int:
 
     live = Live(end, at_present) if args.live else None
     with ExitStack() as stack:
-        books = open_books(stack, emulation, args.accounting_out, args.truth_out or args.accounting_out / "truth.csv")
+        output = open_output(stack, emulation, args.accounting_out, args.truth_out or args.accounting_out / "truth.csv")
         try:
             with delivery:
-                progress = play(emulation, delivery, books, args.batch, args.speed, report, live)
+                progress = play(emulation, delivery, output, args.batch, args.speed, report, live)
         except KeyboardInterrupt:
             failure = "interrupted"
-        except ReplayError as error:
+        except EmulatorError as error:
             failure = str(error)
     summary = summarise(emulation, progress, delivery.counts, failure)
     summary["seconds"] = round(time.monotonic() - begun, 3)
@@ -136,7 +136,7 @@ def _replay(args: argparse.Namespace) -> int:
 
 
 def summarise(emulation: Emulation, progress: Progress, counts: Counts, failure: str | None) -> dict[str, Any]:
-    """The figures of a replay. ``delivered``: every reading was acknowledged, none refused, none stored twice."""
+    """The figures of an emulation. ``delivered``: every reading was acknowledged, none refused, none stored twice."""
     delivered = (
         failure is None
         and counts.readings_acknowledged == progress.readings_made
@@ -173,7 +173,7 @@ def summarise(emulation: Emulation, progress: Progress, counts: Counts, failure:
 class _Reporter:
     """Shows progress on the terminal and in a file, a few times a second at most.
 
-    ``present`` is the summary as it was when the replay had reached the present and went on in real time.
+    ``present`` is the summary as it was when the emulation had reached the present and went on in real time.
     """
 
     def __init__(self, path: Path | None, show: bool) -> None:
@@ -227,9 +227,9 @@ def _token(path: Path) -> str:
     try:
         token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ReplayError(f"{path}: {error}: give a file with a token of role agent") from error
+        raise EmulatorError(f"{path}: {error}: give a file with a token of role agent") from error
     if not token or not token.isprintable():
-        raise ReplayError(f"{path} holds no token: give a file with a token of role agent")
+        raise EmulatorError(f"{path} holds no token: give a file with a token of role agent")
     return token
 
 

@@ -17,8 +17,8 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Self
 from urllib.parse import urlsplit
 
-from jobsight_agent.replay.parcels import Parcel
-from jobsight_agent.replay.plan import ReplayError
+from jobsight_emulator.batches import PackedBatch
+from jobsight_emulator.plan import EmulatorError
 
 _PATH = "/api/v1/samples"
 _TIMEOUT_S = 60.0
@@ -43,7 +43,7 @@ class Counts:
 
 
 @dataclass(slots=True)
-class Ticket:
+class BatchGroup:
     """A group of batches; ``outstanding`` of them have no final answer yet."""
 
     outstanding: int = 0
@@ -70,9 +70,9 @@ class Delivery:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ReplayError(f"server {url!r}: give an address such as http://127.0.0.1:8470")
+            raise EmulatorError(f"server {url!r}: give an address such as http://127.0.0.1:8470")
         if connections < 1:
-            raise ReplayError(f"{connections} connections: give at least one")
+            raise EmulatorError(f"{connections} connections: give at least one")
         self.counts = Counts()
         self._parts = parts
         self._headers = {
@@ -84,8 +84,8 @@ class Delivery:
         self._rng = rng or random.Random()
         self._changed = threading.Condition()
         self._stop = threading.Event()
-        self._failure: ReplayError | None = None
-        self._lanes: list[queue.Queue[tuple[Parcel, Ticket] | None]] = [
+        self._failure: EmulatorError | None = None
+        self._lanes: list[queue.Queue[tuple[PackedBatch, BatchGroup] | None]] = [
             queue.Queue(_WAITING) for _ in range(connections)
         ]
         self._threads = [
@@ -106,20 +106,20 @@ class Delivery:
         for thread in self._threads:
             thread.join()
 
-    def send(self, key: int, parcels: Iterable[Parcel], ticket: Ticket) -> None:
-        """Queues ``parcels`` on the connection of ``key``; waits while it is full. ReplayError once one failed."""
+    def send(self, key: int, batches: Iterable[PackedBatch], group: BatchGroup) -> None:
+        """Queues ``batches`` on the connection of ``key``; waits while it is full. EmulatorError once one failed."""
         lane = self._lanes[key % len(self._lanes)]
-        for parcel in parcels:
+        for batch in batches:
             with self._changed:
-                ticket.outstanding += 1
-            self._put(lane, (parcel, ticket))
+                group.outstanding += 1
+            self._put(lane, (batch, group))
             self._raise_failure()
 
-    def wait(self, ticket: Ticket, timeout_s: float | None = None) -> bool:
-        """Whether all batches of ``ticket`` have their answer, at the latest after ``timeout_s``."""
+    def wait(self, group: BatchGroup, timeout_s: float | None = None) -> bool:
+        """Whether all batches of ``group`` have their answer, at the latest after ``timeout_s``."""
         with self._changed:
-            self._changed.wait_for(lambda: ticket.outstanding == 0 or self._failure is not None, timeout_s)
-            done = ticket.outstanding == 0
+            self._changed.wait_for(lambda: group.outstanding == 0 or self._failure is not None, timeout_s)
+            done = group.outstanding == 0
         self._raise_failure()
         return done
 
@@ -127,7 +127,9 @@ class Delivery:
         if self._failure is not None:
             raise self._failure
 
-    def _put(self, lane: queue.Queue[tuple[Parcel, Ticket] | None], item: tuple[Parcel, Ticket] | None) -> None:
+    def _put(
+        self, lane: queue.Queue[tuple[PackedBatch, BatchGroup] | None], item: tuple[PackedBatch, BatchGroup] | None
+    ) -> None:
         while True:
             try:
                 lane.put(item, timeout=0.2)
@@ -138,7 +140,7 @@ class Delivery:
             else:
                 return
 
-    def _work(self, lane: queue.Queue[tuple[Parcel, Ticket] | None]) -> None:
+    def _work(self, lane: queue.Queue[tuple[PackedBatch, BatchGroup] | None]) -> None:
         connection = self._connection()
         try:
             while not self._stop.is_set():
@@ -149,7 +151,7 @@ class Delivery:
                 if item is None:
                     return
                 self._deliver(connection, *item)
-        except ReplayError as error:
+        except EmulatorError as error:
             with self._changed:
                 self._failure = self._failure or error
                 self._stop.set()
@@ -162,12 +164,12 @@ class Delivery:
         assert self._parts.hostname is not None
         return kind(self._parts.hostname, self._parts.port, timeout=_TIMEOUT_S)
 
-    def _deliver(self, connection: HTTPConnection, parcel: Parcel, ticket: Ticket) -> None:
-        """Tries until there is a final answer, the delivery stops, or patience ends (ReplayError)."""
+    def _deliver(self, connection: HTTPConnection, batch: PackedBatch, group: BatchGroup) -> None:
+        """Tries until there is a final answer, the delivery stops, or patience ends (EmulatorError)."""
         backoff_s, since = _FIRST_BACKOFF_S, time.monotonic()
         while True:
             try:
-                answer = self._post(connection, parcel)
+                answer = self._post(connection, batch)
                 break
             except _TryAgainError as error:
                 reason = str(error)
@@ -175,7 +177,7 @@ class Delivery:
                     self.counts.retries[reason] += 1
                 pause_s = error.after_s if error.after_s is not None else backoff_s * self._rng.uniform(0.5, 1.0)
                 if time.monotonic() - since + pause_s > self._give_up_s:
-                    raise ReplayError(
+                    raise EmulatorError(
                         f"{self._parts.geturl()}: no answer to a batch for {self._give_up_s:g} s, last: {reason}: "
                         "see that the server runs"
                     ) from error
@@ -183,15 +185,15 @@ class Delivery:
                 if self._stop.wait(pause_s):
                     return
         with self._changed:
-            self._count(parcel, answer)
-            ticket.outstanding -= 1
-            if ticket.outstanding == 0:
+            self._count(batch, answer)
+            group.outstanding -= 1
+            if group.outstanding == 0:
                 self._changed.notify_all()
 
-    def _post(self, connection: HTTPConnection, parcel: Parcel) -> tuple[int, str]:
+    def _post(self, connection: HTTPConnection, batch: PackedBatch) -> tuple[int, str]:
         """The final answer: status, and the word or reason in it."""
         try:
-            connection.request("POST", self._parts.path.rstrip("/") + _PATH, parcel.body, self._headers)
+            connection.request("POST", self._parts.path.rstrip("/") + _PATH, batch.body, self._headers)
             response = connection.getresponse()
             body = response.read()
         except (OSError, HTTPException) as error:
@@ -205,30 +207,30 @@ class Delivery:
             word = str(answer["status"] if status == 200 else answer["error"])
         except (ValueError, TypeError, KeyError) as error:
             if status == 200:
-                raise ReplayError(
+                raise EmulatorError(
                     f"{self._parts.geturl()}: answered {body[:200]!r}: is it a Jobsight server?"
                 ) from error
             word = repr(body[:200])
         if status in (401, 403):
-            raise ReplayError(f"{self._parts.geturl()}: status {status}, {word}: give a token of role agent")
+            raise EmulatorError(f"{self._parts.geturl()}: status {status}, {word}: give a token of role agent")
         return status, word
 
-    def _count(self, parcel: Parcel, answer: tuple[int, str]) -> None:
+    def _count(self, batch: PackedBatch, answer: tuple[int, str]) -> None:
         status, word = answer
         counts = self.counts
         counts.requests += 1
-        counts.bytes += len(parcel.body)
+        counts.bytes += len(batch.body)
         if status != 200:
             counts.refused[f"{status} {word}"] += 1
             return
         if word == "duplicate":
             counts.duplicate += 1
-        elif parcel.again:
+        elif batch.again:
             counts.stored_twice += 1
         else:
             counts.stored += 1
-        if not parcel.again:
-            counts.readings_acknowledged += parcel.readings
+        if not batch.again:
+            counts.readings_acknowledged += batch.readings
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -1,1 +1,0 @@
-"""Emulates a whole site: its users, jobs, nodes and accounting log, sent the ordinary way."""
