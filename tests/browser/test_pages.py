@@ -290,7 +290,7 @@ def start_simulation(page: Page, policy: str, jobs: str, file: Any = None) -> No
 def test_simulations_are_started_watched_and_compared(watched: Watched) -> None:
     page = watched.page
     start_simulation(page, "easy", "finished on alpha")
-    expect(page.locator("h1 + .state")).to_have_text("done", timeout=60_000)  # the page turns by itself
+    expect(page.locator("h1 + .state")).to_have_text("done", timeout=240_000)  # the page turns by itself
     expect(page.locator(".pictures img")).to_have_count(4)
     for picture in page.locator(".pictures img").all():
         # Drawn as meant: without its own styles, which a policy could forbid, lines and areas would all be black.
@@ -309,7 +309,7 @@ def test_simulations_are_started_watched_and_compared(watched: Watched) -> None:
         )
         assert shades > 0 or "queue" in (picture.get_attribute("alt") or "")
     start_simulation(page, "fcfs", "of run 1: finished jobs of alpha")
-    expect(page.locator("h1 + .state")).to_have_text("done", timeout=60_000)
+    expect(page.locator("h1 + .state")).to_have_text("done", timeout=240_000)
     page.get_by_role("link", name="Simulations").click()
     for box in page.get_by_role("checkbox").all():
         box.check()
@@ -322,8 +322,8 @@ def test_simulations_are_started_watched_and_compared(watched: Watched) -> None:
 def test_a_simulation_is_stopped_and_its_hostile_name_is_text(watched: Watched) -> None:
     page = watched.page
     start_simulation(page, "conservative", "of a file", trace(20_000))
-    expect(page.locator("h1 + .state")).to_have_text("running", timeout=30_000)
-    expect(page.locator("#run [data-bind=progress]")).not_to_have_text("0 %", timeout=60_000)
+    expect(page.locator("h1 + .state")).to_have_text("running", timeout=120_000)
+    expect(page.locator("#run [data-bind=progress]")).not_to_have_text("0 %", timeout=240_000)
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("h1 + .state")).to_have_text("stopped")
     expect(page.get_by_role("alert")).to_have_text("stopped from the page")
