@@ -232,11 +232,14 @@ class Bounds:
         return chosen
 
     def _quantile(self, steps: list[tuple[float, float]], beyond: float, debt: float) -> tuple[float, float]:
-        """The least step that no more than the share that may fail exceeds; far beyond all where none is that safe."""
+        """The least step that no more than the share that may fail exceeds; beyond all where none is that safe.
+
+        By how much beyond: what exceeds a place falls off at least as fast as the place grows.
+        """
         may_fail = (1.0 - self.coverage) * exp(-debt)
         exceeds = beyond
         if exceeds > may_fail:
-            return steps[-1][0] * BEYOND[-1], exceeds
+            return steps[-1][0] * min(BEYOND[-1], exceeds / may_fail), exceeds
         for step, mass in reversed(steps):
             if exceeds + mass > may_fail:
                 return step, exceeds

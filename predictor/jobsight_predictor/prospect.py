@@ -29,7 +29,7 @@ class Law(NamedTuple):
 
 
 def pareto(index: float) -> Law:
-    """The law that falls off with the power `index`, at a few places."""
+    """The law that falls off with the power `index`, gathered at a few places."""
     places = [(up, low**-index - up**-index) for low, up in zip((1.0, *_STEPS), _STEPS, strict=False)]
     return Law(tuple(places), _STEPS[-1] ** -index)
 
