@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FOR_GOOD = frozenset({400, 409, 411, 413, 415, 422})  # the server will never take this batch
 _UNAVAILABLE = 503  # the server itself says "later": no fault of the batch
-_ACKNOWLEDGED = frozenset({"stored", "duplicate"})
+ACKNOWLEDGED = frozenset({"stored", "duplicate"})
 _LONGEST_ANSWER = 64 * 1024
 _LONGEST_PAUSE_S = 3600.0  # whatever the server asks for
 
@@ -42,6 +42,11 @@ class Target:
     backoff_s: float = 1.0
     backoff_most_s: float = 300.0
 
+    def pause_s(self, tries: int, rng: random.Random) -> float:
+        """The wait after so many failures before this one: twice as long each time, up to half of it left to chance."""
+        longest = min(self.backoff_most_s, self.backoff_s * 2.0 ** min(tries, 20))
+        return rng.uniform(longest / 2, longest)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -51,6 +56,9 @@ class Answer:
     code: int
     word: str
     wait_s: float | None
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.word}".rstrip()
 
 
 class Sender:
@@ -231,7 +239,7 @@ class Pusher:
                 pause = self._send_next(tries)
             except OSError as error:  # the spool's disk
                 self.last_error = f"spool: {error}"
-                pause = self._pause_s(tries)
+                pause = self._target.pause_s(tries, self._rng)
             if pause is None:
                 tries = 0
                 continue
@@ -258,9 +266,8 @@ class Pusher:
             self.last_error = f"{self._target.url}: {error}"
             self.failures += 1
             self._suspicion.unavailable()
-            return self._pause_s(tries)
-        said = f"{answer.code} {answer.word}".rstrip()
-        if answer.code == 200 and answer.word in _ACKNOWLEDGED:
+            return self._target.pause_s(tries, self._rng)
+        if answer.code == 200 and answer.word in ACKNOWLEDGED:
             self.accepted += 1
             self.last_error = None
             self._suspicion.dealt_with(number)
@@ -269,16 +276,16 @@ class Pusher:
             return None
         if answer.code in _FOR_GOOD:
             self._suspicion.dealt_with(number)
-            self._set_aside(number, said)
+            self._set_aside(number, str(answer))
             return None
-        self.last_error = f"{self._target.url} answered {said}"
+        self.last_error = f"{self._target.url} answered {answer}"
         self.failures += 1
         if answer.code < 500 or answer.code == _UNAVAILABLE or answer.wait_s is not None:
             self._suspicion.unavailable()
         elif self._suspicion.convicts(number):
-            self._set_aside(number, f"{said}, {Suspicion.STRIKES} times and while other batches were taken")
+            self._set_aside(number, f"{answer}, {Suspicion.STRIKES} times and while other batches were taken")
             return None
-        return max(min(answer.wait_s or 0.0, _LONGEST_PAUSE_S), self._pause_s(tries))
+        return max(min(answer.wait_s or 0.0, _LONGEST_PAUSE_S), self._target.pause_s(tries, self._rng))
 
     def _choose(self) -> tuple[int, bytes] | None:
         with self._lock:
@@ -295,10 +302,6 @@ class Pusher:
             self._spool.set_aside(number, reason)
         self.refused += 1
         self.last_refusal = reason
-
-    def _pause_s(self, tries: int) -> float:
-        longest = min(self._target.backoff_most_s, self._target.backoff_s * 2.0 ** min(tries, 20))
-        return self._rng.uniform(longest / 2, longest)
 
 
 def _word(content: bytes) -> str:

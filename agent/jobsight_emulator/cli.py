@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from jobsight_agent.push import Target, TargetError
 from jobsight_emulator.deliver import Counts, Delivery
 from jobsight_emulator.emulation import Emulation, make_emulation
 from jobsight_emulator.plan import WEEK_S, EmulatorError, Plan
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
     try:
         return _emulate(args)
-    except EmulatorError as error:
+    except (EmulatorError, TargetError) as error:
         print(f"jobsight-agent replay: {error}", file=sys.stderr)
         return 2
     finally:
@@ -98,7 +99,8 @@ def _emulate(args: argparse.Namespace) -> int:
         raise EmulatorError(f"--live {args.live}: give seconds, and no --speed beside them")
     start = end - int(args.weeks * WEEK_S)
     plan = Plan(args.nodes, args.clusters, start, end + args.live, args.interval, args.seed)
-    delivery = Delivery(args.server, _token(args.token_file), args.connections)
+    target = Target(args.server, args.token_file, timeout_s=60.0, backoff_s=0.1, backoff_most_s=10.0)
+    delivery = Delivery(target, args.connections)
     emulation = make_emulation(plan, args.batch)
     reporter = _Reporter(args.progress_out, show=sys.stderr.isatty() and not args.quiet)
     failure: str | None = None
@@ -121,7 +123,7 @@ def _emulate(args: argparse.Namespace) -> int:
                 progress = play(emulation, delivery, output, args.batch, args.speed, report, live)
         except KeyboardInterrupt:
             failure = "interrupted"
-        except EmulatorError as error:
+        except (EmulatorError, TargetError) as error:
             failure = str(error)
     summary = summarise(emulation, progress, delivery.counts, failure)
     summary["seconds"] = round(time.monotonic() - begun, 3)
@@ -221,16 +223,6 @@ def _speed(text: str) -> float | None:
     if not 0 < speed < float("inf"):
         raise argparse.ArgumentTypeError(f"{text}: give max or a number above 0")
     return speed
-
-
-def _token(path: Path) -> str:
-    try:
-        token = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise EmulatorError(f"{path}: {error}: give a file with a token of role agent") from error
-    if not token or not token.isprintable():
-        raise EmulatorError(f"{path} holds no token: give a file with a token of role agent")
-    return token
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

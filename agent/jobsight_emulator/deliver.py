@@ -5,7 +5,6 @@ Batches of one node always take the same connection, so they arrive in the order
 
 from __future__ import annotations
 
-import json
 import queue
 import random
 import threading
@@ -13,17 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from itertools import count
 from typing import Self
-from urllib.parse import urlsplit
 
+from jobsight_agent.push import ACKNOWLEDGED, Answer, Sender, Target, TargetError
 from jobsight_emulator.batches import PackedBatch
 from jobsight_emulator.plan import EmulatorError
 
-_PATH = "/api/v1/samples"
-_TIMEOUT_S = 60.0
-_FIRST_BACKOFF_S = 0.1
-_LONGEST_BACKOFF_S = 10.0
 # Batches that wait for one connection: enough to keep it busy, few enough to keep the accounting close behind.
 _WAITING = 32
 
@@ -62,34 +57,25 @@ class Delivery:
 
     def __init__(
         self,
-        url: str,
-        token: str,
+        target: Target,
         connections: int = 2,
         give_up_s: float = 300.0,
         rng: random.Random | None = None,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise EmulatorError(f"server {url!r}: give an address such as http://127.0.0.1:8470")
         if connections < 1:
             raise EmulatorError(f"{connections} connections: give at least one")
         self.counts = Counts()
-        self._parts = parts
-        self._headers = {
-            "Authorization": f"Bearer {token}",
-            "Content-Type": "application/json",
-            "Content-Encoding": "gzip",
-        }
+        self._target = target
         self._give_up_s = give_up_s
         self._rng = rng or random.Random()
         self._changed = threading.Condition()
         self._stop = threading.Event()
-        self._failure: EmulatorError | None = None
+        self._failure: EmulatorError | TargetError | None = None
         self._lanes: list[queue.Queue[tuple[PackedBatch, BatchGroup] | None]] = [
             queue.Queue(_WAITING) for _ in range(connections)
         ]
         self._threads = [
-            threading.Thread(target=self._work, args=(lane,), name=f"deliver-{number}", daemon=True)
+            threading.Thread(target=self._work, args=(lane, Sender(target)), name=f"deliver-{number}", daemon=True)
             for number, lane in enumerate(self._lanes)
         ]
 
@@ -140,8 +126,7 @@ class Delivery:
             else:
                 return
 
-    def _work(self, lane: queue.Queue[tuple[PackedBatch, BatchGroup] | None]) -> None:
-        connection = self._connection()
+    def _work(self, lane: queue.Queue[tuple[PackedBatch, BatchGroup] | None], sender: Sender) -> None:
         try:
             while not self._stop.is_set():
                 try:
@@ -150,38 +135,32 @@ class Delivery:
                     continue
                 if item is None:
                     return
-                self._deliver(connection, *item)
-        except EmulatorError as error:
+                self._deliver(sender, *item)
+        except (EmulatorError, TargetError) as error:
             with self._changed:
                 self._failure = self._failure or error
                 self._stop.set()
                 self._changed.notify_all()
         finally:
-            connection.close()
+            sender.close()
 
-    def _connection(self) -> HTTPConnection:
-        kind = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
-        assert self._parts.hostname is not None
-        return kind(self._parts.hostname, self._parts.port, timeout=_TIMEOUT_S)
-
-    def _deliver(self, connection: HTTPConnection, batch: PackedBatch, group: BatchGroup) -> None:
+    def _deliver(self, sender: Sender, batch: PackedBatch, group: BatchGroup) -> None:
         """Tries until there is a final answer, the delivery stops, or patience ends (EmulatorError)."""
-        backoff_s, since = _FIRST_BACKOFF_S, time.monotonic()
-        while True:
+        since = time.monotonic()
+        for tries in count():
             try:
-                answer = self._post(connection, batch)
+                answer = self._post(sender, batch)
                 break
             except _TryAgainError as error:
                 reason = str(error)
                 with self._changed:
                     self.counts.retries[reason] += 1
-                pause_s = error.after_s if error.after_s is not None else backoff_s * self._rng.uniform(0.5, 1.0)
+                pause_s = error.after_s if error.after_s is not None else self._target.pause_s(tries, self._rng)
                 if time.monotonic() - since + pause_s > self._give_up_s:
                     raise EmulatorError(
-                        f"{self._parts.geturl()}: no answer to a batch for {self._give_up_s:g} s, last: {reason}: "
+                        f"{self._target.url}: no answer to a batch for {self._give_up_s:g} s, last: {reason}: "
                         "see that the server runs"
                     ) from error
-                backoff_s = min(backoff_s * 2, _LONGEST_BACKOFF_S)
                 if self._stop.wait(pause_s):
                     return
         with self._changed:
@@ -190,40 +169,28 @@ class Delivery:
             if group.outstanding == 0:
                 self._changed.notify_all()
 
-    def _post(self, connection: HTTPConnection, batch: PackedBatch) -> tuple[int, str]:
-        """The final answer: status, and the word or reason in it."""
+    def _post(self, sender: Sender, batch: PackedBatch) -> Answer:
+        """The final answer."""
         try:
-            connection.request("POST", self._parts.path.rstrip("/") + _PATH, batch.body, self._headers)
-            response = connection.getresponse()
-            body = response.read()
-        except (OSError, HTTPException) as error:
-            connection.close()
+            answer = sender.send(batch.body)
+        except OSError as error:
             raise _TryAgainError(type(error).__name__) from error
-        status = response.status
-        if status == 429 or status >= 500:
-            raise _TryAgainError(f"status {status}", _seconds(response.getheader("Retry-After")))
-        try:
-            answer = json.loads(body)
-            word = str(answer["status"] if status == 200 else answer["error"])
-        except (ValueError, TypeError, KeyError) as error:
-            if status == 200:
-                raise EmulatorError(
-                    f"{self._parts.geturl()}: answered {body[:200]!r}: is it a Jobsight server?"
-                ) from error
-            word = repr(body[:200])
-        if status in (401, 403):
-            raise EmulatorError(f"{self._parts.geturl()}: status {status}, {word}: give a token of role agent")
-        return status, word
+        if answer.code == 429 or answer.code >= 500:
+            raise _TryAgainError(f"status {answer.code}", answer.wait_s)
+        if answer.code in (401, 403):
+            raise EmulatorError(f"{self._target.url} answered {answer}: give a token of role agent")
+        if answer.code == 200 and answer.word not in ACKNOWLEDGED:
+            raise EmulatorError(f"{self._target.url} answered {answer}: is it a Jobsight server?")
+        return answer
 
-    def _count(self, batch: PackedBatch, answer: tuple[int, str]) -> None:
-        status, word = answer
+    def _count(self, batch: PackedBatch, answer: Answer) -> None:
         counts = self.counts
         counts.requests += 1
         counts.bytes += len(batch.body)
-        if status != 200:
-            counts.refused[f"{status} {word}"] += 1
+        if answer.code != 200:
+            counts.refused[str(answer)] += 1
             return
-        if word == "duplicate":
+        if answer.word == "duplicate":
             counts.duplicate += 1
         elif batch.again:
             counts.stored_twice += 1
@@ -231,10 +198,3 @@ class Delivery:
             counts.stored += 1
         if not batch.again:
             counts.readings_acknowledged += batch.readings
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """The header's seconds; its other form, a date, is left to the backoff."""
-    if retry_after is None or not retry_after.strip().isdecimal():
-        return None
-    return float(retry_after)

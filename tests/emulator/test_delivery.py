@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from jobsight_agent.push import Target
 from jobsight_emulator.batches import PackedBatch
 from jobsight_emulator.cli import add_arguments, run
 from jobsight_emulator.deliver import BatchGroup, Delivery
@@ -222,9 +223,29 @@ def test_a_refused_token_ends_the_replay_at_once(
     assert list((tmp_path / "log").glob("*/2*")) == []
 
 
-def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], str]) -> None:
+def test_what_is_no_jobsight_server_ends_the_replay(
+    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink = Sink(lambda number: (200, {"status": "welcome"}, {}))
+    assert run(_parse(_arguments(serve(sink), token, tmp_path / "log"))) == 1
+    assert "answered 200 welcome: is it a Jobsight server?" in capsys.readouterr().err
+
+
+def test_a_token_that_goes_away_ends_the_replay(
+    serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink = Sink(lambda number: token.unlink(missing_ok=True))
+    assert run(_parse(_arguments(serve(sink), token, tmp_path / "log"))) == 1
+    captured = capsys.readouterr()
+    assert str(token) in json.loads(captured.out)["failure"]
+    assert "Traceback" not in captured.err
+
+
+def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], str], token: Path) -> None:
     sink = Sink(lambda number: (503, {"error": "away"}, {}))
-    delivery = Delivery(serve(sink), "secret", give_up_s=2.0)  # a busy machine may take a while over one try
+    delivery = Delivery(
+        Target(serve(sink), token, backoff_s=0.1), give_up_s=2.0
+    )  # a busy machine may take a while over one try
     group = BatchGroup()
     with delivery:
         delivery.send(0, [PackedBatch(b"x", 1)], group)
@@ -234,9 +255,9 @@ def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], st
     assert group.outstanding == 1
 
 
-def test_a_copy_that_counts_as_new_is_told(serve: Callable[[Sink], str]) -> None:
+def test_a_copy_that_counts_as_new_is_told(serve: Callable[[Sink], str], token: Path) -> None:
     sink = Sink(lambda number: (200, {"status": "stored", "samples": 1}, {}))
-    delivery = Delivery(serve(sink), "secret")
+    delivery = Delivery(Target(serve(sink), token))
     group = BatchGroup()
     with delivery:
         delivery.send(0, [PackedBatch(b"x", 1), PackedBatch(b"x", 1, again=True)], group)
@@ -250,8 +271,8 @@ def test_a_copy_that_counts_as_new_is_told(serve: Callable[[Sink], str]) -> None
     [
         (["--nodes", "1"], "1 nodes in 2 clusters"),
         (["--batch", "0"], "0 readings per batch"),
-        (["--server", "127.0.0.1:80"], "give an address"),
-        (["--token-file", "/does/not/exist"], "give a file with a token"),
+        (["--server", "127.0.0.1:80"], "give http://HOST:PORT"),
+        (["--token-file", "/does/not/exist"], "token file /does/not/exist"),
         (["--connections", "0"], "0 connections"),
     ],
 )
