@@ -44,6 +44,10 @@ HASTE = 5.7
 SETTLED = 200
 """The first jobs move the price up to 1 + HASTE times faster; after SETTLED of them half of the haste is gone."""
 
+SURPLUS = 20.0
+FALL = 5.0
+"""While a site has had more than SURPLUS failures too few, its price moves FALL times as fast."""
+
 FIRST_PRICE = 2.0
 STEEPNESS = 2.0
 """The logarithm of the price starts at FIRST_PRICE for 5 % of failures, and STEEPNESS higher for each e-th of them."""
@@ -173,9 +177,9 @@ class Bounds:
         else:
             value, exceeds = self._cheapest(steps, prospect, case, ceiling)
             if self.young:
-                excess = self.coverage * self._reserved - self._covered
-                safe = self._quantile(steps, prospect.beyond, CAUTION * max(0.0, excess))
-                value, exceeds = max((value, exceeds), safe)
+                value, exceeds = max((value, exceeds), self._quantile(steps, prospect.beyond, 0.0))
+                safe = self._quantile(steps, prospect.beyond, CAUTION * max(0.0, self._excess))
+                value, exceeds = max((value, exceeds), min((2.0 * value, exceeds), safe))
             elif case.owed > BURST:  # at most what the repetition of a failed attempt would hold
                 safe = self._quantile(steps, prospect.beyond, CAUTION * (case.owed - BURST))
                 value, exceeds = max((value, exceeds), min((2.0 * value, exceeds), safe))
@@ -283,6 +287,8 @@ class Bounds:
             self._wasted = min(fade * self._wasted + wasted(learned, value) * length, LARGEST)
             self._wasted_by_requests = min(fade * self._wasted_by_requests + wasted(request, value) * length, LARGEST)
         pace = PACE * (1.0 + HASTE / (1.0 + self._reserved / SETTLED))
+        if self._excess < -SURPLUS:
+            pace *= FALL
         self._log_price += pace * ((value > learned) - (1.0 - self.coverage))
         self._log_price = min(HIGHEST, max(LOWEST, self._log_price))
         if self.objective == "per-job":
@@ -292,6 +298,11 @@ class Bounds:
     def owed(self, debt: float, failed: bool) -> float:
         """The failures too many, below 0 too few, after one more job; few are forgotten soon."""
         return max(-CREDIT, debt + failed - (1.0 - self.coverage))
+
+    @property
+    def _excess(self) -> float:
+        """Failures too many so far, below 0 too few."""
+        return self.coverage * self._reserved - self._covered
 
     @property
     def young(self) -> bool:

@@ -171,6 +171,22 @@ def test_a_site_is_young_until_it_can_bear_a_burst_and_again_when_it_has_failed_
     assert bounds.young
 
 
+def test_where_far_too_few_fail_bounds_come_down_sooner() -> None:
+    """A thousand jobs that all fit, of which fifty might have failed, have to show."""
+    group = group_of(np.random.default_rng(4).lognormal(3, 1, 400).tolist())
+
+    def after(good: int) -> float:
+        bounds = grown_up(Bounds(0.95))
+        state = bounds.state()
+        bounds = Bounds.from_state(0.95, state | {"covered": round(0.95 * state["reserved"])})  # just as many as may
+        for _ in range(good):
+            bounds.score(1000.0, 20.0, 1.0)
+        return bounds.state()["log_price"] - state["log_price"]
+
+    assert after(400) / 400 == pytest.approx(after(200) / 200, rel=0.05)
+    assert (after(1000) - after(600)) / 400 == pytest.approx(5.0 * after(200) / 200, rel=0.05)
+
+
 def test_a_young_site_that_failed_too_often_becomes_more_careful() -> None:
     group = group_of(np.random.default_rng(4).lognormal(3, 1, 400).tolist())
     bounds = Bounds(0.95)
