@@ -173,7 +173,6 @@ def test_a_site_is_young_until_it_can_bear_a_burst_and_again_when_it_has_failed_
 
 def test_where_far_too_few_fail_bounds_come_down_sooner() -> None:
     """A thousand jobs that all fit, of which fifty might have failed, have to show."""
-    group = group_of(np.random.default_rng(4).lognormal(3, 1, 400).tolist())
 
     def after(good: int) -> float:
         bounds = grown_up(Bounds(0.95))
