@@ -15,6 +15,8 @@ import pytest
 
 from site_run import Site, free_address
 
+pytestmark = pytest.mark.alone
+
 AT_ONCE = 32
 ALLOWED_BYTES = 64 * 2**20
 LIMIT = 16 * 2**20

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 HOSTILE = Path(__file__).parents[2] / "benchmarks" / "hostile.py"
 
 

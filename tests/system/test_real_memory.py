@@ -164,6 +164,7 @@ def attempt(log: TextIO, number: int, sizes: tuple[int, int], meminfo: Path | No
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("quiet", [True, False], ids=["alone", "whole-machine"])
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="no /proc/meminfo: the kernel is not Linux")
 def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_path: Path, quiet: bool) -> None:
