@@ -23,8 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Tests that share a browser, a server or an emulated site, and those that start many processes, measure how soon
-# others are answered, or fill or watch the machine's memory.
+# Tests that share a browser, a server or an emulated site, and those that start many processes or fill the memory.
 IN_ONE_PROCESS = {
     "tests/emulator/test_readings.py": "readings",
     "tests/emulator/test_site.py": "emulated site",

@@ -65,7 +65,7 @@ CAUTION = 0.05
 """How fast the share that may fail shrinks, per job, with each failure too many of a young site or after a burst."""
 
 BURST = 50.0
-"""Failures too many of a user, after which the user's next jobs are reserved twice as much."""
+"""Failures too many of a user, after which the user's next jobs are reserved up to twice as much."""
 
 UNKNOWN = 500
 """Reservations before which one piece of evidence of a user counts for nothing beside the largest value seen."""
@@ -178,10 +178,9 @@ class Bounds:
             value, exceeds = self._cheapest(steps, prospect, case, ceiling)
             if self.young:
                 value, exceeds = max((value, exceeds), self._quantile(steps, prospect.beyond, 0.0))
-                safe = self._quantile(steps, prospect.beyond, CAUTION * max(0.0, self._excess))
-                value, exceeds = max((value, exceeds), min((2.0 * value, exceeds), safe))
-            elif case.owed > BURST:  # at most what the repetition of a failed attempt would hold
-                safe = self._quantile(steps, prospect.beyond, CAUTION * (case.owed - BURST))
+            too_many = self._excess if self.young else case.owed - BURST
+            if too_many > 0.0:  # at most what the repetition of a failed attempt would hold
+                safe = self._quantile(steps, prospect.beyond, CAUTION * too_many)
                 value, exceeds = max((value, exceeds), min((2.0 * value, exceeds), safe))
         if request is None and case.own < 2 and (careful or self._reserved < UNKNOWN) and value < case.largest_of_all:
             value, exceeds = case.largest_of_all, prospect.beyond
