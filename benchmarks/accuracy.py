@@ -21,11 +21,12 @@ from accuracy_document import document
 from accuracy_figures import draw_accuracy, draw_quality, draw_window
 from accuracy_users import constructed, missed_after_jumps, real
 
-from jobsight_predictor.backtest import Jobs, Protocol, grouped, run_backtest
-from jobsight_predictor.bounds import Objective
+from jobsight_predictor.evaluation.backtest import run_backtest
+from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped
 from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.profile.bound import Objective
 from jobsight_predictor.quality import pqm
-from jobsight_scheduler.workload.history import jobs_of_machines, jobs_of_trace
+from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.plots.backtest import draw_backtest
 
@@ -46,22 +47,22 @@ WORKFLOWS = ("eager", "mag")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One backtest. `rivals`: with the bounds compared at each rival's failures, which takes ten times as long."""
+    """One backtest. `baselines`: with bounds compared at each baseline's failures, which takes ten times as long."""
 
     trace: str
     metric: str
     protocol: Protocol = "completion"
-    rivals: bool = False
+    baselines: bool = False
     objective: Objective = "cost"
 
 
 # The longest first, so that two processes end at about the same time.
 TASKS = (
-    *(Task(trace, "memory", rivals=True) for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")),
-    Task("Bitbrains", "bandwidth", rivals=True),
+    *(Task(trace, "memory", baselines=True) for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")),
+    Task("Bitbrains", "bandwidth", baselines=True),
     *(Task(trace, "memory", objective="per-job") for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia", *WORKFLOWS)),
     Task("Bitbrains", "bandwidth", objective="per-job"),
-    *(Task(trace, "memory", rivals=True) for trace in WORKFLOWS),
+    *(Task(trace, "memory", baselines=True) for trace in WORKFLOWS),
     Task("LANL-CM5", "runtime"),
     Task("LANL-CM5", "cpu"),
     Task("METACENTRUM", "runtime"),
@@ -69,7 +70,7 @@ TASKS = (
     *(Task(trace, "runtime") for trace in ("SDSC-SP2", "UniLu-Gaia", "KTH-SP2")),
     *(Task("Bitbrains", metric) for metric in ("memory", "cpu")),
 )
-DRAWN = [task for task in TASKS if task.rivals]
+DRAWN = [task for task in TASKS if task.baselines]
 
 
 def workload(folder: Path, trace: str, metric: str) -> Jobs:
@@ -83,7 +84,7 @@ def workload(folder: Path, trace: str, metric: str) -> Jobs:
 def account(folder: Path, task: Task) -> dict[str, Any]:
     """What one backtest gives."""
     jobs = workload(folder, task.trace, task.metric)
-    return run_backtest(jobs, protocol=task.protocol, rivals=task.rivals, objective=task.objective)
+    return run_backtest(jobs, protocol=task.protocol, baselines=task.baselines, objective=task.objective)
 
 
 def accounts(folder: Path, tasks: Sequence[Task]) -> dict[Task, dict[str, Any]]:
@@ -148,7 +149,9 @@ def main() -> int:
     for task in DRAWN:
         if task in found:
             draw_backtest(found[task], pictures / f"{task.trace.lower()}-{task.metric}.svg")
-    of_users = [task.trace for task in tasks if task.metric == "memory" and task.rivals and task.trace not in WORKFLOWS]
+    of_users = [
+        task.trace for task in tasks if task.metric == "memory" and task.baselines and task.trace not in WORKFLOWS
+    ]
     told = figures(folder, of_users, pictures)
     completion, submission = (
         {

@@ -30,7 +30,7 @@ KNOWN: tuple[tuple[str, tuple[float | None, ...], Callable[[Account], float] | N
 )
 """What was measured before, on which workload, and which of our figures stands beside it."""
 
-RULES = {
+BASELINES = {
     "request": "the user's request",
     "maximum": "the maximum seen",
     "p90-x-1.15": "90 % quantile x 1.15 (Kubernetes VPA)",
@@ -140,12 +140,12 @@ def _cheapest(accounts: Accounts) -> str:
     """Waste beside the cheapest of three rules, each at its own failures, on the same jobs."""
     rows = []
     for key, found in accounts.items():
-        wasted = {name: found["rivals"][name]["wasted"] for name in ("request", "maximum", "p90-x-1.15")}
+        wasted = {name: found["baselines"][name]["wasted"] for name in ("request", "maximum", "p90-x-1.15")}
         there = {name: waste for name, waste in wasted.items() if waste}
         if there:
             best = min(there, key=there.__getitem__)
             ours = found["bounds_compared"]
-            rule = f"{RULES[best]} ({_figure(found['rivals'][best]['coverage'])})"
+            rule = f"{BASELINES[best]} ({_figure(found['baselines'][best]['coverage'])})"
             rows.append([*key, rule, _figure(ours["coverage"]), _figure(ours["wasted"] / there[best])])
     return _table(
         ("workload", "metric", "cheapest rule (what it holds)", "Jobsight holds", "Jobsight wastes, times"), rows
@@ -155,15 +155,15 @@ def _cheapest(accounts: Accounts) -> str:
 def _bounds(accounts: Accounts) -> str:
     parts = []
     for (trace, metric), found in accounts.items():
-        if "jobsight_at_its_failures" not in found["rivals"]["request"]:
+        if "jobsight_at_its_failures" not in found["baselines"]["request"]:
             continue
         unit, scale = WASTED[metric]
         rows = [["**Jobsight**", *_cost(found["bounds_compared"], scale), "", "", ""]]
-        for name, words in RULES.items():
-            line = found["rivals"][name]
+        for name, words in BASELINES.items():
+            line = found["baselines"][name]
             ours = ["-"] * 3
             if matched := line["jobsight_at_its_failures"]:
-                failures = f"{matched['failures']:,} ({matched['rival_failures']:,})"
+                failures = f"{matched['failures']:,} ({matched['baseline_failures']:,})"
                 ours = [_figure(matched["maq"]), failures, f"{matched['target']:.4f}"]
             rows.append([words, *_cost(line, scale), *ours])
         names = ("covered", "failures", "MAQ", f"wasted, {unit}", "Jobsight's MAQ", "failures (the rule's)", "target")
@@ -203,7 +203,7 @@ def _failures(accounts: Accounts) -> str:
 
     hardest = sorted(accounts.items(), key=lambda item: item[1]["jobsight"]["micro"])[:3]
     lows = [found["jobsight"]["under_rate"] for found in accounts.values()]
-    regrets = [found["regret"]["per_job"] for found in accounts.values()]
+    more = {key: found["mean_error"]["answered"] - found["mean_error"]["best"] for key, found in accounts.items()}
     points = (
         "Hardest: " + ", ".join(f"{' '.join(key)} ({_figure(a['jobsight']['micro'])})" for key, a in hardest) + ".",
         f"Forecasts are too low for {_percent(min(lows))} to {_percent(max(lows))} of jobs: never kill by them.",
@@ -214,8 +214,8 @@ def _failures(accounts: Accounts) -> str:
         f"Waste more than 5 % above the cheapest rule's: {where(_dearer)}.",
         f"Bounds of less MAQ than a rule's at no more failures, or that cannot fail as seldom: {where(_outdone)}.",
         "Answers that err more than the best single candidate (forecaster and template) of each user in hindsight: "
-        + where(lambda a: a["regret"]["per_job"] > 0.0)
-        + f"; by {max(regrets):.3f} a job at most.",
+        + where(lambda a: a["mean_error"]["answered"] > a["mean_error"]["best"])
+        + f"; by {max(more.values()):.3f} a job at most.",
     )
     return "\n".join(f"- {point}" for point in points)
 
@@ -229,14 +229,14 @@ def _ever_low(found: Account) -> bool:
 
 
 def _dearer(found: Account) -> bool:
-    wasted = [found["rivals"][name]["wasted"] for name in ("request", "maximum", "p90-x-1.15")]
+    wasted = [found["baselines"][name]["wasted"] for name in ("request", "maximum", "p90-x-1.15")]
     cheapest = min([waste for waste in wasted if waste], default=None)
     return cheapest is not None and bool(found["bounds_compared"]["wasted"] > 1.05 * cheapest)
 
 
 def _outdone(found: Account) -> bool:
-    matched = [line.get("jobsight_at_its_failures") for line in found["rivals"].values()]
-    return any(m["maq"] < m["rival_maq"] or m["failures"] > m["rival_failures"] for m in matched if m)
+    matched = [line.get("jobsight_at_its_failures") for line in found["baselines"].values()]
+    return any(m["maq"] < m["baseline_maq"] or m["failures"] > m["baseline_failures"] for m in matched if m)
 
 
 def _table(names: Iterable[str], rows: Iterable[Sequence[str]]) -> str:

@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from jobsight_predictor.backtest import Jobs, grouped, replay_jobsight
+from jobsight_predictor.evaluation.jobs import Indices, Jobs, grouped
+from jobsight_predictor.evaluation.replay import replay_jobsight
+from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Floats
 from jobsight_predictor.quality import pqm, recent_pqm
-from jobsight_predictor.scores import Indices, accuracies
 from jobsight_predictor.templates import Question
 
 WINDOW = 60

@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=8, help="half of them send samples (default %(default)s)")
     parser.add_argument("--limit", type=int, help="jobs committed together (default: the background worker's)")
     parser.add_argument("--profile", type=Path, help="a file for cProfile's statistics; everything is slower then")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         found = measure(Path(directory), args.jobs, args.nodes, args.limit, args.profile)

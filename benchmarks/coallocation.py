@@ -20,18 +20,18 @@ from typing import Any
 
 from coallocation_document import document
 
-from jobsight_scheduler.coallocation.believed import source
-from jobsight_scheduler.coallocation.drawn import draw
-from jobsight_scheduler.coallocation.engine import CoSimulation
-from jobsight_scheduler.coallocation.machine import Clusters
+from jobsight_scheduler.coallocation.bandwidth_sources import bandwidth_source
+from jobsight_scheduler.coallocation.clusters import Clusters
+from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.coallocation.scheduler import Scheduler
 from jobsight_scheduler.coallocation.sharing import SHARINGS
-from jobsight_scheduler.experiments.coallocation import CLUSTERS, POLICIES
+from jobsight_scheduler.coallocation.synthetic import draw_communication
+from jobsight_scheduler.experiments.coallocation_runs import CLUSTERS, COMPARED
 from jobsight_scheduler.workload.canonical import canonical
 from jobsight_scheduler.workload.load import scaled_to
 from jobsight_scheduler.workload.swf import read_swf
-from jobsight_server.commands.experiment import TRACES
+from jobsight_server.commands.experiment_coallocation import TRACES
 from jobsight_server.plots.coallocation import draw_experiment
 
 ROOT = Path(__file__).parents[1]
@@ -56,17 +56,17 @@ def speed(folder: Path) -> None:
     for name in TRACES:
         trace = read_swf(folder / name)
         jobs = scaled_to(canonical(trace, max(CLUSTERS)), sum(CLUSTERS), 0.8)
-        drawn = draw(trace, jobs, seed=0)
+        drawn = draw_communication(trace, jobs, seed=0)
         for uplink in (100e6, 1000e6):
             clusters = Clusters(CLUSTERS, (uplink,) * len(CLUSTERS))
-            for policy, way in POLICIES.items():
-                believed = source(way.bandwidth, drawn)
-                place, sharing = PLACEMENTS[way.placement], SHARINGS[way.sharing]
+            for policy, variant in COMPARED.items():
+                source = bandwidth_source(variant.bandwidth, drawn)
+                place, sharing = PLACEMENTS[variant.placement], SHARINGS[variant.sharing]
                 began = time.process_time()
                 simulation = CoSimulation(
                     drawn.work,
                     clusters,
-                    lambda told, place=place, believed=believed: Scheduler(told, place, believed),
+                    lambda told, place=place, source=source: Scheduler(told, place, source),
                     sharing,
                 )
                 simulation.advance(2 * len(jobs))

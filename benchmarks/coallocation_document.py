@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from jobsight_scheduler.experiments.coallocation import BIASES, NOISES, POLICIES, SENSITIVITY
+from jobsight_scheduler.experiments.coallocation_runs import BIASES, COMPARED, NOISES, SENSITIVITY
 
 Row = Mapping[str, Any]
 
@@ -31,7 +31,7 @@ def document(sweep: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
         jobs=f"{sweep['jobs']:,}",
         policies=_policies(rows),
         claims=_claims(sweep["claims"]),
-        whole=_beside(whole["rows"], list(POLICIES)[1:]),
+        whole=_beside(whole["rows"], list(COMPARED)[1:]),
         loads=_loads(rows),
         errors=_beside(rows, ["aware oracle", *errors, "aware user"]),
         learners=_beside(rows, ["aware oracle", "aware predicted", *learners]),
@@ -50,7 +50,7 @@ def _policies(rows: Sequence[Row]) -> str:
     """All figures of the six policies at the headline load."""
     lines = []
     for row in _at(rows):
-        if row["policy"] in POLICIES and (row["policy"] != "none" or row["uplink_mbps"] == 100):
+        if row["policy"] in COMPARED and (row["policy"] != "none" or row["uplink_mbps"] == 100):
             uplink = "any" if row["policy"] == "none" else f"{row['uplink_mbps']:g}"
             cells = [figure(row) for figure in FIGURES.values()]
             lines.append((_name(row["trace"]), uplink, _bold(row["policy"]), *cells))

@@ -36,6 +36,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
 
@@ -300,8 +302,12 @@ def figures(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
 def dropped(site: Site) -> dict[str, int]:
     """What the server itself counted, once it has been written down."""
     time.sleep(11)
-    found = [line.rpartition(" ") for line in site.metrics().splitlines() if "connections_dropped_total{" in line]
-    return {name.partition('label="')[2].rstrip('"}'): int(float(value)) for name, _, value in found}
+    samples = (sample for family in text_string_to_metric_families(site.metrics()) for sample in family.samples)
+    return {
+        f"{sample.labels['role']}: {sample.labels['reason']}": int(sample.value)
+        for sample in samples
+        if sample.name == "jobsight_connections_dropped_total"
+    }
 
 
 def main() -> None:

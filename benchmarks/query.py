@@ -60,7 +60,7 @@ def fill(connection: Connection, users: int, jobs: int) -> None:
                 | {"state": "ended", "user": f"user{user:04}", "processors": 4, "recorded_at": end, "profiled": True}
             )
             found += [
-                {"run_id": run, "metric": metric, "position": run, "value": level[metric] * rng.lognormvariate(0, 0.3)}
+                {"run_id": run, "metric": metric, "learn_seq": run, "value": level[metric] * rng.lognormvariate(0, 0.3)}
                 | {"source": "samples", "attribution": "exclusive"}
                 for metric in METRICS
             ]

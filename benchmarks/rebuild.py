@@ -4,8 +4,8 @@
 
 The trace (LANL-CM5 by default, from JOBSIGHT_TRACES) is written into the real tables as finished, profiled runs; then
 
-- `jobsight rebuild`: CPU seconds and wall time of learning all of it, tickets and all, and how long others had to
-  wait for the transaction that writes the result;
+- `jobsight rebuild`: CPU seconds and wall time of learning all of it, pending forecasts and all, and how long others
+  had to wait for the transaction that writes the result;
 - restart: wall time from starting `jobsight serve` on that database until a question about a job is answered right;
 - questions: of users alone (stored) and with all that is known of the job (computed), in process and through HTTP.
 """
@@ -29,11 +29,13 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine, event, func, insert, select
 
-from jobsight_predictor.backtest import Jobs
-from jobsight_scheduler.workload.history import jobs_of_trace
+from jobsight_predictor.evaluation.jobs import Jobs
+from jobsight_predictor.templates import Question
+from jobsight_scheduler.workload.backtest_jobs import jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.auth import create_token
-from jobsight_server.forecasts import Method, Question, answer_texts, rebuild
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
+from jobsight_server.forecasts.job import job_question
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
@@ -44,12 +46,12 @@ CLUSTER = "trace"
 
 
 def fill(engine: Engine, jobs: Jobs) -> None:
-    """Runs that have ended, with their profile, at the positions and with the tickets that time gave them."""
+    """Runs that have ended, with their profile, at the positions and with the forecasts that time gave them."""
     order = np.argsort(jobs.ended, kind="stable")
     ends = jobs.ended[order]
     positions = np.empty(len(order), dtype=np.int64)
     positions[order] = np.arange(1, len(order) + 1)
-    foretold = np.minimum(np.searchsorted(ends, jobs.submitted, "right"), positions - 1)
+    forecast_seq = np.minimum(np.searchsorted(ends, jobs.submitted, "right"), positions - 1)
     runs, found = [], []
     for i, question in enumerate(jobs.questions):
         memory, processors = question.requested_memory_bytes, question.processors
@@ -60,9 +62,9 @@ def fill(engine: Engine, jobs: Jobs) -> None:
             | {"processors": processors, "requested_walltime_s": question.requested_time_s, "state": "ended"}
             | {"requested_memory_bytes": None if memory is None else int(memory * (processors or 1))}
             | {"start": start, "end": float(jobs.ended[i]), "submitted": float(jobs.submitted[i])}
-            | {"foretold": int(foretold[i]), "recorded_at": float(jobs.ended[i]), "profiled": True}
+            | {"forecast_seq": int(forecast_seq[i]), "recorded_at": float(jobs.ended[i]), "profiled": True}
         )
-        value = {"run_id": i + 1, "metric": jobs.metric, "position": int(positions[i]), "value": float(jobs.values[i])}
+        value = {"run_id": i + 1, "metric": jobs.metric, "learn_seq": int(positions[i]), "value": float(jobs.values[i])}
         found.append({**value, "source": "accounting", "attribution": "cgroup"})
     with engine.begin() as connection:
         for begin in range(0, len(runs), 10_000):
@@ -91,33 +93,37 @@ def learn(engine: Engine) -> dict[str, Any]:
     }
 
 
-def questions_of(engine: Engine, metric: str, count: int) -> list[Question]:
+def questions_of(engine: Engine, metric: str, count: int) -> list[ForecastRequest]:
     """As many jobs of the database, with all that was known of them."""
     columns = ("cluster", "user", "name", "queue", "processors", "requested_memory_bytes", "requested_walltime_s")
     with engine.connect() as connection:
         rows = connection.execute(select(*(schema.jobs.c[column] for column in columns))).all()
-    return [Question(row[0], row[1], metric, *row[2:]) for row in random.Random(1).sample(rows, count)]
+    return [
+        ForecastRequest(cluster, job_question(*known), metric)
+        for cluster, *known in random.Random(1).sample(rows, count)
+    ]
 
 
-def in_process(engine: Engine, questions: list[Question]) -> dict[str, float]:
+def in_process(engine: Engine, questions: list[ForecastRequest]) -> dict[str, float]:
     """CPU microseconds per question, one after the other, on one connection."""
     found = {}
-    alone = [Question(question.cluster, question.user, question.metric) for question in questions]
+    reader = AnswerReader(engine, ForecastConfig())
+    alone = [request._replace(question=Question(user=request.user)) for request in questions]
     with engine.connect() as connection:
         for kind, asked in (("stored", alone), ("computed", questions)):
             begin = time.process_time()
-            for question in asked:
-                answer_texts(connection, [question], Method())
+            for request in asked:
+                reader.texts(connection, [request])
             found[f"{kind}_us"] = (time.process_time() - begin) / len(asked) * 1e6
     return found
 
 
-def restart(engine: Engine, url: str, token: str, questions: list[Question]) -> dict[str, float]:
+def restart(engine: Engine, url: str, token: str, questions: list[ForecastRequest]) -> dict[str, float]:
     """Seconds from the start of the server to a right answer; then questions a second through HTTP, one by one."""
     from query import cpu_seconds, free_port
 
     with engine.connect() as connection:
-        expected = [json.loads(text) for text in answer_texts(connection, questions, Method())]
+        expected = AnswerReader(engine, ForecastConfig()).answers(connection, questions)
     port, ingest_port = free_port(), free_port()
     command = [sys.executable, "-m", "jobsight_server.cli", "serve", "--database", url]
     command += ["--listen", f"127.0.0.1:{port}", "--ingest-listen", f"127.0.0.1:{ingest_port}"]
@@ -147,13 +153,19 @@ def restart(engine: Engine, url: str, token: str, questions: list[Question]) -> 
     }
 
 
-def ask(port: int, token: str, question: Question) -> Any:
+def ask(port: int, token: str, request: ForecastRequest) -> Any:
     """The answer through HTTP."""
-    query = urllib.parse.urlencode({key: value for key, value in question._asdict().items() if value is not None})
-    request = urllib.request.Request(
+    known = request.question
+    parameters = {"cluster": request.cluster, "user": known.user, "metric": request.metric}
+    parameters |= {"application": known.application, "queue": known.queue, "processors": known.processors}
+    if known.requested_memory_bytes is not None:  # of the whole job
+        parameters["memory_bytes"] = known.requested_memory_bytes * (known.processors or 1)
+    parameters["walltime_s"] = known.requested_time_s
+    query = urllib.parse.urlencode({key: value for key, value in parameters.items() if value is not None})
+    asked = urllib.request.Request(
         f"http://127.0.0.1:{port}/api/v1/predictions?{query}", headers={"Authorization": f"Bearer {token}"}
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(asked, timeout=30) as answer:
         return json.load(answer)["predictions"][0]
 
 
@@ -181,7 +193,7 @@ def main() -> int:
         found["rebuild"] = learn(engine)
         with engine.connect() as connection:
             count, size = connection.execute(
-                select(func.count(), func.sum(func.length(schema.profile_parts.c.state)))
+                select(func.count(), func.sum(func.length(schema.model_state.c.state)))
             ).one()
         found["parts"], found["parts_megabytes"] = count, float(size) / 1e6
         asked = questions_of(engine, args.metric, args.questions)

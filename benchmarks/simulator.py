@@ -33,8 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_scheduler.policies import POLICIES, policy_maker
-from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.policies import POLICIES, choose_policy
+from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.simulator.run import run
 from jobsight_scheduler.workload.canonical import Workload, canonical
 from jobsight_scheduler.workload.lublin import lublin
@@ -65,7 +65,7 @@ def ours(file: Path, capacity: int, policy: str, starts: Path) -> dict[str, Any]
     questions = questions_of(trace, workload.row) if policy == "easy++" else ()
     reading = time.process_time() - began
     began = time.process_time()
-    simulation = Simulation(workload, capacity, policy_maker(policy), questions)
+    simulation = Simulation(workload, capacity, choose_policy(policy).make, questions)
     preparing = time.process_time() - began
     spent = preparing + run(simulation)
     np.save(starts, simulation.start_s)

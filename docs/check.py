@@ -96,7 +96,9 @@ def main() -> int:
     faults = wrong_citations()
     known: dict[tuple[str, str], str | None] = {}
     for document in documents():
-        faults += broken_links(document) + wrong_commands(document, known)
+        faults += broken_links(document)
+        if document.name != "CHANGELOG.md":  # which names commands of earlier releases, too
+            faults += wrong_commands(document, known)
     print("\n".join(faults) if faults else f"{len(documents())} documents are true")
     return 1 if faults else 0
 

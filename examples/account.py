@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine, text
 
+from jobsight_predictor.evaluation.cost import ReservationCost, reservation_cost
+from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.reservations import Cost, cost
-from jobsight_predictor.scores import accuracies
 
 Floats = NDArray[np.float64]
 
@@ -26,10 +26,10 @@ GIB_HOUR = 2**30 * 3600.0
 _NEAR = 0.2
 
 _QUERY = text(
-    'SELECT j.cluster, j."user", j.processors, j.requested_memory_bytes, j."end" - j.start AS seconds, j.foretold, '
-    "p.position, p.value, p.forecast, p.bound "
+    'SELECT j.cluster, j."user", j.processors, j.requested_memory_bytes, j."end" - j.start AS seconds, '
+    "j.forecast_seq, p.learn_seq, p.value, p.forecast, p.bound "
     "FROM profiles p JOIN jobs j ON j.id = p.run_id "
-    "WHERE p.metric = :metric AND p.value IS NOT NULL AND NOT p.shown_only ORDER BY p.position"
+    "WHERE p.metric = :metric AND p.value IS NOT NULL AND NOT p.shown_only ORDER BY p.learn_seq"
 )
 _NOT_SCORED = text(
     "SELECT metric, SUM(CASE WHEN shown_only THEN 1 ELSE 0 END) AS shown_only, "
@@ -64,8 +64,8 @@ class Saving:
     used: float
     requested: float
     recommended: float
-    at_request: Cost
-    as_recommended: Cost
+    at_request: ReservationCost
+    as_recommended: ReservationCost
     left_out: int
 
     @property
@@ -88,12 +88,14 @@ class Saving:
 class Account:
     """Per metric the scores by name, over ``compared`` jobs, and the fit of bounds.
 
-    ``first`` counts jobs that Jobsight alone answered: their users had no finished job yet. Not scored are
+    ``first`` counts jobs that Jobsight alone answered: their users had no finished job yet. ``unanswered`` had no
+    forecast at all: nothing was known when they were submitted. Not scored are
     ``shown_only``, jobs whose value is apportioned and not learned, and those ``without`` a value.
     """
 
     compared: dict[str, int] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
+    unanswered: dict[str, int] = field(default_factory=dict)
     shown_only: dict[str, int] = field(default_factory=dict)
     without: dict[str, int] = field(default_factory=dict)
     scores: dict[str, dict[str, Score]] = field(default_factory=dict)
@@ -103,15 +105,15 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A finished job with a learned value of one metric; ``foretold`` counts the jobs learned when it was submitted."""
+    """A finished job with a learned value; ``forecast_seq`` counts the jobs learned when it was submitted."""
 
     cluster: str
     user: str
     processors: int | None
     requested_memory_bytes: int | None
     seconds: float
-    foretold: int
-    position: int
+    forecast_seq: int
+    learn_seq: int
     value: float
     forecast: float | None
     bound: float | None
@@ -137,6 +139,7 @@ def _score(account: Account, metric: str, rows: list[Row]) -> None:
     known = [i for i, row in enumerate(rows) if row.forecast is not None]
     same = [i for i in known if not np.isnan(said["locality"][i])]
     account.compared[metric], account.first[metric] = len(same), len(known) - len(same)
+    account.unanswered[metric] = len(rows) - len(known)
     if not same:
         return
     values = np.array([rows[i].value for i in same])
@@ -157,10 +160,10 @@ def forecasts_of_five(rows: list[Row]) -> dict[str, Floats]:
     for i, row in enumerate(rows):
         series[row.cluster, row.user].append(i)
     for indices in series.values():
-        positions = [rows[i].position for i in indices]
+        positions = [rows[i].learn_seq for i in indices]
         # A value at the end that nothing is learned from: the last forecast is of what comes after all others.
         values = np.array([*(rows[i].value for i in indices), 0.0])
-        learned = [bisect_right(positions, rows[i].foretold) for i in indices]
+        learned = [bisect_right(positions, rows[i].forecast_seq) for i in indices]
         for name in FIVE:
             after = FORECASTERS[name]().replay(values)
             found[name][indices] = after[learned]
@@ -187,7 +190,7 @@ def saving(rows: list[Row]) -> Saving | None:
     requested = np.array([row.requested_memory_bytes for row in kept], dtype=np.float64)
     recommended = np.array([row.bound for row in kept], dtype=np.float64) * processors
     seconds = np.array([row.seconds for row in kept])
-    at_request, as_recommended = cost(requested, used, seconds), cost(recommended, used, seconds)
+    at_request, as_recommended = (reservation_cost(reserved, used, seconds) for reserved in (requested, recommended))
     assert at_request is not None
     assert as_recommended is not None
     return Saving(

@@ -43,8 +43,9 @@ def show(account: Account, console: Console) -> None:
 def not_scored(account: Account) -> str:
     """How many jobs neither table counts, and why; empty where there are none."""
     reasons = {
-        "they shared nodes, so that their value is shown and not learned": _by_metric(account.shown_only),
-        "they have no value": _by_metric(account.without),
+        "submitted before anything was learned": _by_metric(account.unanswered),
+        "on shared nodes, so the value is shown but not learned": _by_metric(account.shown_only),
+        "without a measured value": _by_metric(account.without),
     }
     found = "; ".join(f"{reason} ({jobs})" for reason, jobs in reasons.items() if jobs)
     return f"Jobs left out of these tables: {found}." if found else ""

@@ -178,9 +178,9 @@ def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
     # Once the replay has reached the present, more come in while this is looked at.
     if stored < made or (stored > made and site.progress()["present"] is None):
         faults.append(f"{made} readings made, {stored} stored")
-    rejected = [entry for entry in overview["refused"] if entry["value"]]
+    rejected = [entry for entry in overview["rejected"] if entry["value"]]
     if rejected:
-        faults.append(f"refused: {rejected}")
+        faults.append(f"rejected: {rejected}")
     return faults
 
 

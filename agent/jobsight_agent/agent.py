@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobsight_agent import __version__
-from jobsight_agent.batch import Cost, pack, to_columns, to_wire
+from jobsight_agent.batch import AgentCost, pack, to_columns, to_wire
 from jobsight_agent.config import Config
 from jobsight_agent.control import ControlSocket
 from jobsight_agent.hooks import checked_request, collect, forget_unfinished, set_aside
@@ -166,7 +166,7 @@ class Agent:
             f"{self._node} of cluster {config.cluster}: {ports}; every {config.interval:g} s to {config.server}"
         )
         for metric in dict.fromkeys(reading.missed):
-            self._log.say(f"{metric} cannot be read under {config.root}")
+            self._log.say(f"{metric} cannot be read under {config.host_root}")
 
     def _take(self) -> None:
         marks, damaged = collect(self._spool.marks, self._stuck_marks) if self._marks_changed() else ([], [])
@@ -261,8 +261,8 @@ class Agent:
         waiting = f"{len(self._open)} readings wait in memory, {self._missed} were missed so far"
         self._log.once_a_minute("spool", f"cannot write the spool: {error}; {waiting}")
 
-    def _cost(self) -> Cost:
-        return Cost(
+    def _cost(self) -> AgentCost:
+        return AgentCost(
             version=__version__,
             cpu_seconds=round(time.process_time(), 3),
             rss_bytes=resident_bytes(),
@@ -324,7 +324,7 @@ def in_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
 
 def make_reader(config: Config) -> Reader:
     """The reader that the configuration asks for."""
-    return reader_for(Path(config.root), exclude=config.exclude, widths=dict.fromkeys(config.narrow, 32))
+    return reader_for(Path(config.host_root), exclude=config.exclude, widths=dict.fromkeys(config.counters_32bit, 32))
 
 
 def short_host_name() -> str:

@@ -16,7 +16,7 @@ GZIP_CONTAINER = 31
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class AgentCost:
     """What the agent itself used and lost since it started; drops are counted across restarts."""
 
     version: str
@@ -32,7 +32,7 @@ class Cost:
 
 
 @dataclass(slots=True)
-class Columns:
+class BatchColumns:
     """Readings of the same ``shape`` in order of time: a list for each quantity, for each interface of ``bytes_in``
     and ``bytes_out``. ``marks`` are (index of the reading, mark)."""
 
@@ -58,12 +58,12 @@ def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
     return ordered, [instant / MICROSECONDS for instant in times]
 
 
-def to_columns(readings: Sequence[Reading]) -> Columns:
+def to_columns(readings: Sequence[Reading]) -> BatchColumns:
     """The columns of these readings, which must not be empty and must all have the same ``shape``."""
     ordered, times = in_order(readings)
     last = ordered[-1]
     ports = range(len(last.interfaces))
-    return Columns(
+    return BatchColumns(
         boot_id=last.boot_id,
         cpus=last.cpus,
         memory_total_bytes=next((r.memory_total_bytes for r in reversed(ordered) if r.memory_total_bytes), None),
@@ -78,7 +78,7 @@ def to_columns(readings: Sequence[Reading]) -> Columns:
 
 
 def to_wire(
-    columns: Columns, *, cluster: str, node: str, sequence: int, sent_at: float | None, cost: Cost
+    columns: BatchColumns, *, cluster: str, node: str, sequence: int, sent_at: float | None, cost: AgentCost
 ) -> dict[str, Any]:
     """The batch of these readings, of which there must be one at least."""
     return {
@@ -117,6 +117,5 @@ def to_wire(
 
 def pack(batch: Mapping[str, Any], gzip_level: int) -> bytes:
     """The body of the request: compact JSON, gzip. The same batch always gives the same bytes."""
-    packer = zlib.compressobj(gzip_level, zlib.DEFLATED, GZIP_CONTAINER)
     text = json.dumps(batch, separators=(",", ":"), allow_nan=False)
-    return packer.compress(text.encode("utf-8")) + packer.flush()
+    return zlib.compress(text.encode("utf-8"), gzip_level, GZIP_CONTAINER)

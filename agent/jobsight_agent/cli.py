@@ -12,19 +12,19 @@ from jobsight_agent import __version__
 from jobsight_agent.config import OPTIONS, Config, ConfigError, Option, load_config
 
 _HOOKS = {"job-start": "start", "job-end": "end"}
-_RESEND = "send the batches again that the server refused and that are kept aside"
+_RESEND = "resend the batches that the server refused"
 _METAVARS = {
     "server": "URL",
     "_file": "FILE",
     "spool": "DIRECTORY",
-    "root": "DIRECTORY",
+    "host_root": "DIRECTORY",
     "interval": "SECONDS",
     "_s": "SECONDS",
     "_hours": "HOURS",
     "_megabytes": "MEGABYTES",
     "_level": "LEVEL",
 }
-_HOOK_OPTIONS = ("spool", "root", "exclude", "narrow")
+_HOOK_OPTIONS = ("spool", "host_root", "exclude", "counters_32bit")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,14 +33,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="jobsight-agent", description="Measures this node for Jobsight.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    run = commands.add_parser("run", help="read this node and push what was read, until stopped")
+    run = commands.add_parser("run", help="read this node's counters and push the readings until stopped")
     _add_options(run, [option.name for option in OPTIONS])
     for name, event in _HOOKS.items():
-        hook = commands.add_parser(name, help=f"take a reading at the {event} of a job (for prologue and epilogue)")
+        hook = commands.add_parser(name, help=f"take a reading at the {event} of a job, in its prologue or epilogue")
         hook.add_argument("job", help="the job's id, as the accounting log writes it")
-        hook.add_argument("--strict", action="store_true", help="exit with 1 if the reading could not be left")
+        hook.add_argument(
+            "--strict", action="store_true", help="exit with status 1 if the reading could not be taken or stored"
+        )
         _add_options(hook, _HOOK_OPTIONS)
-    for name, what in {"status": "show what waits, what was refused and what is wrong", "resend": _RESEND}.items():
+    for name, what in {"status": "show spooled batches, refused batches and problems", "resend": _RESEND}.items():
         _add_options(commands.add_parser(name, help=what), ["spool"])
     replay = commands.add_parser("replay", help="emulate a whole site, with jobs and accounting files")
     if arguments[:1] == ["replay"]:
@@ -126,7 +128,9 @@ def _mark(config: Config, job: str, event: str, *, strict: bool) -> int:
         with suppress(OSError):  # no agent runs
             if ask(Path(config.spool), mark_request(mark), seconds=1.0) == "ok":
                 return 0
-        reader = reader_for(Path(config.root), exclude=config.exclude, widths=dict.fromkeys(config.narrow, 32))
+        reader = reader_for(
+            Path(config.host_root), exclude=config.exclude, widths=dict.fromkeys(config.counters_32bit, 32)
+        )
         leave(Path(config.spool) / "marks", reader.read(mark))
     except (OSError, ValueError) as error:
         print(f"jobsight-agent: no reading at the {event} of job {job[:80]!r}: {error}", file=sys.stderr)

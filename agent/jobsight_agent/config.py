@@ -87,15 +87,15 @@ OPTIONS = (
     Option("node", "", "this node's name, as the scheduler writes it (default: the short host name)"),
     Option("interval", 10.0, "seconds between readings", 0.1, _DAY_S),
     Option("batch", 60, "readings per batch", 1, 5000),
-    Option("batch_age_s", 30.0, "a batch is sent at the latest after this many seconds", 0, _DAY_S),
-    Option("spool", "/var/spool/jobsight", "directory for what is not yet acknowledged"),
-    Option("spool_megabytes", 100.0, "most that may wait there; the oldest is dropped", 0.1, 1e9),
-    Option("spool_hours", 72.0, "longest that a batch may wait there", 0.01, 1e6),
-    Option("backoff_most_s", 300.0, "longest pause between two tries", 1, _DAY_S),
-    Option("gzip_level", 1, "compression, 1 (quick) to 9", 1, 9),
-    Option("root", "/", "where proc/ and sys/ of the node are found"),
+    Option("batch_age_s", 30.0, "send a batch after at most this many seconds", 0, _DAY_S),
+    Option("spool", "/var/spool/jobsight", "directory for batches that are not yet acknowledged"),
+    Option("spool_megabytes", 100.0, "size limit of the spool; beyond it the oldest batches are dropped", 0.1, 1e9),
+    Option("spool_hours", 72.0, "longest time that a batch may stay in the spool", 0.01, 1e6),
+    Option("backoff_most_s", 300.0, "longest pause between two attempts", 1, _DAY_S),
+    Option("gzip_level", 1, "compression, 1 (fastest) to 9", 1, 9),
+    Option("host_root", "/", "directory that holds the node's proc/ and sys/"),
     Option("exclude", (), "interfaces to leave out"),
-    Option("narrow", (), "interfaces whose driver counts with 32 bits"),
+    Option("counters_32bit", (), "interfaces whose driver has 32-bit counters"),
 )
 
 
@@ -116,9 +116,9 @@ class Config:
     spool_hours: float
     backoff_most_s: float
     gzip_level: int
-    root: str
+    host_root: str
     exclude: tuple[str, ...]
-    narrow: tuple[str, ...]
+    counters_32bit: tuple[str, ...]
 
 
 def load_config(file: Path | None, flags: Mapping[str, Any]) -> Config:

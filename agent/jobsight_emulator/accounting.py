@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TextIO
 
 from jobsight_emulator.exec_host import exec_host, form_of
-from jobsight_emulator.placement import DELETED_EXIT, Run
+from jobsight_emulator.placement import DELETED_EXIT, EmulatedRun
 from jobsight_emulator.plan import EmulatorError
 from jobsight_emulator.readings import MEMORY_NOISE
 from jobsight_emulator.site import Cluster
-from jobsight_emulator.workload import Job
+from jobsight_emulator.workload import EmulatedJob
 
 _QUEUES = {True: "parallel", False: "serial"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Entry:
+class LogLine:
     """One line of the log, without its stamp; ``rank`` orders the lines of one second."""
 
     time: int
@@ -33,19 +33,19 @@ class Entry:
     message: str
 
 
-def make_entries(cluster: Cluster, jobs: Iterable[Job], runs: Iterable[Run]) -> list[Entry]:
+def make_entries(cluster: Cluster, jobs: Iterable[EmulatedJob], runs: Iterable[EmulatedRun]) -> list[LogLine]:
     """Every line of the cluster's log in the order in which they are written."""
-    entries: list[Entry] = []
-    arrays: dict[str, list[Job]] = {}
+    entries: list[LogLine] = []
+    arrays: dict[str, list[EmulatedJob]] = {}
     for job in jobs:
         if job.member is not None:
             if job.array_id not in arrays:
-                entries.append(Entry(job.submitted, 4, "Q", job.array_id, f"queue={_queue(job)}"))
+                entries.append(LogLine(job.submitted, 4, "Q", job.array_id, f"queue={_queue(job)}"))
             arrays.setdefault(job.array_id, []).append(job)
-        entries.append(Entry(job.submitted, 5, "Q", job.id, f"queue={_queue(job)}"))
+        entries.append(LogLine(job.submitted, 5, "Q", job.id, f"queue={_queue(job)}"))
         if job.deleted_queued is not None:
-            entries.append(Entry(job.deleted_queued, 0, "D", job.id, _requestor(cluster, job)))
-    last: dict[str, Run] = {}
+            entries.append(LogLine(job.deleted_queued, 0, "D", job.id, _requestor(cluster, job)))
+    last: dict[str, EmulatedRun] = {}
     for run in runs:
         entries += _run_entries(cluster, run)
         last[run.job.id] = run
@@ -54,19 +54,19 @@ def make_entries(cluster: Cluster, jobs: Iterable[Job], runs: Iterable[Run]) -> 
     return sorted(entries)
 
 
-def _run_entries(cluster: Cluster, run: Run) -> list[Entry]:
+def _run_entries(cluster: Cluster, run: EmulatedRun) -> list[LogLine]:
     job = run.job
-    entries = [Entry(run.start, 6, "S", job.id, _start_message(cluster, run))]
+    entries = [LogLine(run.start, 6, "S", job.id, _start_message(cluster, run))]
     if run.end is None:
         return entries
     if run.requeued:
-        return [*entries, Entry(run.end, 1, "R", job.id, "")]
+        return [*entries, LogLine(run.end, 1, "R", job.id, "")]
     if run.exit_status == DELETED_EXIT:
-        entries.append(Entry(run.end, 1, "D", job.id, _requestor(cluster, job)))
-    return [*entries, Entry(run.end, 2, "E", job.id, _end_message(cluster, run))]
+        entries.append(LogLine(run.end, 1, "D", job.id, _requestor(cluster, job)))
+    return [*entries, LogLine(run.end, 2, "E", job.id, _end_message(cluster, run))]
 
 
-def _array_end(cluster: Cluster, members: list[Job], last: dict[str, Run]) -> list[Entry]:
+def _array_end(cluster: Cluster, members: list[EmulatedJob], last: dict[str, EmulatedRun]) -> list[LogLine]:
     """The parent's own end, once every member has ended: it ran nowhere."""
     runs = [last.get(job.id) for job in members if job.deleted_queued is None]
     if not runs or any(run is None or not run.ended for run in runs):
@@ -83,10 +83,10 @@ def _array_end(cluster: Cluster, members: list[Job], last: dict[str, Run]) -> li
             f"session=0 end={end} Exit_status=0",
         ]
     )
-    return [Entry(end, 3, "E", job.array_id, message)]
+    return [LogLine(end, 3, "E", job.array_id, message)]
 
 
-def _start_message(cluster: Cluster, run: Run) -> str:
+def _start_message(cluster: Cluster, run: EmulatedRun) -> str:
     parts = [*_running(cluster, run)]
     if run.start_count > 1:
         parts.append(f"start_count={run.start_count}")
@@ -94,7 +94,7 @@ def _start_message(cluster: Cluster, run: Run) -> str:
     return " ".join(parts) + " "
 
 
-def _end_message(cluster: Cluster, run: Run) -> str:
+def _end_message(cluster: Cluster, run: EmulatedRun) -> str:
     assert run.end is not None
     runtime_s = run.end - run.start
     cpu_s = int(used_cpu_s(run))
@@ -113,7 +113,7 @@ def _end_message(cluster: Cluster, run: Run) -> str:
     return " ".join([*parts, *(f"resources_used.{one}" for one in used)])
 
 
-def _running(cluster: Cluster, run: Run) -> list[str]:
+def _running(cluster: Cluster, run: EmulatedRun) -> list[str]:
     job = run.job
     places = [(cluster.nodes[place.node].name, place.slots) for place in run.places]
     return [
@@ -125,7 +125,7 @@ def _running(cluster: Cluster, run: Run) -> list[str]:
     ]
 
 
-def _identity(job: Job) -> list[str]:
+def _identity(job: EmulatedJob) -> list[str]:
     user = job.user
     account = [] if user.account is None else [f"account={user.account}"]
     return [
@@ -136,7 +136,7 @@ def _identity(job: Job) -> list[str]:
     ]
 
 
-def _requested(cluster: Cluster, job: Job) -> list[str]:
+def _requested(cluster: Cluster, job: EmulatedJob) -> list[str]:
     nodes = f"{job.demand.nodes}:ppn={job.demand.processors_per_node}"
     if job.demand.application.gigabit:
         nodes += ":gigabit"
@@ -155,15 +155,15 @@ def _requested(cluster: Cluster, job: Job) -> list[str]:
     ]
 
 
-def _queue(job: Job) -> str:
+def _queue(job: EmulatedJob) -> str:
     return _QUEUES[job.user.whole_nodes]
 
 
-def _requestor(cluster: Cluster, job: Job) -> str:
+def _requestor(cluster: Cluster, job: EmulatedJob) -> str:
     return f"requestor={job.user.name}@login.{cluster.name}.example"
 
 
-def used_cpu_s(run: Run) -> float:
+def used_cpu_s(run: EmulatedRun) -> float:
     """CPU seconds of a run that has ended, over all its processors."""
     assert run.end is not None
     return run.job.demand.cpu_utilisation * run.job.processors * (run.end - run.start)
@@ -199,7 +199,7 @@ class DayFiles:
             raise EmulatorError(f"{directory} already holds {held.name}: give an empty directory or remove it")
         return cls(directory, utc_offset_s)
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LogLine) -> None:
         """Writes one line; ``flush`` makes it seen."""
         local = datetime.fromtimestamp(entry.time, UTC) + timedelta(seconds=self.utc_offset_s)
         day = local.strftime("%Y%m%d")

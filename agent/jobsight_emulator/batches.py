@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jobsight_agent import __version__
-from jobsight_agent.batch import Cost, pack, to_wire
+from jobsight_agent.batch import AgentCost, pack, to_wire
 from jobsight_emulator.plan import Plan
 from jobsight_emulator.readings import NodeColumns
 from jobsight_emulator.site import Node
@@ -55,7 +55,7 @@ class Packer:
     def _pack_batch(self, columns: NodeColumns) -> PackedBatch:
         self._sequence += 1
         self._readings += len(columns)
-        cost = Cost(
+        cost = AgentCost(
             version=__version__,
             cpu_seconds=0.0,
             rss_bytes=0,

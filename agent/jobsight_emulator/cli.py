@@ -27,10 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--server", required=True, metavar="URL", help="address of the server's sample intake")
     parser.add_argument("--token-file", required=True, type=Path, metavar="FILE", help="token of role agent")
     parser.add_argument(
-        "--nodes", type=int, default=64, metavar="COUNT", help="nodes of the site in all (default: %(default)s)"
+        "--nodes", type=int, default=64, metavar="COUNT", help="total number of nodes (default: %(default)s)"
     )
     parser.add_argument(
-        "--clusters", type=int, default=2, metavar="COUNT", help="clusters that share them (default: %(default)s)"
+        "--clusters", type=int, default=2, metavar="COUNT", help="number of clusters (default: %(default)s)"
     )
     parser.add_argument(
         "--weeks", type=float, default=4.0, metavar="NUMBER", help="length of the period (default: %(default)g)"
@@ -43,17 +43,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_speed,
         default=None,
         metavar="max|FACTOR",
-        help="times real time (default: as fast as it goes)",
+        help="multiple of real time (default: max, as fast as possible)",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="NUMBER", help="same seed and end, same site (default: %(default)s)"
+        "--seed",
+        type=int,
+        default=1,
+        metavar="NUMBER",
+        help="random seed; the same seed and end give the same site (default: %(default)s)",
     )
     parser.add_argument(
         "--live",
         type=int,
         default=0,
         metavar="SECONDS",
-        help="then go on in real time for so long (default: %(default)s)",
+        help="then continue in real time for this long (default: %(default)s)",
     )
     parser.add_argument("--end", type=int, metavar="EPOCH", help="when the period ends (default: the last full minute)")
     parser.add_argument(
@@ -61,9 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=Path,
         metavar="DIR",
-        help="accounting files, a directory per cluster",
+        help="write accounting files here, in one directory per cluster",
     )
-    parser.add_argument("--truth-out", type=Path, metavar="FILE", help="what each job really used (DIR/truth.csv)")
+    parser.add_argument(
+        "--truth-out",
+        type=Path,
+        metavar="FILE",
+        help="write what each job really used to this file (default: DIR/truth.csv)",
+    )
     parser.add_argument(
         "--connections", type=int, default=2, metavar="COUNT", help="connections to the server (default: %(default)s)"
     )
@@ -71,9 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch", type=int, default=100, metavar="COUNT", help="readings per batch (default: %(default)s)"
     )
     parser.add_argument(
-        "--progress-out", type=Path, metavar="FILE", help="keep a line of JSON with the progress in this file"
+        "--progress-out", type=Path, metavar="FILE", help="write the progress to this file, as a line of JSON"
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress line")
+    parser.add_argument("--quiet", action="store_true", help="do not show progress")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from jobsight_emulator.accounting import Entry, make_entries
+from jobsight_emulator.accounting import LogLine, make_entries
 from jobsight_emulator.batches import Packer
-from jobsight_emulator.placement import DELETED_EXIT, WALLTIME_EXIT, Run, place_jobs
+from jobsight_emulator.placement import DELETED_EXIT, WALLTIME_EXIT, EmulatedRun, place_jobs
 from jobsight_emulator.plan import Plan
 from jobsight_emulator.readings import EmulatedReader
 from jobsight_emulator.segments import make_segments, wraps
 from jobsight_emulator.site import Cluster, make_site
 from jobsight_emulator.truth import Truth, make_truth
-from jobsight_emulator.workload import Job, make_jobs
+from jobsight_emulator.workload import EmulatedJob, make_jobs
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Emulation:
     plan: Plan
     clusters: tuple[Cluster, ...]
     stations: list[Station]
-    entries: dict[str, list[Entry]]
+    entries: dict[str, list[LogLine]]
     truths: dict[str, list[Truth]]
     facts: dict[str, int]
 
@@ -41,14 +41,14 @@ def make_emulation(plan: Plan, batch_readings: int) -> Emulation:
     clusters = make_site(plan)
     facts: Counter[str] = Counter()
     stations: list[Station] = []
-    entries: dict[str, list[Entry]] = {}
+    entries: dict[str, list[LogLine]] = {}
     truths: dict[str, list[Truth]] = {}
     for cluster in clusters:
         jobs = make_jobs(plan, cluster)
         runs = place_jobs(plan, cluster, jobs)
         entries[cluster.name] = make_entries(cluster, jobs, runs)
         truths[cluster.name] = make_truth(plan, cluster, runs)
-        on_node: list[list[Run]] = [[] for _ in cluster.nodes]
+        on_node: list[list[EmulatedRun]] = [[] for _ in cluster.nodes]
         for run in runs:
             for place in run.places:
                 on_node[place.node].append(run)
@@ -61,7 +61,7 @@ def make_emulation(plan: Plan, batch_readings: int) -> Emulation:
     return Emulation(plan, clusters, stations, entries, truths, dict(facts))
 
 
-def _job_facts(jobs: list[Job], runs: list[Run], truths: list[Truth]) -> Counter[str]:
+def _job_facts(jobs: list[EmulatedJob], runs: list[EmulatedRun], truths: list[Truth]) -> Counter[str]:
     return Counter(
         {
             "users": len({job.user.name for job in jobs}),

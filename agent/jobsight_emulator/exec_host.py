@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jobsight_emulator.workload import Job
+from jobsight_emulator.workload import EmulatedJob
 
 
 def exec_host(places: Iterable[tuple[str, tuple[int, ...]]], form: str) -> str:
@@ -32,7 +32,7 @@ def exec_host(places: Iterable[tuple[str, tuple[int, ...]]], form: str) -> str:
     return "+".join(parts)
 
 
-def form_of(cluster_position: int, job: Job) -> str:
+def form_of(cluster_position: int, job: EmulatedJob) -> str:
     """Older servers list every slot; the others write ranges, and stars for jobs with whole nodes."""
     if cluster_position % 2 == 0:
         return "slots"

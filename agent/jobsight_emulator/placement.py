@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from jobsight_emulator.plan import Plan
 from jobsight_emulator.site import PROCESSORS, Cluster
-from jobsight_emulator.workload import Job
+from jobsight_emulator.workload import EmulatedJob
 
 # Between a scheduler's decision and the start of the job.
 _START_DELAY_S = 2
@@ -34,13 +34,13 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class EmulatedRun:
     """One run of a job. ``end`` is None while it runs; ``requeued``: it ended by an outage and will run again.
 
     ``killed_on`` is the node whose outage ended it; ``lost_marks`` are (node, event) that its hooks missed.
     """
 
-    job: Job
+    job: EmulatedJob
     start: int
     end: int | None
     places: tuple[Place, ...]
@@ -59,7 +59,7 @@ class Run:
 @dataclass(slots=True)
 class _Queue:
     nodes: tuple[int, ...]
-    waiting: deque[tuple[Job, int]] = field(default_factory=deque)
+    waiting: deque[tuple[EmulatedJob, int]] = field(default_factory=deque)
 
 
 @dataclass(slots=True)
@@ -70,9 +70,9 @@ class _State:
     free: list[set[int]]
     down: list[bool]
     released: list[int]
-    running: dict[int, Run] = field(default_factory=dict)
-    done: list[Run] = field(default_factory=list)
-    events: list[tuple[int, int, int, int | Job]] = field(default_factory=list)
+    running: dict[int, EmulatedRun] = field(default_factory=dict)
+    done: list[EmulatedRun] = field(default_factory=list)
+    events: list[tuple[int, int, int, int | EmulatedJob]] = field(default_factory=list)
     count: int = 0
 
 
@@ -80,7 +80,7 @@ class _State:
 _END, _DRAIN, _DOWN, _UP, _SUBMIT = range(5)
 
 
-def place_jobs(plan: Plan, cluster: Cluster, jobs: Iterable[Job]) -> list[Run]:
+def place_jobs(plan: Plan, cluster: Cluster, jobs: Iterable[EmulatedJob]) -> list[EmulatedRun]:
     """Every run until the plan's horizon, in order of start."""
     count = len(cluster.nodes)
     state = _State(
@@ -102,7 +102,7 @@ def place_jobs(plan: Plan, cluster: Cluster, jobs: Iterable[Job]) -> list[Run]:
             _schedule(state, outage.up + _DRAINED_S, _UP, position)
     while state.events and state.events[0][0] < plan.horizon - _START_DELAY_S:
         now, kind, _, what = heapq.heappop(state.events)
-        if isinstance(what, Job):
+        if isinstance(what, EmulatedJob):
             queues[what.user.whole_nodes].waiting.append((what, 1))
         elif kind == _END:
             run = state.running.get(what)
@@ -124,7 +124,7 @@ def place_jobs(plan: Plan, cluster: Cluster, jobs: Iterable[Job]) -> list[Run]:
     return sorted(state.done, key=lambda run: (run.start, run.job.number, run.job.member or 0))
 
 
-def _schedule(state: _State, when: int, kind: int, what: int | Job) -> None:
+def _schedule(state: _State, when: int, kind: int, what: int | EmulatedJob) -> None:
     heapq.heappush(state.events, (when, kind, state.count, what))
     state.count += 1
 
@@ -143,7 +143,7 @@ def _start_waiting(state: _State, queue: _Queue, now: int) -> None:
         _schedule(state, run.end, _END, key)
 
 
-def _choose(state: _State, nodes: tuple[int, ...], job: Job) -> list[int] | None:
+def _choose(state: _State, nodes: tuple[int, ...], job: EmulatedJob) -> list[int] | None:
     """The nodes for ``job``: the longest idle for a whole-node job, the fullest that fit for a smaller one.
 
     Memory needs no check: a full node of the largest jobs takes three quarters of it.
@@ -166,7 +166,7 @@ def _choose(state: _State, nodes: tuple[int, ...], job: Job) -> list[int] | None
     return sorted(fitting[: job.demand.nodes])
 
 
-def _start(state: _State, job: Job, start_count: int, start: int, chosen: list[int]) -> Run:
+def _start(state: _State, job: EmulatedJob, start_count: int, start: int, chosen: list[int]) -> EmulatedRun:
     rng, demand = state.rng, job.demand
     places = []
     weights = [rng.uniform(0.92, 1.08) for _ in chosen]
@@ -184,10 +184,10 @@ def _start(state: _State, job: Job, start_count: int, start: int, chosen: list[i
     lost = frozenset(
         (node, event) for node in chosen for event in ("start", "end") if rng.random() < state.plan.faults.lost_marks
     )
-    return Run(job, start, start + length, tuple(places), start_count, exit_status, lost_marks=lost)
+    return EmulatedRun(job, start, start + length, tuple(places), start_count, exit_status, lost_marks=lost)
 
 
-def _length(rng: random.Random, job: Job) -> tuple[int, int]:
+def _length(rng: random.Random, job: EmulatedJob) -> tuple[int, int]:
     """Run time and exit status, if nothing befalls the nodes."""
     if job.deleted_after_s is not None and job.deleted_after_s < job.walltime_s:
         return job.deleted_after_s, DELETED_EXIT
@@ -196,7 +196,7 @@ def _length(rng: random.Random, job: Job) -> tuple[int, int]:
     return job.demand.runtime_s, job.exit_status
 
 
-def _release(state: _State, key: int, run: Run) -> None:
+def _release(state: _State, key: int, run: EmulatedRun) -> None:
     del state.running[key]
     assert run.end is not None
     for place in run.places:
@@ -204,14 +204,16 @@ def _release(state: _State, key: int, run: Run) -> None:
         state.released[place.node] = run.end
 
 
-def _kill_on(state: _State, node: int, now: int) -> list[Job]:
+def _kill_on(state: _State, node: int, now: int) -> list[EmulatedJob]:
     """Ends what runs on ``node``; the jobs to be queued again."""
     again = []
     for key, run in list(state.running.items()):
         if all(place.node != node for place in run.places):
             continue
         requeued = run.job.rerunnable and run.start_count == 1
-        killed = Run(run.job, run.start, now, run.places, run.start_count, KILLED_EXIT, requeued, node, run.lost_marks)
+        killed = EmulatedRun(
+            run.job, run.start, now, run.places, run.start_count, KILLED_EXIT, requeued, node, run.lost_marks
+        )
         _release(state, key, killed)
         state.done.append(killed)
         if requeued:
@@ -219,19 +221,19 @@ def _kill_on(state: _State, node: int, now: int) -> list[Job]:
     return again
 
 
-def _still_running(run: Run) -> Run:
-    return Run(run.job, run.start, None, run.places, run.start_count, 0, lost_marks=run.lost_marks)
+def _still_running(run: EmulatedRun) -> EmulatedRun:
+    return EmulatedRun(run.job, run.start, None, run.places, run.start_count, 0, lost_marks=run.lost_marks)
 
 
-def exclusive_runs(runs: Iterable[Run]) -> set[tuple[str, int]]:
+def exclusive_runs(runs: Iterable[EmulatedRun]) -> set[tuple[str, int]]:
     """Job id and start of the runs that had their nodes to themselves for all of their life."""
-    stays: dict[int, list[Run]] = {}
+    stays: dict[int, list[EmulatedRun]] = {}
     for run in runs:
         for place in run.places:
             stays.setdefault(place.node, []).append(run)
     shared: set[tuple[str, int]] = set()
     for on_node in stays.values():
-        latest: Run | None = None
+        latest: EmulatedRun | None = None
         for run in sorted(on_node, key=lambda one: one.start):
             if latest is not None and (latest.end is None or latest.end > run.start):
                 shared |= {(latest.job.id, latest.start), (run.job.id, run.start)}

@@ -6,7 +6,7 @@ import random
 import uuid
 from dataclasses import dataclass, replace
 
-from jobsight_agent.batch import Columns
+from jobsight_agent.batch import BatchColumns
 from jobsight_agent.reading import Mark
 from jobsight_emulator.plan import Plan
 from jobsight_emulator.segments import Segment, first_reading, reading_number
@@ -24,7 +24,7 @@ _HOOK_STEP_S = 0.001
 
 
 @dataclass(slots=True)
-class NodeColumns(Columns):
+class NodeColumns(BatchColumns):
     """Consecutive readings of one boot. ``lost`` counts regular readings dropped on purpose since the beginning."""
 
     lost: int = 0

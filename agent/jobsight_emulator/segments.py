@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from jobsight_emulator.placement import Place, Run
+from jobsight_emulator.placement import EmulatedRun, Place
 from jobsight_emulator.plan import Plan
 from jobsight_emulator.site import Node
 
@@ -40,8 +40,8 @@ class Segment:
 
 @dataclass(slots=True)
 class _Event:
-    ends: list[tuple[Run, Place]] = field(default_factory=list)
-    starts: list[tuple[Run, Place]] = field(default_factory=list)
+    ends: list[tuple[EmulatedRun, Place]] = field(default_factory=list)
+    starts: list[tuple[EmulatedRun, Place]] = field(default_factory=list)
     hooks: list[tuple[str, str]] = field(default_factory=list)
     up: int | None = None
 
@@ -56,14 +56,14 @@ def reading_number(node: Node, plan: Plan, time: float) -> int:
     return max(0, math.ceil((time - first_reading(node, plan)) / plan.interval_s))
 
 
-def make_segments(node: Node, position: int, runs: Iterable[Run], plan: Plan) -> list[Segment]:
+def make_segments(node: Node, position: int, runs: Iterable[EmulatedRun], plan: Plan) -> list[Segment]:
     """The segments of ``node``, which stands at ``position`` in its cluster, with none while it is down."""
     events = _events(node, position, runs)
     events.setdefault(plan.start, _Event())
     times = sorted(events)
     counters = [(float(first_in), float(first_out)) for first_in, first_out in node.first_counters]
     cpu_s, boot = node.first_cpu_s, 0
-    active: dict[tuple[str, int], tuple[Run, Place]] = {}
+    active: dict[tuple[str, int], tuple[EmulatedRun, Place]] = {}
     segments = []
     for time, until in zip(times, [*times[1:], plan.end], strict=True):
         event = events[time]
@@ -105,7 +105,7 @@ def make_segments(node: Node, position: int, runs: Iterable[Run], plan: Plan) ->
     return segments
 
 
-def _events(node: Node, position: int, runs: Iterable[Run]) -> dict[int, _Event]:
+def _events(node: Node, position: int, runs: Iterable[EmulatedRun]) -> dict[int, _Event]:
     events: dict[int, _Event] = {}
     for run in runs:
         for place in run.places:
@@ -125,12 +125,12 @@ def _events(node: Node, position: int, runs: Iterable[Run]) -> dict[int, _Event]
     return events
 
 
-def _memory(node: Node, active: dict[tuple[str, int], tuple[Run, Place]]) -> float:
+def _memory(node: Node, active: dict[tuple[str, int], tuple[EmulatedRun, Place]]) -> float:
     return node.idle_memory_bytes + sum(place.memory_bytes for _, place in active.values())
 
 
 def _rates(
-    node: Node, active: dict[tuple[str, int], tuple[Run, Place]]
+    node: Node, active: dict[tuple[str, int], tuple[EmulatedRun, Place]]
 ) -> tuple[tuple[tuple[float, float], ...], float]:
     received = node.background_in_bytes_s + sum(place.in_bytes_s for _, place in active.values())
     sent = node.background_out_bytes_s + sum(place.out_bytes_s for _, place in active.values())

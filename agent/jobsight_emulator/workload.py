@@ -17,7 +17,7 @@ _ODD_NAMES = ("odd=na,me;x", "a;b=c", "run=1;final")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EmulatedJob:
     """One submitted job. ``number`` is that of the scheduler, ``member`` the index within an array.
 
     ``deleted_queued`` is when a held job is deleted, ``deleted_after_s`` after how much run time a running one is.
@@ -54,7 +54,7 @@ class Job:
         return self.demand.nodes * self.demand.processors_per_node
 
 
-def make_jobs(plan: Plan, cluster: Cluster) -> list[Job]:
+def make_jobs(plan: Plan, cluster: Cluster) -> list[EmulatedJob]:
     """All jobs of ``cluster`` in order of submission."""
     whole = len(cluster.whole_nodes)
     most_nodes = max(1, whole // 3)
@@ -73,7 +73,7 @@ def make_jobs(plan: Plan, cluster: Cluster) -> list[Job]:
             submissions.append((when, position, user, count))
     submissions.sort(key=lambda one: one[:2])
     rng = plan.rng("jobs", cluster.name)
-    jobs: list[Job] = []
+    jobs: list[EmulatedJob] = []
     for number, (when, _, user, count) in enumerate(submissions, start=1000 * (cluster.position + 1)):
         members = [None] if count == 1 else list(range(1, count + 1))
         odd = rng.choice(_ODD_NAMES) if rng.random() < 0.02 else None
@@ -116,7 +116,7 @@ def _make_job(
     odd_name: str | None,
     series: int,
     when: int,
-) -> Job:
+) -> EmulatedJob:
     demand = user.draw(rng)
     failed = demand.runtime_s <= 50
     fate = rng.random()
@@ -126,7 +126,7 @@ def _make_job(
     deleted_after_s = None
     if 0.01 <= fate < 0.025 and demand.runtime_s > 60:
         deleted_after_s = rng.randrange(30, demand.runtime_s)
-    return Job(
+    return EmulatedJob(
         number=number,
         member=member,
         server=cluster.server,

@@ -8,11 +8,8 @@ from typing import Any, Self
 
 from .forecasters import checked
 
-NEAR = 0.2
-"""Values are alike when they differ by less than this share of the reference."""
-
-RECENT = 20
-"""Values that the recent PQM looks at."""
+NEAR = 0.2  # share of the reference; values are alike when they differ by less
+RECENT = 20  # values; that the recent PQM looks at
 
 
 def near(value: float, reference: float) -> bool:
@@ -38,9 +35,10 @@ def recent_pqm(values: Sequence[float]) -> float | None:
 
 
 def accuracy(forecast: float, actual: float) -> float:
-    """`max(0, 1 - |forecast - actual| / actual)`, 0..1. Of an actual 0: 1 when forecast exactly, else 0.
+    """``max(0, 1 - |forecast - actual| / actual)``, 0..1. Of an actual 0: 1 when forecast exactly, else 0.
 
-    ValueError when either is no measurement (NaN, infinite, negative).
+    Raises:
+        ValueError: either is no measurement (NaN, infinite, negative).
     """
     checked(forecast)
     if checked(actual) == 0.0:
@@ -65,7 +63,11 @@ class Pqm:
         self._recent: deque[float] = deque(maxlen=RECENT)
 
     def learn(self, value: float) -> None:
-        """Take in the next value; ValueError when it is no measurement."""
+        """Take in the next value.
+
+        Raises:
+            ValueError: it is no measurement.
+        """
         checked(value)
         if self._n == 0:
             self._first = value
@@ -97,7 +99,7 @@ class Pqm:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The one whose `state()` this was, exactly."""
+        """The one whose ``state()`` this was, exactly."""
         restored = cls()
         restored._first = float(state["first"])
         restored._n = int(state["n"])

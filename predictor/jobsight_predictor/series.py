@@ -9,13 +9,12 @@ from typing import Any, Self
 from .forecasters import FIVE, FORECASTERS, Forecaster, checked
 from .quality import Pqm
 
-FADE = 0.8
-"""What an error still counts for, one job later, when the forecaster to use is chosen."""
+FADE = 0.8  # share; of an error that still counts one job later, when the forecaster to use is chosen
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What the next job is expected to use; `value` is None, with a `reason`, when nothing is known."""
+class SeriesForecast:
+    """What the next job is expected to use; ``value`` is None, with a ``reason``, when nothing is known."""
 
     value: float | None
     forecaster: str | None
@@ -44,14 +43,18 @@ class Series:
         return self._quality.n
 
     def learn(self, value: float) -> None:
-        """Score every forecaster on the value, then let it learn it; ValueError when it is no measurement."""
+        """Score every forecaster on the value, then let it learn it.
+
+        Raises:
+            ValueError: the value is no measurement.
+        """
         checked(value)
         accuracy_sums, recent_errors = self._accuracy_sums, self._recent_errors
         for name, forecaster in self._forecasters.items():
             forecast = forecaster.forecast()
             if forecast is not None:
-                # `quality.accuracy`, from the other end: the relative error, capped at 1, so that one wild miss weighs
-                # no more than a plain one. Its checks would take as long as all else here.
+                # 1 - ``quality.accuracy``: the relative error, capped at 1, so that one wild miss weighs no more than a
+                # plain one. Its checks would take as long as all else here.
                 miss = abs(forecast - value)
                 error = miss / value if miss < value else float(miss > 0.0)
                 accuracy_sums[name] += 1.0 - error
@@ -59,12 +62,12 @@ class Series:
             forecaster.learn(value)
         self._quality.learn(value)
 
-    def answer(self) -> Answer:
+    def answer(self) -> SeriesForecast:
         """The forecast of the next value, and what it rests on."""
         scored = max(0, self.n - 1)
         forecasts = {name: forecaster.forecast() for name, forecaster in self._forecasters.items()}
         chosen = self._chosen() if self.n else None
-        return Answer(
+        return SeriesForecast(
             value=forecasts[chosen] if chosen is not None else None,
             forecaster=chosen,
             forecasts=forecasts,
@@ -93,7 +96,7 @@ class Series:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The series whose `state()` this was, exactly."""
+        """The series whose ``state()`` this was, exactly."""
         restored = cls()
         restored._forecasters = {name: FORECASTERS[name].from_state(state["forecasters"][name]) for name in FIVE}
         restored._quality = Pqm.from_state(state["quality"])

@@ -8,9 +8,10 @@ SITE = "site"
 
 
 def parse_template(text: str) -> Template:
-    """The template that settings and answers write as `user+queue`, fields in any order; `site` groups all jobs.
+    """The template that settings and answers write as ``user+queue``, fields in any order; ``site`` groups all jobs.
 
-    ValueError for a field that does not exist or comes twice.
+    Raises:
+        ValueError: a field does not exist or comes twice.
     """
     if text.strip() == SITE:
         return ()
@@ -23,5 +24,5 @@ def parse_template(text: str) -> Template:
 
 
 def template_text(template: Template) -> str:
-    """What `parse_template` reads: `user+queue`, `site`."""
+    """What ``parse_template`` reads: ``user+queue``, ``site``."""
     return "+".join(template) or SITE

@@ -48,17 +48,19 @@ _known = attrgetter(*FIELDS)
 
 
 def label(template: Template) -> str:
-    """How answers name a level: `user + queue`, `site`."""
+    """How answers name a level: ``user + queue``, ``site``."""
     return " + ".join(template) if template else "site"
 
 
 class Templates:
     """The groups of a job under each template.
 
-    Fields that a job does not tell are left out of its templates, and templates that then coincide count once, as
-    the one of which the least is left out: where applications are never told, users do not vote twice, and where
-    nothing but the user is told, no more is believed than what users alone have been good for. ValueError for a
-    template that groups by something else than `FIELDS`, or for none at all.
+    Fields that are unknown of a job are left out of its templates, and templates that then coincide count once, as
+    the one of which the least is left out: where applications are never known, users do not vote twice, and where
+    nothing but the user is known, the forecast weighs what users alone have been good for.
+
+    Raises:
+        ValueError: a template groups by something else than ``FIELDS``, or there is none at all.
     """
 
     def __init__(self, templates: Sequence[Template] = DEFAULT_TEMPLATES) -> None:
@@ -73,26 +75,26 @@ class Templates:
     def keys(self, question: Question) -> list[tuple[int, Key]]:
         """(index of the template, key of the group) for each level that applies, in the order of the templates."""
         values = _known(question)
-        told = 0
+        known = 0
         bit = 1
         for value in values:
             if value is not None:
-                told |= bit
+                known |= bit
             bit <<= 1
-        levels = self._levels.get(told)
+        levels = self._levels.get(known)
         if levels is None:
-            levels = self._levels[told] = self._levels_for(told)
+            levels = self._levels[known] = self._levels_for(known)
         return [(index, (mask, values_of(values))) for index, mask, values_of in levels]
 
     def level(self, key: Key) -> str:
-        """How an answer names the group: by the fields that the job told, of the template's."""
+        """How an answer names the group: by the fields that the job known, of the template's."""
         return label(tuple(field for bit, field in enumerate(FIELDS) if key[0] >> bit & 1))
 
-    def _levels_for(self, told: int) -> list[tuple[int, int, Any]]:
+    def _levels_for(self, known: int) -> list[tuple[int, int, Any]]:
         levels: dict[int, tuple[int, int, Any]] = {}
         left_out: dict[int, int] = {}
         for index, template in enumerate(self.templates):
-            bits = [bit for bit in sorted(FIELDS.index(field) for field in template) if told >> bit & 1]
+            bits = [bit for bit in sorted(FIELDS.index(field) for field in template) if known >> bit & 1]
             mask = sum(1 << bit for bit in bits)
             if mask in levels and left_out[mask] <= len(template) - len(bits):
                 continue

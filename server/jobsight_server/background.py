@@ -13,16 +13,17 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 
 from jobsight_server.accounting.follow import follow_once
-from jobsight_server.forecasts import method_of
+from jobsight_server.forecasts import forecast_config
 from jobsight_server.periodic import Periodic
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource, Settings
-from jobsight_server.simulations.execute import Limits, run_queued
+from jobsight_server.simulations.execute import RunLimits, run_queued
 from jobsight_server.simulations.runs import stop_interrupted
-from jobsight_server.storage.upkeep import delete_old, refresh_statistics
+from jobsight_server.storage.dialect import refresh_statistics
+from jobsight_server.storage.upkeep import delete_old
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ def run_until(
         Periodic("simulations", run_queued, lambda: stop_interrupted(engine, clock())),
         "interval",
         seconds=_LOOK_FOR_SIMULATIONS_S,
-        args=(engine, stop, clock, Limits(settings.simulation_memory_bytes, settings.simulation_time_s)),
+        args=(engine, stop, clock, RunLimits(settings.simulation_memory_bytes, settings.simulation_time_s)),
         id="simulations",
         executor="simulations",
     )
@@ -101,10 +102,10 @@ def _follow(
 
 
 def _profile(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
-    method = method_of(settings)
-    profile_finished(engine, settings.profile_grace_s, clock, stop=stop, method=method)
+    config = forecast_config(settings)
+    profile_finished(engine, settings.profile_grace_s, clock, stop=stop, config=config)
     if not stop.is_set():
-        profile_late(engine, settings.profile_grace_s, clock, stop=stop, method=method)
+        profile_late(engine, settings.profile_grace_s, clock, stop=stop, config=config)
 
 
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from jobsight_server.commands.help_text import HelpParser
+from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.errors import UserError
 
 # Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``.
@@ -17,7 +17,7 @@ COMMANDS = {
     "import": ("jobsight_server.commands.import_logs", "read accounting files once"),
     "predict": ("jobsight_server.commands.predict", "forecast a user's next job from the database"),
     "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),
-    "quarantine": ("jobsight_server.commands.quarantine", "list what was refused, and store batches after all"),
+    "quarantine": ("jobsight_server.commands.quarantine", "list rejected data, show and retry quarantined batches"),
     "backtest": (
         "jobsight_server.commands.backtest",
         "show how accurate forecasts would have been on a recorded workload",
@@ -26,13 +26,17 @@ COMMANDS = {
         "jobsight_server.commands.imported",
         "list the accounting files that were read; withdraw wrong ones",
     ),
-    "templates": ("jobsight_server.commands.templates", "find the job groups that suit a site's own history"),
+    "job-groups": ("jobsight_server.commands.job_groups", "find the job groups that suit a site's own history"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     "simulate": (
         "jobsight_server.commands.simulate",
         "simulate a scheduling policy on a recorded or synthetic workload",
     ),
-    "experiment": ("jobsight_server.commands.experiment", "run a whole experiment; it resumes where it was stopped"),
+    "coallocate": (
+        "jobsight_server.commands.coallocate",
+        "simulate spreading jobs over several clusters",
+    ),
+    "experiment": ("jobsight_server.commands.experiment", "run a whole experiment on a recorded workload"),
 }
 
 

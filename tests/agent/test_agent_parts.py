@@ -406,9 +406,9 @@ def test_each_option_is_declared_once() -> None:
 def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text('interval = 5\nexclude = ["eth9"]\nbatch = 7\n')
-    config = load_config(file, {"batch": "9", "narrow": "eth0,eth1", "cluster": None})
+    config = load_config(file, {"batch": "9", "counters_32bit": "eth0,eth1", "cluster": None})
     assert (config.interval, config.exclude, config.batch) == (5.0, ("eth9",), 9)
-    assert (config.narrow, config.cluster) == (("eth0", "eth1"), "default")
+    assert (config.counters_32bit, config.cluster) == (("eth0", "eth1"), "default")
 
 
 WRONG_LINES = (

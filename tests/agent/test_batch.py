@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_agent.agent import in_batches
-from jobsight_agent.batch import Cost, in_order, pack, to_columns, to_wire
+from jobsight_agent.batch import AgentCost, in_order, pack, to_columns, to_wire
 from jobsight_agent.reading import KINDS, METRICS, Interface, Mark, Reading
 from jobsight_server.ingest.unpacking import unpack
 from jobsight_server.ingest.wire import decode
@@ -33,10 +33,10 @@ TIMES = (
     (1700000017.25, (216000, 1200), (2000, 40), None, 118.25, Mark("4711.server", "start")),
 )
 READINGS = [Reading(t, BOOT, 16, 68719476736, PORTS, i, o, used, cpu, mark) for t, i, o, used, cpu, mark in TIMES]
-COST = Cost("0.1.0", 0.05, 20971520, 4, 0, {"memory": 1}, 0, 0, 0)
+COST = AgentCost("0.1.0", 0.05, 20971520, 4, 0, {"memory": 1}, 0, 0, 0)
 
 
-def wire(readings: list[Reading], cost: Cost = COST) -> dict[str, Any]:
+def wire(readings: list[Reading], cost: AgentCost = COST) -> dict[str, Any]:
     return to_wire(
         to_columns(readings), cluster="alpha", node="n001", sequence=1700000000, sent_at=1700000030.5, cost=cost
     )
@@ -154,7 +154,7 @@ def test_the_server_takes_whatever_was_read(readings: list[Reading]) -> None:
 @settings(deadline=None, max_examples=40)
 @given(st.dictionaries(st.sampled_from((*METRICS, "mark", "journal")), st.integers(0, 2**40)), st.integers(0, 2**40))
 def test_the_server_reads_the_cost_as_it_was_meant(missed: dict[str, int], count: int) -> None:
-    cost = Cost("1.2.3", 1.5, count, count + 1, count + 2, missed, count + 3, count + 4, count + 5)
+    cost = AgentCost("1.2.3", 1.5, count, count + 1, count + 2, missed, count + 3, count + 4, count + 5)
     told = decode(pack_plain(wire(READINGS, cost))).agent
     assert (told.version, told.cpu_seconds, told.rss_bytes) == ("1.2.3", 1.5, count)
     assert (told.readings, told.readings_missed, told.metrics_missed) == (count + 1, count + 2, missed)

@@ -49,8 +49,8 @@ def test_a_flag_that_was_not_given_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_values_have_the_type_of_their_default(tmp_path: Path) -> None:
-    config = load(tmp_path, "interval = 3\nbatch = 60.0\nexclude = []\n", narrow="")
-    assert (repr(config.interval), repr(config.batch), config.exclude, config.narrow) == ("3.0", "60", (), ())
+    config = load(tmp_path, "interval = 3\nbatch = 60.0\nexclude = []\n", counters_32bit="")
+    assert (repr(config.interval), repr(config.batch), config.exclude, config.counters_32bit) == ("3.0", "60", (), ())
 
 
 @pytest.mark.parametrize(

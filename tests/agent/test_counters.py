@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jobsight_agent.agent import in_batches
-from jobsight_agent.batch import Cost, pack, to_columns, to_wire
+from jobsight_agent.batch import AgentCost, pack, to_columns, to_wire
 from jobsight_agent.counters import NodeReader
 from jobsight_agent.interfaces import find_interfaces, kernel_width_bits
 from jobsight_agent.portable import PsutilReader, reader_for
@@ -271,7 +271,7 @@ def test_the_last_interval_of_a_card_that_goes_away_is_a_gap_at_the_server(node:
         readings.append(reader.read())
         now[0] += 10.0
     state, rows = None, []
-    cost = Cost("0", 0.0, 0, 0, 0, {}, 0, 0, 0)
+    cost = AgentCost("0", 0.0, 0, 0, 0, {}, 0, 0, 0)
     for number, group in enumerate(in_batches(readings)):
         batch = to_wire(to_columns(group), cluster="a", node="n", sequence=number, sent_at=None, cost=cost)
         corrected = correct(decode(unpack(pack(batch, 1), "gzip", 10**6)), state, 1e10)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_agent.batch import Cost, pack, to_columns, to_wire
+from jobsight_agent.batch import AgentCost, pack, to_columns, to_wire
 from jobsight_agent.reading import Reading, from_record
 from jobsight_server.ingest.counters import correct
 from jobsight_server.ingest.unpacking import unpack
@@ -243,7 +243,7 @@ def test_a_card_that_appears_is_unknown_since_the_last_reading_and_no_longer(cab
     assert counted(second, third) == (after[0] - before[0], after[1] - before[1])
 
     state, gaps, sums = None, [], []
-    cost = Cost("0", 0.0, 0, 0, 0, {}, 0, 0, 0)
+    cost = AgentCost("0", 0.0, 0, 0, 0, {}, 0, 0, 0)
     for number, reading in enumerate((first, second, third)):
         batch = to_wire(to_columns([reading]), cluster="a", node="n", sequence=number, sent_at=None, cost=cost)
         corrected = correct(decode(unpack(pack(batch, 1), "gzip", 10**6)), state, 1e10)

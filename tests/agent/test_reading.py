@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_agent.batch import Cost, pack, to_columns, to_wire
+from jobsight_agent.batch import AgentCost, pack, to_columns, to_wire
 from jobsight_agent.reading import (
     EVENTS,
     KINDS,
@@ -125,7 +125,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
     max_leaves=8,
 )  # fmt: skip
-COST = Cost("0.1.0", 0.05, 20971520, 4, 0, {}, 0, 0, 0)
+COST = AgentCost("0.1.0", 0.05, 20971520, 4, 0, {}, 0, 0, 0)
 
 
 def check(record: Any) -> None:

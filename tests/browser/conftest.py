@@ -24,8 +24,8 @@ from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.migrate import upgrade
-from jobsight_server.storage.tallies import add_tallies
 
 from .chromium import NoChromiumError, find_chromium
 
@@ -143,7 +143,7 @@ def fill(connection: Connection, now: float) -> None:
     connection.execute(insert(schema.accounting_rejects), [reject])
     counts = {("batches_received", ""): 421, ("batches_stored", ""): 418, ("batches_duplicate", ""): 1}
     refused = {("batches_rejected", name): 1, ("batches_quarantined", ""): 1, ("quarantined_because", "time"): 1}
-    add_tallies(connection, {**counts, **refused, ("samples_stored", ""): 16 * HOURS * 60})
+    add_event_counts(connection, {**counts, **refused, ("samples_stored", ""): 16 * HOURS * 60})
 
 
 def add_node(connection: Connection, node_id: int, cluster: str, name: str, now: float, rng: random.Random) -> None:
@@ -212,7 +212,7 @@ def add_job(
     rows = [{"run_id": run_id, "node": host, "processors": 4} for host in hosts]
     connection.execute(insert(schema.job_nodes), rows)
     profile = [
-        {"run_id": run_id, "metric": metric, "position": run_id, "value": value, "attribution": "exclusive"}
+        {"run_id": run_id, "metric": metric, "learn_seq": run_id, "value": value, "attribution": "exclusive"}
         | {"peak": value * 1.4 if value is not None and metric == "bandwidth" else None, "source": "samples"}
         | {"reason": "no samples of n09" if value is None else None}
         for metric, value in values.items()

@@ -9,12 +9,15 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from sqlalchemy import select, update
 
 from jobsight_server.auth import create_token
-from jobsight_server.pages.units import FORMATS
+from jobsight_server.forecasts.answer import no_history, written
+from jobsight_server.forecasts.prediction import MeanError, read_prediction
 from jobsight_server.storage import schema
+from jobsight_server.web.units import FORMATS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -30,7 +33,7 @@ PAGES = {
     "nodes": "/nodes",
     "node": "/nodes/alpha/n01",
     "simulations": "/simulations",
-    "refused": "/refused",
+    "rejected": "/rejected",
 }
 
 
@@ -102,9 +105,9 @@ def test_pages_need_a_login(browser: Browser, address: Any) -> None:
     for path in PAGES.values():
         page.goto(path)
         assert page.url == f"{address.url}/login"
-        twin = context.request.get(path, params={"format": "json"}, max_redirects=0)
-        assert twin.status in {303, 401}
-        assert "alpha" not in twin.text()
+        answer = context.request.get(f"/api/v1{path}", max_redirects=0)
+        assert answer.status in {401, 404}
+        assert "alpha" not in answer.text()
     context.close()
 
 
@@ -128,11 +131,11 @@ def test_login_by_token_and_logout(browser: Browser, address: Any) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_each_page_in_both_themes_and_widths_with_its_twin(watched: Watched, name: str) -> None:
+def test_each_page_in_both_themes_and_widths_with_its_json(watched: Watched, name: str) -> None:
     page = watched.page
     show(page, name)
-    twin = page.locator("link[rel=alternate][type='application/json']").get_attribute("href")
-    answer = page.request.get(twin or "")
+    address = page.locator("link[rel=alternate][type='application/json']").get_attribute("href")
+    answer = page.request.get(address or "")
     assert answer.headers["content-type"] == "application/json"
     assert isinstance(answer.json(), dict)
     grounds = set()
@@ -152,7 +155,7 @@ def test_overview(watched: Watched) -> None:
     expect(page.locator("section", has=page.locator("#tile-jobs")).locator(".figure")).to_contain_text(
         "320 of 320 ended"
     )
-    expect(page.locator("#refused")).to_contain_text(SCRIPT)
+    expect(page.locator("#rejected")).to_contain_text(SCRIPT)
     expect(page.locator("svg[data-spark] rect")).to_have_count(60)
     expect(page.locator("svg[data-spark] rect:not(.empty)").first).to_be_attached()
 
@@ -257,17 +260,20 @@ def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None
     numbers += [1023.6, 18_720.5, 273_600, 1234567.5, 1e9, 8.54e6, 1_610_612_736, 1.7e9, -0.21, -75.0]
     values: dict[str, list[Any]] = {name: [*numbers, None] for name in FORMATS}
     values["minute_rate"] = [[1.0, 2.0, 3.0, 4.5, 5.0], [0.0] * 60, [], None]
-    values["accuracy"] = [{"regret": {"answered": 0.125}}, {"regret": None}, None]
+    values["accuracy"] = [{"mean_error": {"answered": 0.125}}, {"mean_error": None}, None]
     values["text"] = ["", "a", SCRIPT, None]
-    written: list[tuple[str, list[str]]] = page.evaluate(
+    by_script: list[tuple[str, list[str]]] = page.evaluate(
         """async (values) => {
             const { format } = await import("/assets/format.js");
             return Object.entries(values).map(([name, list]) => [name, list.map((value) => format(name, value))]);
         }""",
         values,
     )
-    expected = {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS}
-    assert dict(written) == expected
+    nothing = read_prediction(written("c", "u", "cpu", no_history("cpu", 0.95)))
+    known = replace(nothing, mean_error=MeanError(jobs=3, answered=0.125, best=0.1, best_candidate="b"))
+    expected = {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS if name != "accuracy"}
+    expected["accuracy"] = [FORMATS["accuracy"](prediction) for prediction in (known, nothing, None)]
+    assert dict(by_script) == expected
 
 
 def trace(count: int) -> Any:
@@ -308,12 +314,12 @@ def test_simulations_are_started_watched_and_compared(watched: Watched) -> None:
             }"""
         )
         assert shades > 0 or "queue" in (picture.get_attribute("alt") or "")
-    start_simulation(page, "fcfs", "of run 1: finished jobs of alpha")
+    start_simulation(page, "fcfs", "from run 1: finished jobs of alpha")
     expect(page.locator("h1 + .state")).to_have_text("done", timeout=240_000)
     page.get_by_role("link", name="Simulations").click()
     for box in page.get_by_role("checkbox").all():
         box.check()
-    page.get_by_role("button", name="Compare the chosen").click()
+    page.get_by_role("button", name="Compare selected").click()
     expect(page.locator("h1")).to_have_text("Simulations side by side")
     expect(page.locator("tbody tr")).to_have_count(2)
     expect(page.locator(".pictures img")).to_have_count(8)
@@ -321,7 +327,7 @@ def test_simulations_are_started_watched_and_compared(watched: Watched) -> None:
 
 def test_a_simulation_is_stopped_and_its_hostile_name_is_text(watched: Watched) -> None:
     page = watched.page
-    start_simulation(page, "conservative", "of a file", trace(20_000))
+    start_simulation(page, "conservative", "from a file", trace(20_000))
     expect(page.locator("h1 + .state")).to_have_text("running", timeout=120_000)
     expect(page.locator("#run [data-bind=progress]")).not_to_have_text("0 %", timeout=240_000)
     page.get_by_role("button", name="Stop").click()
@@ -354,11 +360,11 @@ def test_spare_connections_of_browsers_hold_nobody_up(address: Any) -> None:
 def test_wrong_addresses_are_answered_for_people(context: BrowserContext) -> None:
     page = context.new_page()
     for path, status, words in (
-        ("/users/alpha/nobody", 404, "knows no user"),
-        ("/jobs/alpha/0", 404, "has no job"),
-        ("/nodes/alpha/n99", 404, "has no node"),
-        ("/users?page=-1", 400, "is not a page number"),
-        ("/jobs?state=%3Cscript%3E", 400, "is not one of"),
+        ("/users/alpha/nobody", 404, "no user 'nobody' in 'alpha'"),
+        ("/jobs/alpha/0", 404, "no job '0' in 'alpha'"),
+        ("/nodes/alpha/n99", 404, "no node 'n99' in 'alpha'"),
+        ("/users?page=-1", 400, "is not a whole number from 1"),
+        ("/jobs?state=%3Cscript%3E", 400, "is unknown; use one of"),
         ("/nothing", 404, "not found"),
     ):
         answer = page.goto(path)

@@ -76,9 +76,7 @@ def in_palette(png: bytes) -> bytes:
 
 def choose(page: Page) -> dict[str, str]:
     """The pages to show: of the user and the job that show most, as the site's own JSON says."""
-    users: list[dict[str, Any]] = page.request.get("/users?format=json&sort=bandwidth:user_jobs&dir=desc").json()[
-        "users"
-    ]
+    users: list[dict[str, Any]] = page.request.get("/api/v1/users?sort=bandwidth:user_jobs&order=desc").json()["users"]
 
     def telling(user: dict[str, Any]) -> float:
         # Neither always right nor hopeless: where forecasters differ there is something to see.
@@ -86,26 +84,26 @@ def choose(page: Page) -> dict[str, str]:
         return abs((answer.get("pqm") or 0.0) - 0.55)
 
     user = min(users[:20], key=telling)
-    runs = page.request.get("/jobs", params={"format": "json", "state": "ended"}).json()["jobs"]
+    runs = page.request.get("/api/v1/jobs", params={"state": "ended"}).json()["jobs"]
     # On several nodes if there is one, but not on so many that the lines hide each other.
     run = max(runs, key=lambda run: (run["profiled"], min(run["processors"] or 0, 64), run["end"] - run["start"]))
-    node = page.request.get("/nodes?format=json").json()["nodes"][0]
+    node = page.request.get("/api/v1/nodes").json()["nodes"][0]
     return {
         "overview": "/",
-        "users": "/users?sort=bandwidth:user_jobs&dir=desc",
+        "users": "/users?sort=bandwidth:user_jobs&order=desc",
         "user": f"/users/{user['cluster']}/{user['user']}",
         "jobs": "/jobs",
         "job": f"/jobs/{run['cluster']}/{run['job_id']}",
         "nodes": "/nodes",
         "node": f"/nodes/{node['cluster']}/{node['name']}?hours=168",
         "simulation": simulation(page),
-        "refused": "/refused",
+        "rejected": "/rejected",
     }
 
 
 def simulation(page: Page) -> str:
     """The newest simulation that is done; one of the first cluster's jobs where there is none."""
-    runs = page.request.get("/simulations?format=json").json()["simulations"]
+    runs = page.request.get("/api/v1/simulations").json()["simulations"]
     if done := [run["id"] for run in runs if run["state"] == "done"]:
         return f"/simulations/{done[0]}"
     page.goto("/simulations")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_server.auth.failures import ALLOWED, WINDOW_S
+from jobsight_server.auth.login_rate import ALLOWED, WINDOW_S
 from jobsight_server.settings import SETTINGS
 
 CONF = Path(__file__).parents[2] / "deploy" / "nginx.conf"
@@ -53,7 +53,7 @@ def test_one_guesser_cannot_lock_out_everybody() -> None:
 
 def test_tls_only_and_the_origin_kept() -> None:
     text = CONF.read_text()
-    assert "cookie_secure = 1" in text
+    assert "cookie_secure = true" in text
     assert re.findall(r"ssl_protocols (.+);", text) == ["TLSv1.2 TLSv1.3"]
     assert "proxy_set_header Host $http_host;" in text
     assert text.count("{") == text.count("}")

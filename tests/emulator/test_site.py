@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_emulator.accounting import DayFiles, Entry, duration, make_entries
+from jobsight_emulator.accounting import DayFiles, LogLine, duration, make_entries
 from jobsight_emulator.exec_host import exec_host
-from jobsight_emulator.placement import Run, exclusive_runs, place_jobs
+from jobsight_emulator.placement import EmulatedRun, exclusive_runs, place_jobs
 from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, Plan
 from jobsight_emulator.site import Cluster, make_site
 from jobsight_emulator.truth import make_truth
-from jobsight_emulator.workload import Job, make_jobs
+from jobsight_emulator.workload import EmulatedJob, make_jobs
 
 END = 1_700_000_040
 # Outages often enough that jobs are killed and requeued.
 PLAN = Plan(16, 2, END - WEEK_S, END, seed=3, faults=Faults(lost_marks=0.02, outage_every_s=86_400))
 
-Site = list[tuple[Cluster, list[Job], list[Run]]]
+Site = list[tuple[Cluster, list[EmulatedJob], list[EmulatedRun]]]
 
 
 def _site(plan: Plan) -> Site:
@@ -96,7 +96,7 @@ def test_exclusive_agrees_with_comparing_each_pair(site: Site) -> None:
 
 def test_every_job_is_accounted_for(site: Site) -> None:
     for _, jobs, runs in site:
-        by_job: dict[str, list[Run]] = {}
+        by_job: dict[str, list[EmulatedRun]] = {}
         for run in runs:
             by_job.setdefault(run.job.id, []).append(run)
         assert len({job.id for job in jobs}) == len(jobs)
@@ -278,7 +278,7 @@ def test_the_log_is_rotated_by_the_day_of_local_time(tmp_path: Path) -> None:
     midnight = int(datetime(2023, 11, 14, tzinfo=UTC).timestamp())
     log = DayFiles.create(tmp_path / "alpha", -5 * 3600)
     for time in (midnight, midnight + 5 * 3600 - 1, midnight + 5 * 3600):
-        log.append(Entry(time, 0, "Q", "1.alpha", "queue=serial"))
+        log.append(LogLine(time, 0, "Q", "1.alpha", "queue=serial"))
     log.close()
     assert sorted(path.name for path in (tmp_path / "alpha").iterdir()) == ["20231113", "20231114"]
     lines = (tmp_path / "alpha" / "20231113").read_text().splitlines()

@@ -21,10 +21,10 @@ from jobsight_server.storage.schema import jobs, profiles
 GIB = 2**30
 
 
-def row(position: int, value: float, foretold: int, user: str = "a", **changes: Any) -> Row:
+def row(learn_seq: int, value: float, forecast_seq: int, user: str = "a", **changes: Any) -> Row:
     values = {"cluster": "c", "processors": 2, "requested_memory_bytes": None, "seconds": 3600.0}
     values |= {"forecast": None, "bound": None, **changes}
-    return Row(user=user, position=position, value=value, foretold=foretold, **values)
+    return Row(user=user, learn_seq=learn_seq, value=value, forecast_seq=forecast_seq, **values)
 
 
 def test_the_five_know_only_what_had_been_learned_when_the_job_was_submitted() -> None:
@@ -87,15 +87,15 @@ def engine(tmp_path: Path) -> Engine:
     return engine
 
 
-def finished(engine: Engine, number: int, user: str, foretold: int, **told: Any) -> None:
+def finished(engine: Engine, number: int, user: str, forecast_seq: int, **told: Any) -> None:
     """A run of an hour, the ``number``-th that was learned, which used ``value`` of each metric."""
     run = {"id": number, "cluster": "c", "job_id": f"{number}.s", "user": user, "start": 0.0, "end": 3600.0}
-    run |= {"state": "ended", "processors": 1, "recorded_at": 0.0, "profiled": True, "foretold": foretold}
+    run |= {"state": "ended", "processors": 1, "recorded_at": 0.0, "profiled": True, "forecast_seq": forecast_seq}
     run["requested_memory_bytes"] = told.pop("requested", None)
     with engine.begin() as connection:
         connection.execute(insert(jobs).values(run))
         for metric in ("memory", "runtime"):
-            entry = {"run_id": number, "metric": metric, "position": number, **told}
+            entry = {"run_id": number, "metric": metric, "learn_seq": number, **told}
             entry |= {"shown_only": False} if metric == "runtime" else {}  # a shared node says nothing of the run time
             connection.execute(insert(profiles).values(entry))
 
@@ -134,7 +134,7 @@ def test_jobs_whose_value_was_not_learned_are_counted_and_not_scored(engine: Eng
     finished(engine, 2, "a", 1, value=9000.0, forecast=100.0, bound=120.0, requested=400, shown_only=True)
     finished(engine, 3, "a", 2, value=100.0, forecast=100.0, bound=120.0, requested=400)
     with engine.begin() as connection:
-        entry = {"run_id": 1, "metric": "cpu", "position": 1, "reason": "not in the accounting log"}
+        entry = {"run_id": 1, "metric": "cpu", "learn_seq": 1, "reason": "not in the accounting log"}
         connection.execute(insert(profiles).values(entry))
     found = take_account(engine)
     assert (found.compared["memory"], found.compared["runtime"]) == (1, 2)
@@ -144,7 +144,7 @@ def test_jobs_whose_value_was_not_learned_are_counted_and_not_scored(engine: Eng
     assert found.memory is not None
     assert (found.memory.as_recommended.failures, found.memory.left_out) == (0, 1)
     assert not_scored(found) == (
-        "Jobs left out of these tables: they shared nodes, so that their value is shown and not learned "
-        "(1 for memory); they have no value (1 for CPU)."
+        "Jobs left out of these tables: submitted before anything was learned (1 for memory, 1 for run time); "
+        "on shared nodes, so the value is shown but not learned (1 for memory); without a measured value (1 for CPU)."
     )
     assert not_scored(Account()) == ""

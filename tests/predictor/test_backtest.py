@@ -8,21 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.backtest import (
-    Jobs,
-    grouped,
-    in_time,
-    known_when_asked,
-    pqm_when_asked,
-    replay_forecaster,
-    replay_jobsight,
-    reserve_by_rule,
-    run_backtest,
-)
+from jobsight_predictor.evaluation.backtest import run_backtest
+from jobsight_predictor.evaluation.baselines import BASELINES
+from jobsight_predictor.evaluation.jobs import Jobs, grouped, in_time, known_when_asked
+from jobsight_predictor.evaluation.replay import pqm_when_asked, replay_baseline, replay_forecaster, replay_jobsight
+from jobsight_predictor.evaluation.scores import accuracies, auc, summary
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.quality import accuracy, pqm, recent_pqm
-from jobsight_predictor.reservations import RULES
-from jobsight_predictor.scores import accuracies, auc, summary
 from jobsight_predictor.templates import Question
 
 
@@ -111,7 +103,7 @@ def test_events_come_in_time_and_never_from_the_future(times: list[tuple[int, in
 def test_rules_know_only_what_had_ended() -> None:
     jobs = workload(120, seed=3)
     users = grouped([question.user for question in jobs.questions])
-    reserved = reserve_by_rule("maximum", jobs, users, "completion")
+    reserved = replay_baseline("maximum", jobs, users, "completion")
     for user in users:
         for i in user.tolist():
             before = finished_before(jobs, i, user.tolist())
@@ -174,7 +166,7 @@ def test_the_account_has_its_shape_and_is_json(protocol: str, group: str) -> Non
         assert all(value is None or value >= 0 for value in line.values())
     assert set(account["bounds"]) >= {"target", "coverage", "failures", "maq"}
     assert set(account["pqm"]) == {"auc", "users_above_0.8", "accuracy_above_0.8"}
-    assert set(account["rivals"]) == {"request", *RULES}
+    assert set(account["baselines"]) == {"request", *BASELINES}
     assert account["jobs"] == 200
     assert account["skipped"] == {"no value": 2}
 
@@ -210,14 +202,14 @@ def test_every_line_is_scored_on_the_same_jobs() -> None:
     requested = np.where(times % 3 == 0, 1000.0, np.nan)
     questions = [Question(user=users[i % 4]) for i in range(n)]
     account = run_backtest(
-        Jobs("made", "memory", questions, times, times + 0.5, values, np.ones(n), requested), rivals=True
+        Jobs("made", "memory", questions, times, times + 0.5, values, np.ones(n), requested), baselines=True
     )
     assert account["compared"] == 36
     lines = [*account["forecasters"].values(), account["jobsight"]]
     assert {line["jobs"] for line in lines} == {36}
     assert [line["share"] for line in lines] == [36 / 40] * 6 + [39 / 40]
     assert account["hindsight"]["micro"] == 1.0
-    rows = [account["bounds_compared"], *account["rivals"].values()]
+    rows = [account["bounds_compared"], *account["baselines"].values()]
     asked = sum(i % 3 == 0 for i in range(4, n))
     assert {row["jobs"] for row in rows} == {asked}
     assert [row["share"] for row in rows] == pytest.approx([39 / 40, 14 / 40, 36 / 40, 36 / 40, 36 / 40])
@@ -263,7 +255,7 @@ def test_jobsight_beats_each_of_the_five_and_their_best_where_applications_diffe
     assert ours > 0.9
     assert all(ours > line["micro"] + 0.2 for line in account["forecasters"].values())
     assert ours > account["hindsight"]["micro"]
-    assert account["bounds"]["maq"] > account["rivals"]["maximum"]["maq"]
+    assert account["bounds"]["maq"] > account["baselines"]["maximum"]["maq"]
     assert account["quality"]["auc"] is None or account["quality"]["auc"] >= 0.5
 
 

@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from jobsight_predictor.bounds import BURST, HEADROOM, Bound, Bounds, Case
-from jobsight_predictor.group import Group
-from jobsight_predictor.prospect import Prospect, Witness, prospect
+from jobsight_predictor.profile.bound import Bound, Case
+from jobsight_predictor.profile.bounds import BURST, HEADROOM, Bounds
+from jobsight_predictor.profile.group import Group
+from jobsight_predictor.profile.prospect import Prospect, Witness, prospect
 
 
 def reserve(bounds: Bounds, groups: list[Group], case: Case = Case()) -> Bound:  # noqa: B008
-    levels = [[Witness(group)] for group in groups if group.crowd.n]
+    levels = [[Witness(group)] for group in groups if group.mode.n]
     return bounds.reserve(prospect(levels), case)
 
 
@@ -110,6 +111,11 @@ def test_bound_is_above_what_has_failed() -> None:
     for above in (5.0, 10.0, 35.0, 1e6):
         assert reserve(Bounds(), [group], Case(above=above)).value > above
         assert reserve(grown_up(Bounds()), [group], Case(above=above)).value > above
+    # What failed is left by a real step, though the next place is only just above it; a limit is not exceeded.
+    group = group_of([*[10.0] * 100, 10.1])
+    assert reserve(grown_up(Bounds()), [group], Case(above=10.0)).value == 12.5
+    limited = reserve(grown_up(Bounds()), [group], Case(above=10.0, request=11.0, is_limit=True))
+    assert (limited.value, limited.exceed_probability) == (11.0, 0.0)
 
 
 def test_few_jobs_are_reserved_above_the_largest_of_them() -> None:
@@ -180,7 +186,7 @@ def test_where_far_too_few_fail_bounds_come_down_sooner() -> None:
         bounds = Bounds.from_state(0.95, state | {"covered": round(0.95 * state["reserved"])})  # just as many as may
         for _ in range(good):
             bounds.score(1000.0, 20.0, 1.0)
-        return bounds.state()["log_price"] - state["log_price"]
+        return bounds.state()["price"]["log_price"] - state["price"]["log_price"]
 
     assert after(400) / 400 == pytest.approx(after(200) / 200, rel=0.05)
     assert (after(1000) - after(600)) / 400 == pytest.approx(5.0 * after(200) / 200, rel=0.05)
@@ -264,3 +270,9 @@ def test_another_coverage_is_answered_at_once() -> None:
     ]
     assert reserved == sorted(reserved)
     assert reserved[0] < reserved[3]
+
+
+def test_a_user_with_thousands_of_failures_still_has_a_bound() -> None:
+    group = group_of([10.0] * 100)
+    few = reserve(Bounds(0.95, "per-job"), [group], Case(owed=100.0)).value
+    assert reserve(Bounds(0.95, "per-job"), [group], Case(owed=5000.0)).value == few > 10.0

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.backtest import Jobs, replay_jobsight
-from jobsight_predictor.coverages import coverages
-from jobsight_predictor.group import Group
+from jobsight_predictor.evaluation.coverages import coverages
+from jobsight_predictor.evaluation.jobs import Jobs
+from jobsight_predictor.evaluation.replay import replay_jobsight
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.prospect import PARETO_OF_TIME, Witness, prospect
+from jobsight_predictor.profile.group import Group
+from jobsight_predictor.profile.prospect import Witness, prospect
 from jobsight_predictor.templates import Question
 
 MIB = 2.0**20
@@ -60,7 +61,7 @@ def test_a_distribution_is_one_and_leaves_room_for_a_new_largest() -> None:
         assert above == pytest.approx(1.0 / (n + 1))
         twice = found.beyond + sum(mass for place, mass in found.places.items() if place > 200.0)
         assert twice == pytest.approx(1.0 / (n + 1) / 8)
-        of_time = prospect([[Witness(group)]], tail=PARETO_OF_TIME)
+        of_time = prospect([[Witness(group)]], of_time=True)
         twice = of_time.beyond + sum(mass for place, mass in of_time.places.items() if place > 200.0)
         assert twice == pytest.approx(1.0 / (n + 1) / 2**1.5)
         capped = prospect([[Witness(group)]], 120.0)
@@ -91,9 +92,9 @@ def test_a_burst_of_thousands_from_a_stranger_is_held_by_its_requests() -> None:
     # The burst is known by one piece of evidence: the next one is reserved by that, not by thousands.
     profile = Profile("bytes", metric="memory")
     question = Question("eve", None, "q", 1, 4096 * MIB)
-    tickets = [profile.look(question) for _ in range(1000)]
-    for ticket in tickets:
-        profile.learn(question, 1000 * MIB, ticket)
+    pending = [profile.forecast_job(question) for _ in range(1000)]
+    for forecast in pending:
+        profile.learn(question, 1000 * MIB, forecast)
     answer = profile.answer(question)
     assert answer.bound is not None
     assert answer.bound >= 1400 * MIB
@@ -147,10 +148,10 @@ def test_a_user_whose_need_doubles_is_followed() -> None:
     question = Question(user="x", application="a")
     fitted = []
     for i in range(400):
-        ticket = profile.look(question)
+        forecast = profile.forecast_job(question)
         value = 100.0 if i < 200 else 200.0
-        fitted.append(ticket.bound is not None and value <= ticket.bound)
-        profile.learn(question, value, ticket)
+        fitted.append(forecast.bound is not None and value <= forecast.bound)
+        profile.learn(question, value, forecast)
     assert sum(fitted[1:]) >= 396
     assert all(fitted[210:])
 
@@ -183,10 +184,10 @@ def test_the_share_of_the_request_is_a_candidate() -> None:
     missed = []
     for request in rng.uniform(100, 100_000, 300).round().tolist():
         question = Question("x", "a", None, 1, None, request)
-        ticket = profile.look(question)
-        if ticket.value is not None:
-            missed.append(abs(ticket.value - request / 3) / (request / 3))
-        profile.learn(question, request / 3, ticket)
+        forecast = profile.forecast_job(question)
+        if forecast.value is not None:
+            missed.append(abs(forecast.value - request / 3) / (request / 3))
+        profile.learn(question, request / 3, forecast)
     assert np.mean(missed[100:]) < 0.02
     answer = profile.answer(Question("x", "a", None, 1, None, 9000.0))
     assert answer.level is not None

@@ -9,19 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.failed import KEPT
-from jobsight_predictor.profile import CANDIDATES, Profile
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.failed import KEPT
+from jobsight_predictor.profile.group import CANDIDATES
+from jobsight_predictor.profile.pending import PendingForecast
 from jobsight_predictor.templates import Question
-from jobsight_predictor.ticket import Ticket
 
 
 def run(profile: Profile, question: Question, values: list[float]) -> list[float | None]:
     """Each job submitted, answered and ended before the next; the answers."""
     answers = []
     for value in values:
-        ticket = profile.look(question)
-        answers.append(ticket.value)
-        profile.learn(question, value, ticket)
+        forecast = profile.forecast_job(question)
+        answers.append(forecast.value)
+        profile.learn(question, value, forecast)
     return answers
 
 
@@ -126,8 +127,8 @@ def test_the_answer_explains_itself() -> None:
     assert answer.runner_up.forecaster in CANDIDATES
     assert answer.bound is not None
     assert answer.bound >= 300.0
-    assert answer.exceeds is not None
-    assert answer.exceeds < 0.1
+    assert answer.exceed_probability is not None
+    assert answer.exceed_probability < 0.1
     assert answer.coverage == 0.95
     assert answer.probability is not None
     assert 0.0 < answer.probability < 1.0
@@ -152,38 +153,37 @@ def test_a_burst_is_judged_as_forecast_at_submission() -> None:
     answered = []
     for burst in range(40):
         level = 100.0 if burst % 2 else 500.0
-        tickets = [profile.look(question) for _ in range(20)]
-        answered.append(max(ticket.value or 0.0 for ticket in tickets))
-        for ticket in tickets:
-            profile.learn(question, level, ticket)
-    regret = profile.regret("x")
-    assert regret is not None
-    told, best = regret
-    assert told.jobs == 800
-    assert "locality" not in best
+        pending = [profile.forecast_job(question) for _ in range(20)]
+        answered.append(max(forecast.value or 0.0 for forecast in pending))
+        for forecast in pending:
+            profile.learn(question, level, forecast)
+    error = profile.mean_error("x")
+    assert error is not None
+    assert error.jobs == 800
+    assert "locality" not in error.best_candidate
     # Either level is right half of the time; the last value never.
     right = sum(answer == (100.0 if burst % 2 else 500.0) for burst, answer in enumerate(answered))
     assert right > 10
 
 
-def test_a_look_is_repeated_until_something_changes_it() -> None:
-    """The same question is answered from the last look; what was learned, failed or loaded since counts at once."""
+def test_a_forecast_is_repeated_until_something_changes_it() -> None:
+    """The same question is answered by the last forecast; what was learned, failed or loaded since counts at once."""
     profile = Profile("bytes")
     question, other = Question(user="x"), Question(user="y")
     run(profile, question, [100.0] * 50)
-    first = profile.look(question)
-    assert profile.look(Question(user="x")) is first
-    assert profile.look(other) is not first
+    first = profile.forecast_job(question)
+    assert profile.forecast_job(Question(user="x")) is first
+    assert profile.forecast_job(other) is not first
     profile.fail(question, 400.0)
-    failed = profile.look(question)
+    failed = profile.forecast_job(question)
     assert failed.bound is not None
     assert failed.bound > 400.0
     run(profile, question, [700.0] * 20)
-    assert profile.look(question).value == 700.0
+    assert profile.forecast_job(question).value == 700.0
     loaded = Profile("bytes")
-    assert loaded.look(question).value is None
+    assert loaded.forecast_job(question).value is None
     loaded.load(profile.state())
-    assert loaded.look(question).value == 700.0
+    assert loaded.forecast_job(question).value == 700.0
 
 
 def test_reservation_stays_above_what_has_failed() -> None:
@@ -270,11 +270,11 @@ def test_state_goes_through_json_exactly_and_answers_stay_sane(
     running = []
     for i, (user, application, processors, value) in enumerate(jobs):
         question = Question(user=user, application=application, processors=processors, requested_time_s=60.0)
-        ticket = profile.look(question)
+        forecast = profile.forecast_job(question)
         if i % 3:
-            profile.learn(question, value, ticket)
+            profile.learn(question, value, forecast)
         else:  # some are still running when the state is taken
-            running.append((question, value, ticket))
+            running.append((question, value, forecast))
         answer = profile.answer(question)
         if answer.value is not None:
             assert math.isfinite(answer.value)
@@ -285,26 +285,26 @@ def test_state_goes_through_json_exactly_and_answers_stay_sane(
             assert answer.probability is not None
             assert 0.0 <= answer.probability <= 1.0
     restored = through_json(profile)
-    for question, value, ticket in running:
+    for question, value, forecast in running:
         assert restored.answer(question) == profile.answer(question)
-        profile.learn(question, value, ticket)
-        restored.learn(question, value, Ticket.from_state(json.loads(json.dumps(ticket.state()))))
+        profile.learn(question, value, forecast)
+        restored.learn(question, value, PendingForecast.from_state(json.loads(json.dumps(forecast.state()))))
     assert restored.answer(Question(user="a")) == profile.answer(Question(user="a"))
     assert restored.state() == profile.state()
 
 
 @settings(deadline=None, max_examples=40)
 @given(jobs=st.lists(job_strategy, max_size=40))
-def test_the_parts_of_a_question_are_all_that_it_needs(
+def test_the_state_keys_of_a_question_are_all_that_it_needs(
     jobs: list[tuple[str, str | None, int | None, float]],
 ) -> None:
-    """A profile that holds everything, and one job after another learned from the stored parts alone."""
+    """A profile that holds everything, and one job after another learned from the stored state alone."""
     whole = Profile("bytes")
     stored: dict[str, str] = {}
     for user, application, processors, value in jobs:
         question = Question(user=user, application=application, processors=processors)
         part = Profile("bytes")
-        part.load({name: json.loads(stored[name]) for name in part.parts(question) if name in stored})
+        part.load({name: json.loads(stored[name]) for name in part.state_keys(question) if name in stored})
         if value > 1e15:
             for reported in (question, replace(question, processors=None), replace(question, user=None)):
                 whole.fail(reported, value / 2.0)
@@ -312,11 +312,11 @@ def test_the_parts_of_a_question_are_all_that_it_needs(
         assert part.answer(question) == whole.answer(question)
         part.learn(question, value)
         whole.learn(question, value)
-        stored |= {name: json.dumps(state) for name, state in part.changes().items()}
+        stored |= {name: json.dumps(state) for name, state in part.changed_state().items()}
     assert {name: json.loads(state) for name, state in stored.items()} == json.loads(json.dumps(whole.state()))
 
 
-def test_parts_of_other_templates_are_refused() -> None:
+def test_state_of_other_templates_are_refused() -> None:
     profile = Profile("bytes")
     profile.learn(Question(user="x"), 1.0)
     with pytest.raises(ValueError, match="other templates"):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jobsight_predictor.scores import calibration, hindsight
+from jobsight_predictor.evaluation.scores import calibration, hindsight
 
 
 def test_calibration_counts_each_claim_once() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from jobsight_predictor.backtest import Jobs
-from jobsight_predictor.template_search import candidates, first_jobs, ordered, search
+from jobsight_predictor.evaluation.jobs import Jobs, first_jobs
+from jobsight_predictor.evaluation.template_search import candidates, ordered, search
 from jobsight_predictor.template_text import parse_template, template_text
 from jobsight_predictor.templates import DEFAULT_TEMPLATES, Question, Template, Templates
 

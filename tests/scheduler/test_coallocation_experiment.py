@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jobsight_scheduler.experiments.coallocation import (
+from jobsight_scheduler.experiments.coallocation_results import account, claims
+from jobsight_scheduler.experiments.coallocation_runs import (
+    COMPARED,
     LOADS,
-    POLICIES,
     SENSITIVITY,
     UPLINKS_MBPS,
-    Case,
+    ExperimentCase,
     cases,
     piece,
     run_case,
 )
-from jobsight_scheduler.experiments.coallocation_account import account, claims
 from jobsight_scheduler.workload.canonical import canonical
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import write_swf
@@ -30,7 +30,7 @@ TRACES = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[3] / "sha
 def test_the_sweep_has_every_run_once() -> None:
     found = list(cases(["a", "b"], 10))
     assert len(set(found)) == len(found)
-    per_load = 1 + len(UPLINKS_MBPS) * (len(POLICIES) - 1)
+    per_load = 1 + len(UPLINKS_MBPS) * (len(COMPARED) - 1)
     assert len(found) == 2 * 10 * (len(LOADS) * per_load + 2 * len(SENSITIVITY))
     assert len(list(cases(["a"], 3, sensitivity=False))) == 3 * len(LOADS) * per_load
     whole_seeds = [case.seed for case in found]
@@ -51,12 +51,12 @@ def test_pieces_lie_evenly_in_the_trace() -> None:
 def test_a_run_can_be_done_again(tmp_path: Path) -> None:
     file = tmp_path / "t.swf"
     write_swf(lublin(600, 32, seed=1), file)
-    case = Case("t.swf", "aware predicted", 100, 0.8, 1, jobs=300)
+    case = ExperimentCase("t.swf", "aware predicted", 100, 0.8, 1, jobs=300)
     first, again = run_case(case, file), run_case(case, file)
     assert first == again
     assert first["jobs"] == 300
-    assert run_case(Case("t.swf", "none", 0.0, 0.8, 1, jobs=300), file)["spread"] == 0.0
-    assert run_case(Case("t.swf", "aware oracle", 100, 0.8, 1, jobs=300), file)["saturated"] == 0.0
+    assert run_case(ExperimentCase("t.swf", "none", 0.0, 0.8, 1, jobs=300), file)["spread"] == 0.0
+    assert run_case(ExperimentCase("t.swf", "aware oracle", 100, 0.8, 1, jobs=300), file)["saturated"] == 0.0
 
 
 def figures(turnaround: float, saturated: float = 0.0) -> dict[str, float]:
@@ -67,11 +67,14 @@ def figures(turnaround: float, saturated: float = 0.0) -> dict[str, float]:
 def test_policies_are_compared_pair_by_pair() -> None:
     none, ours, oracle = [100.0, 900.0, 50.0], [90.0, 830.0, 44.0], [91.0, 800.0, 45.0]
     finished = [
-        (Case("t", policy, uplink, 0.8, seed), figures(values[seed], 0.01 * seed))
+        (ExperimentCase("t", policy, uplink, 0.8, seed), figures(values[seed], 0.01 * seed))
         for policy, uplink, values in (("none", 0, none), ("aware predicted", 100, ours), ("aware oracle", 100, oracle))
         for seed in (2, 0, 1)
     ]
-    finished += [(Case("t", "none", 0, 0.8, 7), figures(1.0)), (Case("t", "naive", 100, 0.8, 8), figures(1.0))]
+    finished += [
+        (ExperimentCase("t", "none", 0, 0.8, 7), figures(1.0)),
+        (ExperimentCase("t", "naive", 100, 0.8, 8), figures(1.0)),
+    ]
     rows = {row["policy"]: row for row in account(finished)}
     assert list(rows) == ["none", "aware predicted", "aware oracle"]
     change = 100.0 * (np.array(ours) / np.array(none) - 1.0)
@@ -96,8 +99,8 @@ def test_predictions_help_on_a_real_trace() -> None:
     if not file.exists():
         pytest.skip(f"no {file.name} in {TRACES} (JOBSIGHT_TRACES)")
     policies = ("naive", "aware predicted", "aware oracle")
-    wanted = [Case(file.name, policy, 100, 0.8, seed, 3000) for policy in policies for seed in range(4)]
-    wanted += [Case(file.name, "none", 0, 0.8, seed, 3000) for seed in range(4)]
+    wanted = [ExperimentCase(file.name, policy, 100, 0.8, seed, 3000) for policy in policies for seed in range(4)]
+    wanted += [ExperimentCase(file.name, "none", 0, 0.8, seed, 3000) for seed in range(4)]
     rows = {row["policy"]: row for row in account((case, run_case(case, file)) for case in wanted)}
     assert rows["naive"]["turnaround_percent"][0] > 50.0
     assert rows["aware predicted"]["turnaround_percent"][0] < 0.0

@@ -16,7 +16,7 @@ from jobsight_scheduler.workload.load import offered_load, scaled_to
 from jobsight_scheduler.workload.lublin import (
     BATCH,
     INTERACTIVE,
-    Parameters,
+    LublinParameters,
     daily_cycle,
     lublin,
     run_times,
@@ -30,7 +30,7 @@ KINDS = pytest.mark.parametrize("kind", [BATCH, INTERACTIVE], ids=["batch", "int
 
 
 @KINDS
-def test_sizes(kind: Parameters) -> None:
+def test_sizes(kind: LublinParameters) -> None:
     nodes = sizes(kind, JOBS, 128, np.random.default_rng(1))
     serial = float((nodes == 1).mean())
     assert serial == pytest.approx(kind.serial, abs=0.01)
@@ -50,7 +50,7 @@ def test_sizes(kind: Parameters) -> None:
 
 @KINDS
 @pytest.mark.parametrize("nodes", [1, 64])
-def test_logarithms_of_run_times_are_hyper_gamma(kind: Parameters, nodes: int) -> None:
+def test_logarithms_of_run_times_are_hyper_gamma(kind: LublinParameters, nodes: int) -> None:
     drawn = np.log(run_times(kind, np.full(JOBS, float(nodes)), np.random.default_rng(2)))
     share = min(1.0, max(0.0, kind.share_1[0] * nodes + kind.share_1[1]))
 
@@ -70,7 +70,7 @@ def test_large_jobs_run_longer() -> None:
 
 
 @KINDS
-def test_the_daily_cycle(kind: Parameters) -> None:
+def test_the_daily_cycle(kind: LublinParameters) -> None:
     shape, scale = kind.daily
     shares = daily_cycle(kind)
     edges = stats.gamma.cdf(np.arange(10.5, 59.0), shape, scale=scale)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from jobsight_predictor.templates import Question
-from jobsight_scheduler.policies import POLICIES, easy_plus, policy_maker
-from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.policies import POLICIES, choose_policy, easy_plus
+from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.workload.canonical import Workload
 
 CORRECTIONS = (1, 2, 5)
@@ -161,7 +161,7 @@ def test_small_workloads_second_by_second(policy: str, monkeypatch: pytest.Monke
         jobs = [(2 * submit, 2 * run, 2 * estimate, count) for submit, run, estimate, count in _drawn(rng, capacity)]
         users = [rng.randint(0, 1) for _ in jobs]
         simulation = Simulation(
-            workload_of(jobs), capacity, policy_maker(policy), [Question(user=str(user)) for user in users]
+            workload_of(jobs), capacity, choose_policy(policy).make, [Question(user=str(user)) for user in users]
         )
         simulation.advance(10_000)
         assert simulation.done

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from jobsight_scheduler.policies import policy_maker
-from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.policies import choose_policy
+from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.workload.canonical import canonical
 from jobsight_scheduler.workload.swf import read_swf
 
@@ -43,7 +43,7 @@ def reference(name: str) -> NDArray[np.float64]:
 def test_a_published_simulator_gives_the_same_schedule(trace: str, processors: int, policy: str, absent: int) -> None:
     submits, starts = reference(f"{trace[: trace.index('-SP2') + 4]}-{policy}")
     workload = canonical(read_swf(TRACES / f"{trace}.swf.gz"), processors)
-    simulation = Simulation(workload, processors, policy_maker(policy))
+    simulation = Simulation(workload, processors, choose_policy(policy).make)
     while not simulation.advance(1_000_000):
         pass
     first = submits[absent]

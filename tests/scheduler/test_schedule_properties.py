@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.templates import Question
-from jobsight_scheduler.policies import POLICIES, Requests, policy_maker
-from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.policies import POLICIES, JobRequests, choose_policy
+from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.validator import validate
 from jobsight_scheduler.workload.canonical import Workload
@@ -38,12 +38,12 @@ def workload_of(jobs: list[tuple[float, float, float, int]]) -> Workload:
 def test_work_is_conserved_and_promises_are_kept(policy: str, jobs: list[tuple[float, float, float, int]]) -> None:
     workload = workload_of(jobs)
     questions = [Question(user=str(i % 2)) for i in range(len(jobs))]
-    simulation = Simulation(workload, CAPACITY, policy_maker(policy), questions)
+    simulation = Simulation(workload, CAPACITY, choose_policy(policy).make, questions)
     assert simulation.advance(100 * len(jobs))
     table = table_of(workload, simulation.start_s, np.empty(0))
     # Capacity, submission, run time and each policy's own rules: EASY's head and every conservative job start by
     # when they were promised.
-    assert validate(table, CAPACITY, policy) == []
+    assert validate(table, CAPACITY, choose_policy(policy).rules) == []
     # Whatever is done in each interval between two events adds up to the work that was asked for.
     instants = np.unique(np.concatenate([table.start_s, table.end_s]))
     middle = (instants[1:] + instants[:-1]) / 2
@@ -53,7 +53,7 @@ def test_work_is_conserved_and_promises_are_kept(policy: str, jobs: list[tuple[f
 
 
 def test_a_policy_is_made_of_requests_which_tell_no_run_times() -> None:
-    told = set(Requests.__slots__)
+    told = set(JobRequests.__slots__)
     assert told == {"capacity", "processors", "estimate_s", "questions"}
     assert set(Question.__slots__) == {
         "user", "application", "queue", "processors", "requested_memory_bytes", "requested_time_s",
@@ -75,7 +75,7 @@ def test_what_comes_later_and_real_run_times_change_nothing_before(policy: str) 
     def starts(run_s: np.ndarray, jobs: int) -> np.ndarray:
         columns = (submit, run_s, estimate, processors)
         workload = Workload(*(column[:jobs] for column in columns), np.arange(jobs), Counter())
-        simulation = Simulation(workload, CAPACITY, policy_maker(policy), questions)
+        simulation = Simulation(workload, CAPACITY, choose_policy(policy).make, questions)
         assert simulation.advance(100_000)
         return simulation.start_s
 

@@ -11,15 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 from jobsight_predictor.templates import Question
-from jobsight_scheduler.policies import POLICIES, QueueTooLongError, conservative, line, policy_maker
+from jobsight_scheduler.policies import POLICIES, QueueTooLongError, block_queue, choose_policy, conservative
 from jobsight_scheduler.simulator.checkpoint import CheckpointError, resume, save
-from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.validator import validate
 from jobsight_scheduler.workload.canonical import Workload
 
 CAPACITY = 16
-WAYS = [
+CASES = [
     *((policy, None) for policy in POLICIES),
     *(("easy++", predictor) for predictor in ("locality", "exponential", "jobsight")),
     ("sjf", "jobsight"),
@@ -45,7 +45,7 @@ def questions(jobs: Workload) -> list[Question]:
 
 
 def simulation(jobs: Workload, policy: str, predictor: str | None = None) -> Simulation:
-    return Simulation(jobs, CAPACITY, policy_maker(policy, predictor), questions(jobs))
+    return Simulation(jobs, CAPACITY, choose_policy(policy, predictor).make, questions(jobs))
 
 
 def finished(jobs: Workload, policy: str, predictor: str | None = None) -> NDArray[np.float64]:
@@ -55,7 +55,7 @@ def finished(jobs: Workload, policy: str, predictor: str | None = None) -> NDArr
     return whole.start_s
 
 
-@pytest.mark.parametrize(("policy", "predictor"), WAYS)
+@pytest.mark.parametrize(("policy", "predictor"), CASES)
 def test_saved_at_any_event_and_resumed_it_gives_the_same_schedule(
     tmp_path: Path, policy: str, predictor: str | None
 ) -> None:
@@ -91,9 +91,9 @@ def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
             resume(simulation(workload(0), "easy"), file, {"policy": "easy"})
 
 
-@pytest.mark.parametrize(("policy", "predictor"), WAYS)
+@pytest.mark.parametrize(("policy", "predictor"), CASES)
 def test_every_schedule_keeps_the_rules_and_every_job_runs_once(policy: str, predictor: str | None) -> None:
-    rules = "sjf with a predictor" if policy == "sjf" and predictor else policy
+    rules = choose_policy(policy, predictor).rules
     for seed in range(12):
         jobs = workload(seed)
         starts = finished(jobs, policy, predictor)
@@ -108,8 +108,8 @@ def test_many_blocks_of_waiting_jobs_change_nothing(monkeypatch: pytest.MonkeyPa
         jobs.submit_s[:] = 0.0
     plain = [finished(jobs, policy) for jobs in crowds]
     for block, classes in ((1, 128), (3, 4)):
-        monkeypatch.setattr(line, "BLOCK", block)
-        monkeypatch.setattr(line, "CLASSES", classes)
+        monkeypatch.setattr(block_queue, "BLOCK", block)
+        monkeypatch.setattr(block_queue, "CLASSES", classes)
         for jobs, expected in zip(crowds, plain, strict=True):
             np.testing.assert_array_equal(finished(jobs, policy), expected)
 
@@ -131,8 +131,8 @@ def test_a_workload_without_jobs_is_done_at_once() -> None:
 
 def test_names_that_do_not_exist() -> None:
     with pytest.raises(ValueError, match="no policy 'lifo'; choose from fcfs"):
-        policy_maker("lifo")
+        choose_policy("lifo")
     with pytest.raises(ValueError, match="no predictor 'oracle'; choose from last-two"):
-        policy_maker("easy++", "oracle")
+        choose_policy("easy++", "oracle")
     with pytest.raises(ValueError, match="easy goes by requested times and asks no predictor"):
-        policy_maker("easy", "locality")
+        choose_policy("easy", "locality")

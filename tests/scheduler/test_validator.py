@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jobsight_scheduler.policies import policy_maker
-from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.policies import choose_policy
+from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import JobTable, table_of
 from jobsight_scheduler.validator import validate
 from jobsight_scheduler.workload.canonical import Workload
@@ -24,7 +24,8 @@ def table(*rows: Row) -> JobTable:
 
 
 def rules_broken(schedule: JobTable, capacity: int, policy: str | None = None) -> list[tuple[str, int]]:
-    return [(finding.rule, finding.job) for finding in validate(schedule, capacity, policy)]
+    rules = choose_policy(policy).rules if policy else ()
+    return [(finding.rule, finding.job) for finding in validate(schedule, capacity, rules)]
 
 
 def test_what_holds_for_every_schedule() -> None:
@@ -77,11 +78,11 @@ def test_delaying_any_job_that_waited_is_noticed(policy: str) -> None:
     jobs = Workload(
         np.sort(rng.integers(0, 400, 60)) * 1.0, estimate, estimate, rng.integers(1, 9, 60), np.arange(60), Counter()
     )
-    simulation = Simulation(jobs, 8, policy_maker(policy))
+    simulation = Simulation(jobs, 8, choose_policy(policy).make)
     assert simulation.advance(10_000)
     starts = simulation.start_s
-    assert validate(table_of(jobs, starts, np.empty(0)), 8, policy) == []
+    assert validate(table_of(jobs, starts, np.empty(0)), 8, choose_policy(policy).rules) == []
     for job in range(0, 60, 7):
         late = starts.copy()
         late[job:] += 1000.0  # the machine stands idle for no reason
-        assert policy == "sjf" or validate(table_of(jobs, late, np.empty(0)), 8, policy)
+        assert policy == "sjf" or validate(table_of(jobs, late, np.empty(0)), 8, choose_policy(policy).rules)

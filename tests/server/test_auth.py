@@ -15,7 +15,7 @@ from jobsight_server.auth import (
     list_tokens,
     revoke_token,
 )
-from jobsight_server.auth.failures import ALLOWED, WINDOW_S, LoginFailures
+from jobsight_server.auth.login_rate import ALLOWED, WINDOW_S, LoginFailures
 from jobsight_server.auth.sessions import (
     create_login,
     create_session,
@@ -76,7 +76,7 @@ def test_a_wrong_token_is_unknown_whatever_it_holds(engine: Engine, secret: str)
 def test_a_look_up_does_not_wait_for_a_writer(sqlite_engine: Engine) -> None:
     _, secret = make(sqlite_engine, "agent")
     with sqlite_engine.begin() as connection:
-        connection.execute(text("INSERT INTO tallies VALUES ('a', '', 1)"))
+        connection.execute(text("INSERT INTO event_counts VALUES ('a', '', 1)"))
         assert TokenCache(sqlite_engine).authenticate(f"Bearer {secret}", ("agent",), 2.0).role == "agent"
 
 

@@ -1,15 +1,18 @@
-"""``jobsight simulate --clusters`` and ``jobsight experiment``: figures, files, interruptions, what is refused."""
+"""``jobsight coallocate`` and ``jobsight experiment``: figures, files, interruptions, what is refused."""
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ import pytest
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import write_swf
 from jobsight_server.cli import main
+from jobsight_server.commands import coallocate, simulate
 
 
 @pytest.fixture
@@ -33,10 +37,12 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, An
 
 
 @pytest.mark.parametrize("placement", ["none", "naive", "aware"])
-def test_simulate_on_clusters(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], placement: str) -> None:
+def test_placements_on_clusters(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], placement: str
+) -> None:
     out = tmp_path / "schedule.csv"
     options = ["--clusters", "4x32", "--uplink", "20M", "--placement", placement, "--load", "0.8", "--validate"]
-    found = told(capsys, "simulate", trace, *options, "--schedule-out", out)
+    found = told(capsys, "coallocate", trace, *options, "--schedule-out", out)
     assert found["broken_rules"] == 0
     assert found["processors"] == 128
     assert found["dropped"] > 0  # jobs of more than 32
@@ -50,9 +56,9 @@ def test_simulate_on_clusters(trace: Path, tmp_path: Path, capsys: pytest.Captur
     assert sum(waits) / len(waits) == pytest.approx(found["mean_wait_s"])
 
 
-def test_simulate_on_clusters_for_people(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_placements_for_people(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--clusters", "32,16,16", "--placement", "naive", "--sharing", "max-min", "--uplink", "0.05G"]
-    assert main(["simulate", str(trace), *options, "--plot", str(tmp_path / "plots")]) == 0
+    assert main(["coallocate", str(trace), *options, "--plot", str(tmp_path / "plots")]) == 0
     shown = capsys.readouterr().out
     assert "naive on 64 processors" in shown
     assert "links saturated" in shown
@@ -66,8 +72,6 @@ def test_simulate_on_clusters_for_people(trace: Path, tmp_path: Path, capsys: py
         (["--uplink", "0"], "the uplink of cluster 0 carries 0.0 bit/s"),
         (["--theta", "0"], "--theta 0.0: no link could be booked"),
         (["--bias", "-1"], "estimates cannot be -1.0 times too large"),
-        (["--policy", "fcfs"], "--policy is of a single machine"),
-        (["--processors", "64"], "--processors is of a single machine"),
         (["--load", "inf"], "a load of inf cannot be offered"),
         (["--load", "-1"], "a load of -1.0 cannot be offered"),
         (["--clusters", "1x1"], "none of its"),
@@ -78,7 +82,7 @@ def test_bad_input_is_named(
 ) -> None:
     file = tmp_path / "t.swf"
     file.write_text("\n".join(f"{i} {i * 9} -1 50 4 -1 -1 4 60 -1 1 1 -1 -1 -1 -1 -1 -1" for i in range(1, 9)))
-    assert main(["simulate", str(file), "--clusters", "2x4", *options]) == 1
+    assert main(["coallocate", str(file), "--clusters", "2x4", *options]) == 1
     assert message in capsys.readouterr().err
 
 
@@ -96,8 +100,27 @@ def test_bad_input_is_named(
 )
 def test_bad_words_are_named(trace: Path, capsys: pytest.CaptureFixture[str], option: list[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["simulate", str(trace), *option])
+        main(["coallocate", str(trace), *option])
     assert repr(option[1]) in capsys.readouterr().err
+
+
+def test_each_command_has_its_own_options(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def options(module: ModuleType) -> set[str]:
+        parser = argparse.ArgumentParser(add_help=False)
+        module.add_arguments(parser)
+        return {option for option in parser.format_help().split() if re.fullmatch("--[a-z-]+", option)}
+
+    assert set(simulate.OF_SEVERAL_CLUSTERS) == options(coallocate) - options(simulate)
+    for option in simulate.OF_SEVERAL_CLUSTERS:
+        for given in ([option], [option, "1"], [f"{option}=1"]):
+            with pytest.raises(SystemExit, match="2"):
+                main(["simulate", str(trace), *given])
+            expected = f"{option} is an option of `jobsight coallocate`, which simulates several clusters"
+            assert expected in capsys.readouterr().err
+    for option, value in (("--policy", "fcfs"), ("--processors", "64"), ("--predictor", "jobsight")):
+        with pytest.raises(SystemExit, match="2"):
+            main(["coallocate", str(trace), "--clusters", "2x4", option, value])
+        assert f"unrecognized arguments: {option} {value}" in capsys.readouterr().err
 
 
 SMALL = ["--jobs", "200", "--uplinks", "20", "--loads", "0.8", "--seeds", "2"]

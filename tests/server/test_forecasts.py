@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from rich.console import Console
 from sqlalchemy import Engine, event, insert
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.templates import Question as JobQuestion
+from jobsight_predictor.templates import Question
 from jobsight_server import cli
 from jobsight_server.commands.predict import show
-from jobsight_server.forecasts import Method, Question, answers, history, rebuild
-from jobsight_server.forecasts.ask import UnknownMetricError
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, history, rebuild
+from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.request import UnknownMetricError
 from jobsight_server.storage.schema import jobs, profiles
 
 STEPS = [200.0, 200.0, 800.0, 800.0, 800.0, 800.0, 800.0, 800.0]
@@ -40,15 +43,20 @@ def fill(engine: Engine, user: str, values: list[float], metric: str = "bandwidt
                 "profiled": True,
             }
             run_id = connection.execute(insert(jobs).values(run).returning(jobs.c.id)).scalar_one()
-            row = {"run_id": run_id, "metric": metric, "position": position + 1, "value": value}
+            row = {"run_id": run_id, "metric": metric, "learn_seq": position + 1, "value": value}
             connection.execute(insert(profiles).values(row))
     rebuild(engine)
 
 
+def answers(engine: Engine, requests: Sequence[ForecastRequest]) -> list[Prediction]:
+    with engine.connect() as connection:
+        return AnswerReader(engine, ForecastConfig()).answers(connection, requests)
+
+
 def test_an_answer_carries_all_five(engine: Engine) -> None:
     fill(engine, "u", STEPS)
-    with engine.connect() as connection:
-        (answer,) = answers(connection, [Question("alpha", "u", "bandwidth")], Method())
+    (found,) = answers(engine, [ForecastRequest("alpha", job_question("u"), "bandwidth")])
+    answer = to_builtins(found)
     forecasts = answer.pop("forecasts")
     assert forecasts == {
         "history": pytest.approx(650),
@@ -66,13 +74,12 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
     # The same profile, learned in memory.
     expected = Profile(METRICS["bandwidth"], metric="bandwidth")
     for i, value in enumerate(STEPS):
-        expected.learn(JobQuestion(user="u"), value, seconds=1000.0 + i)
-    told = asdict(expected.answer(JobQuestion(user="u")))
-    told["exceed_probability"] = told.pop("exceeds")
+        expected.learn(Question(user="u"), value, seconds=1000.0 + i)
+    told = asdict(expected.answer(Question(user="u")))
     assert told["bound"] >= 800
-    regret = answer.pop("regret")
+    mean_error = answer.pop("mean_error")
     # Nothing was forecast for the first job; the jump missed by three quarters. The answers waited for a second 800.
-    assert regret == {
+    assert mean_error == {
         "jobs": 8,
         "answered": pytest.approx(2.5 / 8),
         "best": pytest.approx(1.75 / 8),
@@ -98,13 +105,12 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
 
 
 def test_an_unknown_user_has_no_history(engine: Engine) -> None:
-    with engine.connect() as connection:
-        found = answers(connection, [Question("alpha", "'; DROP TABLE series; --")], Method())
-    assert [answer["metric"] for answer in found] == list(METRICS)
+    found = answers(engine, [ForecastRequest("alpha", job_question("'; DROP TABLE series; --"))])
+    assert [answer.metric for answer in found] == list(METRICS)
     for answer in found:
-        assert (answer["value"], answer["n"], answer["updated"]) == (None, 0, None)
-        assert answer["reason"].startswith("no history")
-        assert answer["forecasts"] == dict.fromkeys(FIVE)
+        assert (answer.value, answer.n, answer.updated) == (None, 0, None)
+        assert (answer.reason or "").startswith("no history")
+        assert answer.forecasts == dict.fromkeys(FIVE)
 
 
 def test_many_questions_are_answered_in_their_order(engine: Engine) -> None:
@@ -112,19 +118,18 @@ def test_many_questions_are_answered_in_their_order(engine: Engine) -> None:
     fill(engine, "v", [2.0], metric="memory")
     fill(engine, "u", [3.0], cluster="beta")
     questions = [
-        *(Question("alpha", f"nobody{i}", "cpu") for i in range(700)),
-        Question("beta", "u", "bandwidth"),
-        Question("alpha", "u"),
-        Question("alpha", "v", "memory"),
-        Question("beta", "u", "bandwidth"),
+        *(ForecastRequest("alpha", job_question(f"nobody{i}"), "cpu") for i in range(700)),
+        ForecastRequest("beta", job_question("u"), "bandwidth"),
+        ForecastRequest("alpha", job_question("u")),
+        ForecastRequest("alpha", job_question("v"), "memory"),
+        ForecastRequest("beta", job_question("u"), "bandwidth"),
     ]
-    with engine.connect() as connection:
-        found = answers(connection, questions, Method())
+    found = answers(engine, questions)
     assert len(found) == 700 + 1 + 4 + 1 + 1
     # Of what a user never had a value of, the site's other jobs tell.
-    assert [answer["level"] for answer in found[701:705]] == ["user", "site", None, None]
-    assert [answer["value"] for answer in found[700:]] == [3.0, 1.0, 2.0, None, None, 2.0, 3.0]
-    assert [answer["user"] for answer in found[:2]] == ["nobody0", "nobody1"]
+    assert [answer.level for answer in found[701:705]] == ["user", "site", None, None]
+    assert [answer.value for answer in found[700:]] == [3.0, 1.0, 2.0, None, None, 2.0, 3.0]
+    assert [answer.user for answer in found[:2]] == ["nobody0", "nobody1"]
 
 
 def test_questions_are_looked_up_by_key(sqlite_engine: Engine) -> None:
@@ -137,15 +142,14 @@ def test_questions_are_looked_up_by_key(sqlite_engine: Engine) -> None:
             plans.extend(row[3] for row in plan)
 
     event.listen(sqlite_engine, "before_cursor_execute", explain)
-    with sqlite_engine.connect() as connection:
-        answers(connection, [Question("alpha", f"u{i}") for i in range(50)], Method())
+    answers(sqlite_engine, [ForecastRequest("alpha", job_question(f"u{i}")) for i in range(50)])
     assert any(line.startswith("SEARCH s USING") for line in plans)
     assert not any(line.startswith("SCAN s") for line in plans)
 
 
 def test_a_metric_that_is_not_forecast_is_named(engine: Engine) -> None:
-    with engine.connect() as connection, pytest.raises(UnknownMetricError, match=r"'disk'.*bandwidth"):
-        answers(connection, [Question("alpha", "u", "disk")], Method())
+    with pytest.raises(UnknownMetricError, match=r"'disk'.*bandwidth"):
+        answers(engine, [ForecastRequest("alpha", job_question("u"), "disk")])
 
 
 def test_history_says_what_was_forecast_before(engine: Engine) -> None:
@@ -154,16 +158,16 @@ def test_history_says_what_was_forecast_before(engine: Engine) -> None:
         whole = history(connection, "alpha", "u", "bandwidth", 100)
         tail = history(connection, "alpha", "u", "bandwidth", 3)
         nobody = history(connection, "alpha", "w", "bandwidth", 3)
-    assert whole["actual"] == STEPS
-    assert whole["forecasts"]["locality"] == [None, *STEPS[:-1]]
-    assert whole["forecasts"]["history"] == pytest.approx([None, 200, 200, 400, 500, 560, 600, 4400 / 7])
-    assert tail["n"] == 8
-    assert tail["time"] == [1005.0, 1006.0, 1007.0]
-    assert tail["job_id"] == ["u-bandwidth-5", "u-bandwidth-6", "u-bandwidth-7"]
+    assert whole.actual == STEPS
+    assert whole.forecasts["locality"] == [None, *STEPS[:-1]]
+    assert whole.forecasts["history"] == pytest.approx([None, 200, 200, 400, 500, 560, 600, 4400 / 7])
+    assert tail.n == 8
+    assert tail.time == [1005.0, 1006.0, 1007.0]
+    assert tail.job_id == ["u-bandwidth-5", "u-bandwidth-6", "u-bandwidth-7"]
     for name in FIVE:
-        assert tail["forecasts"][name] == whole["forecasts"][name][-3:]
+        assert tail.forecasts[name] == whole.forecasts[name][-3:]
     lists = {key: [] for key in ("time", "job_id", "actual", "answered", "bound")}
-    assert nobody == {"n": 0, "shown_only": 0, **lists, "forecasts": {name: [] for name in FIVE}}
+    assert to_builtins(nobody) == {"n": 0, "shown_only": 0, **lists, "forecasts": {name: [] for name in FIVE}}
 
 
 def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,21 +211,24 @@ def test_the_command_takes_what_is_known_of_the_job(
 
 def test_on_a_terminal_everything_stands_in_eighty_columns(engine: Engine) -> None:
     fill(engine, "u[bold]", [1.5e9, 2.5e9, 2.5e9, 1.2e9], metric="memory")
-    with engine.connect() as connection:
-        found = answers(connection, [Question("alpha", "u[bold]", application="x" * 40, processors=8)], Method())
+    found = answers(engine, [ForecastRequest("alpha", job_question("u[bold]", "x" * 40, processors=8))])
     printed = StringIO()
     show(found, Console(file=printed, width=80))
     lines = printed.getvalue().splitlines()
     assert max(len(line) for line in lines) <= 80
+    asked = found[1]
+    assert asked.value is not None
+    assert asked.bound is not None
+    assert asked.runner_up is not None
     memory = next(line.split() for line in lines if line.startswith(" memory, MiB"))
-    assert memory[2] == f"{found[1]['value'] / 2**20:,.0f}"
-    assert memory[4] == f"{found[1]['bound'] / 2**20:,.0f}"
-    assert memory[5] == f"{found[1]['exceed_probability']:.1%}"
-    assert memory[6] == f"{found[1]['runner_up']['value'] / 2**20:,.0f}"
+    assert memory[2] == f"{asked.value / 2**20:,.0f}"
+    assert memory[4] == f"{asked.bound / 2**20:,.0f}"
+    assert memory[5] == f"{asked.exceed_probability:.1%}"
+    assert memory[6] == f"{asked.runner_up.value / 2**20:,.0f}"
     text = " ".join(" ".join(lines).split())
     assert "Next job of u[bold] on alpha, values per processor (run time: of the job)" in text
     assert "exceeds: how likely this job is to need more than the reserve" in text
-    assert f"memory by {found[1]['forecaster']} from 4 jobs of user, the last: 1,431 2,384 2,384 1,144" in text
+    assert f"memory by {asked.forecaster} from 4 jobs of user, the last: 1,431 2,384 2,384 1,144" in text
     assert "history window weighted locality exp. jobs PQM recent" in text
     assert "bandwidth, cpu, runtime: no history" in text
 

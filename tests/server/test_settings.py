@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_server.forecasts import method_of
-from jobsight_server.serve.handover import settings_from_json, settings_to_json
-from jobsight_server.settings import SETTINGS, AccountingSource, SettingsError, load_settings, split_address
+from jobsight_server.addresses import split_address
+from jobsight_server.forecasts import forecast_config
+from jobsight_server.settings import SETTINGS, AccountingSource, Settings, SettingsError, load_settings
 
 
 def test_the_later_source_wins(tmp_path: Path) -> None:
@@ -28,17 +28,17 @@ def test_accounting_directories_from_file_and_flag(tmp_path: Path) -> None:
         AccountingSource("alpha", Path("/var/a")),
         AccountingSource("beta", Path("/var/b=c")),
     )
-    assert settings_from_json(settings_to_json(settings)) == settings
+    assert Settings.from_json(settings.to_json()) == settings
 
 
 def test_several_texts_from_file_and_environment(tmp_path: Path) -> None:
     file = tmp_path / "jobsight.toml"
-    file.write_text('templates = ["user + queue", "site"]\n')
-    assert load_settings(file, {}).templates == ("user + queue", "site")
-    settings = load_settings(file, {"JOBSIGHT_TEMPLATES": "user+application site"})
-    assert method_of(settings).templates == (("user", "application"), ())
-    with pytest.raises(SettingsError, match="JOBSIGHT_TEMPLATES: templates = 'me': template 'me': no field 'me'"):
-        load_settings(None, {"JOBSIGHT_TEMPLATES": "me"})
+    file.write_text('job_groups = ["user + queue", "site"]\n')
+    assert load_settings(file, {}).job_groups == ("user + queue", "site")
+    settings = load_settings(file, {"JOBSIGHT_JOB_GROUPS": "user+application site"})
+    assert forecast_config(settings).job_groups == (("user", "application"), ())
+    with pytest.raises(SettingsError, match="JOBSIGHT_JOB_GROUPS: job_groups = 'me': template 'me': no field 'me'"):
+        load_settings(None, {"JOBSIGHT_JOB_GROUPS": "me"})
 
 
 @pytest.mark.parametrize("text", ["true", '"True"', "1"])
@@ -46,8 +46,8 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
     file = tmp_path / "jobsight.toml"
     file.write_text(f"learn_apportioned = {text}\n")
     settings = load_settings(file, {})
-    assert settings.learn_apportioned is method_of(settings).learn_apportioned is True
-    assert settings_from_json(settings_to_json(settings)) == settings
+    assert settings.learn_apportioned is forecast_config(settings).learn_apportioned is True
+    assert Settings.from_json(settings.to_json()) == settings
     assert load_settings(file, {"JOBSIGHT_LEARN_APPORTIONED": "false"}).learn_apportioned is False
 
 
@@ -55,23 +55,33 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
     ("text", "message"),
     [
         ("listne = 1", "unknown setting 'listne'"),
-        ("query_workers = 0", "query_workers = 0 must be at least 1"),
-        ('query_workers = "many"', "query_workers = 'many' is not a whole number"),
-        ("query_workers = true", "query_workers = True is not a whole number"),
-        ("learn_apportioned = 2", "learn_apportioned = 2 is neither true nor false"),
-        ('learn_apportioned = "perhaps"', "learn_apportioned = 'perhaps' is neither true nor false"),
-        ("listen = 8470", "listen = 8470 is not text"),
-        ("retention_days = nan", "retention_days = nan must be at least"),
+        ("query_workers = 0", "query_workers = 0: expected `int` >= 1"),
+        ('query_workers = "many"', "query_workers = 'many': expected `int`, got `str`"),
+        ("query_workers = true", "query_workers = True: expected `int`, got `bool`"),
+        ("learn_apportioned = 2", "learn_apportioned = 2: expected `bool`, got `int`; choose from true, false"),
+        (
+            'learn_apportioned = "perhaps"',
+            "learn_apportioned = 'perhaps': expected `bool`, got `str`; choose from true, false",
+        ),
+        ("listen = 8470", "listen = 8470: expected `str`, got `int`"),
+        ("retention_days = nan", "retention_days = nan: expected `float` >= 0.01"),
         ("listen = ", "jobsight.toml: Invalid"),
-        ("coverage = 1", "coverage = 1: it is a share of jobs"),
-        ("coverage = nan", "coverage = nan: it is a share of jobs"),
-        ("templates = []", r"templates = \[\] is not a list of texts with at least one in it"),
-        ("templates = [1]", r"templates = \[1\] is not a list of texts"),
-        ('templates = ["user", "usr+queue"]', "no field 'usr'"),
-        ('[[accounting]]\ncluster = "a"', "accounting needs cluster and directory"),
-        ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nformat = "lsf"', "accounting format 'lsf'"),
-        ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nfromat = "torque"', "unknown 'fromat'"),
-        ("accounting = 1", r"must be \[\[accounting\]\] tables"),
+        ("coverage = 1", "coverage = 1: expected `float` < 1.0"),
+        ("coverage = nan", "coverage = nan: expected `float` > 0.0"),
+        ('templates = ["user"]', "setting 'templates' is now called 'job_groups'"),
+        ("job_groups = []", r"job_groups = \[\]: expected `array` of length >= 1"),
+        ("job_groups = [1]", r"job_groups = \[1\]: expected `str`, got `int`"),
+        ('job_groups = ["user", "usr+queue"]', "no field 'usr'"),
+        (
+            '[[accounting]]\ncluster = "a"',
+            r"accounting = \[{'cluster': 'a'}\]: .*missing required field `directory`.*; write",
+        ),
+        (
+            '[[accounting]]\ncluster = "a"\ndirectory = "b"\nformat = "lsf"',
+            r"invalid enum value 'lsf'.*format \(torque\)",
+        ),
+        ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nfromat = "torque"', "unknown field `fromat`"),
+        ("accounting = 1", r"accounting = 1: expected `array`.*write \[\[accounting\]\] tables"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
@@ -85,6 +95,8 @@ def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, text: str, mess
 def test_environment_and_flags_are_named_too() -> None:
     with pytest.raises(SettingsError, match=r"JOBSIGHT_QUERY_WORKERS: query_workers = '-1'"):
         load_settings(None, {"JOBSIGHT_QUERY_WORKERS": "-1"})
+    with pytest.raises(SettingsError, match="JOBSIGHT_TEMPLATES is now called JOBSIGHT_JOB_GROUPS"):
+        load_settings(None, {"JOBSIGHT_TEMPLATES": "user site"})
     with pytest.raises(SettingsError, match=r"--max-future-s: max_future_s = 'soon'"):
         load_settings(None, {}, {"max_future_s": "soon"})
 
@@ -93,6 +105,15 @@ def test_environment_and_flags_are_named_too() -> None:
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(SettingsError, match="is not an address"):
         split_address(address)
+
+
+def test_an_accounting_directory_is_not_empty() -> None:
+    with pytest.raises(SettingsError, match=r"--accounting: .*expected a path, got ''"):
+        load_settings(None, {}, {"accounting": ["alpha="]})
+
+
+def test_every_default_is_within_its_own_bounds() -> None:
+    assert [setting.parse(setting.default, "default") for setting in SETTINGS] == [one.default for one in SETTINGS]
 
 
 def test_every_setting_is_in_the_operations_document_with_its_default() -> None:

@@ -197,13 +197,6 @@ def test_load_is_scaled_by_the_times_between_submissions(trace: Path, simulate: 
             ("--processors", "4", "--load", "1e-300"),
             "a load of 1e-300 stretches its jobs beyond 1e+11 s; give a higher one",
         ),
-        (swf(1, 0, 10, 1), ("--processors", "4", "--uplink", "1G"), "--uplink 1000000000.0 is of several clusters"),
-        (
-            swf(1, 0, 10, 1),
-            ("--processors", "4", "--placement", "none"),
-            "--placement none is of several clusters: give",
-        ),
-        (swf(1, 0, 10, 1), ("--processors", "4", "--seed", "0"), "--seed 0 is of several clusters"),
         (swf(1, 0, 10, 1), ("--processors", "4", "--load", ".5"), "offer no load that can be measured or scaled"),
         (swf(1, 0, 9, 1) + "\n" + swf(2, 5, 9, 1), ("--processors", "4", "--load", "-1"), "a load of -1.0 cannot"),
         (swf(1, 0, 10, 1), ("--processors", "4", "--predictor", "locality"), "easy goes by requested times"),

@@ -15,12 +15,13 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Engine, inspect, text
 from sqlalchemy.exc import DatabaseError as RefusedByDatabase
 
+from jobsight_server.storage.dialect import refresh_statistics
 from jobsight_server.storage.engine import DatabaseError, open_engine
+from jobsight_server.storage.event_counts import add_event_counts, read_event_counts
 from jobsight_server.storage.lock import LockedError, role_lock
 from jobsight_server.storage.migrate import alembic_config, newest_version, present_version, upgrade
 from jobsight_server.storage.schema import metadata
-from jobsight_server.storage.tallies import add_tallies, read_tallies
-from jobsight_server.storage.upkeep import delete_old, refresh_statistics
+from jobsight_server.storage.upkeep import delete_old
 
 
 def test_every_connection_that_writes_is_durable(sqlite_engine: Engine) -> None:
@@ -41,10 +42,10 @@ def test_postgresql_commits_are_durable(engine: Engine) -> None:
 def test_a_reading_engine_refuses_to_write(engine: Engine, database_url: str) -> None:
     reader = open_engine(database_url, "read")
     with pytest.raises(RefusedByDatabase), reader.begin() as connection:
-        add_tallies(connection, {("x", ""): 1})
+        add_event_counts(connection, {("x", ""): 1})
     reader.dispose()
     with engine.begin() as connection:
-        add_tallies(connection, {("x", ""): 1})
+        add_event_counts(connection, {("x", ""): 1})
 
 
 def test_the_migrations_make_the_tables_that_the_program_declares(engine: Engine) -> None:
@@ -124,7 +125,7 @@ def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
     with engine.connect() as connection:
         assert connection.execute(text("SELECT count(*), min(time) FROM samples")).one() == (100, 50_000.0)
         assert connection.execute(text("SELECT count(*) FROM batches")).scalar() == 2
-        assert read_tallies(connection) == {("samples_expired", ""): 100}
+        assert read_event_counts(connection) == {("samples_expired", ""): 100}
     stop.set()
     assert delete_old(engine, 80_000.0, stop) == 0
 

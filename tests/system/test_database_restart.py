@@ -151,8 +151,10 @@ def _status(url: str, token: str) -> int:
 
 def _counted(main: str, admin: str) -> bool:
     """The answers 503 of both sides, and both batches."""
-    status, text, _ = ask(f"{main}/api/v1/refused", admin)
-    counted: dict[Any, int] = {(entry["name"], entry["label"]): entry["value"] for entry in json.loads(text)["tallies"]}
+    status, text, _ = ask(f"{main}/api/v1/rejected", admin)
+    counted: dict[Any, int] = {
+        (entry["name"], entry["label"]): entry["value"] for entry in json.loads(text)["event_counts"]
+    }
     away = "the database does not answer"
     return (
         status == 200

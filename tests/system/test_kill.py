@@ -177,7 +177,7 @@ def check(site: Site, senders: list[Sender], scheduler: Scheduler) -> None:
             assert sender.acknowledged * READINGS <= len(rows) <= (sender.acknowledged + 1) * READINGS
             assert [row.net_in_bytes for row in rows] == [1000 * i for i in range(len(rows))]
         assert sum(sender.retries for sender in senders) > 0
-        count = text("SELECT value FROM tallies WHERE name = 'samples_stored'")
+        count = text("SELECT value FROM event_counts WHERE name = 'samples_stored'")
         assert connection.execute(count).scalar() == connection.execute(text("SELECT count(*) FROM samples")).scalar()
         jobs = connection.execute(text("SELECT job_id, count(*) AS n FROM jobs GROUP BY job_id")).all()
         assert {row.job_id for row in jobs} == {f"{i}.server" for i in range(scheduler.jobs)}

@@ -11,10 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from jobsight_server.commands.predict import show
+from jobsight_server.forecasts.prediction import Predictions
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -45,7 +47,8 @@ def test_its_first_block_has_both_commands() -> None:
 
 def test_old_accounting_files_give_the_forecasts_that_it_describes(run: object) -> None:
     run("jobsight import")  # type: ignore[operator]
-    answers = json.loads(run("jobsight predict"))["predictions"]  # type: ignore[operator]
+    printed_json = run("jobsight predict")  # type: ignore[operator]
+    answers = json.loads(printed_json)["predictions"]
     found = {answer["metric"]: answer for answer in answers}
     assert found["memory"]["probability"] > 0.8
     assert found["runtime"]["probability"] < 0.6
@@ -54,7 +57,7 @@ def test_old_accounting_files_give_the_forecasts_that_it_describes(run: object) 
     assert (found["bandwidth"]["value"], found["bandwidth"]["reason"][:10]) == (None, "no history")
     assert {answer["level"] for answer in answers if answer["level"]} == {"user + application + processors"}
     console = Console(width=80, file=io.StringIO(), record=True)
-    show(answers, console)
+    show(msgspec.json.decode(printed_json, type=Predictions).predictions, console)
     printed = "\n".join(line.rstrip() for line in console.export_text().splitlines())
     written = README.partition("--database sqlite:///jobsight.db\nNext job")[2].partition("\n...\n")[0]
     assert len(written.splitlines()) == 9

@@ -177,7 +177,7 @@ def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_
     sizes, meminfo = (RAMPED_BYTES, STEADY_BYTES), None
     if quiet:
         sizes, meminfo = (sizes[0] // 4, sizes[1] // 4), quiet_root(tmp_path / "root") / "proc" / "meminfo"
-        agent += ["--root", str(tmp_path / "root")]
+        agent += ["--host-root", str(tmp_path / "root")]
     with site.serve(), (site.accounting / "alpha" / "20261101").open("a") as log:
         with subprocess.Popen(agent) as process:
             try:

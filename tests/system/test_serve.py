@@ -74,6 +74,7 @@ def test_three_roles_start_and_stop_together(site: Site) -> None:
     assert site.process.wait(30) == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in roles.values())
     log = site.log.read_text()
+    assert log.count(f"jobsight: ready; API and pages on {site.url}") == 1
     assert "Traceback" not in log
     assert "setup plugin" not in log
 
@@ -151,7 +152,7 @@ def test_a_second_server_on_the_same_database_is_refused(lasting_site: Site) -> 
     ("flags", "message"),
     [
         (["--listen", "8470"], "'8470' is not an address"),
-        (["--query-workers", "0"], "query_workers = '0' must be at least 1"),
+        (["--query-workers", "0"], "query_workers = '0': expected `int` >= 1"),
         (["--database", "oracle://x"], "database 'oracle://x'"),
         (["--accounting", "/var/spool"], "write CLUSTER=DIRECTORY"),
         (["--config", "/nonexistent.toml"], "settings file /nonexistent.toml"),

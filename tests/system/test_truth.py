@@ -32,7 +32,7 @@ def test_bandwidth_and_memory_are_within_one_per_cent_of_the_truth(tmp_path: Pat
     )
     assert overview["ingest"]["samples"] == summary["readings_made"]
     assert overview["ingest"]["batches"]["duplicate"] == summary["batches_duplicated_on_purpose"]
-    assert overview["refused_total"] == 0
+    assert overview["rejected_total"] == 0
     assert verdict.judged > 50
     assert not verdict.missing_runs
     assert not verdict.unexplained

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .autoregressive import Autoregressive
 from .base import LARGEST, Floats, Forecaster, checked, checked_series
-from .crowd import Crowd
+from .decayed_mode import DecayedMode
 from .exponential import Exponential
 from .history import History
 from .locality import Locality
@@ -24,7 +24,7 @@ FORECASTERS: dict[str, type[Forecaster]] = {
     "quantile": Quantile,
     "seasonal": Seasonal,
     "autoregressive": Autoregressive,
-    "crowd": Crowd,
+    "decayed-mode": DecayedMode,
 }
 
 FIVE: tuple[str, ...] = ("history", "sliding-window", "weighted", "locality", "exponential")
@@ -35,7 +35,7 @@ __all__ = [
     "FORECASTERS",
     "LARGEST",
     "Autoregressive",
-    "Crowd",
+    "DecayedMode",
     "Exponential",
     "Floats",
     "Forecaster",

@@ -14,10 +14,10 @@ from .base import LARGEST, Forecaster, refusal
 
 
 class Autoregressive(Forecaster):
-    """`y_t = c + sum_k phi_k y_(t-k)` over `lags` lags, by least squares over the last `memory` values.
+    """``y_t = c + sum_k phi_k y_(t-k)`` over ``lags`` lags, by least squares over the last ``memory`` values.
 
-    Fitted anew after each quarter of the memory: between fits a forecast is a sum of `lags` products. Clipped to
-    the range of the values remembered; the last value until there are `4 lags` of them.
+    Fitted again after each quarter of the memory: between fits a forecast is a sum of ``lags`` products. Clipped to
+    the range of the values remembered; the last value until there are ``4 lags`` of them.
     """
 
     __slots__ = ("_coefficients", "_lags", "_since_fit", "_values")

@@ -16,19 +16,27 @@ LARGEST = 1e300
 
 
 def refusal(value: float) -> ValueError:
-    """The error that `learn` raises for a value that is no measurement."""
+    """The error that ``learn`` raises for a value that is no measurement."""
     return ValueError(f"cannot learn {value!r}: a measured value is finite, from 0 to {LARGEST:g}; drop and count it")
 
 
 def checked(value: float) -> float:
-    """`value` itself; ValueError, naming it, when it is NaN, infinite, negative or above `LARGEST`."""
+    """``value`` itself.
+
+    Raises:
+        ValueError: it is NaN, infinite, negative or above ``LARGEST``.
+    """
     if not 0.0 <= value <= LARGEST:
         raise refusal(value)
     return value
 
 
 def checked_series(values: Floats) -> Floats:
-    """The series as float64, shape (n,); ValueError naming the first value that `learn` would refuse."""
+    """The series as float64, shape (n,).
+
+    Raises:
+        ValueError: one of the values, the first of which is named, is none that ``learn`` takes.
+    """
     series = np.asarray(values, dtype=np.float64)
     good = (series >= 0.0) & (series <= LARGEST)
     if not good.all():
@@ -45,7 +53,8 @@ class Forecaster(ABC):
     def learn(self, value: float) -> None:
         """Take in the next finished job's value. O(1) amortised, bounded memory.
 
-        ValueError, naming the value, when it is NaN, infinite, negative or above `LARGEST`: nothing changes then.
+        Raises:
+            ValueError: the value is NaN, infinite, negative or above ``LARGEST``; nothing changes then.
         """
 
     @abstractmethod
@@ -59,7 +68,7 @@ class Forecaster(ABC):
     @classmethod
     @abstractmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The forecaster whose `state()` this was, exactly."""
+        """The forecaster whose ``state()`` this was, exactly."""
 
     def replay(self, values: Floats) -> Floats:
         """Forecasts of each value from those before it, shape (n,), NaN where there was none.

@@ -10,7 +10,7 @@ import numpy as np
 
 from .base import LARGEST, Floats, Forecaster, checked_series, refusal
 
-_BLOCK = 32
+_BLOCK = 32  # values; smoothed by one product of matrices
 
 
 @lru_cache(maxsize=64)
@@ -22,7 +22,7 @@ def _fading(keep: float) -> tuple[Floats, Floats]:
 
 
 def _faded_sums(values: Floats, keep: float, start: float) -> Floats:
-    """`s_i = keep s_(i-1) + values_i`, `s_(-1) = start`, shape (n,): within blocks at once, then over blocks."""
+    """``s_i = keep s_(i-1) + values_i``, ``s_(-1) = start``, shape (n,): within blocks at once, then over blocks."""
     within, before = _fading(keep)
     n = len(values)
     if n <= _BLOCK:
@@ -39,9 +39,9 @@ def _faded_sums(values: Floats, keep: float, start: float) -> Floats:
 class Exponential(Forecaster):
     """Level and trend, the forecast clipped to what has been seen.
 
-    `S` smooths the values, `D` smooths `S`, both start at the first value; the forecast is `a + b` with
-    `a = 2S - D` and `b = alpha / (1 - alpha) (S - D)`. After a jump the line runs past every value that
-    ever occurred, so that `forecast()` stays within [min, max] of the history; `raw_forecast()` is the line.
+    ``S`` smooths the values, ``D`` smooths ``S``, both start at the first value; the forecast is ``a + b`` with
+    ``a = 2S - D`` and ``b = alpha / (1 - alpha) (S - D)``. After a jump the line runs past every value that
+    ever occurred, so that ``forecast()`` stays within [min, max] of the history; ``raw_forecast()`` is the line.
     """
 
     __slots__ = ("_alpha", "_double", "_gain", "_high", "_low", "_single")
@@ -117,7 +117,7 @@ class Exponential(Forecaster):
         return forecasts
 
     def raw_replay(self, values: Floats) -> Floats:
-        """`replay` before clipping, shape (n,): two recursive filters, each starting at the first value."""
+        """``replay`` before clipping, shape (n,): two recursive filters, each starting at the first value."""
         series = checked_series(values)
         forecasts = np.full(len(series), np.nan)
         if len(series) > 1:

@@ -13,7 +13,7 @@ from .base import LARGEST, Floats, Forecaster, checked_series, refusal
 
 
 class Median(Forecaster):
-    """The median of the last `window` values, or of all while there are fewer; of an even number, the lower middle."""
+    """The median of the last ``window`` values, or of all while fewer; of an even number, the lower middle."""
 
     __slots__ = ("_values",)
 

@@ -10,9 +10,9 @@ from .base import LARGEST, Forecaster, refusal
 
 
 class Quantile(Forecaster):
-    """The smallest value at or below which `quantile` of the weight lies; the value of age i weighs `(1 - alpha)^i`.
+    """The least value at or below which ``quantile`` of the weight lies; the value of age i weighs ``(1 - alpha)^i``.
 
-    Looks at the last `memory` values, beyond which the weights are too small to matter.
+    Looks at the last ``memory`` values, beyond which the weights are too small to matter.
     """
 
     __slots__ = ("_alpha", "_quantile", "_values", "_weights")

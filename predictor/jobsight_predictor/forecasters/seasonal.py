@@ -10,16 +10,15 @@ import numpy as np
 
 from .base import LARGEST, Floats, Forecaster, checked_series, refusal
 
-ALIKE = 0.2
-"""Values agree when they differ by no more than this share of the newer one."""
+ALIKE = 0.2  # share of the newer; values agree when they differ by no more
 
 
 class Seasonal(Forecaster):
-    """The value one period ago: that of a fixed `period`, or else of one found anew after each value.
+    """The value one period ago: that of a fixed ``period``, or else of one found again after each value.
 
     A period p is one of which the last p values agree with the p before them. Of several, the one that has held for
     most values in a row, of equals the shortest; with none, as with less than a period of history, the last value.
-    A single spike is therefore never taken for the start of a period. Periods up to `longest` are looked for,
+    A single spike is therefore never taken for the start of a period. Periods up to ``longest`` are looked for,
     O(longest) a value.
     """
 

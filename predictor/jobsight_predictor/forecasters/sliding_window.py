@@ -12,7 +12,7 @@ from .base import LARGEST, Floats, Forecaster, checked_series, refusal
 
 
 class SlidingWindow(Forecaster):
-    """The mean of the last `window` values, or of all while there are fewer."""
+    """The mean of the last ``window`` values, or of all while there are fewer."""
 
     __slots__ = ("_values",)
 
@@ -47,7 +47,7 @@ class SlidingWindow(Forecaster):
         forecasts = np.full(len(series), np.nan)
         if len(series) > 1:
             window = self._values.maxlen or 1
-            # Added oldest first, as `sum` does. A running sum would let one huge value leave its rounding behind.
+            # Added oldest first, as ``sum`` does. A running sum would let one huge value leave its rounding behind.
             sums = np.zeros(len(series) - 1)
             for back in range(min(window, len(sums)) - 1, -1, -1):
                 sums[back:] += series[: len(sums) - back]

@@ -13,17 +13,17 @@ import numpy as np
 
 from .base import LARGEST, Floats, Forecaster, checked_series, refusal
 
-CELLS_PER_BIN = 20
+CELLS_PER_BIN = 20  # cells; of the grid that stands for a history longer than is remembered
 
-_WORTH_IT = 64  # values in a row above which arrays are faster than a loop
+_WORTH_IT = 64  # values in a row; from so many on arrays are faster than a loop
 
 
 class Weighted(Forecaster):
-    """`sum_b f_b S_b / sum_b f_b^2` over `bins` equal bins on [min, max] of the history.
+    """``sum_b f_b S_b / sum_b f_b^2`` over ``bins`` equal bins on [min, max] of the history.
 
-    `f_b` counts and `S_b` sums the values of bin b. A value inside the range goes into its bin in O(log bins); one
-    that widens the range has the remembered points binned anew. Exact while at most `memory` values were learned:
-    each is a point. From then on the points are the means of a grid of `CELLS_PER_BIN` cells a bin, so that the work
+    ``f_b`` counts and ``S_b`` sums the values of bin b. A value inside the range goes into its bin in O(log bins); one
+    that widens the range has the remembered points binned again. Exact while at most ``memory`` values were learned:
+    each is a point. From then on the points are the means of a grid of ``CELLS_PER_BIN`` cells a bin, so that the work
     and the memory stay bounded: still exact until the range widens, then off by what moves across an edge with its
     cell.
     """
@@ -194,7 +194,7 @@ class Weighted(Forecaster):
         self._cell_width = step / CELLS_PER_BIN if step > 1e-290 else math.inf
 
     def _widen(self, value: float) -> None:
-        """Learn a value outside the range: all points are binned anew."""
+        """Learn a value outside the range: all points are binned again."""
         points, weights = self._points, self._weights
         if weights:
             points, weights = list(compress(points, weights)), list(filter(None, weights))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .machine import Allocation, demand
+from .clusters import Allocation, demand
 
 Place = Callable[[int, float, Sequence[int], Sequence[float]], Allocation | None]
 """``place(processors, bandwidth_bps, free, spare_bps)``: None where the job has to wait.

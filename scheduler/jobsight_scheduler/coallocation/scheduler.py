@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .bandwidth import Bandwidth, Measured
-from .machine import Allocation, Clusters, Demand, demand
+from .bandwidth_sources import BandwidthSource, Measured
+from .clusters import Allocation, Clusters, Demand, demand
 from .placement import Placement
 
 LOOK_AHEAD = 500
@@ -34,7 +34,7 @@ Start = tuple[int, Allocation]
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class ClusterRequests:
     """All that a scheduler knows of the jobs, by job index; what they really take and use is not here."""
 
     clusters: Clusters
@@ -48,7 +48,9 @@ class Scheduler:
     ``theta`` is the share of each uplink that may be booked.
     """
 
-    def __init__(self, requests: Requests, placement: Placement, bandwidth: Bandwidth, theta: float = THETA) -> None:
+    def __init__(
+        self, requests: ClusterRequests, placement: Placement, bandwidth: BandwidthSource, theta: float = THETA
+    ) -> None:
         self.bandwidth = bandwidth
         self._place = placement.place
         self._placement = placement

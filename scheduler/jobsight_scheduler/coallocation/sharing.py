@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .machine import Demand
+from .clusters import Demand
 
 Sharing = Callable[[Sequence[Demand], Sequence[float]], list[float]]
 """``sharing(demands, uplink_bps)``: a factor of at least 1 for each job that asks something of the links."""

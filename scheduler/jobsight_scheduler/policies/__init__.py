@@ -3,56 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from .base import NEVER, Policy, QueueTooLongError, Requests
+from jobsight_scheduler.prediction import PREDICTORS, RUN_TIME
+from jobsight_scheduler.validator import Check
+from jobsight_scheduler.validator.conservative import check_promises
+from jobsight_scheduler.validator.queue_order import check_head_waits_for_room, check_order, check_shortest_first
+from jobsight_scheduler.validator.reservation import check_reservation
+
+from .base import NEVER, JobRequests, Policy, QueueTooLongError
 from .conservative import Conservative
 from .easy import Easy
 from .easy_plus import EasyPlus
 from .fcfs import Fcfs
-from .runtimes import PREDICTORS, RunTimes
 from .sjf import Sjf
 
-POLICIES = ("fcfs", "sjf", "easy", "easy++", "conservative")
-PREDICTING = ("sjf", "easy++")
-"""Those that can ask a predictor of run times; easy++ always does."""
 
-DEFAULT_PREDICTOR = "last-two"
+@dataclass(frozen=True, slots=True)
+class PolicyEntry:
+    """``make(requests)``, or ``make(requests, predictor)`` where run times are predicted.
+
+    Every schedule keeps ``rules``, and those without a predictor ``request_rules`` as well; that capacity and the
+    jobs' own times are kept holds for all. ``default_predictor`` is asked where no other is named.
+    """
+
+    make: Callable[..., Policy]
+    rules: tuple[Check, ...] = ()
+    request_rules: tuple[Check, ...] = ()
+    takes_predictor: bool = False
+    default_predictor: str | None = None
 
 
-def policy_maker(name: str, predictor: str | None = None) -> Callable[[Requests], Policy]:
-    """Makes policy ``name`` from requests, with a predictor of run times where there is to be one.
+POLICIES: dict[str, PolicyEntry] = {
+    "fcfs": PolicyEntry(Fcfs, rules=(check_order, check_head_waits_for_room)),
+    "sjf": PolicyEntry(Sjf, request_rules=(check_shortest_first,), takes_predictor=True),
+    "easy": PolicyEntry(Easy, rules=(check_head_waits_for_room, check_reservation)),
+    # It promises no start: predictions are corrected.
+    "easy++": PolicyEntry(
+        EasyPlus, rules=(check_head_waits_for_room,), takes_predictor=True, default_predictor="last-two"
+    ),
+    "conservative": PolicyEntry(Conservative, rules=(check_promises,)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPolicy:
+    """A policy with the predictor that it asks, None where it goes by requested times."""
+
+    name: str
+    predictor: str | None
+
+    def make(self, requests: JobRequests) -> Policy:
+        """The policy for these jobs."""
+        entry = POLICIES[self.name]
+        if self.predictor is None:
+            return entry.make(requests)
+        return entry.make(requests, PREDICTORS[self.predictor](requests.questions, RUN_TIME))
+
+    @property
+    def rules(self) -> tuple[Check, ...]:
+        """What the validator holds its schedules to."""
+        entry = POLICIES[self.name]
+        return entry.rules if self.predictor is not None else entry.rules + entry.request_rules
+
+
+def choose_policy(name: str, predictor: str | None = None) -> ChosenPolicy:
+    """Policy ``name``, with a predictor of run times where one is named or it always asks one.
 
     Raises:
-        ValueError: no such policy or predictor, or a policy that asks none.
+        ValueError: no such policy or predictor, or a policy that takes none.
     """
+    if name not in POLICIES:
+        raise ValueError(f"no policy {name!r}; choose from {', '.join(POLICIES)}")
     if predictor is not None and predictor not in PREDICTORS:
         raise ValueError(f"no predictor {predictor!r}; choose from {', '.join(PREDICTORS)}")
-    if predictor is not None and name not in PREDICTING:
-        raise ValueError(f"{name} goes by requested times and asks no predictor; {' and '.join(PREDICTING)} do")
-
-    def run_times(requests: Requests) -> RunTimes:
-        return PREDICTORS[predictor or DEFAULT_PREDICTOR](requests.questions)
-
-    makers: dict[str, Callable[[Requests], Policy]] = {
-        "fcfs": Fcfs,
-        "sjf": lambda requests: Sjf(requests, None if predictor is None else run_times(requests)),
-        "easy": Easy,
-        "easy++": lambda requests: EasyPlus(requests, run_times(requests)),
-        "conservative": Conservative,
-    }
-    if name not in makers:
-        raise ValueError(f"no policy {name!r}; choose from {', '.join(POLICIES)}")
-    return makers[name]
+    if predictor is not None and not POLICIES[name].takes_predictor:
+        predicting = " and ".join(other for other, entry in POLICIES.items() if entry.takes_predictor)
+        raise ValueError(f"{name} goes by requested times and asks no predictor; {predicting} do")
+    return ChosenPolicy(name, predictor or POLICIES[name].default_predictor)
 
 
 __all__ = [
-    "DEFAULT_PREDICTOR",
     "NEVER",
     "POLICIES",
-    "PREDICTING",
-    "PREDICTORS",
+    "ChosenPolicy",
+    "JobRequests",
     "Policy",
+    "PolicyEntry",
     "QueueTooLongError",
-    "Requests",
-    "policy_maker",
+    "choose_policy",
 ]

@@ -17,7 +17,7 @@ class QueueTooLongError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class JobRequests:
     """All that a policy knows of the jobs, by job index: what they asked for. How long they run is not here.
 
     ``estimate_s`` is the time after which a job is killed. ``capacity`` is the number of processors of the machine.
@@ -43,7 +43,7 @@ class Policy(ABC):
     wake_s: float = NEVER
     """When the policy wants to be woken, if nothing happens before."""
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: JobRequests) -> None:
         self.capacity = requests.capacity
         self.processors = requests.processors
         self.estimate_s = requests.estimate_s

@@ -6,8 +6,8 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .base import NEVER, Policy, QueueTooLongError, Requests
-from .profile import Profile
+from .base import NEVER, JobRequests, Policy, QueueTooLongError
+from .free_processors import FreeProcessors
 
 LONGEST_QUEUE = 20_000
 """Beyond it, looking at every reservation at every end takes days."""
@@ -22,9 +22,9 @@ class Conservative(Policy):
 
     name: ClassVar[str] = "conservative"
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: JobRequests) -> None:
         super().__init__(requests)
-        self.profile = Profile(self.capacity)
+        self.profile = FreeProcessors(self.capacity)
         self.queue: dict[int, float] = {}  # waiting job -> reserved start, in the order of submission
         self.agenda: list[tuple[float, int, int]] = []  # (reserved start, number of the reservation, job), sorted
         self.made: dict[int, int] = {}  # waiting job -> number of its reservation

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .base import NEVER, Requests
-from .line import Line
-from .running import Running
+from .base import NEVER, JobRequests
+from .block_queue import BlockQueue
+from .expected_ends import ExpectedEndsPolicy
 
 UNKNOWN = -1.0
 
 
-class Easy(Running):
+class Easy(ExpectedEndsPolicy):
     """The head of the queue starts at ``shadow_s`` at the latest, when enough estimates have run out; ``spare``
     processors will then be left over. Another job starts now if it fits, and either is over by the shadow time or
     takes spare processors only.
@@ -23,9 +23,9 @@ class Easy(Running):
 
     name: ClassVar[str] = "easy"
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: JobRequests) -> None:
         super().__init__(requests)
-        self.queue = Line(self.processors, self.estimate_s)
+        self.queue = BlockQueue(self.processors, self.estimate_s)
         self.shadow_s = UNKNOWN
         self.spare = 0
 
@@ -78,7 +78,7 @@ class Easy(Running):
                 shadow = end
         self.shadow_s, self.spare = shadow, free - need
 
-    def _fill(self, now: float, line: Line) -> list[int]:
+    def _fill(self, now: float, line: BlockQueue) -> list[int]:
         """Starts what fits, in the order of ``line``."""
         processors, estimate, until = self.processors, self.estimate_s, self.shadow_s
         free, spare = self.free, self.spare

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar
 
-from .base import NEVER, Requests
+from jobsight_scheduler.prediction import Predictor, expected_run_s
+
+from .base import NEVER, JobRequests
+from .block_queue import BlockQueue
 from .easy import UNKNOWN, Easy
-from .line import Line
-from .runtimes import RunTimes
 
 MINUTE_S, HOUR_S = 60.0, 3600.0
 CORRECTIONS_S = (
@@ -31,7 +32,7 @@ class EasyPlus(Easy):
 
     name: ClassVar[str] = "easy++"
 
-    def __init__(self, requests: Requests, run_times: RunTimes) -> None:
+    def __init__(self, requests: JobRequests, run_times: Predictor) -> None:
         super().__init__(requests)
         self.run_times = run_times
         self.requested_s = requests.estimate_s
@@ -39,13 +40,13 @@ class EasyPlus(Easy):
         self.estimate_s = self.predicted_s
         self.order: deque[int] = deque()  # as submitted; jobs that were backfilled are skipped
         self.backfilled: set[int] = set()
-        self.queue = Line(self.processors, self.predicted_s, lambda job: (self.predicted_s[job], job))
+        self.queue = BlockQueue(self.processors, self.predicted_s, lambda job: (self.predicted_s[job], job))
         self.started: dict[int, float] = {}
         self.corrected: dict[int, int] = {}  # running job -> how often
         self.due: list[tuple[float, int]] = []  # heap of (end of a prediction below the request, job), some outdated
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
-        self.predicted_s[job] = self.run_times.expected(job, self.requested_s[job])
+        self.predicted_s[job] = expected_run_s(self.run_times, job, self.requested_s[job])
         self._expire(now)
         self.queue.add(job)
         self.order.append(job)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .base import Policy, Requests
+from .base import JobRequests, Policy
 
 
 class Fcfs(Policy):
@@ -14,7 +14,7 @@ class Fcfs(Policy):
 
     name: ClassVar[str] = "fcfs"
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: JobRequests) -> None:
         super().__init__(requests)
         self.free = self.capacity
         self.queue: deque[int] = deque()

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any, ClassVar
 
-from .base import Requests
-from .running import Running
-from .runtimes import RunTimes, predictions
+from jobsight_scheduler.prediction import Predictor, expected_run_s
+
+from .base import JobRequests
+from .expected_ends import ExpectedEndsPolicy
 
 
-class Sjf(Running):
+class Sjf(ExpectedEndsPolicy):
     """Order: expected run time (the request, or what ``run_times`` forecasts at the submission), then job number."""
 
     name: ClassVar[str] = "sjf"
 
-    def __init__(self, requests: Requests, run_times: RunTimes | None = None) -> None:
+    def __init__(self, requests: JobRequests, run_times: Predictor | None = None) -> None:
         super().__init__(requests)
         self.run_times = run_times
         self.queue: list[tuple[float, int]] = []
@@ -25,7 +26,7 @@ class Sjf(Running):
     def submitted(self, now: float, job: int) -> Sequence[int]:
         expected = self.estimate_s[job]
         if self.run_times is not None:
-            expected = self.run_times.expected(job, expected)
+            expected = expected_run_s(self.run_times, job, expected)
         heappush(self.queue, (expected, job))
         self._expire(now)
         return self._pass(now)
@@ -49,7 +50,7 @@ class Sjf(Running):
 
     def state(self) -> dict[str, Any]:
         state = {**super().state(), "queue": sorted(self.queue), "started": list(self.started.items())}
-        return state | predictions(self.run_times)
+        return state if self.run_times is None else state | {"run_times": self.run_times.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from jobsight_scheduler.table import JobTable
 
 from .basics import Finding, check_capacity, check_jobs
-from .promises import check_promises
-from .queue_order import check_head_waits_for_room, check_order, check_shortest_first
-from .reservation import check_reservation
 
 Check = Callable[[JobTable, int], list[Finding]]
 
-RULES: dict[str, tuple[Check, ...]] = {
-    "fcfs": (check_order, check_head_waits_for_room),
-    "sjf": (check_shortest_first,),
-    "sjf with a predictor": (),
-    "easy": (check_head_waits_for_room, check_reservation),
-    "easy++": (check_head_waits_for_room,),
-    "conservative": (check_promises,),
-}
-"""Beyond capacity and the jobs' own times, which hold for all. EASY++ promises nothing: predictions are corrected."""
+
+def validate(table: JobTable, capacity: int, rules: Iterable[Check] = ()) -> list[Finding]:
+    """Every breach of ``rules``, and of what holds for all schedules: capacity, and the jobs' own times."""
+    return [finding for check in (check_jobs, check_capacity, *rules) for finding in check(table, capacity)]
 
 
-def validate(table: JobTable, capacity: int, policy: str | None = None) -> list[Finding]:
-    """Every rule that the schedule breaks, the rules of ``policy`` among them; empty when there is none.
-
-    Raises:
-        KeyError: there is no such policy.
-    """
-    found: list[Finding] = []
-    for check in (check_jobs, check_capacity, *(RULES[policy] if policy else ())):
-        found += check(table, capacity)
-    return found
-
-
-__all__ = ["RULES", "Check", "Finding", "validate"]
+__all__ = ["Check", "Finding", "validate"]

@@ -25,7 +25,7 @@ LONGEST_RUN, LONGEST_GAP = 12.0, 13.0  # natural logarithms of seconds: 45 h, 5 
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class LublinParameters:
     """Of one kind of jobs. ``low``, ``medium`` and ``high`` are logarithms to base 2 of processors; ``medium`` and
     ``high`` lie that far below the logarithm of the machine's size.
     """
@@ -48,7 +48,7 @@ class Parameters:
         return self.gap[0] * self.all_day, self.gap[1]
 
 
-BATCH = Parameters(
+BATCH = LublinParameters(
     serial=0.2927,
     power_of_two=0.6686,
     low=1.2,
@@ -62,7 +62,7 @@ BATCH = Parameters(
     daily=(6.1271, 5.2740),
     all_day=1.0519,
 )
-INTERACTIVE = Parameters(
+INTERACTIVE = LublinParameters(
     serial=0.1541,
     power_of_two=0.625,
     low=1.0,
@@ -111,7 +111,7 @@ def lublin(jobs: int, capacity: int, seed: int) -> Trace:
     return Trace(columns, header)
 
 
-def sizes(kind: Parameters, jobs: int, capacity: int, rng: np.random.Generator) -> Floats:
+def sizes(kind: LublinParameters, jobs: int, capacity: int, rng: np.random.Generator) -> Floats:
     """Processors, shape (jobs,)."""
     largest = math.log2(capacity)
     high = max(kind.low, largest - kind.high)
@@ -125,7 +125,7 @@ def sizes(kind: Parameters, jobs: int, capacity: int, rng: np.random.Generator) 
     return fitting
 
 
-def run_times(kind: Parameters, nodes: Floats, rng: np.random.Generator) -> Floats:
+def run_times(kind: LublinParameters, nodes: Floats, rng: np.random.Generator) -> Floats:
     """Seconds, at least 1, for jobs of so many processors; shape of ``nodes``."""
     share = np.clip(kind.share_1[0] * nodes + kind.share_1[1], 0.0, 1.0)
 
@@ -137,7 +137,7 @@ def run_times(kind: Parameters, nodes: Floats, rng: np.random.Generator) -> Floa
     return seconds
 
 
-def submissions(kind: Parameters, jobs: int, rng: np.random.Generator) -> Floats:
+def submissions(kind: LublinParameters, jobs: int, rng: np.random.Generator) -> Floats:
     """Seconds since midnight, ascending, shape (jobs,): gaps of busy hours, spread by the share of each half hour."""
     shape, scale = kind.gap_gamma()
     gaps = np.exp(_below(LONGEST_GAP, jobs, lambda chosen: rng.gamma(shape, scale, len(chosen))))
@@ -148,10 +148,12 @@ def submissions(kind: Parameters, jobs: int, rng: np.random.Generator) -> Floats
     return seconds
 
 
-def daily_cycle(kind: Parameters) -> Floats:
+def daily_cycle(kind: LublinParameters) -> Floats:
     """Share of a day's jobs in each half hour from midnight on, shape (48,)."""
+    from scipy.special import gammainc  # takes long to import: only who makes a workload pays for it
+
     shape, scale = kind.daily
-    edges = [_gamma_cdf((i - 0.5) / scale, shape) for i in range(DAY_BEGINS, DAY_BEGINS + BUCKETS + 1)]
+    edges = gammainc(shape, (np.arange(DAY_BEGINS, DAY_BEGINS + BUCKETS + 1) - 0.5) / scale)
     rolled = np.roll(np.diff(edges), DAY_BEGINS - 1)
     shares: Floats = rolled / rolled.sum()
     return shares
@@ -163,14 +165,3 @@ def _below(limit: float, count: int, draw: Callable[[NDArray[np.intp]], Floats])
     while len(above := np.flatnonzero(values > limit)):
         values[above] = draw(above)
     return values
-
-
-def _gamma_cdf(x: float, shape: float) -> float:
-    """The regularised lower incomplete gamma function, by its power series (Abramowitz and Stegun 6.5.29)."""
-    term = math.exp(shape * math.log(x) - x - math.lgamma(shape + 1.0))
-    total, n = 0.0, shape
-    while term > 1e-17 * total:
-        total += term
-        n += 1.0
-        term *= x / n
-    return total

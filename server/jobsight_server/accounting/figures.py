@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from math import inf
 
+from jobsight_server.accounting.chunks import PIECE_BYTES, Chunk, chunks
 from jobsight_server.accounting.files import Content
-from jobsight_server.accounting.intake import PARSERS, event_of
-from jobsight_server.accounting.lines import PIECE_BYTES, portions
+from jobsight_server.accounting.load import event_of
+from jobsight_server.accounting.parsers import Parse
 from jobsight_server.accounting.record import AccountingError, JobEvent
 
 Read = Callable[[int], bytes]
@@ -47,6 +48,14 @@ class Figures:
                 self.ended.setdefault(event.job_id, set()).add(event.run.start)
                 self.users.add(event.run.user)
 
+    def add_chunk(self, chunk: Chunk, parse: Parse) -> None:
+        """Counts the records and the rejected lines of a chunk."""
+        for line in chunk.lines:
+            try:
+                self.add(event_of(line, parse))
+            except AccountingError as error:
+                self.rejected[error.reason] += 1
+
     def counting(self, read: Read) -> Read:
         """``read``, with the lines counted that pass, independently of who cuts them into lines."""
         last = b"\n"
@@ -62,39 +71,20 @@ class Figures:
 
         return counted
 
-    def merge(self, other: Figures) -> None:
-        """Adds those of another file."""
-        self.lines += other.lines
-        self.records += other.records
-        self.rejected += other.rejected
-        self.users |= other.users
-        for mine, theirs in ((self.starts, other.starts), (self.ended, other.ended)):
-            for job_id, starts in theirs.items():
-                mine.setdefault(job_id, set()).update(starts)
+
+def count_lines(figures: Figures, content: Content, parse: Parse, until: float = inf) -> None:
+    """Adds what is in the first ``until`` bytes of ``content``, unpacked; it is left standing there."""
+    content.go_to(0)
+    for chunk in chunks(figures.counting(_first(content.read, until))):
+        figures.add_chunk(chunk, parse)
 
 
-def add_figures(figures: Figures, file: Path, log_format: str, until: int | None = None) -> None:
-    """Adds what is in ``file``, in its first ``until`` bytes (unpacked) or in all of it.
-
-    Raises:
-        UnreadableError: the file cannot be opened.
-    """
-    parse = PARSERS[log_format]
-    with Content(file) as content:
-        for portion in portions(figures.counting(content.read if until is None else _first(content.read, until))):
-            for line in portion.lines:
-                try:
-                    figures.add(event_of(line, parse))
-                except AccountingError as error:
-                    figures.rejected[error.reason] += 1
-
-
-def _first(read: Read, count: int) -> Read:
+def _first(read: Read, count: float) -> Read:
     left = count
 
     def limited(size: int = PIECE_BYTES) -> bytes:
         nonlocal left
-        piece = read(min(size, left)) if left else b""
+        piece = read(int(min(size, left))) if left else b""
         left -= len(piece)
         return piece
 

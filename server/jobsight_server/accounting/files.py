@@ -10,9 +10,9 @@ import stat
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
-from jobsight_server.accounting.lines import LONGEST_LINE, PIECE_BYTES, TAIL_BYTES
+from jobsight_server.accounting.chunks import LONGEST_LINE, PIECE_BYTES, TAIL_BYTES
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _DAY = re.compile(r"[0-9]{8}(\.gz)?", re.ASCII)
@@ -154,8 +154,18 @@ class Content:
         return found
 
 
-def fingerprint(head: bytes, tail: bytes, offset: int) -> str:
+class Fingerprint(NamedTuple):
+    """Digests of a file's first bytes, and of these with the bytes before the place up to which it was read."""
+
+    head: str
+    content: str
+
+
+def fingerprint(head: bytes, tail: bytes, offset: int) -> Fingerprint:
     """Tells, with ``offset``, whether content is still what was read: of its beginning and of what ends there."""
     length = min(offset, TAIL_BYTES)
-    digest = hashlib.sha256(head[:length] + tail[-length:] if length else b"")
-    return f"{length}:{hashlib.sha256(head[:length]).hexdigest()[:32]}:{digest.hexdigest()[:32]}"
+    return Fingerprint(_digest(head[:length]), _digest(head[:length] + tail[-length:] if length else b""))
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]

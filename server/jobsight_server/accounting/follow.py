@@ -9,10 +9,10 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from jobsight_server.accounting.feed import Feed
+from jobsight_server.accounting.clock_offset import ClockOffset
 from jobsight_server.accounting.files import UnreadableError, day_files, leads_out
-from jobsight_server.accounting.intake import FollowReport
-from jobsight_server.accounting.stamps import ServerClock
+from jobsight_server.accounting.load import LoadReport
+from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 
@@ -25,7 +25,7 @@ def follow_once(
     zone: tzinfo | None = None,
     links_seen: set[Path] | None = None,
     said: Seldom | None = None,
-) -> FollowReport:
+) -> LoadReport:
     """Takes in whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
 
     ``zone`` is the scheduler's, for the case that its log does not show it; None is this machine's. What cannot be
@@ -33,33 +33,33 @@ def follow_once(
     followed; one in ``links_seen``, to which new ones are added, was counted and reported before.
     ``said`` keeps the log from saying the same of a file at each round.
     """
-    feed = Feed(engine, source.cluster, clock, source.format, ServerClock(zone), stop, said=said)
+    reader = LogReader(engine, source.cluster, clock, source.format, ClockOffset(zone), stop, said=said)
     try:
-        files = _inside(feed, source.directory, set() if links_seen is None else links_seen)
+        files = _inside(reader, source.directory, set() if links_seen is None else links_seen)
     except UnreadableError as error:
-        feed.unreadable(str(source.directory), str(error))
-        return feed.report
+        reader.unreadable(str(source.directory), str(error))
+        return reader.report
     days = [file.name[:8] for file in files]
     for position, file in enumerate(files):
         if stop is not None and stop.is_set():
             break
         previous = files[position - 1] if position else None
-        feed.read(file, final=days[position] < days[-1], previous=previous)
-    return feed.report
+        reader.read(file, final=days[position] < days[-1], previous=previous)
+    return reader.report
 
 
-def _inside(feed: Feed, directory: Path, links_seen: set[Path]) -> list[Path]:
+def _inside(reader: LogReader, directory: Path, links_seen: set[Path]) -> list[Path]:
     """The day files that are no way out of the directory."""
     found = []
     for file in day_files(directory):
         try:
             leaves = leads_out(file, directory)
         except UnreadableError as error:
-            feed.unreadable(str(file), str(error))
+            reader.unreadable(str(file), str(error))
             continue
         if not leaves:
             found.append(file)
         elif file not in links_seen:
             links_seen.add(file)
-            feed.unreadable(str(file), "a symbolic link out of the directory: not followed")
+            reader.unreadable(str(file), "a symbolic link out of the directory: not followed")
     return found

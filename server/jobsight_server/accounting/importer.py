@@ -8,10 +8,9 @@ from pathlib import Path
 
 from sqlalchemy import Engine, func, select
 
-from jobsight_server.accounting.feed import Feed, Progress
-from jobsight_server.accounting.figures import Figures, add_figures
-from jobsight_server.accounting.files import UnreadableError
-from jobsight_server.accounting.intake import FollowReport
+from jobsight_server.accounting.figures import Figures
+from jobsight_server.accounting.load import LoadReport
+from jobsight_server.accounting.log_reader import LogReader, Progress
 from jobsight_server.storage.schema import jobs
 
 
@@ -20,7 +19,7 @@ class ImportReport:
     """``figures`` of the files, ``taken_in`` of what was new in them, and how many runs the database gained."""
 
     figures: Figures
-    taken_in: FollowReport
+    taken_in: LoadReport
     new_runs: int
 
 
@@ -34,22 +33,11 @@ def import_files(
 ) -> ImportReport:
     """Takes in ``files``, plain or gzip, in the order given. Files that were read before change nothing."""
     figures = Figures()
-    feed = Feed(engine, cluster, clock, log_format, progress=progress)
+    reader = LogReader(engine, cluster, clock, log_format, progress=progress)
     before = _runs(engine, cluster)
     for position, file in enumerate(files):
-        of_file = Figures()
-        begun = feed.read(file, final=True, previous=files[position - 1] if position else None, figures=of_file)
-        try:
-            # What had been taken in earlier is parsed here, the rest was parsed as it was taken in.
-            if begun is None:
-                add_figures(of_file := Figures(), file, log_format)
-            elif begun > 0:
-                add_figures(of_file, file, log_format, until=begun)
-        except UnreadableError as error:
-            # The feed has counted it; here it only has no figures.
-            feed.report.unreadable.setdefault(str(file.absolute()), str(error))
-        figures.merge(of_file)
-    return ImportReport(figures, feed.report, _runs(engine, cluster) - before)
+        reader.read(file, final=True, previous=files[position - 1] if position else None, figures=figures)
+    return ImportReport(figures, reader.report, _runs(engine, cluster) - before)
 
 
 def _runs(engine: Engine, cluster: str) -> int:

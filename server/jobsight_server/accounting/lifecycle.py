@@ -1,6 +1,6 @@
 """The runs of one job, and what a record does to them.
 
-Applying the same records again, in whatever portions, leaves the runs as they are; so a file may be read twice.
+Applying the same records again, in whatever chunks, leaves the runs as they are; so a file may be read twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SLACK_S = 60.0
 
 
 @dataclass(slots=True)
-class Run:
+class StoredRun:
     """One run as it is kept. ``id`` is None while it is new; ``changed`` when it is to be written."""
 
     id: int | None
@@ -38,7 +38,7 @@ class Run:
 class JobRuns:
     """The runs of one job in order of their start."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[StoredRun] = field(default_factory=list)
 
     def apply(self, event: JobEvent, utc: float, utc_known: bool) -> str:
         """Takes in a record of kind S, E, R, D or A; ``utc`` is its stamp. Returns what came of it, for counting."""
@@ -86,11 +86,11 @@ class JobRuns:
             if run.state == RUNNING and run.record.start < start:
                 run.close(REQUEUED, _latest_end(run.record, start))
 
-    def _find(self, start: float) -> Run | None:
+    def _find(self, start: float) -> StoredRun | None:
         return next((run for run in self.runs if run.record.start == start), None)
 
-    def _add(self, state: str, record: RunRecord) -> Run:
-        run = Run(None, state, record, changed=True, nodes_changed=bool(record.nodes))
+    def _add(self, state: str, record: RunRecord) -> StoredRun:
+        run = StoredRun(None, state, record, changed=True, nodes_changed=bool(record.nodes))
         self.runs.append(run)
         self.runs.sort(key=lambda other: other.record.start)
         return run

@@ -1,8 +1,8 @@
 """How far each accounting file was read, and where to read on when it grew, was cut, replaced, packed or renamed.
 
-A file is known by a fingerprint of its first bytes and of the bytes before the place up to which it was read.
-Behind the fingerprint stands what ``stat`` said when all of the file had been read, so that a file that has not
-changed since is not opened.
+A file is known by a fingerprint of its first bytes and of the bytes before the place up to which it was read. What
+``stat`` said when all of the file had been read is kept beside it, so that a file that has not changed since is not
+opened.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from dataclasses import dataclass
 import msgspec
 from sqlalchemy import Connection, select, text
 
-from jobsight_server.accounting.files import Content, fingerprint
-from jobsight_server.accounting.lines import TAIL_BYTES
+from jobsight_server.accounting.chunks import TAIL_BYTES
+from jobsight_server.accounting.files import Content, Fingerprint, fingerprint
 from jobsight_server.storage.schema import accounting_files
 
 _SET = text(
-    'INSERT INTO accounting_files (cluster, path, fingerprint, "offset", lines, updated, counts) '
-    "VALUES (:cluster, :path, :fingerprint, :offset, :lines, :updated, :counts) "
-    "ON CONFLICT (cluster, path) DO UPDATE SET fingerprint = excluded.fingerprint, "
+    'INSERT INTO accounting_files (cluster, path, head_digest, content_digest, stat, "offset", lines, updated, counts) '
+    "VALUES (:cluster, :path, :head_digest, :content_digest, :stat, :offset, :lines, :updated, :counts) "
+    "ON CONFLICT (cluster, path) DO UPDATE SET head_digest = excluded.head_digest, "
+    "content_digest = excluded.content_digest, stat = excluded.stat, "
     '"offset" = excluded."offset", lines = excluded.lines, updated = excluded.updated, counts = excluded.counts'
 )
 
@@ -31,11 +32,11 @@ _decode = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
 class Position:
     """The place up to which a file was read: ``offset`` in unpacked bytes, ``lines`` before it.
 
-    ``stat`` is empty unless nothing was left to read. ``counts`` is what the file has added to the tallies.
+    ``stat`` is empty unless nothing was left to read. ``counts`` is what the file has added to the event counts.
     """
 
     path: str
-    print: str
+    fingerprint: Fingerprint
     stat: str
     offset: int
     lines: int
@@ -59,9 +60,9 @@ def positions(connection: Connection, cluster: str, path: str | None = None) -> 
         query = query.where(accounting_files.c.path == path)
     found = {}
     for row in connection.execute(query).mappings():
-        print_, _, stat = row["fingerprint"].partition("@")
+        known_by = Fingerprint(row["head_digest"], row["content_digest"])
         counts = {(name, label): n for name, label, n in _decode(row["counts"])}
-        found[row["path"]] = Position(row["path"], print_, stat, row["offset"], row["lines"], counts)
+        found[row["path"]] = Position(row["path"], known_by, row["stat"], row["offset"], row["lines"], counts)
     return found
 
 
@@ -70,7 +71,9 @@ def set_position(connection: Connection, cluster: str, position: Position, now: 
     row = {
         "cluster": cluster,
         "path": position.path,
-        "fingerprint": f"{position.print}@{position.stat}",
+        "head_digest": position.fingerprint.head,
+        "content_digest": position.fingerprint.content,
+        "stat": position.stat,
         "offset": position.offset,
         "lines": position.lines,
         "updated": now,
@@ -85,21 +88,21 @@ def resume(content: Content, head: bytes, own: Position | None, others: Iterable
     ``own`` is the position of this path. Without one, the content may have been read under another name: the
     position that is farthest on counts. A file that is not what was read is read from its beginning.
     """
-    candidates: Mapping[str, Position] = {} if own is None else {own.print: own}
+    candidates: Mapping[Fingerprint, Position] = {} if own is None else {own.fingerprint: own}
     if own is None:
-        candidates = {other.print: other for other in sorted(others, key=lambda other: other.offset)}
-    prints: dict[int, str] = {}
+        candidates = {other.fingerprint: other for other in sorted(others, key=lambda other: other.offset)}
+    heads: dict[int, str] = {}
     for candidate in sorted(candidates.values(), key=lambda one: -one.offset):
         length = min(candidate.offset, TAIL_BYTES)
         if length == 0 or length > len(head) or (not content.packed and content.stat.size < candidate.offset):
             continue
-        # The first two parts depend on the head alone: most other files differ there already.
-        if length not in prints:
-            prints[length] = fingerprint(head, b"", length).rpartition(":")[0]
-        if candidate.print.rpartition(":")[0] != prints[length]:
+        # Most other files differ at their beginning already.
+        if length not in heads:
+            heads[length] = fingerprint(head, b"", length).head
+        if candidate.fingerprint.head != heads[length]:
             continue
         before = content.go_to(candidate.offset)
-        if fingerprint(head, before, candidate.offset) == candidate.print:
+        if fingerprint(head, before, candidate.offset) == candidate.fingerprint:
             return Resumption(candidate.offset, candidate.lines, before, candidate)
     content.go_to(0)
     return Resumption(0, 0, b"", None)

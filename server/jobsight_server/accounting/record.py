@@ -45,7 +45,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One line. ``local_s`` is its stamp, the server's wall clock read as if it were UTC (see ``stamps``).
+    """One line. ``local_s`` is its stamp, the server's wall clock read as if it were UTC (see ``clock_offset``).
 
     ``job_id`` is kept as the log writes it, the server's name included: a job's prologue knows it by that text.
     ``run`` comes with S and E records of what can run; other kinds and parents of arrays have none.

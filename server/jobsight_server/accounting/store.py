@@ -1,8 +1,10 @@
-"""Keeps the runs of jobs: reads those that a portion of records touches, applies the records, writes what changed."""
+"""Keeps the runs of jobs, and the lines that could not be used.
+
+Of runs those are read that a chunk of records touches, the records are applied, and what changed is written.
+"""
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,8 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
 
-from jobsight_server.accounting.lifecycle import JobRuns, Run
+from jobsight_server.accounting.lifecycle import JobRuns, StoredRun
 from jobsight_server.accounting.record import JobEvent, RunRecord
+from jobsight_server.storage.dialect import lock_until_commit
 from jobsight_server.storage.schema import job_nodes, jobs
 
 # Kinds of record that say something about the runs of a job.
@@ -29,6 +32,20 @@ _UPDATE = (
 )
 _INSERT = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
 
+KEPT_PER_CLUSTER = 10_000
+_SHOWN = 500
+
+_KEEP = text(
+    "INSERT INTO accounting_rejects (cluster, path, line, reason, text) "
+    "VALUES (:cluster, :path, :line, :reason, :text) "
+    "ON CONFLICT (cluster, path, line) DO UPDATE SET reason = excluded.reason, text = excluded.text"
+)
+_FORGET_OLDEST = text(
+    "DELETE FROM accounting_rejects WHERE cluster = :cluster AND id <= ("
+    "SELECT id FROM accounting_rejects WHERE cluster = :cluster ORDER BY id DESC LIMIT 1 OFFSET :kept)"
+)
+_TAKE_BACK = text("DELETE FROM accounting_rejects WHERE cluster = :cluster AND path = :path AND line = :line")
+
 
 @dataclass(frozen=True, slots=True)
 class StampedEvent:
@@ -39,11 +56,9 @@ class StampedEvent:
     known: bool
 
 
-def hold(connection: Connection, cluster: str) -> None:
-    """Lets nobody else apply records of this cluster until the transaction ends. SQLite has one writer anyway."""
-    if connection.dialect.name == "postgresql":
-        key = zlib.crc32(f"accounting {cluster}".encode())
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+def lock_cluster(connection: Connection, cluster: str) -> None:
+    """Lets nobody else apply records of this cluster until the transaction ends."""
+    lock_until_commit(connection, f"accounting {cluster}")
 
 
 def apply_events(
@@ -73,13 +88,13 @@ def _read(connection: Connection, cluster: str, job_ids: set[str]) -> dict[str, 
     if found:
         for row in connection.execute(_READ, {"of_cluster": cluster, "ids": list(found)}):
             record = RunRecord(**dict(zip(_COLUMNS, row[3:], strict=True)))
-            found[row.job_id].runs.append(Run(row.id, row.state, record))
+            found[row.job_id].runs.append(StoredRun(row.id, row.state, record))
     for of_job in found.values():
         of_job.runs.sort(key=lambda run: run.record.start)
     return found
 
 
-def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, Run]], now: float) -> None:
+def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, StoredRun]], now: float) -> None:
     new = [(job_id, run) for job_id, run in changed if run.id is None]
     if new:
         rows = [{"cluster": cluster, "job_id": job_id, "profiled": False, **_values(run, now)} for job_id, run in new]
@@ -102,9 +117,46 @@ def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, Ru
         connection.execute(insert(job_nodes), places)
 
 
-def _values(run: Run, now: float) -> dict[str, Any]:
+def _values(run: StoredRun, now: float) -> dict[str, Any]:
     record = run.record
     times = (record.queued, record.created, record.start)
     submitted = next(time for time in times if time is not None)
     told = {name: getattr(record, name) for name in _COLUMNS}
     return {"state": run.state, "recorded_at": now, "submitted": submitted, **told}
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """``line`` counts from 1; ``label`` is the reason to count it under, ``reason`` the whole one."""
+
+    line: int
+    label: str
+    reason: str
+    data: bytes
+
+
+def keep_rejects(connection: Connection, cluster: str, path: str, rejects: Sequence[Reject]) -> None:
+    """Keeps ``rejects``, of each cluster the newest 10,000; how many there were is in the event counts."""
+    if not rejects:
+        return
+    rows: list[dict[str, Any]] = [
+        {"cluster": cluster, "path": path, "line": r.line, "reason": r.reason, "text": printable(r.data)}
+        for r in rejects[-KEPT_PER_CLUSTER:]
+    ]
+    connection.execute(_KEEP, rows)
+    connection.execute(_FORGET_OLDEST, {"cluster": cluster, "kept": KEPT_PER_CLUSTER})
+
+
+def take_back(connection: Connection, cluster: str, path: str, line: int) -> None:
+    """Forgets a reject whose line was not complete then and is read again now."""
+    connection.execute(_TAKE_BACK, {"cluster": cluster, "path": path, "line": line})
+
+
+def printable(data: bytes) -> str:
+    r"""The beginning of a line, 500 characters, with what cannot be shown or stored as escapes.
+
+    >>> printable(b"a\x00\xff\xc3\xa9\x1b[0m")
+    'a\\x00\\xffé\\x1b[0m'
+    """
+    shown = data[: 4 * _SHOWN].decode("utf-8", "backslashreplace")[:_SHOWN]
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)[:_SHOWN]

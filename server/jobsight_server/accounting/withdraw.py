@@ -14,14 +14,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, select, update
 
-from jobsight_server.accounting.figures import Figures, add_figures
+from jobsight_server.accounting.figures import Figures, count_lines
 from jobsight_server.accounting.files import Content, UnreadableError
+from jobsight_server.accounting.parsers import PARSERS
 from jobsight_server.accounting.position import Position, positions, resume
-from jobsight_server.accounting.store import hold
+from jobsight_server.accounting.store import lock_cluster
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts.round import hold_learning, last_position
-from jobsight_server.storage.schema import accounting_files, accounting_rejects, failures, jobs, profile_parts, series
-from jobsight_server.storage.tallies import add_tallies
+from jobsight_server.forecasts.round import last_learn_seq, lock_learning
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.schema import accounting_files, accounting_rejects, failures, jobs, model_state, series
 
 _AT_ONCE = 500
 
@@ -59,12 +60,13 @@ def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: st
     for file in files:
         found = _read_of(file, known, cluster)
         theirs |= found
-        add_figures(own, file, log_format, until=max(position.offset for position in found.values()))
+        with Content(file) as content:
+            count_lines(own, content, PARSERS[log_format], until=max(position.offset for position in found.values()))
     others = [position for path, position in known.items() if path not in theirs]
     shared, absent = _also_in(others, own.starts, log_format)
     with engine.begin() as connection:
-        hold(connection, cluster)
-        hold_learning(connection)
+        lock_cluster(connection, cluster)
+        lock_learning(connection)
         if any(positions(connection, cluster, path).get(path) != position for path, position in theirs.items()):
             raise UserError("the files are being read by another process at this moment; try again")
         runs, kept = _runs(connection, cluster, own.starts, shared)
@@ -75,7 +77,7 @@ def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: st
             for table in (accounting_rejects, accounting_files):
                 connection.execute(delete(table).where(table.c.cluster == cluster, table.c.path == path))
             counts.subtract(position.counts)
-        add_tallies(connection, counts)
+        add_event_counts(connection, counts)
         if runs:
             _let_retrain(connection)
     lines = sum(position.lines for position in theirs.values())
@@ -112,7 +114,8 @@ def _also_in(others: Iterable[Position], starts: Starts, log_format: str) -> tup
     for other in others:
         figures = Figures()
         try:
-            add_figures(figures, Path(other.path), log_format, until=other.offset)
+            with Content(Path(other.path)) as content:
+                count_lines(figures, content, PARSERS[log_format], until=other.offset)
         except UnreadableError:
             absent += 1
         for job_id in figures.starts.keys() & starts.keys():
@@ -135,12 +138,12 @@ def _runs(connection: Connection, cluster: str, starts: Starts, shared: Starts) 
 
 def _let_retrain(connection: Connection) -> None:
     """Has the model retrained, and what followed the runs that were learned last follow those that are left."""
-    last = last_position(connection)
-    connection.execute(update(jobs).where(jobs.c.foretold > last).values(foretold=last))
-    connection.execute(update(failures).where(failures.c.position > last).values(position=last))
+    last = last_learn_seq(connection)
+    connection.execute(update(jobs).where(jobs.c.forecast_seq > last).values(forecast_seq=last))
+    connection.execute(update(failures).where(failures.c.learn_seq > last).values(learn_seq=last))
     connection.execute(delete(series))
     if not last:  # there is nothing to retrain on
-        connection.execute(delete(profile_parts))
+        connection.execute(delete(model_state))
 
 
 def _pieces(values: Sequence[Any]) -> Iterator[Sequence[Any]]:

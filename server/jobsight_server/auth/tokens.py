@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, insert, select, update
 
 from jobsight_server.auth.node_names import NodeNamesError, node_names
 from jobsight_server.errors import UserError
+from jobsight_server.storage.dialect import driver_sql
 from jobsight_server.storage.schema import tokens
 
 ROLES = ("agent", "scheduler", "admin")
@@ -111,17 +112,19 @@ def revoke_token(connection: Connection, number: int, now: float) -> None:
     connection.execute(update(tokens).where(tokens.c.id == number, tokens.c.revoked.is_(None)).values(revoked=now))
 
 
+_FIND = "SELECT id, name, role, cluster, nodes FROM tokens WHERE digest = ? AND revoked IS NULL"
+
+
 def find_token(engine: Engine, secret: str) -> Token | None:
     """The token with this secret, unless it is unknown or revoked.
 
     Goes past SQLAlchemy's transactions: on a writing engine those would wait for the writer's lock.
     """
-    mark = "?" if engine.dialect.name == "sqlite" else "%s"
     connection = engine.raw_connection()
     try:
         cursor = connection.cursor()
         cursor.execute(
-            f"SELECT id, name, role, cluster, nodes FROM tokens WHERE digest = {mark} AND revoked IS NULL",
+            driver_sql(engine, _FIND),
             (digest_of(secret),),
         )
         row = cursor.fetchone()

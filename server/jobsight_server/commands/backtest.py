@@ -10,14 +10,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from jobsight_predictor.backtest import run_backtest
-from jobsight_predictor.bounds import OBJECTIVES
+from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_predictor.profile.bound import OBJECTIVES
 from jobsight_predictor.template_text import parse_template
 from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
-from jobsight_server.commands.account import show
-from jobsight_server.commands.traces import add_trace, read_jobs
+from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.errors import UserError
+from jobsight_server.reports.backtest import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--protocol",
         choices=("completion", "submission"),
         default="completion",
-        help="learn each job when it ended (default), or in the order of submission",
+        help="learn each job when it ends (default), or in the order of submission",
     )
     parser.add_argument(
         "--group",
         choices=("user", "template"),
         default="user",
-        help="what the single forecasters learn from: the user's jobs (default), or those alike by the first template",
+        help="jobs that a single forecaster learns from: the user's (default), or its group by the first template",
     )
     parser.add_argument(
         "--forecaster",
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(FORECASTERS),
         default=FIVE,
         metavar="NAME",
-        help=f"forecasters beside Jobsight (default: the published five; there are {', '.join(FORECASTERS)})",
+        help=f"forecasters beside Jobsight (default: the published five; available: {', '.join(FORECASTERS)})",
     )
     parser.add_argument(
         "--coverage",
@@ -53,18 +53,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--objective",
         choices=OBJECTIVES,
         default="cost",
-        help="hold that share of all jobs with the least waste (cost, the default), or of cheap and dear jobs and of "
-        "each user alike (per-job)",
+        help="hold that fraction over all jobs at the least waste (cost, the default), or for cheap jobs, expensive "
+        "jobs and each user separately (per-job)",
     )
     parser.add_argument(
-        "--template",
+        "--job-groups",
         nargs="+",
-        type=_template,
+        type=_job_group,
         metavar="TEXT",
         help="job groups instead of the default ones, such as user+queue",
     )
     parser.add_argument(
-        "--rivals", action="store_true", help="compare with each rival rule at its own number of failures; takes longer"
+        "--baselines",
+        action="store_true",
+        help="compare with each baseline at that baseline's number of failures; slower",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw a plot to this file")
@@ -82,10 +84,10 @@ def run(args: argparse.Namespace) -> int:
                 protocol=args.protocol,
                 group=args.group,
                 forecasters=tuple(dict.fromkeys(args.forecaster)),
-                templates=args.template or DEFAULT_TEMPLATES,
+                templates=args.job_groups or DEFAULT_TEMPLATES,
                 coverage=args.coverage,
                 objective=args.objective,
-                rivals=args.rivals,
+                baselines=args.baselines,
                 progress=lambda step, done: progress.update(task, description=f"replays {step}", completed=done),
             )
         except KeyboardInterrupt:
@@ -122,7 +124,7 @@ def _share(text: str) -> float:
     return share
 
 
-def _template(text: str) -> Template:
+def _job_group(text: str) -> Template:
     try:
         return parse_template(text)
     except ValueError as error:

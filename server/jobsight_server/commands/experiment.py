@@ -1,174 +1,35 @@
-"""``jobsight experiment``: a whole experiment, on all cores or a Dask cluster, that goes on where it was stopped."""
+"""``jobsight experiment``: a whole experiment. Each has a module of its own, which declares its options and runs it."""
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-import os
-import sys
-from collections.abc import Generator
-from contextlib import closing
-from functools import partial
-from pathlib import Path
-from typing import Any
+import importlib
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-from jobsight_scheduler.experiments.coallocation import JOBS, LOADS, UPLINKS_MBPS, Case, cases, run_case
-from jobsight_scheduler.experiments.coallocation_account import account, claims
-from jobsight_server.commands.experiments import show
-from jobsight_server.errors import UserError
-from jobsight_server.experiments.finished import Finished
-from jobsight_server.experiments.workers import in_processes, on_dask
-
-TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
-Runs = Generator[tuple[Case, dict[str, Any]]]
-
-VERSION = 1
-"""Of the simulation: another one runs everything anew."""
+# Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``.
+EXPERIMENTS = {
+    "coallocation": (
+        "jobsight_server.commands.experiment_coallocation",
+        "spreading jobs over four clusters of 32 processors: six policies, uplinks and loads",
+    ),
+    "overprovisioning": (
+        "jobsight_server.commands.experiment_overprovisioning",
+        "giving jobs the memory that they need instead of what they request: estimators, node sizes and loads",
+    ),
+    "design-cluster": (
+        "jobsight_server.commands.experiment_design_cluster",
+        "which memory sizes suit the jobs of a log, within a budget",
+    ),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "name",
-        choices=("coallocation",),
-        help="spreading jobs over four clusters of 32 processors: six policies, uplinks and loads",
-    )
-    parser.add_argument(
-        "--traces",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="traces, Standard Workload Format (default: KTH-SP2 and SDSC-SP2 in the directory JOBSIGHT_TRACES)",
-    )
-    parser.add_argument("--seeds", type=int, default=10, metavar="COUNT", help="runs of each case (default: 10)")
-    parser.add_argument(
-        "--jobs", type=int, default=JOBS, metavar="COUNT", help=f"jobs of a run, 0: the whole trace (default: {JOBS})"
-    )
-    parser.add_argument(
-        "--uplinks",
-        nargs="+",
-        type=float,
-        default=UPLINKS_MBPS,
-        metavar="MBPS",
-        help="megabits per second of an uplink (default: 100 300 1000)",
-    )
-    parser.add_argument(
-        "--loads",
-        nargs="+",
-        type=float,
-        default=LOADS,
-        metavar="LOAD",
-        help="offered loads (default: 0.5 0.6 0.7 0.8 0.9)",
-    )
-    parser.add_argument(
-        "--no-sensitivity", action="store_true", help="leave out wrong estimates and the single forecasters"
-    )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
-    where.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster, e.g. tcp://host:8786")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("coallocation.jsonl"),
-        metavar="FILE",
-        help="finished runs, added line by line; those in it are not run again (default: coallocation.jsonl)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
+    choices = parser.add_subparsers(dest="name", required=True, metavar="NAME")
+    for name, (module, help_text) in EXPERIMENTS.items():
+        importlib.import_module(module).add_arguments(choices.add_parser(name, help=help_text))
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "\n".join(choice.format_usage().strip() for choice in choices.choices.values())
 
 
 def run(args: argparse.Namespace) -> int:
-    _check(args)
-    files = {file.name: file.resolve() for file in args.traces or _default_traces()}
-    digests = {name: _digest(file) for name, file in files.items()}
-    wanted = list(cases(list(files), args.seeds, args.uplinks, args.loads, args.jobs, not args.no_sensitivity))
-    finished = Finished(args.out)
-    if finished.broken:
-        print(f"jobsight experiment: {finished.broken} broken lines of {args.out} are left out", file=sys.stderr)
-    keys = {case: (VERSION, digests[case.trace], *case.key) for case in wanted}
-    todo = [case for case in wanted if keys[case] not in finished.figures]
-    try:
-        for case, figures in _progress(_runs(args, files, todo), len(wanted), len(wanted) - len(todo)):
-            finished.add(keys[case], figures)
-    except KeyboardInterrupt:
-        done = sum(key in finished.figures for key in keys.values())
-        print(
-            f"jobsight experiment: interrupted with {done:,} of {len(wanted):,} runs finished; the same command goes "
-            f"on from {args.out}",
-            file=sys.stderr,
-        )
-        return 130
-    rows = account((case, finished.figures[key]) for case, key in keys.items())
-    told: dict[str, Any] = {"runs": len(wanted), "jobs": args.jobs, "rows": rows, "claims": claims(rows)}
-    if args.plot is not None:
-        from jobsight_server.plots.coallocation import draw_experiment  # takes half a second to load
-
-        draw_experiment(rows, args.plot)
-        print(f"jobsight experiment: drawn to {args.plot}", file=sys.stderr)
-    if args.json:
-        print(json.dumps(told, indent=2))
-    else:
-        show(told, Console())
-    return 0
-
-
-def task(files: dict[str, Path], case: Case) -> dict[str, Any]:
-    """One run, in whatever process."""
-    return run_case(case, files[case.trace])
-
-
-def _runs(args: argparse.Namespace, files: dict[str, Path], todo: list[Case]) -> Runs:
-    if args.dask is not None:
-        return on_dask(partial(task, files), todo, args.dask)
-    return in_processes(partial(task, files), todo, args.workers or os.cpu_count() or 1)
-
-
-def _progress(runs: Runs, total: int, done: int) -> Runs:
-    if done == total:
-        return
-    columns = (
-        TextColumn("coallocation"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with closing(runs), Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("", total=total, completed=done)
-        for case, figures in runs:
-            yield case, figures
-            progress.advance(bar)
-
-
-def _default_traces() -> list[Path]:
-    directory = os.environ.get("JOBSIGHT_TRACES")
-    if directory is None:
-        raise UserError("no traces: give --traces FILE ..., or name a directory that has them by JOBSIGHT_TRACES")
-    return [Path(directory) / name for name in TRACES]
-
-
-def _digest(file: Path) -> str:
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
-    except OSError as error:
-        raise UserError(f"--traces {file}: cannot be read: {error.strerror or error}") from error
-
-
-def _check(args: argparse.Namespace) -> None:
-    """What would otherwise be found out after minutes."""
-    for flag, values, good in (
-        ("--seeds", [args.seeds], args.seeds >= 1),
-        ("--jobs", [args.jobs], args.jobs == 0 or args.jobs >= 2),
-        ("--workers", [args.workers], args.workers is None or args.workers >= 1),
-        ("--uplinks", args.uplinks, all(0.0 < uplink < float("inf") for uplink in args.uplinks)),
-        ("--loads", args.loads, all(0.0 < load < float("inf") for load in args.loads)),
-    ):
-        if not good:
-            raise UserError(f"{flag} {' '.join(map(str, values))}: there is no such run; give numbers above 0")
-    if not args.out.parent.is_dir():
-        raise UserError(f"--out {args.out}: there is no directory {args.out.parent}; make it first")
-    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
-        raise UserError(f"--plot {args.plot}: is a file; name a directory")
+    status: int = importlib.import_module(EXPERIMENTS[args.name][0]).run(args)
+    return status

@@ -15,9 +15,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from sqlalchemy import Engine
 
 from jobsight_server.accounting.importer import ImportReport, import_files
-from jobsight_server.commands.arguments import LEARNING, add_settings, open_database, settings_of
+from jobsight_server.command_line.arguments import LEARNING, add_settings, open_database, settings_of
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts import method_of
+from jobsight_server.forecasts import forecast_config
 from jobsight_server.profiler.ready import Own, count_waiting, sent_since
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME, Settings
@@ -30,10 +30,10 @@ _LIVE_WITHIN_S = 86_400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("format", choices=ACCOUNTING_FORMATS, help="the scheduler that wrote the files")
+    parser.add_argument("format", choices=ACCOUNTING_FORMATS, help="scheduler that wrote the files")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="accounting files, plain or gzip")
     parser.add_argument(
-        "--cluster", metavar="NAME", help="the cluster that they are from (default: the only one known)"
+        "--cluster", metavar="NAME", help="cluster that the files are from (default: the only one known)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings(parser, "database", "clusters", *LEARNING, "profile_grace_s")
@@ -137,7 +137,7 @@ def _profile(engine: Engine, settings: Settings, own: Own) -> int:
     grace_s = settings.profile_grace_s if sent_since(engine, own.cluster, now - _LIVE_WITHIN_S) else 0.0
     with Console(stderr=True).status("profiling"):
         while done := profile_finished(
-            engine, grace_s, lambda: now, _RUNS_AT_ONCE, method=method_of(settings), own=own
+            engine, grace_s, lambda: now, _RUNS_AT_ONCE, config=forecast_config(settings), own=own
         ):
             profiled += done
     return profiled

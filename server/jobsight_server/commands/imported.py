@@ -13,9 +13,9 @@ from rich.console import Console
 from sqlalchemy import Connection, select
 
 from jobsight_server.accounting.withdraw import withdraw
-from jobsight_server.commands.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts import method_of, rebuild
+from jobsight_server.forecasts import forecast_config, rebuild
 from jobsight_server.settings import ACCOUNTING_FORMATS
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.schema import accounting_files
@@ -27,13 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="withdraw these files: remove their runs and what they counted, and retrain",
+        help="withdraw these files: remove their runs and counts, and retrain",
     )
     parser.add_argument(
-        "--cluster", metavar="NAME", help="the cluster that the files are of (default: all, or the only one)"
+        "--cluster", metavar="NAME", help="cluster that the files are from (default: all, or the only one)"
     )
     parser.add_argument(
-        "--format", choices=ACCOUNTING_FORMATS, default=ACCOUNTING_FORMATS[0], help="the scheduler that wrote the files"
+        "--format", choices=ACCOUNTING_FORMATS, default=ACCOUNTING_FORMATS[0], help="scheduler that wrote the files"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings(parser, "database", *LEARNING)
@@ -80,7 +80,7 @@ def _forget(args: argparse.Namespace) -> int:
         found = withdraw(engine, args.forget, cluster, args.format)
         if found.runs:
             with Console(stderr=True).status("retraining"):
-                rebuild(engine, method_of(settings))
+                rebuild(engine, forecast_config(settings))
     finally:
         engine.dispose()
     if args.json:
@@ -88,7 +88,10 @@ def _forget(args: argparse.Namespace) -> int:
         return 0
     for path in found.paths:
         print(f"forgotten: {path}")
-    print(f"{found.lines} lines, {found.runs} runs removed{', forecasts retrained without them' * bool(found.runs)}")
+    print(f"{found.lines} lines, {found.runs} runs removed{'; forecasts retrained without them' * bool(found.runs)}")
+    print("A server that follows the directory of a withdrawn file reads it again: move the file out.")
+    if not found.runs and not found.kept:
+        print("the files describe no run that is stored")
     if found.kept:
         print(f"{found.kept} runs stay: other files describe them too")
     if found.absent:

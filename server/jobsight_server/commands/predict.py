@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
+import msgspec
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -17,10 +16,12 @@ from sqlalchemy import Connection, select
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.amounts import memory_bytes, time_s
-from jobsight_server.commands.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts import Question, answers, method_of
+from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
+from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.per import PER
+from jobsight_server.forecasts.prediction import Prediction, Predictions
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.schema import jobs
@@ -32,44 +33,37 @@ _SHORT = {**{name: name for name in FIVE}, "sliding-window": "window", "exponent
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database", *LEARNING)
     parser.add_argument("--cluster", required=True, metavar="NAME", help="cluster that the job will run on")
-    parser.add_argument("--user", required=True, metavar="NAME", help="user whose next job it is")
-    parser.add_argument("--metric", choices=tuple(METRICS), help="only this one")
-    job = parser.add_argument_group("the job", "The more is known of it, the better the answer.")
-    job.add_argument("--application", metavar="NAME", help="its name, or what it runs")
-    job.add_argument("--queue", metavar="NAME", help="the queue that it is submitted to")
-    job.add_argument("--processors", type=_processors, metavar="COUNT", help="how many it asks for")
-    memory = "what the whole job asks for: bytes, or such as 4096mb, 4gb, 4G"
+    parser.add_argument("--user", required=True, metavar="NAME", help="user who submits the job")
+    parser.add_argument("--metric", choices=tuple(METRICS), help="forecast only this metric")
+    job = parser.add_argument_group("the job", "The more of these are given, the better the forecast.")
+    job.add_argument("--application", metavar="NAME", help="name of the job or of the application that it runs")
+    job.add_argument("--queue", metavar="NAME", help="queue that the job is submitted to")
+    job.add_argument("--processors", type=_processors, metavar="COUNT", help="processors requested")
+    memory = "memory requested for the whole job: bytes, or with a unit, such as 4096mb, 4gb, 4G"
     job.add_argument("--memory", type=_amount(memory_bytes), metavar="SIZE", help=memory)
-    walltime = "the time that it asks for: seconds, or such as 01:00:00, 2-12:00:00"
+    walltime = "run time requested: seconds, or a time such as 01:00:00 or 2-12:00:00"
     job.add_argument("--walltime", type=_amount(time_s), metavar="TIME", help=walltime)
     parser.add_argument(
         "--per", choices=PER, default=PER[0], help="values per processor (default) or for the whole job of --processors"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON (always where the output is not a terminal)")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON (the default where the output is not a terminal)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     engine = open_existing(args, "read")
-    question = Question(
-        args.cluster,
-        args.user,
-        args.metric,
-        args.application,
-        args.queue,
-        args.processors,
-        args.memory,
-        args.walltime,
-        args.per,
-    )
+    question = job_question(args.user, args.application, args.queue, args.processors, args.memory, args.walltime)
+    request = ForecastRequest(args.cluster, question, args.metric, args.per)
     try:
         with engine.connect() as connection:
             settings = settings_of(args)
             _say_who_is_unknown(connection, args.cluster, args.user, settings)
-            found = answers(connection, [question], method_of(settings))
+            found = AnswerReader(engine, forecast_config(settings)).answers(connection, [request])
     finally:
         engine.dispose()
     if args.json or not sys.stdout.isatty():
-        print(json.dumps({"predictions": found}, indent=2))
+        print(msgspec.json.format(msgspec.json.encode(Predictions(found)), indent=2).decode())
     else:
         show(found, Console())
     return 0
@@ -84,85 +78,85 @@ def _say_who_is_unknown(connection: Connection, cluster: str, user: str, setting
         print(f"{user} has no finished job on {cluster}: answers rest on others' jobs", file=sys.stderr)
 
 
-def show(found: Sequence[dict[str, Any]], console: Console) -> None:
+def show(found: Sequence[Prediction], console: Console) -> None:
     """The answer per metric with what it rests on, then what each of the five says, in units that read well."""
     # As Text, because a user may be named like one of rich's markup tags.
-    title = Text(f"Next job of {found[0]['user']} on {found[0]['cluster']}, {_per(found)}")
+    title = Text(f"Next job of {found[0].user} on {found[0].cluster}, {_per(found)}")
     console.print(_answered(found, title), markup=False)
     for answer in found:
-        if answer["value"] is not None:
+        if answer.value is not None:
             console.print(Text(_where_from(answer)))
     console.print(_of_five(found), markup=False)
-    for reason in dict.fromkeys(answer["reason"] for answer in found if answer["reason"]):
-        without = ", ".join(answer["metric"] for answer in found if answer["reason"] == reason)
+    for reason in dict.fromkeys(answer.reason for answer in found if answer.reason):
+        without = ", ".join(answer.metric for answer in found if answer.reason == reason)
         console.print(f"{without}: {reason}", markup=False)
-    if any(answer["value"] is not None for answer in found):
-        share = found[0]["coverage"]
+    if any(answer.value is not None for answer in found):
+        share = found[0].coverage
         console.print(f"sure: to be within 20 %. reserve: the target is that {share:.0%} of all jobs stay within it.")
         console.print("exceeds: how likely this job is to need more than the reserve. --json gives SI units.")
         for answer in found:
-            if answer["bound_basis"] is not None:
+            if answer.bound_basis is not None:
                 console.print(Text(_held(answer)))
 
 
-def _answered(found: Sequence[dict[str, Any]], title: Text) -> Table:
+def _answered(found: Sequence[Prediction], title: Text) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     table.add_column("metric", no_wrap=True)
     for name in ("forecast", "sure", "reserve", "exceeds", "runner-up"):
         table.add_column(name, justify="right", no_wrap=True)
     for answer in found:
-        _, scale = _SCALES[answer["metric"]]
-        other = answer["runner_up"]
+        _, scale = _SCALES[answer.metric]
+        other = answer.runner_up
         table.add_row(
-            _name(answer["metric"]),
-            _figure(answer["value"], scale),
-            _share(answer["probability"]),
-            _figure(answer["bound"], scale),
-            "-" if answer["exceed_probability"] is None else f"{answer['exceed_probability']:.1%}",
-            _figure(None if other is None else other["value"], scale),
+            _name(answer.metric),
+            _figure(answer.value, scale),
+            _share(answer.probability),
+            _figure(answer.bound, scale),
+            "-" if answer.exceed_probability is None else f"{answer.exceed_probability:.1%}",
+            _figure(None if other is None else other.value, scale),
         )
     return table
 
 
-def _where_from(answer: dict[str, Any]) -> str:
-    _, scale = _SCALES[answer["metric"]]
-    values = " ".join(_figure(value, scale) for value in answer["last_values"])
-    jobs = "1 job" if answer["n"] == 1 else f"{answer['n']} jobs"
-    return f" {answer['metric']} by {answer['forecaster']} from {jobs} of {answer['level']}, the last: {values}"
+def _where_from(answer: Prediction) -> str:
+    _, scale = _SCALES[answer.metric]
+    values = " ".join(_figure(value, scale) for value in answer.last_values)
+    jobs = "1 job" if answer.n == 1 else f"{answer.n} jobs"
+    return f" {answer.metric} by {answer.forecaster} from {jobs} of {answer.level}, the last: {values}"
 
 
-def _held(answer: dict[str, Any]) -> str:
+def _held(answer: Prediction) -> str:
     """On what the reservation rests, and what such reservations have held so far."""
-    text = f" reserve {answer['metric']} by {answer['bound_basis']}"
-    if answer["observed_coverage"] is None:
+    text = f" reserve {answer.metric} by {answer.bound_basis}"
+    if answer.observed_coverage is None:
         return text
-    by_use = "" if answer["observed_cost_coverage"] is None else f", {answer['observed_cost_coverage']:.1%} by use"
-    return f"{text}; so far enough for {answer['observed_coverage']:.1%} of jobs{by_use}"
+    by_use = "" if answer.observed_cost_coverage is None else f", {answer.observed_cost_coverage:.1%} by use"
+    return f"{text}; so far enough for {answer.observed_coverage:.1%} of jobs{by_use}"
 
 
-def _of_five(found: Sequence[dict[str, Any]]) -> Table:
+def _of_five(found: Sequence[Prediction]) -> Table:
     title = "The published five, of the user's own jobs"
     table = Table(title=title, title_justify="left", title_style="", box=SIMPLE, padding=(0, 0))
     table.add_column("metric", no_wrap=True)
     for name in (*(_SHORT[name] for name in FIVE), "jobs", "PQM", "recent"):
         table.add_column(name, justify="right", no_wrap=True)
     for answer in found:
-        _, scale = _SCALES[answer["metric"]]
+        _, scale = _SCALES[answer.metric]
         table.add_row(
-            _name(answer["metric"]),
-            *(_figure(answer["forecasts"][name], scale) for name in FIVE),
-            str(answer["user_jobs"]),
-            _share(answer["pqm"]),
-            _share(answer["recent_pqm"]),
+            _name(answer.metric),
+            *(_figure(answer.forecasts[name], scale) for name in FIVE),
+            str(answer.user_jobs),
+            _share(answer.pqm),
+            _share(answer.recent_pqm),
         )
     return table
 
 
-def _per(found: Sequence[dict[str, Any]]) -> str:
+def _per(found: Sequence[Prediction]) -> str:
     """What the values are for; a run time is always the job's."""
-    if not any(answer["per"] == "processor" for answer in found):
+    if not any(answer.per == "processor" for answer in found):
         return "values for the whole job"
-    of_job = any(answer["metric"] == "runtime" for answer in found)
+    of_job = any(answer.metric == "runtime" for answer in found)
     return "values per processor" + (" (run time: of the job)" if of_job else "")
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
+import msgspec
 from sqlalchemy import Engine
 
-from jobsight_server.commands.arguments import add_settings, open_existing
+from jobsight_server.command_line.arguments import add_settings, open_existing
 from jobsight_server.errors import UserError
+from jobsight_server.queries.rejected import LISTED, Rejected, rejected_data
 from jobsight_server.storage.quarantined import body_of, mark_for_retry, outcomes_of
-from jobsight_server.views.refused import LISTED, refused
 
 _SHOWN_CHARACTERS = 20_000
 _LOOK_S = 0.2
@@ -25,15 +24,19 @@ _LOOK_S = 0.2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(action="list", json=False, limit=LISTED)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    listing = actions.add_parser("list", help="what was refused, by reason, and what is kept of it (the default)")
-    listing.add_argument("--json", action="store_true", help="as JSON")
-    listing.add_argument("--limit", type=int, default=LISTED, help=f"entries shown of each kind (default {LISTED})")
-    show = actions.add_parser("show", help="one batch with its reason and content")
-    show.add_argument("id", type=int, metavar="ID", help="its number in the list")
-    show.add_argument("--body", action="store_true", help="write its body to standard output, exactly as it was sent")
-    retry = actions.add_parser("retry", help="have the running server take batches in again")
-    retry.add_argument("ids", type=int, nargs="*", metavar="ID", help="their numbers in the list (default: all)")
-    retry.add_argument("--wait", type=float, default=60.0, metavar="SECONDS", help="give up after this (default 60)")
+    listing = actions.add_parser("list", help="list rejected data by reason, and the batches kept (the default)")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    listing.add_argument("--limit", type=int, default=LISTED, help=f"entries to show of each kind (default: {LISTED})")
+    show = actions.add_parser("show", help="show one batch with its reason and content")
+    show.add_argument("id", type=int, metavar="ID", help="number in the list")
+    show.add_argument(
+        "--body", action="store_true", help="write the batch's body to standard output, exactly as it was sent"
+    )
+    retry = actions.add_parser("retry", help="have the running server process batches again")
+    retry.add_argument("ids", type=int, nargs="*", metavar="ID", help="numbers in the list (default: all)")
+    retry.add_argument(
+        "--wait", type=float, default=60.0, metavar="SECONDS", help="give up after this many seconds (default: 60)"
+    )
     for action in (parser, listing, show, retry):
         add_settings(action, "database")
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -48,36 +51,33 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "retry":
             return _retry(engine, args.ids, args.wait)
         with engine.connect() as connection:
-            found = refused(connection, max(0, args.limit))
+            found = rejected_data(connection, max(0, args.limit))
     finally:
         engine.dispose()
     if args.json:
-        print(json.dumps(found))
+        print(msgspec.json.encode(found).decode())
     else:
         _print_list(found)
     return 0
 
 
-def _print_list(found: dict[str, Any]) -> None:
-    print("refused, by reason")
-    for entry in found["refused"]:
-        print(f"{entry['value']:>10}  {entry['name']}  {_shown(entry['label'])}")
+def _print_list(found: Rejected) -> None:
+    print("rejected, by reason")
+    for count in found.rejected:
+        print(f"{count.value:>10}  {count.name}  {_shown(count.label)}")
     print(
-        f"\nquarantined batches: {found['quarantine_kept']} kept ({found['quarantine_held_bytes']} bytes), "
-        f"{found['quarantine_dropped']} dropped for space, {found['quarantine_taken_in']} taken in again"
+        f"\nquarantined batches: {found.quarantine_kept} kept ({found.quarantine_held_bytes} bytes), "
+        f"{found.quarantine_dropped} dropped for space, {found.quarantine_taken_in} taken in again"
     )
-    for entry in found["quarantine"]:
-        where = f"{entry['cluster'] or '-'}/{entry['node'] or '-'}"
-        size = f"{entry['bytes']} bytes" if entry["bytes"] or entry["cluster"] is None else "the agent has it"
-        waits = " (to be taken in again)" if entry["retry"] else ""
-        print(
-            f"{entry['id']:>10}  {_moment(entry['received_at'])}  {_shown(where)}  {size}: "
-            f"{_shown(entry['reason'])}{waits}"
-        )
-    print(f"\naccounting lines: {found['accounting_rejects_kept']} kept")
-    for entry in found["accounting_rejects"]:
-        place = f"{entry['cluster']} {entry['path']}:{entry['line']}"
-        print(f"{_shown(place)}: {_shown(entry['reason'])}: {_shown(entry['text'])}")
+    for batch in found.quarantine:
+        where = f"{batch.cluster or '-'}/{batch.node or '-'}"
+        size = f"{batch.bytes} bytes" if batch.bytes or batch.cluster is None else "the agent has it"
+        waits = " (to be taken in again)" if batch.retry else ""
+        print(f"{batch.id:>10}  {_moment(batch.received_at)}  {_shown(where)}  {size}: {_shown(batch.reason)}{waits}")
+    print(f"\naccounting lines: {found.accounting_rejects_kept} kept")
+    for line in found.accounting_rejects:
+        place = f"{line.cluster} {line.path}:{line.line}"
+        print(f"{_shown(place)}: {_shown(line.reason)}: {_shown(line.text)}")
 
 
 def _show(engine: Engine, number: int, *, body_only: bool) -> int:

@@ -7,8 +7,8 @@ import argparse
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from jobsight_server.commands.arguments import LEARNING, add_settings, open_database, settings_of
-from jobsight_server.forecasts import method_of, rebuild
+from jobsight_server.command_line.arguments import LEARNING, add_settings, open_database, settings_of
+from jobsight_server.forecasts import forecast_config, rebuild
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
         task = progress.add_task("jobs learned", total=None)
         count = rebuild(
             engine,
-            method_of(settings_of(args)),
+            forecast_config(settings_of(args)),
             lambda done, total: progress.update(task, completed=done, total=total),
         )
     engine.dispose()

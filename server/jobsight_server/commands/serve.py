@@ -8,7 +8,8 @@ import signal
 import sys
 import threading
 
-from jobsight_server.commands.arguments import (
+from jobsight_server.addresses import check_addresses
+from jobsight_server.command_line.arguments import (
     add_settings,
     lock_database,
     open_database,
@@ -16,7 +17,7 @@ from jobsight_server.commands.arguments import (
     shown_database,
 )
 from jobsight_server.serve.supervisor import Supervisor
-from jobsight_server.settings import Settings, check_addresses
+from jobsight_server.settings import Settings
 from jobsight_server.storage.server_lock import ServerLock
 
 
@@ -49,10 +50,14 @@ def _serve(args: argparse.Namespace, settings: Settings, lock: ServerLock) -> No
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    print(f"jobsight: API and pages on http://{settings.listen}, samples also on http://{settings.ingest_listen}")
     print(f"jobsight: database {shown_database(engine)}")
     for source in settings.accounting:
-        absent = "" if source.directory.is_dir() else " (not there yet)"
+        absent = "" if source.directory.is_dir() else " (does not exist yet)"
         print(f"jobsight: following {source.directory} as cluster {source.cluster}{absent}")
     sys.stdout.flush()
-    Supervisor(settings, lock.renew).run(stop)
+    Supervisor(settings, lock.renew, lambda: _say_ready(settings)).run(stop)
+
+
+def _say_ready(settings: Settings) -> None:
+    ingest = f"samples also on http://{settings.ingest_listen}"
+    print(f"jobsight: ready; API and pages on http://{settings.listen}, {ingest}", flush=True)

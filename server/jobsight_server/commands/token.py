@@ -10,27 +10,27 @@ from datetime import UTC, datetime
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.auth.tokens import ROLES, create_token, list_tokens, revoke_token
-from jobsight_server.commands.arguments import add_settings, open_database, open_existing, settings_of
+from jobsight_server.command_line.arguments import add_settings, open_database, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.storage.clusters import listed, stored_clusters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser("create", help="make a token and print it, once")
-    create.add_argument("--role", required=True, choices=ROLES, help="what it may do")
-    create.add_argument("--name", default="", metavar="TEXT", help="whose it is, for the list")
-    create.add_argument("--cluster", metavar="NAME", help="role agent: the cluster that it may send samples of")
+    create = actions.add_parser("create", help="create a token and print it; it is never shown again")
+    create.add_argument("--role", required=True, choices=ROLES, help="what the token may do")
+    create.add_argument("--name", default="", metavar="TEXT", help="label shown in the list")
+    create.add_argument("--cluster", metavar="NAME", help="role agent: cluster whose samples it may send")
     create.add_argument(
         "--nodes", metavar="NAMES", help="role agent: only these nodes, such as 'n[001-128],login1' (default: all)"
     )
     create.add_argument("--any-cluster", action="store_true", help="role agent: every cluster and node")
     listing = actions.add_parser("list", help="show every token, without its secret")
     listing.add_argument("--json", action="store_true", help="print JSON")
-    revoke = actions.add_parser("revoke", help="end a token; takes effect within 5 s")
-    revoke.add_argument("id", type=int, metavar="ID", help="its number in the list")
-    login = actions.add_parser("login", help="print a link that logs in once, valid for an hour")
-    login.add_argument("--url", help="address of the site as the browser reaches it (default: from `listen`)")
+    revoke = actions.add_parser("revoke", help="revoke a token; takes effect within 5 s")
+    revoke.add_argument("id", type=int, metavar="ID", help="number in the list")
+    login = actions.add_parser("login", help="print a one-time login link, valid for an hour")
+    login.add_argument("--url", help="address at which the browser reaches the site (default: from `listen`)")
     for action in (create, listing, revoke):
         add_settings(action, "database")
     add_settings(login, "database", "listen")

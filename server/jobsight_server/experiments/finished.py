@@ -12,7 +12,7 @@ from jobsight_server.errors import UserError
 Key = tuple[Any, ...]
 
 
-class Finished:
+class FinishedRuns:
     """Figures of runs by their keys, in ``file``. ``broken`` counts lines that are none, as after a power cut."""
 
     def __init__(self, file: Path) -> None:

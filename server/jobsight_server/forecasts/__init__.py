@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from jobsight_server.forecasts.ask import Question, answer_texts, answers
-from jobsight_server.forecasts.failure import take_failure
+from jobsight_server.forecasts.config import ForecastConfig, forecast_config
+from jobsight_server.forecasts.failure import record_failure
 from jobsight_server.forecasts.history import history
-from jobsight_server.forecasts.method import Method, method_of
+from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import AnswerReader
-from jobsight_server.forecasts.rebuild import rebuild, rebuild_if_made_otherwise
+from jobsight_server.forecasts.rebuild import rebuild, rebuild_if_outdated
+from jobsight_server.forecasts.request import ForecastRequest
 
 __all__ = [
     "AnswerReader",
-    "Method",
-    "Question",
-    "answer_texts",
-    "answers",
+    "ForecastConfig",
+    "ForecastRequest",
+    "Prediction",
+    "forecast_config",
     "history",
-    "method_of",
     "rebuild",
-    "rebuild_if_made_otherwise",
-    "take_failure",
+    "rebuild_if_outdated",
+    "record_failure",
 ]

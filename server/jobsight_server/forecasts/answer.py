@@ -2,23 +2,74 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Any
 
-from jobsight_predictor.answer import Answer
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.series import Answer as OfFive
+from jobsight_predictor.profile.answer import JobForecast, MeanError
+from jobsight_predictor.series import Series, SeriesForecast
 from jobsight_predictor.templates import Question
+from jobsight_server.forecasts.per import WHOLE, whole_job
+
+NOWHERE = "no history: no cluster knows this user; name a cluster to get an answer from other users' jobs there"
+RETRAINING = "the model was trained with other settings or by another version and is being retrained; try again later"
+
+# The one way in which answers are written: a name is the same bytes wherever it is asked for.
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
-def answer_fields(profile: Profile, question: Question) -> dict[str, Any]:
-    """What the profile answers: ``value``, how much to reserve, and where that comes from."""
-    return {**_said(profile.answer(question)), "regret": _regret(profile, question.user)}
+def series_answer(profile: Profile, user: str, series: Series, updated: float | None) -> str:
+    """The answer to a question that names nothing but the user, as it is stored with the user's series.
+
+    ``updated``: end of the last job learned.
+    """
+    fields = _of_job(profile, Question(user=user)) | _of_five(series.answer(), updated)
+    return json.dumps(fields, separators=(",", ":"))
 
 
-def no_answer(metric: str, coverage: float, reason: str) -> dict[str, Any]:
+def computed_answer(profile: Profile, question: Question, metric: str, coverage: float, own: str | None) -> str:
+    """The profile's answer; ``own``, the user's stored answer, if there is one, has the published five."""
+    return _encode(_own(metric, coverage, own) | _of_job(profile, question))
+
+
+def retraining(metric: str, coverage: float, own: str | None) -> str:
+    """The answer while what is stored was learned otherwise."""
+    return _encode(_own(metric, coverage, own) | _nothing(metric, coverage, RETRAINING))
+
+
+def no_history(metric: str, coverage: float) -> str:
+    """The answer for a user whom no cluster knows, where none was named."""
+    return _encode(_own(metric, coverage, None))
+
+
+def written(cluster: str | None, user: str, metric: str, answer: str, scale: int | None = None) -> str:
+    """An answer as it is sent: ``answer``, which does not name what it is about, with these names before it.
+
+    ``scale``: how many processors the values are for; None leaves them per processor.
+    """
+    per = "job" if scale is not None or metric in WHOLE else "processor"
+    if scale is not None and metric not in WHOLE:
+        answer = _encode(whole_job(json.loads(answer), metric, scale))
+    return f'{{"cluster":{_encode(cluster)},"user":{_encode(user)},"metric":"{metric}","per":"{per}",{answer[1:]}'
+
+
+def _own(metric: str, coverage: float, own: str | None) -> dict[str, Any]:
+    if own is not None:
+        fields: dict[str, Any] = json.loads(own)
+        return fields
+    return _nothing(metric, coverage, NOWHERE) | _of_five(Series().answer(), None)
+
+
+def _of_job(profile: Profile, question: Question) -> dict[str, Any]:
+    """``value``, how much to reserve, and where that comes from."""
+    return _fields(profile.answer(question), profile.mean_error(question.user))
+
+
+def _nothing(metric: str, coverage: float, reason: str) -> dict[str, Any]:
     """The same fields where there is no answer."""
-    nothing = Answer(
+    nothing = JobForecast(
         value=None,
         unit=METRICS[metric],
         forecaster=None,
@@ -27,7 +78,7 @@ def no_answer(metric: str, coverage: float, reason: str) -> dict[str, Any]:
         probability=None,
         bound=None,
         bound_basis=None,
-        exceeds=None,
+        exceed_probability=None,
         coverage=coverage,
         observed_coverage=None,
         observed_cost_coverage=None,
@@ -35,11 +86,11 @@ def no_answer(metric: str, coverage: float, reason: str) -> dict[str, Any]:
         last_values=(),
         reason=reason,
     )
-    return {**_said(nothing), "regret": None}
+    return _fields(nothing, None)
 
 
-def five_fields(five: OfFive, updated: float | None) -> dict[str, Any]:
-    """What the published five say of the user's own jobs; ``updated``: end of the last one learned."""
+def _of_five(five: SeriesForecast, updated: float | None) -> dict[str, Any]:
+    """What the published five say of the user's own jobs."""
     return {
         "user_jobs": five.n,
         "forecasts": five.forecasts,
@@ -50,36 +101,5 @@ def five_fields(five: OfFive, updated: float | None) -> dict[str, Any]:
     }
 
 
-def _said(answer: Answer) -> dict[str, Any]:
-    other = answer.runner_up
-    return {
-        "unit": answer.unit,
-        "value": answer.value,
-        "forecaster": answer.forecaster,
-        "level": answer.level,
-        "n": answer.n,
-        "probability": answer.probability,
-        "bound": answer.bound,
-        "bound_basis": answer.bound_basis,
-        "exceed_probability": answer.exceeds,
-        "coverage": answer.coverage,
-        "observed_coverage": answer.observed_coverage,
-        "observed_cost_coverage": answer.observed_cost_coverage,
-        "runner_up": other and {"value": other.value, "forecaster": other.forecaster, "level": other.level},
-        "last_values": list(answer.last_values),
-        "reason": answer.reason,
-    }
-
-
-def _regret(profile: Profile, user: str | None) -> dict[str, Any] | None:
-    """Mean capped relative errors over the user's jobs: of the answers, and of the best candidate in hindsight."""
-    found = profile.regret(user)
-    if found is None:
-        return None
-    regret, name = found
-    return {
-        "jobs": regret.jobs,
-        "answered": regret.answered / regret.jobs,
-        "best": regret.best / regret.jobs,
-        "best_candidate": name,
-    }
+def _fields(forecast: JobForecast, mean_error: MeanError | None) -> dict[str, Any]:
+    return {**asdict(forecast), "mean_error": mean_error and asdict(mean_error)}

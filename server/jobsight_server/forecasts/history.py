@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_server.record import Record
 from jobsight_server.storage.schema import jobs, profiles
 
+Column = list[float | None]
 
-def history(connection: Connection, cluster: str, user: str, metric: str, limit: int) -> dict[str, Any]:
-    """The last ``limit`` values learned of one series, oldest first, as arrays of equal length.
 
-    ``time`` end of the job, ``job_id``, ``actual`` what it used; ``answered`` and ``bound`` what was forecast, and
-    recommended to reserve, when it was submitted (None where nothing was known); ``forecasts`` per forecaster of the
-    five what it said before it knew (None for the first job ever). ``n`` counts all values, those before the listed
-    ones included. ``shown_only`` counts values that are shown with their jobs and were not learned.
+class History(Record):
+    """Values learned of one series, oldest first, as arrays of equal length, and what was said of each before.
+
+    ``time``: end of the job; ``actual``: what it used; ``answered`` and ``bound``: what was forecast, and recommended
+    to reserve, when it was submitted; ``forecasts``: what each of the published five said before it knew. ``n`` counts
+    all values, those before the listed ones included; ``shown_only`` those that are shown and were not learned.
     """
+
+    n: int
+    shown_only: int
+    time: list[float]
+    job_id: list[str]
+    actual: list[float]
+    answered: Column
+    bound: Column
+    forecasts: Annotated[dict[str, Column], Meta(extra_json_schema={"required": [*FIVE]})]
+
+
+def history(connection: Connection, cluster: str, user: str, metric: str, limit: int) -> History:
+    """The last ``limit`` values learned of one series."""
     of_series = (jobs.c.cluster == cluster, jobs.c.user == user, profiles.c.metric == metric)
     query = (
         select(jobs.c.end, jobs.c.job_id, profiles.c.value, profiles.c.forecast, profiles.c.bound)
         .join(profiles, profiles.c.run_id == jobs.c.id)
         .where(*of_series, profiles.c.value.is_not(None), profiles.c.shown_only.is_(False))
-        .order_by(profiles.c.position)
+        .order_by(profiles.c.learn_seq)
     )
     rows = connection.execute(query).all()
     actual = np.array([row.value for row in rows], dtype=np.float64)
     first = max(0, len(rows) - limit)
     listed = rows[first:]
     shown_only = select(func.count()).join_from(jobs, profiles).where(*of_series, profiles.c.shown_only.is_(True))
-    return {
-        "n": len(rows),
-        "shown_only": connection.scalar(shown_only) or 0,
-        "time": [row.end for row in listed],
-        "job_id": [row.job_id for row in listed],
-        "actual": [row.value for row in listed],
-        "answered": [row.forecast for row in listed],
-        "bound": [row.bound for row in listed],
+    return History(
+        n=len(rows),
+        shown_only=connection.scalar(shown_only) or 0,
+        time=[row.end for row in listed],
+        job_id=[row.job_id for row in listed],
+        actual=[row.value for row in listed],
+        answered=[row.forecast for row in listed],
+        bound=[row.bound for row in listed],
         # Replayed from the very first value: a forecast depends on all that came before it.
-        "forecasts": {
+        forecasts={
             name: [None if np.isnan(value) else value for value in FORECASTERS[name]().replay(actual)[first:].tolist()]
             for name in FIVE
         },
-    }
+    )

@@ -1,14 +1,18 @@
-"""Runs as forecasts see them."""
+"""Runs as forecasts see them: what is known of a job when it is submitted, in the one form that is learned and asked.
+
+Groups are found by these values, so both sides must write them alike.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, select
 
 from jobsight_predictor.templates import Question
-from jobsight_server.forecasts.question import job_question
 from jobsight_server.storage.schema import jobs
 
 COLUMNS = (
@@ -24,17 +28,18 @@ COLUMNS = (
     jobs.c.submitted,
     jobs.c.start,
     jobs.c.end,
-    jobs.c.foretold,
+    jobs.c.forecast_seq,
 )
 """What ``job_of`` reads, in its order."""
 
 _AT_ONCE = 500
+_RUN_NUMBER = re.compile(r"\d+(?=(?:\.[A-Za-z]+)?$)")
 
 
 class Job(NamedTuple):
     """A run: what it was known by when it was submitted, and when that was (UTC; None where nobody knows).
 
-    ``foretold`` is the position of the last run that had been learned when its tickets were made; None before.
+    ``forecast_seq`` is the ``learn_seq`` of the last run that had been learned when it was forecast; None before.
     """
 
     run_id: int
@@ -44,7 +49,7 @@ class Job(NamedTuple):
     submitted: float | None
     start: float | None
     end: float | None
-    foretold: int | None
+    forecast_seq: int | None
 
     @property
     def seconds(self) -> float | None:
@@ -59,8 +64,8 @@ class Job(NamedTuple):
 
 def job_of(row: Sequence[Any]) -> Job:
     """The job in a row of ``COLUMNS``."""
-    run_id, cluster, *told, state, submitted, start, end, foretold = row
-    return Job(run_id, cluster, job_question(*told), state, submitted, start, end, foretold)
+    run_id, cluster, *told, state, submitted, start, end, forecast_seq = row
+    return Job(run_id, cluster, job_question(*told), state, submitted, start, end, forecast_seq)
 
 
 def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, Job]:
@@ -80,7 +85,45 @@ def read_waiting(connection: Connection, before: float) -> list[Job]:
     """
     query = (
         select(*COLUMNS)
-        .where(jobs.c.foretold.is_(None), jobs.c.submitted < before)
+        .where(jobs.c.forecast_seq.is_(None), jobs.c.submitted < before)
         .order_by(jobs.c.submitted, jobs.c.id)
     )
     return [job_of(row) for row in connection.execute(query)]
+
+
+def job_question(
+    user: str,
+    name: str | None = None,
+    queue: str | None = None,
+    processors: int | None = None,
+    memory_bytes: float | None = None,
+    walltime_s: float | None = None,
+) -> Question:
+    """A job as the templates see it; empty texts, and numbers that are not above 0, count as not told.
+
+    ``memory_bytes`` is the request of the whole job, as accounting logs have it; the question holds it per processor,
+    as the values are that it is compared with. Where the processors are not told, it is taken to be for one.
+    """
+    known = processors if processors and processors > 0 else None
+    return Question(
+        user=user,
+        application=None if name is None else application(name),
+        queue=queue or None,
+        processors=None if known is None else int(known),
+        requested_memory_bytes=memory_bytes / (known or 1) if memory_bytes and memory_bytes > 0 else None,
+        requested_time_s=float(walltime_s) if walltime_s and walltime_s > 0 else None,
+    )
+
+
+@lru_cache(4096)
+def application(name: str) -> str | None:
+    """The application that a job's name stands for: without directories and without the number of the run.
+
+    Logs do not name applications; a job's name, by default that of its script, is the nearest thing to it. Users
+    number the runs of one application, at the end of the name or before its extension; every other part of a name
+    tells applications apart as often as runs, and stays. None where nothing is left.
+
+    >>> [application(name) for name in ("run_017", "bin/run_18.sh", "cfd-large", "4711")]
+    ['run_', 'run_.sh', 'cfd-large', None]
+    """
+    return _RUN_NUMBER.sub("", name.rpartition("/")[2]) or None

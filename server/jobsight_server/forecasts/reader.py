@@ -1,80 +1,94 @@
 """Reads the answers of a site: the one way from the API, the pages and the commands to what was learned.
 
-A question about a user alone is the path of a scheduler that waits, so it goes past SQLAlchemy's connections to the
-driver's own, which is kept open and outside of transactions: each look-up sees what is committed, and none holds on
-to an old snapshot.
+A request that names nothing but the user is a look-up by primary key of what was made when the user last learned,
+unless that was made under another configuration. Any other is computed from the little state of the profile that it
+touches; nothing is kept between requests.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Engine, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.forecasts.ask import Question, answer_texts, answers, no_history, stored_texts, written
-from jobsight_server.forecasts.learn import Key
-from jobsight_server.forecasts.method import Method
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.templates import Question
+from jobsight_server.forecasts.answer import computed_answer, no_history, retraining, written
+from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.forecasts.prediction import Prediction, read_prediction
+from jobsight_server.forecasts.request import ForecastRequest
+from jobsight_server.forecasts.stored import Key, StateKey, read_answers, read_state
+from jobsight_server.storage.look_ups import LookUps
 from jobsight_server.storage.schema import series
 
-_BY_METRIC = 'SELECT metric, answer FROM series WHERE cluster = {0} AND "user" = {0} AND metric = {0}'
-_BY_USER = 'SELECT metric, answer FROM series WHERE cluster = {0} AND "user" = {0}'
-_CLUSTERS = 'SELECT DISTINCT cluster FROM series WHERE "user" = {0} ORDER BY cluster'
+# Computed together, from state read together.
+_COMPUTED_AT_ONCE = 200
+
+_BY_METRIC = 'SELECT metric, answer FROM series WHERE cluster = ? AND "user" = ? AND metric = ?'
+_BY_USER = 'SELECT metric, answer FROM series WHERE cluster = ? AND "user" = ?'
+
+_Asked = tuple[Key, Question]
+"""One metric of a request."""
 
 
 class AnswerReader:
-    """Answers under the site's configuration, each process and thread on a connection that it keeps for itself."""
+    """Answers under the site's configuration: what was learned otherwise is not answered from."""
 
-    def __init__(self, engine: Engine, method: Method) -> None:
+    def __init__(self, engine: Engine, config: ForecastConfig) -> None:
+        self.config = config
         self._engine = engine
-        self._method = method
-        self._kept = threading.local()
-        mark = "?" if engine.dialect.name == "sqlite" else "%s"
-        self._by_metric, self._by_user = _BY_METRIC.format(mark), _BY_USER.format(mark)
-        self._clusters = _CLUSTERS.format(mark)
+        self._look_ups = LookUps(engine)
+        self._by_metric, self._by_user = self._look_ups.statement(_BY_METRIC), self._look_ups.statement(_BY_USER)
 
-    def reply(self, cluster: str | None, user: str, metric: str | None) -> str:
-        """``{"predictions": [...]}``: one answer per metric, on ``cluster`` or wherever the user is known.
+    def reply(self, requests: Sequence[ForecastRequest]) -> str:
+        """``{"predictions": [...]}``: the answers as JSON, in the order of the requests, one for each metric.
 
-        A user without any history is answered from what others' jobs used; without ``cluster``, with a reason, and
-        the cluster is then null.
-        """
-        if cluster is None:
-            return self.reply_to(Question("", user, metric))
-        return _reply(self._of_user(cluster, user, metric))
-
-    def reply_to(self, question: Question) -> str:
-        """The same for a question of which more may be known; its ``cluster`` empty: wherever the user is known."""
-        if question.cluster:
-            return self.reply_to_all([question])
-        places = self.clusters(question.user)
-        if not places:
-            return _reply(no_history(question, self._method))
-        return self.reply_to_all([question._replace(cluster=place) for place in places])
-
-    def reply_to_all(self, questions: Sequence[Question]) -> str:
-        """The answers in the order of the questions.
+        A user without any history is answered from what others' jobs used; where no cluster was named, with a reason,
+        and the cluster is then null.
 
         Raises:
-            UserError: a question asks for what is not forecast.
+            UserError: a request asks for what is not forecast.
         """
-        with self._engine.connect() as connection:
-            return _reply(answer_texts(connection, questions, self._method))
+        texts = self._looked_up(requests[0]) if len(requests) == 1 else None
+        if texts is None:
+            with self._engine.connect() as connection:
+                texts = self.texts(connection, requests)
+        return f'{{"predictions":[{",".join(texts)}]}}'
 
-    def answers(self, connection: Connection, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        """The answers to questions that belong to what is read on ``connection``."""
-        return answers(connection, questions, self._method)
+    def answers(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[Prediction]:
+        """The same answers, as they belong to what else is read on ``connection``."""
+        return [read_prediction(text) for text in self.texts(connection, requests)]
 
-    def learned(self, connection: Connection, users: Iterable[tuple[str, str]]) -> dict[Key, dict[str, Any]]:
+    def texts(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[str]:
+        """The same, each as JSON: a stored text has the names of what it is about put before it, and is not parsed."""
+        placed = [there for request in requests for there in self._placed(connection, request)]
+        asked = [
+            (Key(request.cluster, request.user, metric), request.question)
+            for request in placed
+            if request.cluster is not None
+            for metric in request.metrics
+        ]
+        stored = read_answers(connection, list(dict.fromkeys(key for key, _ in asked)))
+        found = {
+            (key, question): stored[key]
+            for key, question in asked
+            if question == Question(user=key.user) and self.config.made(stored.get(key, ""))
+        }
+        rest = list(dict.fromkeys(entry for entry in asked if entry not in found))
+        for begin in range(0, len(rest), _COMPUTED_AT_ONCE):
+            found |= self._computed(connection, rest[begin : begin + _COMPUTED_AT_ONCE], stored)
+        return [self._text(request, metric, found) for request in placed for metric in request.metrics]
+
+    def learned(self, connection: Connection, users: Iterable[tuple[str, str]]) -> dict[Key, Prediction]:
         """The answers for (cluster, user) in those metrics of which these users have a value."""
         keys = [Key(cluster, user, metric) for cluster, user in users for metric in METRICS]
-        stored = stored_texts(connection, keys)
+        stored = read_answers(connection, keys)
         known = [key for key in keys if key in stored]
-        return dict(zip(known, self.answers(connection, [Question(*key) for key in known]), strict=True))
+        requests = [ForecastRequest(key.cluster, Question(user=key.user), key.metric) for key in known]
+        return dict(zip(known, self.answers(connection, requests), strict=True))
 
     def series_figures(self, connection: Connection, cluster: str | None, metric: str) -> dict[tuple[str, str], Any]:
         """Per (cluster, user) the stored answer in one metric, to sort by what is the user's own: jobs and PQM."""
@@ -83,51 +97,61 @@ class AnswerReader:
             query = query.where(series.c.cluster == cluster)
         return {(row.cluster, row.user): json.loads(row.answer) for row in connection.execute(query)}
 
-    def clusters(self, user: str) -> list[str]:
-        """The clusters on which this user has a history."""
-        return [row[0] for row in self._rows(self._clusters, (user,))]
-
-    def _of_user(self, cluster: str, user: str, metric: str | None) -> list[str]:
-        if metric is None:
-            rows = self._rows(self._by_user, (cluster, user))
-        else:
-            rows = self._rows(self._by_metric, (cluster, user, metric))
-        known = {name: answer for name, answer in rows if self._method.made(answer)}
-        asked = METRICS if metric is None else (metric,)
-        if not known.keys() >= set(asked):
-            with self._engine.connect() as connection:
-                return answer_texts(connection, [Question(cluster, user, metric)], self._method)
-        return [written(cluster, user, name, known[name]) for name in asked]
-
     def close(self) -> None:
-        """Closes the connection of the calling thread; the next question opens another."""
-        kept = getattr(self._kept, "connection", None)
-        self._kept.connection = None
-        if kept is not None:
-            kept.close()
+        """Closes the connection that the calling thread keeps; the next request opens another."""
+        self._look_ups.close()
 
-    def _rows(self, statement: str, values: tuple[str, ...]) -> list[Any]:
-        connection = self._connection()
-        try:
-            rows: list[Any] = connection.execute(statement, values).fetchall()
-        except self._engine.dialect.loaded_dbapi.OperationalError:
-            # The database went away, or was restarted, since the last question: one try on a new connection.
-            self.close()
-            rows = self._connection().execute(statement, values).fetchall()
-        return rows
+    def _looked_up(self, request: ForecastRequest) -> list[str] | None:
+        """The path of a scheduler that waits: the stored answers, if there are all, past SQLAlchemy."""
+        cluster, user = request.cluster, request.user
+        if cluster is None or request.per != "processor" or not request.is_of_user_alone:
+            return None
+        metrics = request.metrics
+        if (metric := request.metric) is None:
+            rows = self._look_ups.rows(self._by_user, (cluster, user))
+        else:
+            rows = self._look_ups.rows(self._by_metric, (cluster, user, metric))
+        known = {name: answer for name, answer in rows if self.config.made(answer)}
+        if len(known) < len(metrics):
+            return None
+        return [written(cluster, user, name, known[name]) for name in metrics]
 
-    def _connection(self) -> Any:
-        kept = getattr(self._kept, "connection", None)
-        if kept is not None and self._kept.process == os.getpid():
-            return kept
-        checked_out = self._engine.raw_connection()
-        connection: Any = checked_out.driver_connection
-        checked_out.detach()  # it is this thread's until the process ends
-        if self._engine.dialect.name == "postgresql":
-            connection.autocommit = True
-        self._kept.connection, self._kept.process = connection, os.getpid()
-        return connection
+    def _placed(self, connection: Connection, request: ForecastRequest) -> list[ForecastRequest]:
+        """The request for each cluster that it concerns; as it is where no cluster knows the user."""
+        if request.cluster is not None:
+            return [request]
+        query = select(series.c.cluster).where(series.c.user == request.user).distinct().order_by(series.c.cluster)
+        places = connection.scalars(query).all()
+        return [request._replace(cluster=place) for place in places] or [request]
 
+    def _text(self, request: ForecastRequest, metric: str, found: Mapping[_Asked, str]) -> str:
+        cluster, user = request.cluster, request.user
+        if cluster is None:
+            answer = no_history(metric, self.config.coverage)
+        else:
+            answer = found[Key(cluster, user, metric), request.question]
+        return written(cluster, user, metric, answer, request.scale)
 
-def _reply(answers: Sequence[str]) -> str:
-    return f'{{"predictions":[{",".join(answers)}]}}'
+    def _computed(
+        self, connection: Connection, asked: Sequence[_Asked], stored: Mapping[Key, str]
+    ) -> dict[_Asked, str]:
+        profiles = {(key.cluster, key.metric): self.config.profile(key.metric) for key, _ in asked}
+        wanted = [
+            StateKey(key.cluster, key.metric, name)
+            for key, question in asked
+            for name in profiles[key.cluster, key.metric].state_keys(question)
+        ]
+        usable: dict[tuple[str, str], Profile | None] = dict(profiles)
+        for place, state in read_state(connection, wanted).items():
+            try:
+                profiles[place].load(state)
+            except ValueError:
+                usable[place] = None
+        found = {}
+        for key, question in asked:
+            profile, own = usable[key.cluster, key.metric], stored.get(key)
+            if profile is None:
+                found[key, question] = retraining(key.metric, self.config.coverage, own)
+            else:
+                found[key, question] = computed_answer(profile, question, key.metric, self.config.coverage, own)
+        return found

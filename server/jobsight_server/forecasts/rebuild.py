@@ -1,4 +1,4 @@
-"""Learns everything anew from the stored profiles, as it was learned first."""
+"""Learns everything again from the stored profiles, as it was learned first."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from sqlalchemy import Connection, Engine, and_, delete, or_, select, text
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.templates import Question
 from jobsight_server.forecasts.collection import no_collection
+from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted
 from jobsight_server.forecasts.job import COLUMNS, Job, job_of, read_jobs
-from jobsight_server.forecasts.learn import Event, Finished, Learner, RanOut, Submitted
-from jobsight_server.forecasts.method import Method
-from jobsight_server.forecasts.parts import made_otherwise
-from jobsight_server.forecasts.round import hold_learning, last_position
-from jobsight_server.storage.schema import failures, jobs, profile_parts, profiles, series, tickets
+from jobsight_server.forecasts.learn import Learner
+from jobsight_server.forecasts.outdated import is_outdated
+from jobsight_server.forecasts.round import last_learn_seq, lock_learning
+from jobsight_server.storage.schema import failures, jobs, model_state, pending_forecasts, profiles, series
 
 log = logging.getLogger(__name__)
 
@@ -31,80 +32,80 @@ _WAITS = and_(jobs.c.profiled.is_(False), jobs.c.state.in_(("running", "ended"))
 Progress = Callable[[int, int], None]
 
 
-def rebuild(engine: Engine, method: Method | None = None, progress: Progress | None = None) -> int:
-    """Learns every profile and series anew; the rows are exactly those that learning run by run had left.
+def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Progress | None = None) -> int:
+    """Learns every profile and series again; the rows are exactly those that learning run by run had left.
 
     Reads and learns without holding anybody up; only what was learned meanwhile is caught up with, and the new rows
     are written, in one transaction that others wait for. ``progress(done, all)`` counts runs. Returns how many
     series there are.
     """
-    method = method or Method()
-    learner, under_way = Learner(method), dict[int, Job]()
+    config = config or ForecastConfig()
+    learner, under_way = Learner(config), dict[int, Job]()
     with no_collection():
         with engine.connect().execution_options(reading=True) as connection:
-            top = last_position(connection)
+            top = last_learn_seq(connection)
             for begin in range(0, top, _STEP):
                 end = min(begin + _STEP, top)
-                learner.replay(_events(connection, method, begin, end, under_way))
+                learner.learn(_events(connection, config, begin, end, under_way))
                 if progress is not None:
                     progress(end, top)
-        learner.collect()
+        learner.encode_state()
         with engine.begin() as connection:
-            hold_learning(connection)
-            learner.replay(_events(connection, method, top, None, under_way))
-            waiting = set(connection.scalars(select(jobs.c.id).where(jobs.c.foretold.is_not(None), _WAITS)))
-            learner.tickets = {key: ticket for key, ticket in learner.tickets.items() if key[0] in waiting}
-            for table in (series, profile_parts, tickets):
+            lock_learning(connection)
+            learner.learn(_events(connection, config, top, None, under_way))
+            waiting = set(connection.scalars(select(jobs.c.id).where(jobs.c.forecast_seq.is_not(None), _WAITS)))
+            learner.pending = {key: forecast for key, forecast in learner.pending.items() if key[0] in waiting}
+            for table in (series, model_state, pending_forecasts):
                 connection.execute(delete(table))
-            connection.execute(_SHOWN_ONLY, {"shown_only": not method.learn_apportioned})
+            connection.execute(_SHOWN_ONLY, {"shown_only": not config.learn_apportioned})
             return learner.store(connection)
 
 
-def rebuild_if_made_otherwise(engine: Engine, method: Method) -> bool:
+def rebuild_if_outdated(engine: Engine, config: ForecastConfig) -> bool:
     """Retrains where other settings, or an older version, made what is stored; returns whether it did."""
     with engine.connect().execution_options(reading=True) as connection:
-        if not made_otherwise(connection, method):
+        if not is_outdated(connection, config):
             return False
     log.info("the stored model was trained with other settings or by another version: retraining on all finished jobs")
-    count = rebuild(engine, method)
+    count = rebuild(engine, config)
     log.info("retrained %d series", count)
     return True
 
 
 def _events(
-    connection: Connection, method: Method, begin: int, end: int | None, under_way: dict[int, Job]
+    connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, Job]
 ) -> list[Event]:
-    """What followed the run at position ``begin``, up to the one at ``end``, itself included; None: all of it.
+    """What followed the run with ``learn_seq`` ``begin``, up to the one with ``end``, itself included; None: all of it.
 
-    At one position a run is learned first, then come the reservations that ran out, then the submissions.
+    At one place in the order a run is learned first, then come the reservations that ran out, then the submissions.
     ``under_way`` keeps the jobs that were submitted and have not finished from one piece to the next.
     """
     found: list[tuple[int, int, Event]] = []
-    found += [(position, 2, event) for position, event in _submitted(connection, begin, end, under_way)]
-    found += [(position, 1, event) for position, event in _ran_out(connection, begin, end)]
-    found += [(position, 0, event) for position, event in _finished(connection, method, begin, end, under_way)]
+    found += [(learn_seq, 2, event) for learn_seq, event in _submitted(connection, begin, end, under_way)]
+    found += [(learn_seq, 1, event) for learn_seq, event in _ran_out(connection, begin, end)]
+    found += [(learn_seq, 0, event) for learn_seq, event in _finished(connection, config, begin, end, under_way)]
     found.sort(key=lambda entry: entry[:2])
     return [event for _, _, event in found]
 
 
 def _finished(
-    connection: Connection, method: Method, begin: int, end: int | None, under_way: dict[int, Job]
+    connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, Job]
 ) -> list[tuple[int, Finished]]:
-    """Per position what a run used of the metrics learned there; a value that arrived late has one of its own."""
-    columns = (profiles.c.position, profiles.c.run_id, profiles.c.metric, profiles.c.value, profiles.c.attribution)
-    query = select(*columns).where(profiles.c.position > begin).order_by(profiles.c.position, profiles.c.run_id)
+    """What a run used of the metrics learned at each ``learn_seq``; a value that arrived late has one of its own."""
+    columns = (profiles.c.learn_seq, profiles.c.run_id, profiles.c.metric, profiles.c.value, profiles.c.attribution)
+    query = select(*columns).where(profiles.c.learn_seq > begin).order_by(profiles.c.learn_seq, profiles.c.run_id)
     if end is not None:
-        query = query.where(profiles.c.position <= end)
+        query = query.where(profiles.c.learn_seq <= end)
     found: dict[tuple[int, int], dict[str, float | None]] = {}
-    for position, run_id, metric, value, attribution in connection.execute(query):
-        values = found.setdefault((position, run_id), {})
-        if value is not None and method.learns(attribution):
+    for learn_seq, run_id, metric, value, attribution in connection.execute(query):
+        values = found.setdefault((learn_seq, run_id), {})
+        if value is not None and config.learns(attribution):
             values[metric] = value
     known = read_jobs(connection, [run_id for _, run_id in found if run_id not in under_way])
     known |= {run_id: under_way.pop(run_id) for _, run_id in found if run_id in under_way}
     return [
-        (position, Finished(known[run_id], {metric: values[metric] for metric in METRICS if metric in values}))
-        for (position, run_id), values in found.items()
+        (learn_seq, Finished(known[run_id], {metric: values[metric] for metric in METRICS if metric in values}))
+        for (learn_seq, run_id), values in found.items()
     ]
 
 
@@ -116,25 +117,25 @@ def _submitted(
     query = (
         select(profiles.c.metric, *COLUMNS)
         .outerjoin_from(jobs, profiles, told)
-        .where(jobs.c.foretold >= begin, or_(profiles.c.metric.is_not(None), _WAITS))
-        .order_by(jobs.c.foretold, jobs.c.id)
+        .where(jobs.c.forecast_seq >= begin, or_(profiles.c.metric.is_not(None), _WAITS))
+        .order_by(jobs.c.forecast_seq, jobs.c.id)
     )
     if end is not None:
-        query = query.where(jobs.c.foretold < end)
+        query = query.where(jobs.c.forecast_seq < end)
     found: dict[int, tuple[Job, list[str]]] = {}
     for metric, *row in connection.execute(query):
         if row[0] not in found:
             found[row[0]] = (job_of(row), [])
         found[row[0]][1].extend(METRICS if metric is None else (metric,))
     under_way |= {run_id: job for run_id, (job, _) in found.items()}
-    return [(job.foretold or 0, Submitted(job, metrics)) for job, metrics in found.values()]
+    return [(job.forecast_seq or 0, Submitted(job, metrics)) for job, metrics in found.values()]
 
 
 def _ran_out(connection: Connection, begin: int, end: int | None) -> list[tuple[int, RanOut]]:
-    query = select(failures).where(failures.c.position >= begin).order_by(failures.c.id)
+    query = select(failures).where(failures.c.learn_seq >= begin).order_by(failures.c.id)
     if end is not None:
-        query = query.where(failures.c.position < end)
-    return [(row.position, _ran_out_of(row)) for row in connection.execute(query)]
+        query = query.where(failures.c.learn_seq < end)
+    return [(row.learn_seq, _ran_out_of(row)) for row in connection.execute(query)]
 
 
 def _ran_out_of(row: Any) -> RanOut:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, and_, select
 
-from jobsight_predictor.backtest import Jobs
+from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.templates import Question
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts.question import job_question
+from jobsight_server.forecasts.job import job_question
 from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from jobsight_server.errors import UserError
-from jobsight_server.serve.lifeline import end_with_parent
+from jobsight_server.exit_with_parent import exit_with_parent
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ def run_workers(count: int, work: Callable[[], None]) -> None:
     Raises:
         UserError: workers cannot stay up; their own last words are on standard error.
     """
-    lifeline, held = os.pipe()  # its other end closes with this process, however it ends
+    parent_alive, held = os.pipe()  # its other end closes with this process, however it ends
     started: dict[int, float] = {}
     stopping = False
 
@@ -39,7 +39,7 @@ def run_workers(count: int, work: Callable[[], None]) -> None:
         child = os.fork()
         if child == 0:
             os.close(held)
-            _be_worker(lifeline, work)
+            _be_worker(parent_alive, work)
         started[child] = time.monotonic()
         if stopping:
             os.kill(child, signal.SIGTERM)
@@ -61,17 +61,17 @@ def run_workers(count: int, work: Callable[[], None]) -> None:
             log.warning("query worker %d ended with status %d after %.0f s; starting another", child, status, lasted)
             start()
     finally:
-        os.close(lifeline)
+        os.close(parent_alive)
         os.close(held)
 
 
-def _be_worker(lifeline: int, work: Callable[[], None]) -> None:
+def _be_worker(parent_alive: int, work: Callable[[], None]) -> None:
     """Never returns: what stands above in the parent's stack is not this process's to go on with."""
     status = 1
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     try:
-        end_with_parent(lifeline)
+        exit_with_parent(parent_alive)
         work()
         status = 0
     except Exception:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jobsight_server.addresses import split_address
 from jobsight_server.errors import UserError
 from jobsight_server.front.connection import Connection
 from jobsight_server.front.lanes import Lane
@@ -19,7 +20,6 @@ from jobsight_server.front.limits import Limits
 from jobsight_server.front.messages import Answer, Renderer, Request, error_answer
 from jobsight_server.front.table import Table
 from jobsight_server.front.wsgi import environ_of, run_app, target_parts
-from jobsight_server.settings import split_address
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment

@@ -21,7 +21,8 @@ from jobsight_server.auth.tokens import AuthError, Token, TokenCache
 from jobsight_server.ingest.committer import GroupCommitter, OverloadedError, UnavailableError, UnstorableError
 from jobsight_server.ingest.refusals import Refusal
 from jobsight_server.ingest.retry import RefusalError, retry_next
-from jobsight_server.ingest.store import Outcome, SampleStore, Submission
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Outcome, Submission
 from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, check_size, stated_length, unpack
 from jobsight_server.ingest.wire import Batch, TooLargeError, WireError, decode
 from jobsight_server.seldom import Seldom

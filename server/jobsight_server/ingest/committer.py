@@ -12,7 +12,8 @@ from concurrent.futures import Future
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.ingest.refusals import Refusal
-from jobsight_server.ingest.store import Outcome, SampleStore, Submission
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Outcome, Submission
 from jobsight_server.storage.fence import FencedError
 from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 

@@ -14,11 +14,9 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, field
 
-import msgspec
-from msgspec import Struct
-
-from jobsight_server.ingest.wire import Batch, Interface
-from jobsight_server.storage.totals import wrapped
+from jobsight_server.ingest.counter_state import CounterState
+from jobsight_server.ingest.wire import Batch, BatchInterface
+from jobsight_server.storage.totals import modulo
 
 # No interface moves more in a second, or between two readings less than a second apart (8.8 Tbit/s): a larger
 # jump is a damaged counter, not traffic.
@@ -33,49 +31,13 @@ _CPU_STEP_BACK_S = 0.5
 Row = tuple[float, int | None, int | None, float | None, int | None, float]
 
 
-class State(Struct):
-    """The counters of a node after one reading.
-
-    ``raw`` holds per interface the raw counters in and out and the time when they were read.
-    """
-
-    boot_id: str
-    time: float
-    net_in: int = 0
-    net_out: int = 0
-    cpu: float = 0.0
-    gap: float = 0.0
-    raw_cpu: float | None = None
-    raw: dict[str, tuple[int, int, float]] = {}
-
-
-def dump_state(state: State) -> str:
-    """``state`` as JSON text."""
-    return msgspec.json.encode(state).decode()
-
-
-def load_state(text: str, time: float) -> State:
-    """The state that ``dump_state`` wrote.
-
-    Release 0.1 could store one that cannot be read again (a busy time beyond the range of a double). The node then
-    goes on from nothing known at ``time``, its last reading: as after a reboot, the interval has no value.
-    """
-    try:
-        return _state_decoder.decode(text)
-    except msgspec.DecodeError:
-        return State("", time)
-
-
-_state_decoder = msgspec.json.Decoder(State)
-
-
 @dataclass(slots=True)
 class Corrected:
     """A batch's rows ``(time, net_in, net_out, cpu_busy, memory_used, gap)``, and what was met on the way."""
 
     rows: list[Row]
-    first: State
-    last: State
+    first: CounterState
+    last: CounterState
     wraps: int = 0
     resets: int = 0
     boots: int = 0
@@ -93,14 +55,14 @@ class _Step:
     raw: dict[str, tuple[int, int, float]] = field(default_factory=dict)
 
 
-def correct(batch: Batch, before: State | None, assumed_speed_bps: float) -> Corrected:
+def correct(batch: Batch, before: CounterState | None, assumed_speed_bps: float) -> Corrected:
     """The rows of ``batch``, continued from ``before`` (None: the node's first batch)."""
     if before is not None and before.boot_id == batch.boot_id and _only_rises(batch, before):
         return _correct_rising(batch, before)
     return _correct_each(batch, before, assumed_speed_bps)
 
 
-def _only_rises(batch: Batch, before: State) -> bool:
+def _only_rises(batch: Batch, before: CounterState) -> bool:
     """No wrap, no reset, nothing missing, the same interfaces as before: all but a few batches."""
     if not batch.interfaces or before.raw_cpu is None or len(batch.interfaces) != len(before.raw):
         return False
@@ -125,7 +87,7 @@ def _rises(before: float, column: list[int | None] | list[float | None], at_most
     )
 
 
-def _correct_rising(batch: Batch, before: State) -> Corrected:
+def _correct_rising(batch: Batch, before: CounterState) -> Corrected:
     totals_in = list(map(sum, zip(*batch.bytes_in, strict=True)))
     totals_out = list(map(sum, zip(*batch.bytes_out, strict=True)))
     offset_in = before.net_in - sum(raw[0] for raw in before.raw.values())
@@ -133,7 +95,7 @@ def _correct_rising(batch: Batch, before: State) -> Corrected:
     assert before.raw_cpu is not None
     offset_cpu, gap = before.cpu - before.raw_cpu, before.gap
     rows: list[Row] = [
-        (time, wrapped(total_in + offset_in), wrapped(total_out + offset_out), busy + offset_cpu, memory, gap)  # type: ignore[operator]
+        (time, modulo(total_in + offset_in), modulo(total_out + offset_out), busy + offset_cpu, memory, gap)  # type: ignore[operator]
         for time, total_in, total_out, busy, memory in zip(
             batch.time, totals_in, totals_out, batch.cpu_busy_s, batch.memory_used_bytes, strict=True
         )
@@ -141,7 +103,7 @@ def _correct_rising(batch: Batch, before: State) -> Corrected:
     return Corrected(rows, _state_at(batch, rows, 0), _state_at(batch, rows, -1))
 
 
-def _state_at(batch: Batch, rows: list[Row], index: int) -> State:
+def _state_at(batch: Batch, rows: list[Row], index: int) -> CounterState:
     time, net_in, net_out, cpu, _, gap = rows[index]
     assert net_in is not None
     assert net_out is not None
@@ -150,47 +112,50 @@ def _state_at(batch: Batch, rows: list[Row], index: int) -> State:
         interface.name: (column_in[index], column_out[index], time)
         for interface, column_in, column_out in zip(batch.interfaces, batch.bytes_in, batch.bytes_out, strict=True)
     }
-    return State(batch.boot_id, time, net_in, net_out, cpu, gap, batch.cpu_busy_s[index], raw)  # type: ignore[arg-type]
+    return CounterState(batch.boot_id, time, net_in, net_out, cpu, gap, batch.cpu_busy_s[index], raw)  # type: ignore[arg-type]
 
 
-def _correct_each(batch: Batch, before: State | None, assumed_speed_bps: float) -> Corrected:
+def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: float) -> Corrected:
     """Reading by reading, for whatever can happen."""
-    result = Corrected([], State(batch.boot_id, batch.time[0]), State(batch.boot_id, batch.time[0]))
+    result = Corrected([], CounterState(batch.boot_id, batch.time[0]), CounterState(batch.boot_id, batch.time[0]))
     state = before
     for index, time in enumerate(batch.time):
         first_ever = state is None
         if state is None:
-            state = State(batch.boot_id, time)
+            state = CounterState(batch.boot_id, time)
         rebooted = state.boot_id != batch.boot_id
         step = _network_step(batch, index, None if rebooted or first_ever else state, assumed_speed_bps, result)
+        busy = batch.cpu_busy_s[index]
+        cpu = _cpu_step(busy, None if rebooted else state.raw_cpu, result)
+        raw_cpu_time = state.time if state.raw_cpu_time is None else state.raw_cpu_time
         gap = 0.0
         if rebooted:
             result.boots += 1
             gap = time - state.time
-        elif step.unknown_since is not None:
-            result.resets += 1
-            gap = time - step.unknown_since
+        else:
+            gap = time - min(step.unknown_since or time, raw_cpu_time if cpu is None else time)
+            result.resets += step.unknown_since is not None
         if gap:
             step.net_in = step.net_out = 0
-        cpu, raw_cpu = _cpu_step(batch.cpu_busy_s[index], None if rebooted else state.raw_cpu, result)
         memory = batch.memory_used_bytes[index]
         result.missing += memory is None
-        state = State(
+        state = CounterState(
             batch.boot_id,
             time,
-            wrapped(state.net_in + step.net_in),
-            wrapped(state.net_out + step.net_out),
-            state.cpu + cpu,
+            modulo(state.net_in + step.net_in),
+            modulo(state.net_out + step.net_out),
+            state.cpu + (cpu or 0.0),
             state.gap + gap,
-            raw_cpu,
+            state.raw_cpu if busy is None and not rebooted else busy,
             step.raw,
+            raw_cpu_time if busy is None and not rebooted else None,
         )
         result.rows.append(
             (
                 time,
                 state.net_in if step.known else None,
                 state.net_out if step.known else None,
-                None if batch.cpu_busy_s[index] is None else state.cpu,
+                None if busy is None else state.cpu,
                 memory,
                 state.gap,
             )
@@ -202,7 +167,9 @@ def _correct_each(batch: Batch, before: State | None, assumed_speed_bps: float) 
     return result
 
 
-def _network_step(batch: Batch, index: int, before: State | None, assumed_speed_bps: float, result: Corrected) -> _Step:
+def _network_step(
+    batch: Batch, index: int, before: CounterState | None, assumed_speed_bps: float, result: Corrected
+) -> _Step:
     """What the interfaces moved since ``before`` (None: nothing to compare with, after a boot)."""
     time = batch.time[index]
     step = _Step(known=bool(batch.interfaces))
@@ -238,7 +205,9 @@ def _network_step(batch: Batch, index: int, before: State | None, assumed_speed_
     return step
 
 
-def _delta(last: int, now: int, interface: Interface, possible_bytes: float, at_most: float) -> tuple[int | None, int]:
+def _delta(
+    last: int, now: int, interface: BatchInterface, possible_bytes: float, at_most: float
+) -> tuple[int | None, int]:
     """Bytes counted between two readings and the number of wraps; None for a counter that was set back or damaged.
 
     ``possible_bytes``: what the link can carry; a wrap is taken for one up to that. ``at_most``: what no link can.
@@ -248,21 +217,22 @@ def _delta(last: int, now: int, interface: Interface, possible_bytes: float, at_
         return delta, 0
     if interface.width_bits == 32 and delta < 0:
         words = 4 if interface.kind in {"infiniband", "opa"} else 1
-        wrapped = delta + 2**32 * words
-        if 0 <= wrapped <= possible_bytes:
-            return wrapped, 1
+        unwrapped = delta + 2**32 * words
+        if 0 <= unwrapped <= possible_bytes:
+            return unwrapped, 1
     return None, 0
 
 
-def _cpu_step(now: float | None, last: float | None, result: Corrected) -> tuple[float, float | None]:
-    """CPU seconds to add, and the raw value to continue from."""
+def _cpu_step(now: float | None, last: float | None, result: Corrected) -> float | None:
+    """CPU seconds to add; None where the counter was set back or damaged, so that nothing is known since ``last``."""
     if now is None:
         result.missing += 1
-        return 0.0, last
-    if last is None or 0 <= now - last < _LARGEST_CPU_STEP_S:
-        return (0.0 if last is None else now - last), now
-    if now > last:
-        result.resets += 1
-        return 0.0, now
-    result.resets += now < last - _CPU_STEP_BACK_S
-    return 0.0, now
+        return 0.0
+    if last is None:
+        return 0.0
+    if 0 <= now - last < _LARGEST_CPU_STEP_S:
+        return now - last
+    if 0 < last - now <= _CPU_STEP_BACK_S:
+        return 0.0
+    result.resets += 1
+    return None

@@ -30,25 +30,25 @@ class Refusal:
     example: bool = False
 
 
-def count_rejected(rejected: Mapping[str, int], tally: Counter[tuple[str, str]]) -> None:
+def count_rejected(rejected: Mapping[str, int], counts: Counter[tuple[str, str]]) -> None:
     """Counts, by label, what is not kept."""
     for label, count in rejected.items():
-        tally["batches_received", ""] += count
-        tally["batches_rejected", label] += count
+        counts["batches_received", ""] += count
+        counts["batches_rejected", label] += count
 
 
-def write_refusal(connection: Connection, refusal: Refusal, tally: Counter[tuple[str, str]]) -> None:
+def write_refusal(connection: Connection, refusal: Refusal, counts: Counter[tuple[str, str]]) -> None:
     """Writes the refused body, or counts what has none; an example was counted before."""
     if refusal.example:
         _list(connection, refusal, b"")
         return
     if refusal.body is None:
-        count_rejected({refusal.label: 1}, tally)
+        count_rejected({refusal.label: 1}, counts)
         return
     if refusal.label != "conflict":  # a conflict was counted when it was met
-        tally["batches_received", ""] += 1
-        tally["batches_quarantined", ""] += 1
-    tally["quarantined_because", refusal.label] += 1
+        counts["batches_received", ""] += 1
+        counts["batches_quarantined", ""] += 1
+    counts["quarantined_because", refusal.label] += 1
     _list(connection, refusal, refusal.body)
 
 
@@ -69,7 +69,7 @@ def storable(reason: str) -> str:
     return reason.replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode()[:1000]
 
 
-def bound_quarantine(connection: Connection, budget_bytes: int, tally: Counter[tuple[str, str]]) -> None:
+def bound_quarantine(connection: Connection, budget_bytes: int, counts: Counter[tuple[str, str]]) -> None:
     """Drops the oldest bodies until the rest fits ``budget_bytes``; counts them."""
     held, rows = connection.execute(
         select(func.coalesce(func.sum(quarantine.c.bytes), 0), func.count()).select_from(quarantine)
@@ -85,4 +85,4 @@ def bound_quarantine(connection: Connection, budget_bytes: int, tally: Counter[t
             break
     oldest.close()
     dropped = connection.execute(quarantine.delete().where(quarantine.c.id <= last)).rowcount
-    tally["quarantine_dropped", ""] += dropped
+    counts["quarantine_dropped", ""] += dropped

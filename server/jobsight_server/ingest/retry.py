@@ -13,10 +13,11 @@ from sqlalchemy import Engine, delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.ingest.refusals import storable
-from jobsight_server.ingest.store import SampleStore, Submission
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Submission
+from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 from jobsight_server.storage.schema import quarantine
-from jobsight_server.storage.tallies import add_tallies
 
 # Checks a body; raises ``RefusalError``.
 Judge = Callable[[bytes], Submission]
@@ -38,16 +39,16 @@ def retry_next(engine: Engine, store: SampleStore, judge: Judge) -> bool:
     if row is None:
         return False
     status, reason = _take_in(store, judge, row.body)
-    tally: Counter[tuple[str, str]] = Counter({("quarantine_retried", status): 1})
+    counts: Counter[tuple[str, str]] = Counter({("quarantine_retried", status): 1})
     if status == "conflict":
-        tally["quarantined_because", "conflict"] += 1  # the store counted it as received once more
+        counts["quarantined_because", "conflict"] += 1  # the store counted it as received once more
     with engine.begin() as connection:
         here = quarantine.c.id == row.id
         if status in {"stored", "duplicate"}:
             connection.execute(delete(quarantine).where(here))
         else:
             connection.execute(update(quarantine).where(here).values(retry=False, reason=storable(reason)))
-        add_tallies(connection, tally)
+        add_event_counts(connection, counts)
     return True
 
 

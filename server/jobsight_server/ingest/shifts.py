@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
 
-from jobsight_server.ingest.anchors import dump_anchor, load_anchor
-from jobsight_server.ingest.counters import Row, State
+from jobsight_server.ingest.batch_ends import dump_ends, load_ends
+from jobsight_server.ingest.counter_state import CounterState
+from jobsight_server.ingest.counters import Row
 from jobsight_server.storage.schema import batches
 from jobsight_server.storage.schema import shifts as table
-from jobsight_server.storage.totals import MASK, wrapped
+from jobsight_server.storage.totals import MASK, modulo
 
 EVER = 1e18
 STEP_ROWS = 1_000  # some 10 ms on SQLite
@@ -35,7 +36,7 @@ _ADD = text(
     "cpu_busy_s = cpu_busy_s + :cpu, gap_s = gap_s + :gap "
     "WHERE node_id = :node_id AND time >= :since AND time < :until"
 )
-_UPDATE_ANCHOR = update(batches).where(
+_UPDATE_ENDS = update(batches).where(
     batches.c.boot_id == bindparam("b_boot_id"), batches.c.sequence == bindparam("b_sequence")
 )
 
@@ -51,21 +52,21 @@ class Amounts:
 
     def __add__(self, other: Amounts) -> Amounts:
         return Amounts(
-            wrapped(self.net_in + other.net_in),
-            wrapped(self.net_out + other.net_out),
+            modulo(self.net_in + other.net_in),
+            modulo(self.net_out + other.net_out),
             self.cpu + other.cpu,
             self.gap + other.gap,
         )
 
     def __neg__(self) -> Amounts:
-        return Amounts(wrapped(-self.net_in), wrapped(-self.net_out), -self.cpu, -self.gap)
+        return Amounts(modulo(-self.net_in), modulo(-self.net_out), -self.cpu, -self.gap)
 
-    def to_state(self, state: State) -> State:
+    def to_state(self, state: CounterState) -> CounterState:
         """``state`` with these amounts added."""
         return msgspec.structs.replace(
             state,
-            net_in=wrapped(state.net_in + self.net_in),
-            net_out=wrapped(state.net_out + self.net_out),
+            net_in=modulo(state.net_in + self.net_in),
+            net_out=modulo(state.net_out + self.net_out),
             cpu=state.cpu + self.cpu,
             gap=state.gap + self.gap,
         )
@@ -106,8 +107,8 @@ def as_stored(rows: list[Row], shifts: Sequence[Shift]) -> list[Row]:
         stored.append(
             (
                 time,
-                None if net_in is None else wrapped(net_in + less.net_in),
-                None if net_out is None else wrapped(net_out + less.net_out),
+                None if net_in is None else modulo(net_in + less.net_in),
+                None if net_out is None else modulo(net_out + less.net_out),
                 None if cpu is None else cpu + less.cpu,
                 memory,
                 gap + less.gap,
@@ -161,24 +162,24 @@ def step(connection: Connection, node_id: int, shifts: Sequence[Shift]) -> list[
     amounts = first.amounts
     values = {"net_in": amounts.net_in, "net_out": amounts.net_out, "cpu": amounts.cpu, "gap": amounts.gap}
     connection.execute(_ADD, {**place, "until": until, **values})
-    _move_anchors(connection, node_id, first.since, until, amounts)
+    _move_ends(connection, node_id, first.since, until, amounts)
     left = [replace(first, since=until), *rest] if until < first.until else rest
     write_shifts(connection, node_id, left)
     return left
 
 
-def _move_anchors(connection: Connection, node_id: int, since: float, until: float, amounts: Amounts) -> None:
-    """The same for the anchors of the batches that begin from ``since`` to before ``until``."""
+def _move_ends(connection: Connection, node_id: int, since: float, until: float, amounts: Amounts) -> None:
+    """The same for the ends of the batches that begin from ``since`` to before ``until``."""
     within = (batches.c.node_id == node_id) & (batches.c.first_time >= since) & (batches.c.first_time < until)
     moved = []
     for boot_id, sequence, counters in connection.execute(
         select(batches.c.boot_id, batches.c.sequence, batches.c.counters).where(within)
     ):
-        anchor = load_anchor(counters)
-        if anchor is not None:
+        ends = load_ends(counters)
+        if ends is not None:
             shifted = msgspec.structs.replace(
-                anchor, first=amounts.to_state(anchor.first), last=amounts.to_state(anchor.last)
+                ends, first=amounts.to_state(ends.first), last=amounts.to_state(ends.last)
             )
-            moved.append({"b_boot_id": boot_id, "b_sequence": sequence, "counters": dump_anchor(shifted)})
+            moved.append({"b_boot_id": boot_id, "b_sequence": sequence, "counters": dump_ends(shifted)})
     if moved:
-        connection.execute(_UPDATE_ANCHOR.where(batches.c.node_id == node_id), moved)
+        connection.execute(_UPDATE_ENDS.where(batches.c.node_id == node_id), moved)

@@ -31,14 +31,14 @@ class TooLargeError(WireError):
     """A batch over a size limit."""
 
 
-class Interface(Struct, frozen=True):
+class BatchInterface(Struct, frozen=True):
     name: Annotated[str, Meta(min_length=1, max_length=64)]
     kind: Literal["ethernet", "infiniband", "opa", "other"]
     width_bits: Literal[32, 64]
     speed_bps: Annotated[float, Meta(gt=0, le=1e15)] | None = None
 
 
-class Mark(Struct, frozen=True):
+class BatchMark(Struct, frozen=True):
     index: Annotated[int, Meta(ge=0, lt=MAX_READINGS)]
     job: Name
     event: Literal["start", "end"]
@@ -66,7 +66,7 @@ class Batch(Struct, frozen=True):
     boot_id: Annotated[str, Meta(min_length=1, max_length=64)]
     sequence: Count
     cpus: Annotated[int, Meta(ge=1, le=2**31 - 1)]
-    interfaces: Annotated[list[Interface], Meta(max_length=MAX_INTERFACES)]
+    interfaces: Annotated[list[BatchInterface], Meta(max_length=MAX_INTERFACES)]
     time: Annotated[list[float], Meta(min_length=1, max_length=MAX_READINGS)]
     bytes_in: list[list[Counter | None]]
     bytes_out: list[list[Counter | None]]
@@ -74,7 +74,7 @@ class Batch(Struct, frozen=True):
     cpu_busy_s: list[Seconds | None]
     sent_at: Instant | None = None
     memory_total_bytes: Count | None = None
-    marks: Annotated[list[Mark], Meta(max_length=MAX_MARKS)] = []
+    marks: Annotated[list[BatchMark], Meta(max_length=MAX_MARKS)] = []
     agent: AgentReport = AgentReport()
 
 
@@ -122,7 +122,7 @@ def _check_length(name: str, column: list[int | None] | list[float | None], n: i
         raise WireError(f"{name} has {len(column)} values for {n} times")
 
 
-def _check_counter(name: str, interface: Interface, column: list[int | None]) -> None:
+def _check_counter(name: str, interface: BatchInterface, column: list[int | None]) -> None:
     limit = LARGEST_COUNTER
     if interface.width_bits == 32:
         # An InfiniBand counter counts 4-byte words and is sent in bytes.

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from jobsight_server.plots.canvas import BEST, INK, OTHERS, OURS, drawing
+from jobsight_server.plots.style import BEST, INK, OTHERS, OURS, drawing
 
 
 def draw_backtest(account: Mapping[str, Any], file: Path) -> None:
@@ -50,7 +50,7 @@ def _calibration(axes: Axes, steps: list[dict[str, float]]) -> None:
 def _bounds(axes: Axes, account: Mapping[str, Any]) -> None:
     ours = account["bounds_compared"]
     own = [(1.0 - ours["coverage"], ours["maq"])] if ours["jobs"] else []
-    for name, line in account["rivals"].items():
+    for name, line in account["baselines"].items():
         if not line["jobs"]:
             continue
         failed = 1.0 - line["coverage"]
@@ -66,7 +66,7 @@ def _bounds(axes: Axes, account: Mapping[str, Any]) -> None:
         axes.annotate("Jobsight", near, xytext=(5, 4), textcoords="offset points", fontsize=8, color=OURS)
     axes.set(xlabel="jobs that run out, %", ylabel="used, of all that was held (MAQ)")
     axes.set_ylim(0.0, 1.0)
-    drawn = [100.0 * (1.0 - line["coverage"]) for line in (ours, *account["rivals"].values()) if line["jobs"]]
+    drawn = [100.0 * (1.0 - line["coverage"]) for line in (ours, *account["baselines"].values()) if line["jobs"]]
     drawn += [100.0 * failed for failed, _ in own]
     axes.set_xlim(0.0, 1.4 * max(drawn, default=0.0) or 1.0)  # room for the names at the right
     axes.set_title("What reserving costs (up and left is better)")

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_scheduler.experiments.coallocation import BIASES, NOISES, POLICIES, SENSITIVE_LOAD
-from jobsight_server.plots.canvas import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
+from jobsight_scheduler.experiments.coallocation_runs import BIASES, COMPARED, NOISES, SENSITIVE_LOAD
+from jobsight_server.plots.style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
 
 Rows = Sequence[Mapping[str, Any]]
 Floats = NDArray[np.float64]
 
-COLOURS = dict(zip(list(POLICIES)[1:], (SERIES["locality"], SERIES["weighted"], BEST, OURS, ACTUAL), strict=True))
+COLOURS = dict(zip(list(COMPARED)[1:], (SERIES["locality"], SERIES["weighted"], BEST, OURS, ACTUAL), strict=True))
 LINEAR = 20.0
 TICKS = (-20, -10, 0, 10, 20, 100, 1_000, 10_000, 100_000)
 """Differences in per cent: linear as far as policies that do not collapse go, then logarithmic."""

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from jobsight_scheduler.metrics import SIZES
+from jobsight_scheduler.figures import SIZES
 from jobsight_scheduler.table import JobTable
-from jobsight_server.plots.canvas import OTHERS, OURS, SERIES, drawing
+from jobsight_server.plots.style import OTHERS, OURS, SERIES, drawing
 
 BINS = 300
 GANTT_JOBS = 150

@@ -10,32 +10,39 @@ from sqlalchemy import Connection
 
 from jobsight_server.profiler.idle import FRESH_S, Idle, idle_before, idle_beside
 from jobsight_server.profiler.memory import inside
-from jobsight_server.profiler.profile import OnNode, Profile, profile, shifted
-from jobsight_server.profiler.readings import Boundaries, Mark, Readings, boundaries, read_marks, read_windows
-from jobsight_server.profiler.ready import Sender, Senders
-from jobsight_server.profiler.sharing import Neighbours, OnOneNode, Presences, Run, neighbours, read_presences
-from jobsight_server.profiler.usage import Stay
+from jobsight_server.profiler.profile import NodeEvidence, Profile, profile, shifted
+from jobsight_server.profiler.readings import Boundaries, MarkTime, Readings, boundaries, read_marks, read_windows
+from jobsight_server.profiler.ready import SampledNode, SampledNodes
+from jobsight_server.profiler.sharing import (
+    EndedRun,
+    Neighbours,
+    NodeHistories,
+    NodeHistory,
+    neighbours,
+    read_node_histories,
+)
+from jobsight_server.profiler.usage import JobInterval
 
 # Readings of runs that are gathered together are in memory together: at a reading a second some 50 MB.
 _NODE_SECONDS_AT_ONCE = 1e6
 
 
 def profiles_of(
-    connection: Connection, runs: Sequence[Run], senders: Senders, stop: threading.Event | None = None
-) -> list[tuple[Run, Profile]]:
+    connection: Connection, runs: Sequence[EndedRun], sampled_nodes: SampledNodes, stop: threading.Event | None = None
+) -> list[tuple[EndedRun, Profile]]:
     """The profile of each run, by what is in the tables now; fewer when ``stop`` is set meanwhile."""
-    presences = read_presences(connection, runs)
-    found: list[tuple[Run, Profile]] = []
+    histories = read_node_histories(connection, runs)
+    found: list[tuple[EndedRun, Profile]] = []
     for some in _portions(runs):
-        for run, nodes in _gathered(connection, some, senders, presences):
+        for run, nodes in _gathered(connection, some, sampled_nodes, histories):
             if stop and stop.is_set():
                 return found
             found.append((run, profile(run, nodes)))
     return found
 
 
-def _portions(runs: Iterable[Run]) -> Iterator[list[Run]]:
-    portion: list[Run] = []
+def _portions(runs: Iterable[EndedRun]) -> Iterator[list[EndedRun]]:
+    portion: list[EndedRun] = []
     seconds = 0.0
     for run in runs:
         own = len(run.nodes) * max(0.0, run.end - run.start)
@@ -49,52 +56,54 @@ def _portions(runs: Iterable[Run]) -> Iterator[list[Run]]:
 
 
 def _gathered(
-    connection: Connection, runs: Sequence[Run], senders: Senders, presences: Presences
-) -> Iterator[tuple[Run, list[OnNode]]]:
+    connection: Connection, runs: Sequence[EndedRun], sampled_nodes: SampledNodes, histories: NodeHistories
+) -> Iterator[tuple[EndedRun, list[NodeEvidence]]]:
     """Each of ``runs`` with what is known of its nodes; without any where it names none or took no time."""
-    places: list[tuple[Run, str, Sender | None]] = [
-        (run, node, senders.find(run.cluster, node)) for run in runs if run.end > run.start for node in run.nodes
+    places: list[tuple[EndedRun, str, SampledNode | None]] = [
+        (run, node, sampled_nodes.find(run.cluster, node)) for run in runs if run.end > run.start for node in run.nodes
     ]
-    marks = read_marks(connection, [(sender.id, run.job_id) for run, _, sender in places if sender is not None])
-    lives = [_life(run, [] if sender is None else marks.get((sender.id, run.job_id), [])) for run, _, sender in places]
+    marks = read_marks(connection, [(sampled.id, run.job_id) for run, _, sampled in places if sampled is not None])
+    lives = [
+        _life(run, [] if sampled is None else marks.get((sampled.id, run.job_id), [])) for run, _, sampled in places
+    ]
     windows = read_windows(
         connection,
         [(place[2].id, at.start, at.end) for place, at in zip(places, lives, strict=True) if place[2] is not None],
     )
-    found: dict[int, list[OnNode]] = {run.id: [] for run in runs}
-    for (run, node, sender), at in zip(places, lives, strict=True):
-        there = presences.get((run.cluster, node))
-        readings = None if sender is None else windows.around(sender.id, at.start, at.end)
+    found: dict[int, list[NodeEvidence]] = {run.id: [] for run in runs}
+    for (run, node, sampled), at in zip(places, lives, strict=True):
+        there = histories.get((run.cluster, node))
+        readings = None if sampled is None else windows.around(sampled.id, at.start, at.end)
         beside = neighbours(run, there, *_span(readings, at))
-        idle = None if sender is None else _idle(connection, sender.id, run, readings, at, beside, there)
-        found[run.id].append(OnNode(node, run.nodes[node], readings, at, beside, idle))
+        idle = None if sampled is None else _idle(connection, sampled.id, run, readings, at, beside, there)
+        found[run.id].append(NodeEvidence(node, run.nodes[node], readings, at, beside, idle))
     for run in runs:
         yield run, found[run.id]
 
 
-def _life(run: Run, marks: Sequence[Mark]) -> Boundaries:
+def _life(run: EndedRun, marks: Sequence[MarkTime]) -> Boundaries:
     return boundaries(marks, run.start, run.end, run.next_start) if marks else Boundaries(run.start, run.end)
 
 
 def _idle(
     connection: Connection,
     node_id: int,
-    run: Run,
+    run: EndedRun,
     readings: Readings | None,
     at: Boundaries,
     beside: Neighbours,
-    there: OnOneNode | None,
+    there: NodeHistory | None,
 ) -> Idle | None:
     """The memory of the node without the run: as read next to its life, else as last known."""
-    stay = Stay(at.start, at.end, 1)
-    if readings is None or np.count_nonzero(inside(readings, stay)) < 2:
+    interval = JobInterval(at.start, at.end, 1)
+    if readings is None or np.count_nonzero(inside(readings, interval)) < 2:
         return None  # nothing to take it from
     near = [shifted(other, at.offset_s) for other in beside.near]
-    level = idle_beside(readings, stay, at.start_marked, at.end_marked, near)
+    level = idle_beside(readings, interval, at.start_marked, at.end_marked, near)
     if level is not None or there is None:
         return level
     occupied = there.occupied(run.start - FRESH_S, run.start)
-    others = [Stay(start + at.offset_s, end + at.offset_s, 1) for start, end in occupied]
+    others = [JobInterval(start + at.offset_s, end + at.offset_s, 1) for start, end in occupied]
     return idle_before(connection, node_id, at.start, others)
 
 

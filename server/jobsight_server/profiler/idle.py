@@ -12,7 +12,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from jobsight_server.profiler.readings import Readings
-from jobsight_server.profiler.usage import Missing, Stay
+from jobsight_server.profiler.usage import JobInterval, Missing
 from jobsight_server.storage.fetch import fetch
 
 FRESH_S = 86_400.0
@@ -44,7 +44,7 @@ class Idle:
 
 
 def idle_beside(
-    readings: Readings, stay: Stay, start_marked: bool, end_marked: bool, others: Sequence[Stay]
+    readings: Readings, interval: JobInterval, start_marked: bool, end_marked: bool, others: Sequence[JobInterval]
 ) -> Idle | None:
     """The idle level by the readings next to the life; None where none of them shows the node without a job.
 
@@ -53,16 +53,16 @@ def idle_beside(
     """
     time, used = readings.time, readings.memory_used_bytes
     has = np.isfinite(used)
-    before = np.flatnonzero(has & (time <= stay.start if start_marked else time < stay.start))
-    after = np.flatnonzero(has & (time >= stay.end if end_marked else time > stay.end))
+    before = np.flatnonzero(has & (time <= interval.start if start_marked else time < interval.start))
+    after = np.flatnonzero(has & (time >= interval.end if end_marked else time > interval.end))
     for index, most_s in (*((i, FRESH_S) for i in before[-1:]), *((i, AFTER_S) for i in after[:1])):
-        age_s = max(stay.start - time[index], time[index] - stay.end)
+        age_s = max(interval.start - time[index], time[index] - interval.end)
         if age_s <= most_s and not any(other.start < time[index] < other.end for other in others):
             return Idle(float(used[index]), float(age_s))
     return None
 
 
-def idle_before(connection: Connection, node_id: int, start: float, others: Sequence[Stay]) -> Idle | None:
+def idle_before(connection: Connection, node_id: int, start: float, others: Sequence[JobInterval]) -> Idle | None:
     """The node's last known idle level before ``start``, at most a day old; ``others`` are its jobs of that day."""
     for since, until in _idle_times(start, others):
         for time, used in fetch(connection, _LAST_READING, (node_id, since, until)):
@@ -70,7 +70,7 @@ def idle_before(connection: Connection, node_id: int, start: float, others: Sequ
     return None
 
 
-def _idle_times(start: float, others: Sequence[Stay]) -> Iterator[tuple[float, float]]:
+def _idle_times(start: float, others: Sequence[JobInterval]) -> Iterator[tuple[float, float]]:
     """When no job was on the node within a day before ``start``, the last such time first."""
     until, found = start, 0
     for other in sorted(others, key=lambda other: other.end, reverse=True):

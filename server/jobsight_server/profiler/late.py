@@ -1,7 +1,7 @@
 """Profiles runs again whose samples arrived after they had been profiled.
 
 A value that was learned stays as it was learned. A metric that had none gets its value when the samples are there, and
-is learned then, at a position of its own: so learning everything again from the stored rows still gives the same
+is learned then, with a ``learn_seq`` of its own: so learning everything again from the stored rows still gives the same
 model, and a kill at any moment cannot learn a value twice.
 
 The writer names late batches as it stores them (storage.late_batches). Each is looked at twice: soon, for the runs
@@ -16,16 +16,16 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, bindparam, update
 
-from jobsight_server.forecasts.method import Method
-from jobsight_server.forecasts.round import hold_learning, last_position, learn_late
+from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.forecasts.round import last_learn_seq, learn_late, lock_learning
 from jobsight_server.profiler.gather import profiles_of
 from jobsight_server.profiler.profile import Profile
-from jobsight_server.profiler.ready import Senders, complete, read_incomplete
+from jobsight_server.profiler.ready import SampledNodes, complete, read_incomplete
 from jobsight_server.profiler.rows import Counts, accepted, learned, row
-from jobsight_server.profiler.sharing import Run
+from jobsight_server.profiler.sharing import EndedRun
+from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles
-from jobsight_server.storage.tallies import add_tallies
 
 # Readings this long before and after a run's life may give it a value: its idle level, a mark.
 _BEFORE_S = 3600.0
@@ -43,16 +43,16 @@ def profile_late(
     clock: Callable[[], float],
     limit: int = 200,
     stop: threading.Event | None = None,
-    method: Method | None = None,
+    config: ForecastConfig | None = None,
 ) -> int:
     """Gives runs the values that their late samples allow and learns them, at most ``limit`` runs in a transaction.
 
     Returns how many values were found. What ``stop`` interrupts is looked at again.
     """
-    method = method or Method()
+    config = config or ForecastConfig()
     with engine.connect().execution_options(reading=True) as connection:
         new = new_late(connection)
-    found = _fill(engine, new.spans, True, limit, stop, method)
+    found = _fill(engine, new.spans, True, limit, stop, config)
     if stop and stop.is_set():
         return found
     if new.spans:
@@ -61,14 +61,16 @@ def profile_late(
     now = clock()
     with engine.connect().execution_options(reading=True) as connection:
         settled = settled_late(connection, now, grace_s)
-    found += _fill(engine, settled.spans, False, limit, stop, method)
+    found += _fill(engine, settled.spans, False, limit, stop, config)
     if settled.spans and not (stop and stop.is_set()):
         with engine.begin() as connection:
             forget(connection, settled, now, grace_s)
     return found
 
 
-def _fill(engine: Engine, spans: Spans, whole: bool, limit: int, stop: threading.Event | None, method: Method) -> int:
+def _fill(
+    engine: Engine, spans: Spans, whole: bool, limit: int, stop: threading.Event | None, config: ForecastConfig
+) -> int:
     """Profiles the runs again whose life ``spans`` overlap; where ``whole``, those whose samples are complete."""
     if not spans:
         return 0
@@ -80,46 +82,46 @@ def _fill(engine: Engine, spans: Spans, whole: bool, limit: int, stop: threading
             runs = read_incomplete(connection, after, until, limit)
             if not runs:
                 break
-            senders = Senders(connection)
-            near = [run for run in runs if _concerned(run, senders, spans)]
+            sampled_nodes = SampledNodes(connection)
+            near = [run for run in runs if _concerned(run, sampled_nodes, spans)]
             if whole:
-                near = [run for run in near if complete(connection, run, senders)]
-            profiled = profiles_of(connection, near, senders, stop)
+                near = [run for run in near if complete(connection, run, sampled_nodes)]
+            profiled = profiles_of(connection, near, sampled_nodes, stop)
         if profiled:
             with engine.begin() as connection:
-                found += _store(connection, profiled, method)
+                found += _store(connection, profiled, config)
         after = (runs[-1].end, runs[-1].id)
     return found
 
 
-def _concerned(run: Run, senders: Senders, spans: Spans) -> bool:
+def _concerned(run: EndedRun, sampled_nodes: SampledNodes, spans: Spans) -> bool:
     for node in run.nodes:
-        sender = senders.find(run.cluster, node)
-        first, last = spans.get(sender.id, (run.end, run.start)) if sender else (run.end, run.start)
-        if sender and sender.id in spans and first <= run.end + _AFTER_S and last >= run.start - _BEFORE_S:
+        sampled = sampled_nodes.find(run.cluster, node)
+        first, last = spans.get(sampled.id, (run.end, run.start)) if sampled else (run.end, run.start)
+        if sampled and sampled.id in spans and first <= run.end + _AFTER_S and last >= run.start - _BEFORE_S:
             return True
     return False
 
 
-def _store(connection: Connection, profiled: Sequence[tuple[Run, Profile]], method: Method) -> int:
+def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Profile]], config: ForecastConfig) -> int:
     """Stores and learns the values of metrics that had none; returns how many there were."""
-    hold_learning(connection)
+    lock_learning(connection)
     counts: Counts = Counter()
-    position = last_position(connection)
+    learn_seq = last_learn_seq(connection)
     values: dict[int, dict[str, float | None]] = {}
     for run, profile in profiled:
         filled = {}
         for metric, entry in accepted(profile, Counter()).items():
             key = {"of_run": run.id, "of_metric": metric}
-            columns = row(entry, method)
+            columns = row(entry, config)
             if entry.value is None:  # the reason may have changed
                 connection.execute(_FILL.values(columns), key)
-            elif connection.execute(_FILL.values({**columns, "position": position + 1}), key).rowcount:
+            elif connection.execute(_FILL.values({**columns, "learn_seq": learn_seq + 1}), key).rowcount:
                 filled[metric] = entry
                 counts["profiles_late", metric] += 1
         if filled:
-            position += 1
-            values[run.id] = learned(filled, method, counts)
-    learn_late(connection, method, values)
-    add_tallies(connection, counts)
+            learn_seq += 1
+            values[run.id] = learned(filled, config, counts)
+    learn_late(connection, config, values)
+    add_event_counts(connection, counts)
     return sum(len(found) for found in values.values())

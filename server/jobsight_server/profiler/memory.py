@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobsight_server.profiler.readings import Floats, Readings
-from jobsight_server.profiler.usage import MOST_UNKNOWN, Missing, Stay, pieces_of, shares_of
+from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, Missing, pieces_of, shares_of
 
 GOOD_FOR_INTERVALS = 2.0
 
@@ -45,18 +45,20 @@ class MemoryUse:
     peak: float
 
 
-def node_memory(readings: Readings, stay: Stay, others: Sequence[Stay], idle_bytes: float) -> NodeMemory | Missing:
+def node_memory(
+    readings: Readings, interval: JobInterval, others: Sequence[JobInterval], idle_bytes: float
+) -> NodeMemory | Missing:
     """Memory of the job on a node that holds ``idle_bytes`` without it, from the readings strictly inside its life.
 
     The readings at the boundaries are the hooks': taken before the job has allocated and after it has freed.
     """
-    inner = inside(readings, stay)
+    inner = inside(readings, interval)
     if np.count_nonzero(inner) < 2:
         return TOO_FEW if len(readings.time) else Missing("no samples of {node}")
     time = readings.time[inner]
     used = readings.memory_used_bytes[inner] - idle_bytes
     edges = pieces_of(time, time[0], time[-1], others)
-    share = shares_of(edges, stay, others)
+    share = shares_of(edges, interval, others)
     at_edges = np.interp(edges, time, used)
     weights = np.where(np.diff(np.interp(edges, time, readings.gap_s[inner])) > 0, 0.0, np.diff(edges))
     if weights.sum() <= 0:
@@ -67,8 +69,8 @@ def node_memory(readings: Readings, stay: Stay, others: Sequence[Stay], idle_byt
     # Just after an edge the piece behind it counts; for the last reading, the piece before.
     pieces = np.minimum(np.searchsorted(edges, time), len(share) - 1)
     good_for_s = GOOD_FOR_INTERVALS * float(np.median(np.diff(readings.time)))
-    life_s = stay.end - stay.start
-    since, until = time - stay.start, np.append(time[1:], stay.end) - stay.start
+    life_s = interval.end - interval.start
+    since, until = time - interval.start, np.append(time[1:], interval.end) - interval.start
     until = np.minimum(until, since + good_for_s)
     since[0] = max(0.0, since[0] - good_for_s)
     if (until - since).sum() < (1.0 - MOST_UNKNOWN) * life_s:
@@ -76,10 +78,12 @@ def node_memory(readings: Readings, stay: Stay, others: Sequence[Stay], idle_byt
     return NodeMemory(mean, used * share[pieces], since, until, life_s)
 
 
-def inside(readings: Readings, stay: Stay) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def inside(readings: Readings, interval: JobInterval) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which readings of memory lie strictly inside the life."""
     has = np.isfinite(readings.memory_used_bytes)
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = has & (readings.time > stay.start) & (readings.time < stay.end)
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
+        has & (readings.time > interval.start) & (readings.time < interval.end)
+    )
     return found
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from jobsight_server.profiler.idle import NOT_KNOWN, Idle
 from jobsight_server.profiler.memory import NodeMemory, inside, node_memory, together
 from jobsight_server.profiler.readings import Boundaries, Readings
-from jobsight_server.profiler.sharing import Neighbours, Presence, Run, attribution
-from jobsight_server.profiler.usage import Missing, Rates, Stay, cpu, network
+from jobsight_server.profiler.sharing import EndedRun, Neighbours, NodeRun, attribution
+from jobsight_server.profiler.usage import JobInterval, Missing, Rates, cpu, network
 
 Use = TypeVar("Use")
 
@@ -30,7 +30,7 @@ NO_SHARE = Missing("other jobs were on {node} and their share of it is not known
 
 
 @dataclass(frozen=True, slots=True)
-class OnNode:
+class NodeEvidence:
     """What is known of one node of a run. ``readings`` is None where the node never sent any.
 
     ``idle`` is its memory without any job; None where that is not known.
@@ -45,7 +45,7 @@ class OnNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Measurement:
     """One metric of a profile: ``value`` and ``peak`` in the metric's unit, or ``missing``.
 
     Of memory the value is the peak and ``mean`` the time average, where samples give one; ``idle_age_s`` says how far
@@ -62,7 +62,7 @@ class Entry:
     idle_age_s: float | None = None
 
 
-Profile = Mapping[str, Entry]
+Profile = Mapping[str, Measurement]
 """Metric -> its entry."""
 
 
@@ -74,7 +74,7 @@ class _Total:
     peak: float | None
 
 
-def profile(run: Run, nodes: Sequence[OnNode]) -> dict[str, Entry]:
+def profile(run: EndedRun, nodes: Sequence[NodeEvidence]) -> dict[str, Measurement]:
     """The entry of each metric, in the order in which they are stored."""
     length_s = run.end - run.start
     processors = run.processors if run.processors and run.processors > 0 else sum(run.nodes.values())
@@ -84,10 +84,10 @@ def profile(run: Run, nodes: Sequence[OnNode]) -> dict[str, Entry]:
         "memory": _memory(run, nodes, how, processors, length_s),
         "cpu": _cpu(run, nodes, how, processors, length_s),
     }
-    return {**found, "runtime": Entry(length_s, source="accounting")}
+    return {**found, "runtime": Measurement(length_s, source="accounting")}
 
 
-def _memory(run: Run, nodes: Sequence[OnNode], how: str, processors: int, length_s: float) -> Entry:
+def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
     sampled = _sampled_memory(nodes, how, processors, length_s)
     # A log that says 0 bytes never looked: every process has some.
     if run.used_memory_bytes and run.used_memory_bytes > 0:
@@ -98,7 +98,7 @@ def _memory(run: Run, nodes: Sequence[OnNode], how: str, processors: int, length
     return sampled
 
 
-def _sampled_memory(nodes: Sequence[OnNode], how: str, processors: int, length_s: float) -> Entry:
+def _sampled_memory(nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
     if length_s <= 0:
         return _without(NO_TIME, how)
     if processors <= 0:
@@ -116,7 +116,7 @@ def _sampled_memory(nodes: Sequence[OnNode], how: str, processors: int, length_s
     if isinstance(use, Missing):
         return _without(use, how)
     idle = [node.idle for node in nodes if node.idle is not None]
-    return Entry(
+    return Measurement(
         use.peak / processors,
         use.peak / processors,
         source=IDLE_REMEMBERED if any(one.remembered for one in idle) else SAMPLES,
@@ -126,7 +126,7 @@ def _sampled_memory(nodes: Sequence[OnNode], how: str, processors: int, length_s
     )
 
 
-def _cpu(run: Run, nodes: Sequence[OnNode], how: str, processors: int, length_s: float) -> Entry:
+def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
     # Neither memory nor CPU time: the batch system did not get to look before the job was over.
     looked = bool(run.used_cpu_s or run.used_memory_bytes)
     if run.used_cpu_s is not None and length_s > 0 and (looked or run.used_memory_bytes is None):
@@ -134,18 +134,18 @@ def _cpu(run: Run, nodes: Sequence[OnNode], how: str, processors: int, length_s:
     else:
         entry = _from_samples(_over(nodes, _cpu_of), how, processors, length_s)
     if entry.value is not None and entry.value > CPU_FLAGGED_ABOVE:
-        return Entry(entry.value, entry.peak, entry.source, entry.attribution, reason=ABOVE)
+        return Measurement(entry.value, entry.peak, entry.source, entry.attribution, reason=ABOVE)
     return entry
 
 
-def _from_log(total: float, processors: int) -> Entry:
+def _from_log(total: float, processors: int) -> Measurement:
     if processors <= 0:
         return _without(NO_PROCESSORS, None)
     # What the batch system adds up from the job's own processes is the kernel's accounting for that job.
-    return Entry(total / processors, source="accounting", attribution="cgroup")
+    return Measurement(total / processors, source="accounting", attribution="cgroup")
 
 
-def _from_samples(total: Callable[[], _Total | Missing], how: str, processors: int, length_s: float) -> Entry:
+def _from_samples(total: Callable[[], _Total | Missing], how: str, processors: int, length_s: float) -> Measurement:
     if length_s <= 0:
         return _without(NO_TIME, how)
     if processors <= 0:
@@ -154,14 +154,16 @@ def _from_samples(total: Callable[[], _Total | Missing], how: str, processors: i
     if isinstance(found, Missing):
         return _without(found, how)
     peak = None if found.peak is None else found.peak / processors
-    return Entry(found.value / processors, peak, source="samples", attribution=how)
+    return Measurement(found.value / processors, peak, source="samples", attribution=how)
 
 
-def _without(missing: Missing, how: str | None) -> Entry:
-    return Entry(None, attribution=how, reason=missing.reason, missing=missing)
+def _without(missing: Missing, how: str | None) -> Measurement:
+    return Measurement(None, attribution=how, reason=missing.reason, missing=missing)
 
 
-def _over(nodes: Sequence[OnNode], use: Callable[[OnNode], _Total | Missing]) -> Callable[[], _Total | Missing]:
+def _over(
+    nodes: Sequence[NodeEvidence], use: Callable[[NodeEvidence], _Total | Missing]
+) -> Callable[[], _Total | Missing]:
     """Adds ``use`` up over all nodes; one node without a value leaves the run without one.
 
     The peak is the sum of the nodes' own peaks: at least what they reached together.
@@ -181,7 +183,7 @@ def _over(nodes: Sequence[OnNode], use: Callable[[OnNode], _Total | Missing]) ->
     return total
 
 
-def _of(node: OnNode, use: Callable[[OnNode], Use | Missing]) -> Use | Missing:
+def _of(node: NodeEvidence, use: Callable[[NodeEvidence], Use | Missing]) -> Use | Missing:
     if node.readings is None:
         return Missing("no samples of {node}")
     if attribution(node.processors, node.neighbours.overlapping) == "unknown":
@@ -189,14 +191,14 @@ def _of(node: OnNode, use: Callable[[OnNode], Use | Missing]) -> Use | Missing:
     return use(node)
 
 
-def _network_of(node: OnNode) -> _Total | Missing:
+def _network_of(node: NodeEvidence) -> _Total | Missing:
     assert node.readings is not None
-    return _highest(network(node.readings, _stay(node), _others(node)), bits=8)
+    return _highest(network(node.readings, _interval(node), _others(node)), bits=8)
 
 
-def _cpu_of(node: OnNode) -> _Total | Missing:
+def _cpu_of(node: NodeEvidence) -> _Total | Missing:
     assert node.readings is not None
-    return _highest(cpu(node.readings, _stay(node), _others(node)), bits=1)
+    return _highest(cpu(node.readings, _interval(node), _others(node)), bits=1)
 
 
 def _highest(found: Rates | Missing, bits: int) -> _Total | Missing:
@@ -205,30 +207,30 @@ def _highest(found: Rates | Missing, bits: int) -> _Total | Missing:
     return _Total(float(found.mean.max()) * bits, None if found.peak is None else float(found.peak.max()) * bits)
 
 
-def _memory_of(node: OnNode) -> NodeMemory | Missing:
+def _memory_of(node: NodeEvidence) -> NodeMemory | Missing:
     assert node.readings is not None
-    stay = _stay(node)
+    interval = _interval(node)
     # A life that was hardly read has no value whatever the node holds without it.
-    if node.idle is None and np.count_nonzero(inside(node.readings, stay)) >= 2:
+    if node.idle is None and np.count_nonzero(inside(node.readings, interval)) >= 2:
         return NOT_KNOWN
-    return node_memory(node.readings, stay, _others(node), 0.0 if node.idle is None else node.idle.bytes)
+    return node_memory(node.readings, interval, _others(node), 0.0 if node.idle is None else node.idle.bytes)
 
 
-def _stay(node: OnNode) -> Stay:
+def _interval(node: NodeEvidence) -> JobInterval:
     alone = not node.neighbours.overlapping
-    return Stay(node.boundaries.start, node.boundaries.end, 1 if alone else node.processors)
+    return JobInterval(node.boundaries.start, node.boundaries.end, 1 if alone else node.processors)
 
 
-def _others(node: OnNode) -> list[Stay]:
+def _others(node: NodeEvidence) -> list[JobInterval]:
     return [shifted(other, node.boundaries.offset_s) for other in node.neighbours.overlapping]
 
 
-def shifted(other: Presence, offset_s: float) -> Stay:
+def shifted(other: NodeRun, offset_s: float) -> JobInterval:
     """The other run in the node's clock."""
-    return Stay(other.start + offset_s, other.end + offset_s, other.processors)
+    return JobInterval(other.start + offset_s, other.end + offset_s, other.processors)
 
 
-def _attribution_of(nodes: Sequence[OnNode]) -> str:
+def _attribution_of(nodes: Sequence[NodeEvidence]) -> str:
     found = {attribution(node.processors, node.neighbours.overlapping) for node in nodes}
     for how in ("unknown", "apportioned", "exclusive"):
         if how in found:
@@ -236,6 +238,6 @@ def _attribution_of(nodes: Sequence[OnNode]) -> str:
     return "unknown"
 
 
-def missing_labels(entries: Mapping[str, Entry]) -> dict[str, str]:
+def missing_labels(entries: Mapping[str, Measurement]) -> dict[str, str]:
     """Per metric without a value the reason to count it under."""
     return {name: entry.missing.label for name, entry in entries.items() if entry.missing is not None}

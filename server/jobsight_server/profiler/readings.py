@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from jobsight_server.storage.fetch import fetch
+from jobsight_server.storage.fetch import fetch, fetch_by_keys
 from jobsight_server.storage.totals import MODULUS, SETTLED
 
 Floats = NDArray[np.float64]
@@ -21,8 +21,6 @@ _AROUND = 5
 _MARK_WITHIN_S = 300.0
 # Lives of one node this near to each other are read together: a query costs as much as some hundred readings.
 _TOGETHER_S = 60.0
-# Two parameters a mark; older SQLite takes 999 in all.
-_MARKS_AT_ONCE = 400
 
 _EVER = 1e18
 _SAMPLES = (
@@ -39,7 +37,7 @@ _MARKS = (
     "WHERE m.node_id = asked.node_id AND m.job_id = asked.job_id ORDER BY m.time"
 )
 
-Mark = tuple[str, float]
+MarkTime = tuple[str, float]
 """Event and time."""
 
 
@@ -72,20 +70,15 @@ class Boundaries:
     offset_s: float = 0.0
 
 
-def read_marks(connection: Connection, asked: Iterable[tuple[int, str]]) -> dict[tuple[int, str], list[Mark]]:
+def read_marks(connection: Connection, asked: Iterable[tuple[int, str]]) -> dict[tuple[int, str], list[MarkTime]]:
     """The marks of jobs on nodes, by (node id, job id), in order of time."""
-    keys = list(dict.fromkeys(asked))
-    found: dict[tuple[int, str], list[Mark]] = {}
-    row = "(?,?)" if connection.dialect.name == "sqlite" else "(?::integer,?)"
-    for begin in range(0, len(keys), _MARKS_AT_ONCE):
-        some = keys[begin : begin + _MARKS_AT_ONCE]
-        query = _MARKS.format(asked=",".join([row] * len(some)))
-        for node_id, job_id, event, time in fetch(connection, query, tuple(part for key in some for part in key)):
-            found.setdefault((node_id, job_id), []).append((event, time))
+    found: dict[tuple[int, str], list[MarkTime]] = {}
+    for node_id, job_id, event, time in fetch_by_keys(connection, _MARKS, list(dict.fromkeys(asked))):
+        found.setdefault((node_id, job_id), []).append((event, time))
     return found
 
 
-def boundaries(marks: Sequence[Mark], start: float, end: float, next_start: float | None = None) -> Boundaries:
+def boundaries(marks: Sequence[MarkTime], start: float, end: float, next_start: float | None = None) -> Boundaries:
     """The boundaries by ``marks`` of the job; by the scheduler's times where a mark is missing.
 
     Where only one boundary is marked, its distance from the scheduler's time is taken for the other one's as well:
@@ -107,7 +100,7 @@ def boundaries(marks: Sequence[Mark], start: float, end: float, next_start: floa
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ReadingColumns:
     """Readings as they are stored. A counter may hold more digits than a double, so that these stay whole numbers."""
 
     time: Floats
@@ -133,7 +126,7 @@ class Columns:
 class _Window:
     start: float
     end: float
-    columns: Columns
+    columns: ReadingColumns
 
 
 class Windows:
@@ -181,12 +174,12 @@ def _samples(connection: Connection, node_id: int, start: float, end: float) -> 
     return fetch(connection, _SAMPLES, (node_id, node_id, start, -_EVER, node_id, end, _EVER))
 
 
-def columns_of(rows: Sequence[Sequence[Any]]) -> Columns:
+def columns_of(rows: Sequence[Sequence[Any]]) -> ReadingColumns:
     """Rows ``(time, net_in, net_out, cpu_busy, memory_used, gap)`` as columns."""
     if not rows:
-        return Columns(*(np.empty(0) for _ in range(6)))
+        return ReadingColumns(*(np.empty(0) for _ in range(6)))
     time, net_in, net_out, cpu, memory, gap = zip(*rows, strict=True)
-    return Columns(
+    return ReadingColumns(
         np.array(time, dtype=np.float64),
         _stored(net_in),
         _stored(net_out),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, bindparam, text
 
-from jobsight_server.profiler.sharing import Run
+from jobsight_server.profiler.sharing import EndedRun
 
 # Clocks of a node and its scheduler differ a little.
 _SLACK_S = 1.0
@@ -34,7 +34,7 @@ _NODES_OF = text(
 ).bindparams(bindparam("runs", expanding=True))
 _WAITING = text("SELECT job_id, start FROM jobs WHERE profiled = :no AND state = 'ended' AND cluster = :cluster")
 _SENT_SINCE = text("SELECT EXISTS (SELECT 1 FROM nodes WHERE cluster = :cluster AND received_at >= :since)")
-_SENDERS = text("SELECT cluster, name, id, last_time FROM nodes")
+_SAMPLED_NODES = text("SELECT cluster, name, id, last_time FROM nodes")
 _LAST_BEFORE = text(
     "SELECT boot_id, sequence FROM batches WHERE node_id = :node_id AND last_time < :end "
     "ORDER BY last_time DESC LIMIT 1"
@@ -45,7 +45,7 @@ _FIRST_AFTER = text(
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class SampledNode:
     """A node that has sent samples, and the time of its newest."""
 
     id: int
@@ -58,42 +58,42 @@ class Own(NamedTuple):
     cluster: str
     starts: Mapping[str, Set[float]]
 
-    def has(self, run: Run) -> bool:
+    def has(self, run: EndedRun) -> bool:
         return run.cluster == self.cluster and run.start in self.starts.get(run.job_id, ())
 
 
-class Senders:
+class SampledNodes:
     """Every node that has sent samples, found by the name that an accounting log gives it."""
 
     def __init__(self, connection: Connection) -> None:
         self._known = {
-            (cluster, name): Sender(node_id, last_time)
-            for cluster, name, node_id, last_time in connection.execute(_SENDERS)
+            (cluster, name): SampledNode(node_id, last_time)
+            for cluster, name, node_id, last_time in connection.execute(_SAMPLED_NODES)
         }
 
-    def find(self, cluster: str, node: str) -> Sender | None:
+    def find(self, cluster: str, node: str) -> SampledNode | None:
         """The node of that very name, else of the short name before the first dot; None if it never sent any."""
         return self._known.get((cluster, node)) or self._known.get((cluster, node.partition(".")[0]))
 
 
-def read_finished(connection: Connection, after: tuple[float, int], limit: int) -> list[Run]:
+def read_finished(connection: Connection, after: tuple[float, int], limit: int) -> list[EndedRun]:
     """Ended runs that were not profiled yet, with their nodes, in order of (end, id), from behind ``after``."""
     key = {"no": False, "end": after[0], "id": after[1], "limit": limit}
-    return _with_nodes(connection, [Run(*row) for row in connection.execute(_FINISHED, key)])
+    return _with_nodes(connection, [EndedRun(*row) for row in connection.execute(_FINISHED, key)])
 
 
-def read_runs(connection: Connection, ids: Sequence[int]) -> list[Run]:
+def read_runs(connection: Connection, ids: Sequence[int]) -> list[EndedRun]:
     """These ended runs, with their nodes."""
-    return _with_nodes(connection, [Run(*row) for row in connection.execute(_NAMED, {"runs": list(ids)})])
+    return _with_nodes(connection, [EndedRun(*row) for row in connection.execute(_NAMED, {"runs": list(ids)})])
 
 
-def read_incomplete(connection: Connection, after: tuple[float, int], until: float, limit: int) -> list[Run]:
+def read_incomplete(connection: Connection, after: tuple[float, int], until: float, limit: int) -> list[EndedRun]:
     """Runs that were profiled and lack a value, begun by ``until``, in order of (end, id), from behind ``after``."""
     key = {"yes": True, "end": after[0], "id": after[1], "until": until, "limit": limit}
-    return _with_nodes(connection, [Run(*row) for row in connection.execute(_INCOMPLETE, key)])
+    return _with_nodes(connection, [EndedRun(*row) for row in connection.execute(_INCOMPLETE, key)])
 
 
-def _with_nodes(connection: Connection, runs: list[Run]) -> list[Run]:
+def _with_nodes(connection: Connection, runs: list[EndedRun]) -> list[EndedRun]:
     if not runs:
         return []
     nodes: dict[int, dict[str, int]] = {}
@@ -103,27 +103,31 @@ def _with_nodes(connection: Connection, runs: list[Run]) -> list[Run]:
 
 
 def ready(
-    connection: Connection, runs: Sequence[Run], senders: Senders, waited_since: float, imported: bool = False
-) -> list[Run]:
+    connection: Connection,
+    runs: Sequence[EndedRun],
+    sampled_nodes: SampledNodes,
+    waited_since: float,
+    imported: bool = False,
+) -> list[EndedRun]:
     """Those of ``runs`` whose samples are in, or whose record was read at or before ``waited_since``.
 
     An ``imported`` record says nothing about how long samples had time to arrive: there the end of the run counts.
     """
 
-    def waited(run: Run) -> bool:
+    def waited(run: EndedRun) -> bool:
         return (min(run.recorded_at, run.end) if imported else run.recorded_at) <= waited_since
 
-    return [run for run in runs if waited(run) or complete(connection, run, senders)]
+    return [run for run in runs if waited(run) or complete(connection, run, sampled_nodes)]
 
 
-def complete(connection: Connection, run: Run, senders: Senders) -> bool:
+def complete(connection: Connection, run: EndedRun, sampled_nodes: SampledNodes) -> bool:
     """Whether every node of the run has sent its samples until after the end."""
-    nodes = {node: senders.find(run.cluster, node) for node in run.nodes}
+    nodes = {node: sampled_nodes.find(run.cluster, node) for node in run.nodes}
     return bool(nodes) and all(
-        sender is not None
-        and sender.last_time >= run.end + _SLACK_S
-        and not _hole(connection, sender.id, run.end + _SLACK_S)
-        for sender in nodes.values()
+        sampled is not None
+        and sampled.last_time >= run.end + _SLACK_S
+        and not _hole(connection, sampled.id, run.end + _SLACK_S)
+        for sampled in nodes.values()
     )
 
 

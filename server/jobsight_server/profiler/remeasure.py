@@ -1,8 +1,8 @@
 """Measures again what an older release measured otherwise, where the samples are still there.
 
 Release 0.1 learned memory as a time average. The migration drops these values and names their runs in ``remeasure``;
-here each gets its peak, at the position at which it had been learned, or the reason why it has none any more. The
-model is then retrained as where other settings had made it: until it is, nothing is stored in ``series``.
+here each gets its peak, with the ``learn_seq`` that it had, or the reason why it has none any more. The model is
+then retrained as where other settings had made it: until it is, nothing is stored in ``series``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import replace
 
 from sqlalchemy import Engine, bindparam, delete, select, text, update
 
-from jobsight_server.forecasts.method import Method
-from jobsight_server.forecasts.round import hold_learning
+from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.forecasts.round import lock_learning
 from jobsight_server.profiler.gather import profiles_of
-from jobsight_server.profiler.profile import Entry
-from jobsight_server.profiler.ready import Senders, read_runs
+from jobsight_server.profiler.profile import Measurement
+from jobsight_server.profiler.ready import SampledNodes, read_runs
 from jobsight_server.profiler.rows import Counts, accepted, learned, row
+from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import profiles, remeasure, series
-from jobsight_server.storage.tallies import add_tallies
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +32,10 @@ _DONE = text("DELETE FROM remeasure WHERE run_id = :run_id AND metric = :metric"
 _UPDATE = update(profiles).where(profiles.c.run_id == bindparam("of_run"), profiles.c.metric == bindparam("of_metric"))
 
 
-def measure_again(engine: Engine, method: Method, limit: int = 200, stop: threading.Event | None = None) -> int:
+def measure_again(engine: Engine, config: ForecastConfig, limit: int = 200, stop: threading.Event | None = None) -> int:
     """Does all that there is to do, ``limit`` values in a transaction; ends early when ``stop`` is set.
 
-    Returns how many were measured or dropped, which is also tallied and logged.
+    Returns how many were measured or dropped, which is also counted and logged.
     """
     totals: Counts = Counter()
     while not (stop and stop.is_set()):
@@ -44,18 +44,18 @@ def measure_again(engine: Engine, method: Method, limit: int = 200, stop: thread
             if not wanted:
                 break
             runs = read_runs(connection, list(dict.fromkeys(run_id for run_id, _ in wanted)))
-            found = {run.id: entries for run, entries in profiles_of(connection, runs, Senders(connection), stop)}
+            found = {run.id: entries for run, entries in profiles_of(connection, runs, SampledNodes(connection), stop)}
         counts: Counts = Counter()
         with engine.begin() as connection:
-            hold_learning(connection)
+            lock_learning(connection)
             for run_id, metric in wanted:
                 key = {"run_id": run_id, "metric": metric}
                 if run_id in found and connection.execute(_DONE, key).rowcount:
                     entry = _entry(metric, accepted({metric: found[run_id][metric]}, Counter())[metric], counts)
-                    learned({metric: entry}, method, counts)
-                    connection.execute(_UPDATE.values(row(entry, method)), {"of_run": run_id, "of_metric": metric})
+                    learned({metric: entry}, config, counts)
+                    connection.execute(_UPDATE.values(row(entry, config)), {"of_run": run_id, "of_metric": metric})
             connection.execute(delete(series))  # the model was trained without these values
-            add_tallies(connection, counts)
+            add_event_counts(connection, counts)
         totals += counts
     measured, dropped = (_sum(totals, name) for name in ("profiles_remeasured", "profiles_dropped"))
     if measured or dropped:
@@ -63,7 +63,7 @@ def measure_again(engine: Engine, method: Method, limit: int = 200, stop: thread
     return measured + dropped
 
 
-def _entry(metric: str, entry: Entry, counts: Counts) -> Entry:
+def _entry(metric: str, entry: Measurement, counts: Counts) -> Measurement:
     if entry.value is not None:
         counts["profiles_remeasured", metric] += 1
         return entry

@@ -6,16 +6,16 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from jobsight_predictor.ticket import Ticket
+from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.learn import learnable
-from jobsight_server.forecasts.method import Method
-from jobsight_server.profiler.profile import ABOVE, Entry, Profile, missing_labels
+from jobsight_server.profiler.profile import ABOVE, Measurement, Profile, missing_labels
 from jobsight_server.profiler.usage import Missing
 
 Counts = Counter[tuple[str, str]]
 
 
-def accepted(entries: Profile, counts: Counts) -> dict[str, Entry]:
+def accepted(entries: Profile, counts: Counts) -> dict[str, Measurement]:
     """The entries without values that are no measurements; what is missing or refused is counted by reason."""
     found = {metric: _refused_if_wrong(entry, counts) for metric, entry in entries.items()}
     counts["cpu_above_1.05", ""] += sum(entry.reason == ABOVE for entry in found.values())
@@ -24,17 +24,17 @@ def accepted(entries: Profile, counts: Counts) -> dict[str, Entry]:
     return found
 
 
-def learned(entries: Profile, method: Method, counts: Counts) -> dict[str, float | None]:
+def learned(entries: Profile, config: ForecastConfig, counts: Counts) -> dict[str, float | None]:
     """Per metric the value to learn; None where there is none, or where it is shown only, which is counted."""
     found: dict[str, float | None] = {}
     for metric, entry in entries.items():
-        learned = method.learns(entry.attribution)
+        learned = config.learns(entry.attribution)
         found[metric] = entry.value if learned else None
         counts["profiles_shown_only", f"{metric}: {entry.attribution}"] += entry.value is not None and not learned
     return found
 
 
-def _refused_if_wrong(entry: Entry, counts: Counts) -> Entry:
+def _refused_if_wrong(entry: Measurement, counts: Counts) -> Measurement:
     """The entry without its value where that is no measurement, so that nobody learns it."""
     if entry.value is None or learnable(entry.value):
         return entry
@@ -46,7 +46,7 @@ def _refused_if_wrong(entry: Entry, counts: Counts) -> Entry:
     )
 
 
-def row(entry: Entry, method: Method) -> dict[str, Any]:
+def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
     """The columns of ``profiles`` that say what was measured."""
     return {
         "value": entry.value,
@@ -56,14 +56,14 @@ def row(entry: Entry, method: Method) -> dict[str, Any]:
         "source": entry.source,
         "attribution": entry.attribution,
         "reason": entry.reason,
-        "shown_only": entry.value is not None and not method.learns(entry.attribution),
+        "shown_only": entry.value is not None and not config.learns(entry.attribution),
     }
 
 
-def forecast_of(ticket: Ticket) -> dict[str, Any]:
+def forecast_of(forecast: PendingForecast) -> dict[str, Any]:
     """The columns of ``profiles`` that say what had been forecast."""
     return {
-        "forecast": ticket.value,
-        "bound": ticket.bound,
-        "probability": None if ticket.value is None else ticket.probability,
+        "forecast": forecast.value,
+        "bound": forecast.bound,
+        "probability": None if forecast.value is None else forecast.probability,
     }

@@ -32,7 +32,7 @@ ON_NODES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class EndedRun:
     """A finished run, as far as its profile depends on the accounting log. Times are the scheduler's.
 
     ``next_start``: when the same job was started again, if it was. ``nodes``: processors held on each node.
@@ -52,7 +52,7 @@ class Run:
     nodes: Mapping[str, int] = field(default_factory=dict)
 
 
-class Presence(NamedTuple):
+class NodeRun(NamedTuple):
     """A run on a node; ``end`` is far away while it still runs."""
 
     run_id: int
@@ -65,14 +65,14 @@ class Presence(NamedTuple):
 class Neighbours:
     """The other runs of one node near a run's life: those that overlap it, and all of them."""
 
-    overlapping: tuple[Presence, ...]
-    near: tuple[Presence, ...]
+    overlapping: tuple[NodeRun, ...]
+    near: tuple[NodeRun, ...]
 
 
-class OnOneNode:
+class NodeHistory:
     """The runs that were on one node, in order of their start."""
 
-    def __init__(self, runs: Iterable[Presence]) -> None:
+    def __init__(self, runs: Iterable[NodeRun]) -> None:
         self._runs = sorted(runs, key=attrgetter("start"))
         self._starts = np.array([run.start for run in self._runs])
         self._ends = np.array([run.end for run in self._runs])
@@ -80,7 +80,7 @@ class OnOneNode:
         self._latest = np.maximum.accumulate(self._ends)
         self._firsts = np.append(0, np.flatnonzero(self._starts[1:] > self._latest[:-1]) + 1)
 
-    def between(self, since: float, until: float) -> list[Presence]:
+    def between(self, since: float, until: float) -> list[NodeRun]:
         """Those that were there after ``since`` and before ``until``."""
         begun = int(np.searchsorted(self._starts, until, "left"))
         return [self._runs[i] for i in np.flatnonzero(self._ends[:begun] > since)]
@@ -96,26 +96,26 @@ class OnOneNode:
         return list(zip(self._starts[firsts[late]].tolist(), ends[late].tolist(), strict=True))
 
 
-Presences = Mapping[tuple[str, str], OnOneNode]
+NodeHistories = Mapping[tuple[str, str], NodeHistory]
 
 
-def read_presences(connection: Connection, runs: Sequence[Run]) -> Presences:
+def read_node_histories(connection: Connection, runs: Sequence[EndedRun]) -> NodeHistories:
     """Per (cluster, node name) of ``runs``: every run on it from a day before the first to an hour after the last."""
     if not runs:
         return {}
     since, until = min(run.start for run in runs) - FRESH_S, max(run.end for run in runs) + AFTER_S
-    found: dict[tuple[str, str], list[Presence]] = {(run.cluster, node): [] for run in runs for node in run.nodes}
+    found: dict[tuple[str, str], list[NodeRun]] = {(run.cluster, node): [] for run in runs for node in run.nodes}
     rows = fetch(connection, ON_NODES, (since, until, until))
     for cluster, node, run_id, start, end, walltime_s, processors in rows:
         of_node = found.get((cluster, node))
         if of_node is not None:
             if end is None:
                 end = _FOREVER if walltime_s is None else start + walltime_s + _OVERTIME_S
-            of_node.append(Presence(run_id, start, end, processors))
-    return {place: OnOneNode(there) for place, there in found.items()}
+            of_node.append(NodeRun(run_id, start, end, processors))
+    return {place: NodeHistory(there) for place, there in found.items()}
 
 
-def neighbours(run: Run, there: OnOneNode | None, since: float, until: float) -> Neighbours:
+def neighbours(run: EndedRun, there: NodeHistory | None, since: float, until: float) -> Neighbours:
     """The other runs of a node of ``run``; near are those that were there between ``since`` and ``until``.
 
     A day before and an hour after its life is the most that is looked at.
@@ -128,7 +128,7 @@ def neighbours(run: Run, there: OnOneNode | None, since: float, until: float) ->
     return Neighbours(tuple(o for o in near if o.start < run.end and o.end > run.start), near)
 
 
-def attribution(processors: int, overlapping: Sequence[Presence]) -> str:
+def attribution(processors: int, overlapping: Sequence[NodeRun]) -> str:
     """How a node's use can be attributed to a run that holds ``processors`` of it."""
     if not overlapping:
         return "exclusive"

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Engine, delete, select, text
 from jobsight_server.profiler.idle import FRESH_S, idle_before
 from jobsight_server.profiler.profile import shifted
 from jobsight_server.profiler.readings import Boundaries, Floats, boundaries, read_marks
-from jobsight_server.profiler.ready import Sender, Senders
-from jobsight_server.profiler.sharing import Presences, Run, neighbours, read_presences
+from jobsight_server.profiler.ready import SampledNode, SampledNodes
+from jobsight_server.profiler.sharing import EndedRun, NodeHistories, neighbours, read_node_histories
 from jobsight_server.storage.schema import job_nodes, jobs, running_use
 
 # Read in one go; also how long a silent node holds up what its neighbours' readings show.
@@ -52,14 +52,14 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
     with engine.connect().execution_options(reading=True) as connection:
         runs = _running(connection, clock())
         known = {row.run_id: Use(*row) for row in connection.execute(select(running_use))}
-        senders = Senders(connection)
+        sampled_nodes = SampledNodes(connection)
     for begin in range(0, len(runs), _RUNS_AT_ONCE):
         if stop and stop.is_set():
             return changed
         some = runs[begin : begin + _RUNS_AT_ONCE]
         with engine.connect().execution_options(reading=True) as connection:
-            presences = read_presences(connection, some)
-            found = [_use(connection, run, known.get(run.id), senders, presences) for run in some]
+            histories = read_node_histories(connection, some)
+            found = [_use(connection, run, known.get(run.id), sampled_nodes, histories) for run in some]
         rows = [use._asdict() for use in found if use != known.get(use.run_id)]
         if rows:
             with engine.begin() as connection:
@@ -72,7 +72,7 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
     return changed + len(over)
 
 
-def _running(connection: Connection, now: float) -> list[Run]:
+def _running(connection: Connection, now: float) -> list[EndedRun]:
     """The running runs with their nodes, as if they ended now."""
     columns = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.start, jobs.c.processors)
     is_running = (jobs.c.state == "running") & (jobs.c.start < now)
@@ -81,25 +81,27 @@ def _running(connection: Connection, now: float) -> list[Run]:
     for run_id, node, processors in connection.execute(held):
         nodes.setdefault(run_id, {})[node] = processors
     return [
-        Run(run_id, cluster, job_id, user, start, now, processors, None, None, nodes=nodes.get(run_id, {}))
+        EndedRun(run_id, cluster, job_id, user, start, now, processors, None, None, nodes=nodes.get(run_id, {}))
         for run_id, cluster, job_id, user, start, processors in connection.execute(select(*columns).where(is_running))
     ]
 
 
-def _use(connection: Connection, run: Run, known: Use | None, senders: Senders, presences: Presences) -> Use:
-    found = {node: senders.find(run.cluster, node) for node in run.nodes}
+def _use(
+    connection: Connection, run: EndedRun, known: Use | None, sampled_nodes: SampledNodes, histories: NodeHistories
+) -> Use:
+    found = {node: sampled_nodes.find(run.cluster, node) for node in run.nodes}
     processors = run.processors or sum(run.nodes.values())
     nothing = Use(run.id, run.start if known is None else known.until, None, None, None)
     if not found or processors <= 0:
         return nothing._replace(reason="the accounting log names no node or no processors of it")
     near = {
-        node: neighbours(run, presences.get((run.cluster, node)), run.start - FRESH_S, run.end) for node in run.nodes
+        node: neighbours(run, histories.get((run.cluster, node)), run.start - FRESH_S, run.end) for node in run.nodes
     }
-    if silent := [node for node, sender in found.items() if sender is None]:
+    if silent := [node for node, sampled in found.items() if sampled is None]:
         return nothing._replace(reason=f"no samples of {silent[0]}")
     if shared := [node for node in run.nodes if near[node].overlapping]:
         return nothing._replace(reason=f"other jobs were on {shared[0]} and their share of it is not known")
-    nodes = [sender for sender in found.values() if sender is not None]
+    nodes = [sampled for sampled in found.values() if sampled is not None]
     lives = _lives(connection, run, nodes)
     use = known
     if use is None or use.idle_bytes is None:
@@ -114,13 +116,18 @@ def _use(connection: Connection, run: Run, known: Use | None, senders: Senders, 
     return _go_on(connection, run, use, nodes, [at.start for at in lives], processors)
 
 
-def _lives(connection: Connection, run: Run, nodes: Sequence[Sender]) -> list[Boundaries]:
+def _lives(connection: Connection, run: EndedRun, nodes: Sequence[SampledNode]) -> list[Boundaries]:
     marks = read_marks(connection, [(node.id, run.job_id) for node in nodes])
     return [boundaries(marks.get((node.id, run.job_id), ()), run.start, run.end) for node in nodes]
 
 
 def _go_on(
-    connection: Connection, run: Run, use: Use, nodes: Sequence[Sender], starts: Sequence[float], processors: int
+    connection: Connection,
+    run: EndedRun,
+    use: Use,
+    nodes: Sequence[SampledNode],
+    starts: Sequence[float],
+    processors: int,
 ) -> Use:
     """The use with the readings since ``use.until`` taken in."""
     assert use.idle_bytes is not None

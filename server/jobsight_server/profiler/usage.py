@@ -37,7 +37,7 @@ class Missing:
         return self.kind.format(node="a node")
 
 
-class Stay(NamedTuple):
+class JobInterval(NamedTuple):
     """A job's time on a node, ``start`` to ``end`` in the node's clock, with ``processors`` of it."""
 
     start: float
@@ -53,50 +53,50 @@ class Rates:
     peak: Floats | None
 
 
-def network(readings: Readings, stay: Stay, others: Sequence[Stay]) -> Rates | Missing:
+def network(readings: Readings, interval: JobInterval, others: Sequence[JobInterval]) -> Rates | Missing:
     """Bytes per second in and out."""
-    return _rates("network", readings, (readings.net_in_bytes, readings.net_out_bytes), stay, others)
+    return _rates("network", readings, (readings.net_in_bytes, readings.net_out_bytes), interval, others)
 
 
-def cpu(readings: Readings, stay: Stay, others: Sequence[Stay]) -> Rates | Missing:
+def cpu(readings: Readings, interval: JobInterval, others: Sequence[JobInterval]) -> Rates | Missing:
     """CPU seconds per second."""
-    return _rates("CPU", readings, (readings.cpu_busy_s,), stay, others)
+    return _rates("CPU", readings, (readings.cpu_busy_s,), interval, others)
 
 
 def _rates(
-    what: str, readings: Readings, counters: Sequence[Floats], stay: Stay, others: Sequence[Stay]
+    what: str, readings: Readings, counters: Sequence[Floats], interval: JobInterval, others: Sequence[JobInterval]
 ) -> Rates | Missing:
     if not len(readings.time):
         return Missing("no samples of {node}")
     has = np.logical_and.reduce([np.isfinite(counter) for counter in counters])
     if not has.any():
         return Missing(f"no {what} readings of {{node}}")
-    near = _around(readings.time[has], stay)
+    near = _around(readings.time[has], interval)
     time, gap = readings.time[has][near], readings.gap_s[has][near]
     columns = np.array([counter[has][near] for counter in counters])
     if len(time) < 2:
         return Missing(f"fewer than 2 {what} readings of {{node}} around its life")
     if (columns[:, 1:] < columns[:, :-1]).any():
         return Missing(f"the {what} counters of {{node}} run backwards")
-    edges = pieces_of(time, stay.start, stay.end, others)
+    edges = pieces_of(time, interval.start, interval.end, others)
     # Plain operators: for so short arrays numpy's own `clip` and `diff` take longer than their work does.
     within = np.minimum(np.maximum(edges, time[0]), time[-1])
     unknown_until = np.interp(within, time, gap) + (edges - within)
     widths = edges[1:] - edges[:-1]
     known = np.minimum(np.maximum(widths - (unknown_until[1:] - unknown_until[:-1]), 0.0), widths)
     known_s = float(known.sum())
-    if known_s < (1.0 - MOST_UNKNOWN) * (stay.end - stay.start):
+    if known_s < (1.0 - MOST_UNKNOWN) * (interval.end - interval.start):
         share = round(MOST_UNKNOWN * 100)
         return Missing(f"the {what} readings of {{node}} leave more than {share} % of its life unknown")
     at_edges = np.array([np.interp(within, time, column) for column in columns])
     amounts = at_edges[:, 1:] - at_edges[:, :-1]
-    amounts = np.where(known > 0, amounts, 0.0) * shares_of(edges, stay, others)
-    return Rates(amounts.sum(axis=1) / known_s, _peak(edges, time, stay, known, amounts))
+    amounts = np.where(known > 0, amounts, 0.0) * shares_of(edges, interval, others)
+    return Rates(amounts.sum(axis=1) / known_s, _peak(edges, time, interval, known, amounts))
 
 
-def _peak(edges: Floats, time: Floats, stay: Stay, known: Floats, amounts: Floats) -> Floats | None:
+def _peak(edges: Floats, time: Floats, interval: JobInterval, known: Floats, amounts: Floats) -> Floats | None:
     """The highest rate over a whole sampling interval, cut at the boundaries of the life."""
-    at = edges.searchsorted(pieces_of(time, stay.start, stay.end, ()))
+    at = edges.searchsorted(pieces_of(time, interval.start, interval.end, ()))
     known_until = np.zeros(len(edges))
     known.cumsum(out=known_until[1:])
     amount_until = np.zeros((len(amounts), len(edges)))
@@ -111,23 +111,23 @@ def _peak(edges: Floats, time: Floats, stay: Stay, known: Floats, amounts: Float
     return peak
 
 
-def _around(time: Floats, stay: Stay) -> slice:
+def _around(time: Floats, interval: JobInterval) -> slice:
     """The readings from the last at or before the start to the first at or after the end.
 
     Where the two readings around a boundary are further apart than the life is long, they say nothing about it:
     the one outside is left out, and what it would have covered counts as unknown.
     """
-    life = stay.end - stay.start
-    first = int(np.searchsorted(time, stay.start, "right")) - 1
-    if first < 0 or (time[first] < stay.start and first + 1 < len(time) and time[first + 1] - time[first] > life):
+    life = interval.end - interval.start
+    first = int(np.searchsorted(time, interval.start, "right")) - 1
+    if first < 0 or (time[first] < interval.start and first + 1 < len(time) and time[first + 1] - time[first] > life):
         first += 1
-    last = int(np.searchsorted(time, stay.end, "left"))
-    if last == len(time) or (time[last] > stay.end and last > 0 and time[last] - time[last - 1] > life):
+    last = int(np.searchsorted(time, interval.end, "left"))
+    if last == len(time) or (time[last] > interval.end and last > 0 and time[last] - time[last - 1] > life):
         last -= 1
     return slice(first, max(first, last + 1))
 
 
-def pieces_of(time: Floats, start: float, end: float, others: Sequence[Stay]) -> Floats:
+def pieces_of(time: Floats, start: float, end: float, others: Sequence[JobInterval]) -> Floats:
     """Boundaries of the pieces of [start, end]: readings, and events of the node's other jobs."""
     inside = time[np.searchsorted(time, start, "right") : np.searchsorted(time, end, "left")]
     events = [event for other in others for event in (other.start, other.end) if start < event < end]
@@ -135,12 +135,12 @@ def pieces_of(time: Floats, start: float, end: float, others: Sequence[Stay]) ->
     return np.unique(np.concatenate((edges, events))) if events else edges
 
 
-def shares_of(edges: Floats, stay: Stay, others: Sequence[Stay]) -> Floats:
+def shares_of(edges: Floats, interval: JobInterval, others: Sequence[JobInterval]) -> Floats:
     """The job's part of each piece, by processors held; the job itself is there all the time."""
     if not others:
         return np.ones(len(edges) - 1)
     middle = (edges[1:] + edges[:-1]) / 2
     starts, ends, processors = np.array(others, dtype=np.float64).T
     there = (starts[:, None] <= middle) & (middle < ends[:, None])
-    shares: Floats = stay.processors / (stay.processors + processors @ there)
+    shares: Floats = interval.processors / (interval.processors + processors @ there)
     return shares

@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 import socket
 
-from jobsight_server.app import create_app
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import CONNECTIONS, Limits, raise_descriptor_limit
 from jobsight_server.front.prefork import run_workers
 from jobsight_server.front.record import recorder
 from jobsight_server.front.server import Front, listen, run
 from jobsight_server.settings import Settings
+from jobsight_server.storage.dialect import look_ups_wait
 from jobsight_server.storage.engine import open_engine
+from jobsight_server.web.app import create_app
 
 _GRACE_S = 10.0
 _SAMPLES, _UPLOAD, _QUESTION = "/api/v1/samples", "/simulations", "/api/v1/predictions"
@@ -32,8 +33,7 @@ def _query_worker(settings: Settings, listener: socket.socket) -> None:
     write_engine = open_engine(settings.database)
     app = create_app(settings, open_engine(settings.database, "read"), write_engine)
     answering, relaying = Lane("answers", _ANSWERING), Lane("relays", _ASKING_WRITER)
-    # A look-up in a file does not wait; one in a database server may.
-    at_once = _AT_ONCE | ({_QUESTION} if write_engine.dialect.name == "sqlite" else set())
+    at_once = _AT_ONCE | (set() if look_ups_wait(write_engine) else {_QUESTION})
     upload_bytes = settings.simulation_trace_bytes + _FORM_BYTES
 
     def lane_of(method: str, path: str) -> Lane | None:

@@ -14,11 +14,13 @@ import sys
 import threading
 
 from jobsight_server.errors import UserError
-from jobsight_server.serve.handover import BACKGROUND, QUERY, REFUSED, WRITER, settings_from_json
-from jobsight_server.serve.lifeline import end_with_parent
+from jobsight_server.exit_with_parent import exit_with_parent
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import LockedError, role_lock
+
+REFUSED = 3
+"""Exit status of a role whose database belongs to another server: starting it again cannot help."""
 
 _LOCK_S = 30.0  # roles of a server that was killed may still be ending
 
@@ -50,7 +52,7 @@ def run_background(settings: Settings) -> None:
         run_until(stop, fence.guard(engine), settings)
 
 
-ROLES = {WRITER: run_writer, QUERY: run_query, BACKGROUND: run_background}
+ROLES = {"writer": run_writer, "query": run_query, "background": run_background}
 
 
 def main() -> int:
@@ -61,8 +63,8 @@ def main() -> int:
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     # Alembic tells of each of its plugins, at import.
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    settings = settings_from_json(sys.stdin.readline())
-    end_with_parent()
+    settings = Settings.from_json(sys.stdin.readline())
+    exit_with_parent()
     try:
         ROLES[role](settings)
     except LockedError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -12,8 +13,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from jobsight_server.addresses import split_address
 from jobsight_server.errors import UserError
-from jobsight_server.serve.handover import REFUSED, ROLE_NAMES, settings_to_json
+from jobsight_server.serve.roles import REFUSED, ROLES
 from jobsight_server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -38,10 +40,13 @@ class Supervisor:
     """Runs the three roles as child processes until ``stop`` is set.
 
     ``renew`` is called every few seconds and ends everything by raising: the database may be another server's by now.
+    ``ready`` is called once, when both addresses accept connections.
     """
 
-    def __init__(self, settings: Settings, renew: Callable[[], None] = lambda: None) -> None:
-        self._settings, self._renew = settings, renew
+    def __init__(
+        self, settings: Settings, renew: Callable[[], None] = lambda: None, ready: Callable[[], None] = lambda: None
+    ) -> None:
+        self._settings, self._renew, self._ready = settings, renew, ready
         self._roles: list[_Role] = []
 
     def run(self, stop: threading.Event) -> None:
@@ -51,12 +56,16 @@ class Supervisor:
             UserError: a role cannot stay up; its own last words are on standard error.
         """
         try:
-            for name in ROLE_NAMES:
+            for name in ROLES:
                 self._roles.append(_Role(name, self._start(name), time.monotonic()))
             renewed = time.monotonic()
+            is_ready = False
             while not stop.wait(0.2):
                 for role in self._roles:
                     self._watch(role)
+                if not is_ready and _accepts(self._settings.listen) and _accepts(self._settings.ingest_listen):
+                    is_ready = True
+                    self._ready()
                 if time.monotonic() > renewed + _RENEW_S:
                     self._renew()
                     renewed = time.monotonic()
@@ -71,7 +80,7 @@ class Supervisor:
         )
         assert process.stdin is not None
         try:
-            process.stdin.write(settings_to_json(self._settings) + "\n")
+            process.stdin.write(self._settings.to_json() + "\n")
             process.stdin.flush()
         except BrokenPipeError:
             log.error("%s ended before it read its settings", name)
@@ -102,3 +111,14 @@ class Supervisor:
                 log.warning("the %s did not stop within %.0f s; killing it", role.name, _STOP_S)
                 role.process.kill()
                 role.process.wait()
+
+
+def _accepts(address: str) -> bool:
+    host, port = split_address(address)
+    # A server on all addresses is reached on this machine's own.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    try:
+        socket.create_connection((host, port), timeout=0.5).close()
+    except OSError:
+        return False
+    return True

@@ -10,20 +10,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from sqlalchemy import Engine
 
-from jobsight_server.simulations.child import MEMORY_USED_UP
+from jobsight_server.simulations.parameters import JOBS, PLOTS
 from jobsight_server.simulations.runs import SERVER_STOPPED, Claimed, claim, finish, set_progress, still_wanted
 
 log = logging.getLogger(__name__)
-
-PLOTS = ("utilisation", "queue", "slowdown", "gantt")
-JOBS = "jobs.csv"
 
 # What libraries say where an allocation failed and they raise something else for it.
 _OUT_OF_MEMORY = re.compile(
@@ -34,7 +32,7 @@ _ERROR_LENGTH = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """What one run may take."""
 
     memory_bytes: int = 4 * 2**30
@@ -55,25 +53,26 @@ class Limits:
         )
 
 
-def run_queued(engine: Engine, stop: threading.Event, clock: Callable[[], float], limits: Limits | None = None) -> None:
+def run_queued(
+    engine: Engine, stop: threading.Event, clock: Callable[[], float], limits: RunLimits | None = None
+) -> None:
     """Executes what is queued, in its order, until nothing is or ``stop`` is set."""
     while not stop.is_set() and (run := claim(engine, clock())) is not None:
         log.info("simulation %d: %s on %s", run.id, run.parameters, run.name)
         with TemporaryDirectory(prefix="jobsight-simulation-") as folder:
-            _execute(engine, run, Path(folder), stop, clock, limits or Limits())
+            _execute(engine, run, Path(folder), stop, clock, limits or RunLimits())
 
 
 def _execute(
-    engine: Engine, run: Claimed, folder: Path, stop: threading.Event, clock: Callable[[], float], limits: Limits
+    engine: Engine, run: Claimed, folder: Path, stop: threading.Event, clock: Callable[[], float], limits: RunLimits
 ) -> None:
     trace = folder / f"{_file_name(run.name)}.gz"
     trace.write_bytes(run.trace)
-    command = [sys.executable, "-m", "jobsight_server.simulations.child"]
-    command += [str(limits.memory_bytes), str(int(limits.time_s) + 1), str(trace), *run.parameters.arguments()]
-    command += ["--json", "--plot", str(folder / "plots"), "--jobs-out", str(folder / JOBS)]
-    command += ["--progress-out", str(folder / "progress")]
-    with (folder / "out").open("wb") as out, (folder / "errors").open("wb") as errors:
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=errors)
+    parameters = json.dumps(asdict(run.parameters))
+    command = [sys.executable, "-m", "jobsight_server.simulations.worker"]
+    command += [str(limits.memory_bytes), str(int(limits.time_s) + 1), str(trace), parameters, str(folder)]
+    with (folder / "report").open("wb") as report, (folder / "errors").open("wb") as errors:
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=report, stderr=errors)
     deadline = time.monotonic() + limits.time_s
     try:
         while not _ended(child):
@@ -85,16 +84,17 @@ def _execute(
                 return
             if not still_wanted(engine, run.id):
                 return
-            _tell_progress(engine, run.id, folder / "progress")
+            if (progress := _reported(folder).get("progress")) is not None:
+                set_progress(engine, run.id, progress)
     finally:
         child.kill()
         child.communicate()
-    if child.returncode:
-        finish(engine, run.id, clock(), "failed", _reason(folder, child.returncode, limits))
+    reported = _reported(folder)
+    if child.returncode or "figures" not in reported:
+        finish(engine, run.id, clock(), "failed", _reason(folder, child.returncode, reported, limits))
         return
-    figures = json.loads((folder / "out").read_text())
-    files = {f"{name}.svg": (folder / "plots" / f"{name}.svg").read_bytes() for name in PLOTS}
-    finish(engine, run.id, clock(), "done", None, figures, {JOBS: (folder / JOBS).read_bytes(), **files})
+    files = {name: (folder / name).read_bytes() for name in (JOBS, *(f"{plot}.svg" for plot in PLOTS))}
+    finish(engine, run.id, clock(), "done", None, reported["figures"], files)
 
 
 def _ended(child: subprocess.Popen[bytes]) -> bool:
@@ -105,10 +105,13 @@ def _ended(child: subprocess.Popen[bytes]) -> bool:
     return True
 
 
-def _tell_progress(engine: Engine, run_id: int, file: Path) -> None:
-    told = file.read_text() if file.exists() else ""
-    if told:  # empty while it is written
-        set_progress(engine, run_id, float(told))
+def _reported(folder: Path) -> dict[str, Any]:
+    """The latest of each that the worker has reported; of a line that is being written, nothing yet."""
+    latest: dict[str, Any] = {}
+    for line in (folder / "report").read_bytes().splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            latest |= json.loads(line)
+    return latest
 
 
 def _file_name(name: str) -> str:
@@ -116,17 +119,14 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", name.removesuffix(".gz")).lstrip("-.")[-60:] or "trace"
 
 
-def _reason(folder: Path, status: int, limits: Limits) -> str:
-    """What the command said of itself, in its own words."""
-    if status == MEMORY_USED_UP:
-        return limits.memory_message
+def _reason(folder: Path, status: int, reported: Mapping[str, Any], limits: RunLimits) -> str:
+    """Why there are no figures, in the worker's own words where it has any."""
     if status == -signal.SIGXCPU:
         return limits.time_message
-    text = (folder / "errors").read_text(errors="replace").replace(f"{folder}/", "")
-    said = [line for line in text.splitlines() if line.startswith("jobsight simulate: ")]
-    if said:
-        return said[-1].removeprefix("jobsight simulate: ")[:_ERROR_LENGTH]
-    if _OUT_OF_MEMORY.search(text):
+    if "error" in reported:
+        return str(reported["error"]).replace(f"{folder}/", "")[:_ERROR_LENGTH]
+    text = (folder / "errors").read_text(errors="replace")
+    if "out_of_memory" in reported or _OUT_OF_MEMORY.search(text):
         return limits.memory_message
     log.error("a simulation ended with status %d: %s", status, text)
     if status < 0:

@@ -11,9 +11,10 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
 from jobsight_server.errors import UserError
+from jobsight_server.simulations.parameters import SimulationParameters
 from jobsight_server.simulations.traces import KeptTrace
+from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import simulation_files, simulation_traces, simulations
-from jobsight_server.storage.tallies import add_tallies
 
 UNDER_WAY = ("queued", "running")
 STOPPED = "stopped from the page"
@@ -21,31 +22,18 @@ SERVER_STOPPED = "the server was stopped while it ran"
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
-    """How a trace is simulated; None is what `jobsight simulate` takes by default."""
-
-    policy: str
-    predictor: str | None = None
-    processors: int | None = None
-    load: float | None = None
-
-    def arguments(self) -> list[str]:
-        """As `jobsight simulate` takes them."""
-        given = asdict(self)
-        return [f"--{name}={value}" for name, value in given.items() if value is not None]
-
-
-@dataclass(frozen=True, slots=True)
 class Claimed:
     """A run that is about to be executed; ``trace`` is gzip."""
 
     id: int
-    parameters: Parameters
+    parameters: SimulationParameters
     name: str
     trace: bytes
 
 
-def add_run(connection: Connection, now: float, parameters: Parameters, trace: KeptTrace | str, kept: int) -> int:
+def add_run(
+    connection: Connection, now: float, parameters: SimulationParameters, trace: KeptTrace | str, kept: int
+) -> int:
     """Queues a run and returns its id; of the ended ones beyond ``kept`` in all, the oldest are deleted and counted.
 
     ``trace`` is new or the digest of one that is kept.
@@ -84,7 +72,7 @@ def claim(engine: Engine, now: float) -> Claimed | None:
             return None
         query = select(simulations.c.parameters, simulation_traces.c.name, simulation_traces.c.content)
         row = connection.execute(query.join(simulation_traces).where(simulations.c.id == run_id)).one()
-    return Claimed(run_id, Parameters(**json.loads(row.parameters)), row.name, row.content)
+    return Claimed(run_id, SimulationParameters(**json.loads(row.parameters)), row.name, row.content)
 
 
 def still_wanted(engine: Engine, run_id: int) -> bool:
@@ -141,4 +129,4 @@ def _forget(connection: Connection, kept: int) -> None:
     connection.execute(delete(simulations).where(simulations.c.id.in_(oldest)))
     used = select(simulations.c.trace)
     connection.execute(delete(simulation_traces).where(simulation_traces.c.digest.not_in(used)))
-    add_tallies(connection, {("simulations_deleted", "more than simulations_kept"): len(oldest)})
+    add_event_counts(connection, {("simulations_deleted", "more than simulations_kept"): len(oldest)})

@@ -31,7 +31,7 @@ class KeptTrace:
     begin: Trace
 
 
-def take_upload(stream: BinaryIO, name: str, limit_bytes: int) -> KeptTrace:
+def read_upload(stream: BinaryIO, name: str, limit_bytes: int) -> KeptTrace:
     """A trace that somebody sends, plain or gzip, read in pieces.
 
     Raises:

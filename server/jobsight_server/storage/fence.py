@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, event, text
 
+from jobsight_server.storage.dialect import for_share
+
 _TAKE = text(
     "INSERT INTO role_epochs (role, epoch) VALUES (:role, 1) "
     "ON CONFLICT (role) DO UPDATE SET epoch = role_epochs.epoch + 1 RETURNING epoch"
@@ -39,9 +41,8 @@ class Fence:
         Raises:
             FencedError: it was taken over. ``end`` was called.
         """
-        share = "" if connection.dialect.name == "sqlite" else " FOR SHARE"
         # In the driver's own words: this is asked in every transaction. Roles are words of this program.
-        epoch = connection.exec_driver_sql(_LOOK.format(self.role) + share).scalar()
+        epoch = connection.exec_driver_sql(_LOOK.format(self.role) + for_share(connection)).scalar()
         if epoch != self.epoch:
             self.end()
             raise FencedError(f"another process has taken over as {self.role}: epoch {epoch}, here {self.epoch}")

@@ -40,29 +40,29 @@ def late_after(grace_s: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LateBatches:
     """Late batches up to the number ``top``, in the order in which they were committed."""
 
     spans: Spans
     top: int
 
 
-def new_late(connection: Connection) -> Found:
+def new_late(connection: Connection) -> LateBatches:
     """Those that nobody has looked at."""
     return _found(connection.execute(_NEW, {"no": False}))
 
 
-def settled_late(connection: Connection, now: float, grace_s: float) -> Found:
+def settled_late(connection: Connection, now: float, grace_s: float) -> LateBatches:
     """Those whose nodes had ``grace_s`` to send what else there is."""
     return _found(connection.execute(_SETTLED, _due(now, grace_s)))
 
 
-def see(connection: Connection, found: Found) -> None:
+def see(connection: Connection, found: LateBatches) -> None:
     """They need not be looked at as new ones again."""
     connection.execute(_SEE, {"yes": True, "no": False, "top": found.top})
 
 
-def forget(connection: Connection, found: Found, now: float, grace_s: float) -> None:
+def forget(connection: Connection, found: LateBatches, now: float, grace_s: float) -> None:
     """They need not be looked at again; ``now`` and ``grace_s`` as they were found by."""
     connection.execute(_DELETE, {**_due(now, grace_s), "top": found.top})
 
@@ -71,9 +71,9 @@ def _due(now: float, grace_s: float) -> dict[str, float]:
     return {"until": now - grace_s, "ahead": now + _AHEAD_S}
 
 
-def _found(rows: Iterable[Any]) -> Found:
+def _found(rows: Iterable[Any]) -> LateBatches:
     spans, top = {}, 0
     for node, first, last, newest in rows:
         spans[node] = (first, last)
         top = max(top, newest)
-    return Found(spans, top)
+    return LateBatches(spans, top)

@@ -9,7 +9,6 @@ import os
 import signal
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.errors import UserError
+from jobsight_server.storage.dialect import database_file, release_session_lock, try_session_lock
 from jobsight_server.storage.fence import Fence, FencedError, take_over
 
 log = logging.getLogger(__name__)
@@ -43,12 +43,11 @@ def role_lock(engine: Engine, role: str, patience_s: float = 0.0) -> Iterator[Fe
         LockedError: another process holds it.
     """
     end = functools.partial(os.kill, os.getpid(), signal.SIGTERM)
-    if engine.dialect.name == "sqlite":
-        # Resolved: by whichever link the file is reached, it is one database.
-        lock_file = f"{Path(engine.url.database or '').resolve()}.{role}.lock"
-        descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    file = database_file(engine)
+    if file is not None:
+        descriptor = open_lock_file(file, role)
         try:
-            _wait_for(lambda: _locked(descriptor), patience_s, _message(engine, role))
+            _wait_for(lambda: lock_file(descriptor), patience_s, _message(engine, role))
             yield take_over(engine, role, end)
         finally:
             os.close(descriptor)
@@ -71,7 +70,14 @@ def _wait_for(lock: Callable[[], bool], patience_s: float, message: str) -> None
         time.sleep(_LOOK_AGAIN_S)
 
 
-def _locked(descriptor: int) -> bool:
+def open_lock_file(database: Path, role: str) -> int:
+    """A descriptor of the file beside the database whose lock is that of ``role``."""
+    # Resolved: by whichever link the database is reached, it is one.
+    return os.open(f"{database.resolve()}.{role}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def lock_file(descriptor: int) -> bool:
+    """Takes the lock until the descriptor is closed; False where another process has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -88,7 +94,7 @@ class _Session:
 
     def __init__(self, engine: Engine, role: str) -> None:
         self._engine = engine
-        self._key = {"key": zlib.crc32(f"jobsight {role}".encode())}
+        self._name = f"jobsight {role}"
         self._connection: Connection | None = None
         self._stop = threading.Event()
         self._keeper: threading.Thread | None = None
@@ -96,7 +102,7 @@ class _Session:
     def try_lock(self) -> bool:
         """Whether the lock is ours now."""
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        if connection.execute(text("SELECT pg_try_advisory_lock(:key)"), self._key).scalar():
+        if try_session_lock(connection, self._name):
             self._connection = connection
             return True
         connection.close()
@@ -114,7 +120,7 @@ class _Session:
             self._keeper.join()
         if self._connection is not None:
             with suppress(SQLAlchemyError):  # a session that was lost holds nothing
-                self._connection.execute(text("SELECT pg_advisory_unlock(:key)"), self._key)
+                release_session_lock(self._connection, self._name)
             self._connection.close()
 
     def _keep(self, fence: Fence) -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-import zlib
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from jobsight_server.storage.lock import LockedError
+from jobsight_server.storage.dialect import database_file, try_session_lock
+from jobsight_server.storage.lock import LockedError, lock_file, open_lock_file
 
 log = logging.getLogger(__name__)
 
-_KEY = zlib.crc32(b"jobsight server")
+_ROLE = "server"
 
 
 class ServerLock:
@@ -39,10 +38,11 @@ class ServerLock:
         )
         self._descriptor: int | None = None
         self._session: Connection | None = None
-        if engine.dialect.name == "sqlite":
-            self._lock_file()
-        else:
+        file = database_file(engine)
+        if file is None:
             self._lock_session()
+        else:
+            self._lock_file(file)
 
     def renew(self) -> None:
         """Takes the lock again where its session was lost; a database that is away is asked again next time.
@@ -67,19 +67,15 @@ class ServerLock:
             self._descriptor = None
         self._forget_session()
 
-    def _lock_file(self) -> None:
-        # Resolved: by whichever link the file is reached, it is one database.
-        path = f"{Path(self._engine.url.database or '').resolve()}.server.lock"
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    def _lock_file(self, database: Path) -> None:
+        self._descriptor = open_lock_file(database, _ROLE)
+        if not lock_file(self._descriptor):
             self.close()
-            raise LockedError(self._message) from None
+            raise LockedError(self._message)
 
     def _lock_session(self) -> None:
         self._session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        if not self._session.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _KEY}).scalar():
+        if not try_session_lock(self._session, f"jobsight {_ROLE}"):
             self.close()
             raise LockedError(self._message)
 

@@ -22,7 +22,7 @@ SETTLED = f"""(
 ) AS settled"""
 
 
-def wrapped(total: int) -> int:
+def modulo(total: int) -> int:
     """``total`` as it is stored, 0 to 2**62 - 1."""
     return total % MODULUS
 

@@ -6,15 +6,15 @@ import threading
 
 from sqlalchemy import Engine, text
 
-from jobsight_server.storage.tallies import add_tallies
+from jobsight_server.storage.event_counts import add_event_counts
 
 _PIECE_S = 6 * 3600.0  # of one node's samples deleted in one transaction, so that ingest never waits long
 
 
 def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
-    """Deletes samples, marks, acknowledged batches and tickets of the time before ``before``; profiles and jobs stay.
+    """Deletes samples, marks, acknowledged batches and pending forecasts of before ``before``; profiles and jobs stay.
 
-    Returns the number of samples deleted, which is also tallied. Interrupted by ``stop`` between transactions.
+    Returns the number of samples deleted, which is also counted. Interrupted by ``stop`` between transactions.
     """
     deleted = 0
     with engine.connect() as connection:
@@ -29,7 +29,7 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
             with engine.begin() as connection:
                 query = text("DELETE FROM samples WHERE node_id = :node_id AND time < :until")
                 count = connection.execute(query, {"node_id": node_id, "until": until}).rowcount
-                add_tallies(connection, {("samples_expired", ""): count})
+                add_event_counts(connection, {("samples_expired", ""): count})
             deleted += count
     for node_id in silent:
         with engine.begin() as connection:
@@ -41,25 +41,11 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
     with engine.begin() as connection:
         # Runs whose end was never heard of. Should it come all the same, the forecast is judged as it stands then.
         connection.execute(
-            text("DELETE FROM tickets WHERE run_id IN (SELECT id FROM jobs WHERE start < :before AND profiled = :no)"),
+            text(
+                "DELETE FROM pending_forecasts "
+                "WHERE run_id IN (SELECT id FROM jobs WHERE start < :before AND profiled = :no)"
+            ),
             {"before": before, "no": False},
         )
         connection.execute(text("DELETE FROM sessions WHERE expires < :before"), {"before": before})
     return deleted
-
-
-def refresh_statistics(engine: Engine) -> None:
-    """Lets the query planner know the tables, and SQLite give the write-ahead log back to the file system."""
-    if engine.dialect.name == "sqlite":
-        # On the driver's own connection: a checkpoint cannot run inside a transaction.
-        connection = engine.raw_connection()
-        try:
-            cursor = connection.cursor()
-            cursor.execute("PRAGMA optimize")
-            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            cursor.close()
-        finally:
-            connection.close()
-    else:
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as postgresql:
-            postgresql.exec_driver_sql("ANALYZE")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_scheduler.coallocation.machine import Clusters, Demand, demand
+from jobsight_scheduler.coallocation.clusters import Clusters, Demand, demand
 from jobsight_scheduler.coallocation.sharing import max_min, proportional, saturation
 
 

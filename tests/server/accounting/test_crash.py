@@ -75,7 +75,7 @@ def _by_content(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[s
     places = [{**row, "run_id": jobs[row["run_id"]]} for row in found["job_nodes"]]
     plain = {
         name: [{key: value for key, value in row.items() if key != "id"} for row in found[name]]
-        for name in ("jobs", "tallies", "accounting_rejects", "accounting_files")
+        for name in ("jobs", "event_counts", "accounting_rejects", "accounting_files")
     }
     return {name: sorted(rows, key=repr) for name, rows in {**plain, "job_nodes": places}.items()}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import Engine, text
 
 from jobsight_emulator.accounting import DayFiles, make_entries, used_cpu_s
-from jobsight_emulator.placement import Run, place_jobs
+from jobsight_emulator.placement import EmulatedRun, place_jobs
 from jobsight_emulator.plan import WEEK_S, Faults, Plan
 from jobsight_emulator.site import make_site
 from jobsight_emulator.workload import make_jobs
@@ -19,7 +19,7 @@ END = 1_700_000_040
 PLAN = Plan(16, 2, END - 2 * WEEK_S, END, seed=3, faults=Faults(outage_every_s=86_400))
 
 
-def _state(run: Run) -> str:
+def _state(run: EmulatedRun) -> str:
     if run.end is None:
         return "running"
     return "requeued" if run.requeued else "ended"

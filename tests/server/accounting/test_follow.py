@@ -11,31 +11,31 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from jobsight_server.accounting.feed import Feed
+from jobsight_server.accounting.chunks import LONGEST_LINE
 from jobsight_server.accounting.follow import follow_once
-from jobsight_server.accounting.intake import FollowReport
-from jobsight_server.accounting.lines import LONGEST_LINE
-from jobsight_server.accounting.rejects import KEPT_PER_CLUSTER
+from jobsight_server.accounting.load import LoadReport
+from jobsight_server.accounting.log_reader import LogReader
+from jobsight_server.accounting.store import KEPT_PER_CLUSTER
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.migrate import upgrade
-from jobsight_server.storage.tallies import read_tallies
 
 DAY = "20231114"
 NEXT = "20231115"
 
 
-def follow(engine: Engine, directory: Path, **more: Any) -> FollowReport:
+def follow(engine: Engine, directory: Path, **more: Any) -> LoadReport:
     report = follow_once(engine, AccountingSource("c", directory), lambda: 1.8e9, **more)
     assert report.kinds.total() + report.rejected.total() == report.lines
     with engine.connect() as connection:
-        tallies = read_tallies(connection)
-    lines = {label: value for (name, label), value in tallies.items() if name == "accounting_lines"}
-    because = sum(value for (name, _), value in tallies.items() if name == "accounting_rejected_because")
+        counts = read_event_counts(connection)
+    lines = {label: value for (name, label), value in counts.items() if name == "accounting_lines"}
+    because = sum(value for (name, _), value in counts.items() if name == "accounting_rejected_because")
     assert lines.get("rejected", 0) == because
     for kind in "SERDA":
         outcomes = [
-            v for (n, label), v in tallies.items() if n == "accounting_outcomes" and label.startswith(f"{kind} ")
+            v for (n, label), v in counts.items() if n == "accounting_outcomes" and label.startswith(f"{kind} ")
         ]
         assert sum(outcomes) == lines.get(kind, 0)
     return report
@@ -53,9 +53,9 @@ def rejects(engine: Engine) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(text(query))]
 
 
-def tally(engine: Engine, name: str, label: str = "") -> int:
+def count_of(engine: Engine, name: str, label: str = "") -> int:
     with engine.connect() as connection:
-        return read_tallies(connection).get((name, label), 0)
+        return read_event_counts(connection).get((name, label), 0)
 
 
 def test_a_day(engine: Engine, directory: Path, log: Any, noon: int) -> None:
@@ -122,7 +122,7 @@ def test_in_whatever_portions_a_file_grows_the_result_is_the_same(
     grown, whole = dump(engine), dump(other)
     other.dispose()
     assert [row["line"] for row in grown["accounting_rejects"]] == [row["line"] for row in whole["accounting_rejects"]]
-    for table in ("jobs", "tallies", "accounting_files"):
+    for table in ("jobs", "event_counts", "accounting_files"):
         without_id = [[{k: v for k, v in row.items() if k != "id"} for row in found[table]] for found in (grown, whole)]
         assert sorted(without_id[0], key=repr) == sorted(without_id[1], key=repr)
 
@@ -151,7 +151,7 @@ def test_rotation_packing_and_renaming_read_nothing_twice(
     before = dump(engine)
     assert follow(engine, directory).lines == 0
     assert len(runs(engine)) == 203
-    for table in ("jobs", "tallies", "accounting_rejects"):
+    for table in ("jobs", "event_counts", "accounting_rejects"):
         assert dump(engine)[table] == before[table]
 
 
@@ -194,8 +194,8 @@ def test_a_cut_line_is_rejected_once_a_newer_file_exists_and_taken_back_if_its_e
     assert follow(engine, directory).lines == 2
     assert [run[0] for run in runs(engine)] == ["1.s", "2.s", "3.s"]
     assert rejects(engine) == []
-    assert tally(engine, "accounting_lines", "rejected") == 0
-    assert tally(engine, "accounting_lines", "E") == 3
+    assert count_of(engine, "accounting_lines", "rejected") == 0
+    assert count_of(engine, "accounting_lines", "E") == 3
 
 
 def test_a_file_that_was_cut_replaced_or_mended_is_read_again(
@@ -216,7 +216,7 @@ def test_a_file_that_was_cut_replaced_or_mended_is_read_again(
     (directory / DAY).write_bytes(fresh * 3)
     assert follow(engine, directory).lines == 3
     assert len(runs(engine)) == 101
-    assert tally(engine, "accounting_files", "read again") == 3
+    assert count_of(engine, "accounting_files", "read again") == 3
 
 
 def test_rubbish_is_listed_with_line_and_reason_and_nothing_else_is_lost(
@@ -247,7 +247,7 @@ def test_the_kept_rejects_are_bounded_but_all_are_counted(sqlite_engine: Engine,
     follow(sqlite_engine, directory)
     kept = rejects(sqlite_engine)
     assert (len(kept), kept[0][0], kept[-1][0]) == (KEPT_PER_CLUSTER, 701, KEPT_PER_CLUSTER + 700)
-    assert tally(sqlite_engine, "accounting_lines", "rejected") == KEPT_PER_CLUSTER + 700
+    assert count_of(sqlite_engine, "accounting_lines", "rejected") == KEPT_PER_CLUSTER + 700
 
 
 def test_what_cannot_be_read_is_reported_and_the_rest_is_read(
@@ -265,7 +265,7 @@ def test_what_cannot_be_read_is_reported_and_the_rest_is_read(
     assert report.rejected.total() <= 1
     assert 500 < report.kinds["E"] < 3001
     assert runs(engine)[-1][0] == "9999.s"
-    assert tally(engine, "accounting_unreadable", "file: not a regular file") == 1
+    assert count_of(engine, "accounting_unreadable", "file: not a regular file") == 1
     # The whole file takes the place of the damaged one.
     (directory / "20231113.gz").write_bytes(packed)
     follow(engine, directory)
@@ -354,12 +354,12 @@ def test_a_small_file_that_grows_while_it_is_read_is_counted_once(
             for number in [*grown][:1]:
                 end.write(log.lines[number])
 
-    feed = Feed(engine, "c", lambda: 1.8e9, progress=grow)
-    feed.read(file, final=False)
-    assert feed.report.lines == jobs_at_first + 1
+    reader = LogReader(engine, "c", lambda: 1.8e9, progress=grow)
+    reader.read(file, final=False)
+    assert reader.report.lines == jobs_at_first + 1
     file.write_bytes(log.data)
     follow(engine, directory)
     assert follow(engine, directory).lines == 0
     assert len(runs(engine)) == 40
-    assert tally(engine, "accounting_lines", "E") == 40
-    assert tally(engine, "accounting_files", "read again") == 0
+    assert count_of(engine, "accounting_lines", "E") == 40
+    assert count_of(engine, "accounting_files", "read again") == 0

@@ -12,10 +12,13 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Engine
 
-from jobsight_server.accounting.intake import PARSERS
+from jobsight_server.accounting.figures import Figures
+from jobsight_server.accounting.log_reader import LogReader
+from jobsight_server.accounting.parsers import PARSERS
+from jobsight_server.accounting.parsers.torque import parse_line
 from jobsight_server.accounting.record import JobEvent
-from jobsight_server.accounting.torque import parse_line
 from jobsight_server.cli import main
+from jobsight_server.settings import ACCOUNTING_FORMATS
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.engine import open_engine
 
@@ -132,7 +135,7 @@ def test_each_line_is_parsed_once(
         return parse_line(line)
 
     monkeypatch.setitem(cast(dict[str, Any], PARSERS), "torque", counting)
-    for number in range(1200):  # more than one portion
+    for number in range(1200):  # more than one chunk
         log.end(f"{number}.s", noon + number, noon + number + 60)
     file, packed = directory / "a", directory / "b.gz"
     file.write_bytes(log.data)
@@ -152,6 +155,30 @@ def test_each_line_is_parsed_once(
     packed.write_bytes(gzip.compress(log.data))
     _, found, _ = run_import(packed, "--cluster", "x")
     assert (found["lines"], found["new_lines"], len(parsed)) == (1201, 0, 1201)
+
+
+def test_a_file_that_another_process_reads_meanwhile_is_counted_whole(
+    engine: Engine, directory: Path, log: Any, noon: int
+) -> None:
+    for number in range(30):
+        log.end(f"{number}.s", noon + number, noon + number + 60)
+    file = directory / "a"
+    file.write_bytes(log.data)
+    figures = Figures()
+
+    def read_by_another(*_: object) -> None:
+        LogReader(engine, "c", lambda: 1.8e9).read(file, final=True)
+
+    reader = LogReader(engine, "c", lambda: 1.8e9, progress=read_by_another, most_lines=10)
+    reader.read(file, final=True, figures=figures)
+    assert reader.report.lines == 10  # the other one has read the rest
+    assert (figures.lines, figures.records["E"], figures.lost_without_reason) == (30, 30, 0)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM jobs").scalar() == 30
+
+
+def test_every_format_of_the_settings_has_a_parser() -> None:
+    assert tuple(PARSERS) == ACCOUNTING_FORMATS
 
 
 def test_an_absent_file_is_named_before_anything_is_read(

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import Engine, text
 
 from jobsight_server.accounting.follow import follow_once
+from jobsight_server.queries.rejected import EventCount, rejections
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
-from jobsight_server.storage.tallies import read_tallies
-from jobsight_server.views.refused import refusals
+from jobsight_server.storage.event_counts import read_event_counts
 
 NOT_FOLLOWED = "a symbolic link out of the directory: not followed"
 
@@ -39,9 +39,9 @@ def test_a_link_out_of_the_directory_is_skipped_counted_and_logged_once(
             assert report.unreadable[str(directory / "20231116")] == "file: symbolic links in a circle"
     with engine.connect() as connection:
         assert connection.execute(text("SELECT job_id FROM jobs")).all() == [("1.s",)]
-        tallies = read_tallies(connection)
-    assert tallies["accounting_unreadable", NOT_FOLLOWED] == 2
-    assert {"name": "accounting_unreadable", "label": NOT_FOLLOWED, "value": 2} in refusals(tallies)
+        counts = read_event_counts(connection)
+    assert counts["accounting_unreadable", NOT_FOLLOWED] == 2
+    assert EventCount("accounting_unreadable", NOT_FOLLOWED, 2) in rejections(counts)
     assert sum(NOT_FOLLOWED in message and "20231114" in message for message in caplog.messages) == 1
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from jobsight_server.cli import main
 from jobsight_server.forecasts import rebuild
 from jobsight_server.storage.clusters import stored_clusters
-from jobsight_server.storage.tallies import read_tallies
+from jobsight_server.storage.event_counts import read_event_counts
 
 Dump = Callable[[Engine], dict[str, list[dict[str, Any]]]]
 Run = Callable[..., tuple[int, Any, str]]
@@ -60,13 +60,13 @@ def wrong(directory: Path, make_log: Callable[[int], Any], noon: int) -> Path:
     return directory / "wrong"
 
 
-def without_tallies(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    return {name: rows for name, rows in found.items() if name != "tallies"}
+def without_counts(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    return {name: rows for name, rows in found.items() if name != "event_counts"}
 
 
-def accounting_tallies(engine: Engine) -> dict[tuple[str, str], int]:
+def accounting_counts(engine: Engine) -> dict[tuple[str, str], int]:
     with engine.connect() as connection:
-        found = read_tallies(connection)
+        found = read_event_counts(connection)
     return {key: n for key, n in found.items() if n and key[0].startswith("accounting")}
 
 
@@ -74,17 +74,17 @@ def test_a_forgotten_file_leaves_what_was_there_before(
     run_import: Run, imported: Run, engine: Engine, right: Path, wrong: Path, dump: Dump
 ) -> None:
     run_import(right, "--cluster", "x")
-    before, counted = dump(engine), accounting_tallies(engine)
+    before, counted = dump(engine), accounting_counts(engine)
     run_import(wrong, "--cluster", "x")
-    assert without_tallies(dump(engine)) != without_tallies(before)
-    assert accounting_tallies(engine)["accounting_lines", "rejected"] == 3
+    assert without_counts(dump(engine)) != without_counts(before)
+    assert accounting_counts(engine)["accounting_lines", "rejected"] == 3
     status, found, _ = imported("--forget", wrong)
     assert (status, found) == (
         0,
         {"cluster": "x", "paths": [str(wrong)], "lines": 6, "runs": 3, "kept": 0, "absent": 0},
     )
-    assert without_tallies(dump(engine)) == without_tallies(before)
-    assert accounting_tallies(engine) == {**counted, ("accounting_files", "withdrawn"): 1}
+    assert without_counts(dump(engine)) == without_counts(before)
+    assert accounting_counts(engine) == {**counted, ("accounting_files", "withdrawn"): 1}
     status, again, error = imported("--forget", wrong)
     assert (status, again) == (1, None)
     assert "nothing of cluster 'x' was read from" in error
@@ -113,7 +113,7 @@ def test_a_cluster_that_was_a_mistake_is_gone_with_its_file(
     assert imported("--forget", wrong)[1]["runs"] == 3
     with engine.connect() as connection:
         assert stored_clusters(connection) == set()
-        for table in ("series", "profile_parts", "accounting_rejects"):
+        for table in ("series", "model_state", "accounting_rejects"):
             assert connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0
 
 

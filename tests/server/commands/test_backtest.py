@@ -88,15 +88,17 @@ def test_protocol_and_forecaster_are_obeyed(tmp_path: Path, capsys: pytest.Captu
     assert paper["group"] == "template"
 
 
-def test_rivals_are_met_at_their_own_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_baselines_are_met_at_their_own_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(4)
     lines = [swf_line(i, 100.0 * i, memory=float(rng.choice([100, 1000, 1050])), user=i % 3) for i in range(300)]
-    rivals = account_of(capsys, swf(tmp_path, lines), "--metric", "memory", "--rivals")["rivals"]
-    assert set(rivals) == {"request", "maximum", "p90-x-1.15", "first-allocation"}
-    for line in rivals.values():
+    baselines = account_of(capsys, swf(tmp_path, lines), "--metric", "memory", "--baselines")["baselines"]
+    assert set(baselines) == {"request", "maximum", "p90-x-1.15", "first-allocation"}
+    for line in baselines.values():
         matched = line["jobsight_at_its_failures"]
-        assert matched["rival_failures"] == line["failures"]
-        assert matched["rival_maq"] == pytest.approx(line["maq"], abs=0.01)  # but for jobs that only one reserved for
+        assert matched["baseline_failures"] == line["failures"]
+        assert matched["baseline_maq"] == pytest.approx(
+            line["maq"], abs=0.01
+        )  # but for jobs that only one reserved for
         assert 0 < matched["target"] < 1
 
 
@@ -167,7 +169,7 @@ def test_files_that_are_no_traces_are_refused(tmp_path: Path, capsys: pytest.Cap
         ["--coverage", "1"],
         ["--coverage", "x"],
         ["--forecaster", "oracle"],
-        ["--template", "user+colour"],
+        ["--job-groups", "user+colour"],
         ["--metric", "x"],
     ],
 )
@@ -193,7 +195,7 @@ def test_the_tables_fit_into_80_columns(
     monkeypatch.setenv("COLUMNS", "80")
     rng = np.random.default_rng(4)
     lines = [swf_line(i, 100.0 * i, memory=float(rng.choice([1e12, 1e3])), user=i % 3) for i in range(300)]
-    assert cli.main(["backtest", swf(tmp_path, lines), "--metric", "memory", "--rivals"]) == 0
+    assert cli.main(["backtest", swf(tmp_path, lines), "--metric", "memory", "--baselines"]) == 0
     told = capsys.readouterr().out
     assert "…" not in told
     assert all(len(line) <= 80 for line in told.splitlines())
@@ -219,7 +221,7 @@ def store(engine: Engine, runs: list[dict[str, Any]]) -> None:
             value, reason = run.pop("value", 4.0), run.pop("reason", None)
             node = run.pop("node", None)
             run_id = connection.execute(insert(jobs).values(run).returning(jobs.c.id)).scalar_one()
-            row = {"run_id": run_id, "metric": "memory", "position": number, "value": value, "reason": reason}
+            row = {"run_id": run_id, "metric": "memory", "learn_seq": number, "value": value, "reason": reason}
             connection.execute(insert(profiles).values(row))
             if node is not None:
                 connection.execute(insert(job_nodes).values(run_id=run_id, node=node, processors=1))
@@ -278,7 +280,7 @@ def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.Ca
 
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
     trace = swf(tmp_path, [swf_line(i, float(i), memory=1000.0 + i % 997, user=i % 50) for i in range(60_000)])
-    command = [sys.executable, "-m", "jobsight_server.cli", "backtest", trace, "--metric", "memory", "--rivals"]
+    command = [sys.executable, "-m", "jobsight_server.cli", "backtest", trace, "--metric", "memory", "--baselines"]
     environment = os.environ | {"FORCE_COLOR": "1", "COLUMNS": "100"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     assert process.stderr is not None
@@ -302,7 +304,7 @@ def test_the_picture_is_drawn_the_same_each_time(tmp_path: Path, capsys: pytest.
     trace = swf(tmp_path, lines)
     pictures = [tmp_path / "a.svg", tmp_path / "b.svg"]
     for picture in pictures:
-        account_of(capsys, trace, "--metric", "memory", "--rivals", "--plot", str(picture))
+        account_of(capsys, trace, "--metric", "memory", "--baselines", "--plot", str(picture))
     first, second = (picture.read_text() for picture in pictures)
     assert first == second
     tree = ElementTree.fromstring(first)
@@ -353,6 +355,6 @@ def test_hostile_numbers_never_break_it(tmp_path: Path, capsys: pytest.CaptureFi
         (swf(tmp_path, lines), "runtime"),
         (str(file), "bandwidth"),
     ):
-        assert cli.main(["backtest", trace, "--metric", metric, "--rivals", "--json"]) == 0
+        assert cli.main(["backtest", trace, "--metric", metric, "--baselines", "--json"]) == 0
         account = json.loads(capsys.readouterr().out, parse_constant=refuse)
         assert account["jobs"] + sum(account["skipped"].values()) >= 6

@@ -18,9 +18,9 @@ from werkzeug.serving import make_server
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.ingest.app import create_writer
 from jobsight_server.ingest.committer import GroupCommitter
-from jobsight_server.ingest.wire import AgentReport, Batch, Interface, Mark
+from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMark
 from jobsight_server.settings import load_settings
-from jobsight_server.storage.tallies import read_tallies
+from jobsight_server.storage.event_counts import read_event_counts
 
 MakeBatch = Callable[..., Batch]
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
@@ -35,7 +35,7 @@ def make_batch() -> MakeBatch:
     def make(**changes: Any) -> Batch:
         time = changes.pop("time", [1000.0, 1010.0, 1020.0])
         n = len(time)
-        interfaces = changes.pop("interfaces", [Interface("eth0", "ethernet", changes.pop("width", 64), 1e9)])
+        interfaces = changes.pop("interfaces", [BatchInterface("eth0", "ethernet", changes.pop("width", 64), 1e9)])
         bytes_in = changes.pop("bytes_in", [100 * i for i in range(n)])
         bytes_out = changes.pop("bytes_out", [0] * n)
         values: dict[str, Any] = {
@@ -54,7 +54,7 @@ def make_batch() -> MakeBatch:
             "agent": AgentReport(),
         }
         values.update(changes)
-        values["marks"] = [Mark(*mark) for mark in values.get("marks", [])]
+        values["marks"] = [BatchMark(*mark) for mark in values.get("marks", [])]
         return Batch(**values)
 
     return make
@@ -97,19 +97,19 @@ class Writer:
 
     def balance(self) -> dict[str, int]:
         """Batches by what became of them; asserts that none is unaccounted for."""
-        tallies = self.tallies()
+        counts = self.counts()
         sums = dict.fromkeys(("received", *PARTS), 0)
-        for (name, _), value in tallies.items():
+        for (name, _), value in counts.items():
             short = name.removeprefix("batches_")
             if short in sums:
                 sums[short] += value
         assert sums["received"] == sum(sums[part] for part in PARTS)
         return sums
 
-    def tallies(self) -> dict[tuple[str, str], int]:
+    def counts(self) -> dict[tuple[str, str], int]:
         self.committer.flush()
         with self.engine.connect() as connection:
-            return read_tallies(connection)
+            return read_event_counts(connection)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with self.engine.connect() as connection:

@@ -11,7 +11,8 @@ from sqlalchemy import Engine, text
 
 from jobsight_server.ingest.committer import GroupCommitter, UnavailableError, UnstorableError
 from jobsight_server.ingest.refusals import Refusal
-from jobsight_server.ingest.store import SampleStore, Submission
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Submission
 
 MakeBatch = Callable[..., Any]
 

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from jobsight_server.ingest.store import SampleStore, Submission
-from jobsight_server.ingest.wire import Interface
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Submission
+from jobsight_server.ingest.wire import BatchInterface
 from jobsight_server.profiler.readings import read_windows
 from jobsight_server.storage.totals import risen
 
@@ -44,12 +45,12 @@ def test_a_counter_that_jumps_each_time_does_not_stop_its_node(
         assert writer.post(again) == (200, {"status": "stored", "samples": 4})
         totals = [row[0] for row in writer.rows("SELECT net_in_bytes FROM samples ORDER BY time")]
         assert totals[-1] - totals[-2] == 1000
-        assert writer.tallies()["counters_resets", ""] == 14  # each jump is a damaged counter, and counted
+        assert writer.counts()["counters_resets", ""] == 14  # each jump is a damaged counter, and counted
 
 
 def test_totals_beyond_62_bits_begin_again_and_rise_on(engine: Engine, make_batch: Any) -> None:
     """The largest steps that count as traffic, on 64 cards, until the total has gone round twice."""
-    cards = [Interface(f"e{card}", "ethernet", 64, 1e9) for card in range(64)]
+    cards = [BatchInterface(f"e{card}", "ethernet", 64, 1e9) for card in range(64)]
     step_s, rate = 20_000, 2**40 - 1
     store = SampleStore(engine, 1e10, 10**6)
     for number in range(8):

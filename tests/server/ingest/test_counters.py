@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from jobsight_server.ingest import counters
+from jobsight_server.ingest.counter_state import dump_state, load_state
 from jobsight_server.ingest.counters import Corrected, correct
-from jobsight_server.ingest.wire import Batch, Interface
+from jobsight_server.ingest.wire import Batch, BatchInterface
 
 MakeBatch = Callable[..., Batch]
 SPEED = 1e10
@@ -41,7 +42,7 @@ def test_a_32_bit_wrap_is_undone(make_batch: MakeBatch) -> None:
 
 
 def test_an_infiniband_counter_wraps_at_words(make_batch: MakeBatch) -> None:
-    port = [Interface("mlx4_0/1", "infiniband", 32, 4e10)]
+    port = [BatchInterface("mlx4_0/1", "infiniband", 32, 4e10)]
     result = correct(make_batch(interfaces=port, bytes_in=[4 * 2**32 - 400, 4 * 2**32 - 4, 396]), None, SPEED)
     assert net_in(result) == [0, 396, 796]
 
@@ -77,7 +78,7 @@ def test_a_missing_counter_is_no_value_and_its_traffic_is_not_lost(make_batch: M
 
 
 def test_two_interfaces_are_summed_and_a_reset_of_one_spoils_the_interval(make_batch: MakeBatch) -> None:
-    pair = [Interface("eth0", "ethernet", 64, 1e9), Interface("eth1", "ethernet", 64, 1e9)]
+    pair = [BatchInterface("eth0", "ethernet", 64, 1e9), BatchInterface("eth1", "ethernet", 64, 1e9)]
     batch = make_batch(interfaces=pair, bytes_in=[[0, 10, 20], [1000, 0, 7]], bytes_out=[[0, 0, 0], [0, 0, 0]])
     result = correct(batch, None, SPEED)
     assert net_in(result) == [0, 0, 17]
@@ -86,7 +87,7 @@ def test_two_interfaces_are_summed_and_a_reset_of_one_spoils_the_interval(make_b
 
 def test_an_interface_that_appears_makes_that_interval_unknown(make_batch: MakeBatch) -> None:
     before = correct(make_batch(), None, SPEED).last
-    pair = [Interface("eth0", "ethernet", 64, 1e9), Interface("ib0", "ethernet", 64, 1e9)]
+    pair = [BatchInterface("eth0", "ethernet", 64, 1e9), BatchInterface("ib0", "ethernet", 64, 1e9)]
     batch = make_batch(
         time=[1030.0, 1040.0], interfaces=pair, bytes_in=[[300, 400], [9000, 9050]], bytes_out=[[0, 0], [0, 0]]
     )
@@ -96,7 +97,7 @@ def test_an_interface_that_appears_makes_that_interval_unknown(make_batch: MakeB
 
 
 def test_an_interface_that_is_gone_makes_its_last_interval_unknown(make_batch: MakeBatch) -> None:
-    pair = [Interface("eth0", "ethernet", 64, 1e9), Interface("eth1", "ethernet", 64, 1e9)]
+    pair = [BatchInterface("eth0", "ethernet", 64, 1e9), BatchInterface("eth1", "ethernet", 64, 1e9)]
     both = make_batch(
         interfaces=pair, bytes_in=[[100, 200, 300], [9000, 9050, None]], bytes_out=[[0, 0, 0], [0, 0, None]]
     )
@@ -124,6 +125,31 @@ def test_a_node_without_interfaces_has_no_traffic_value(make_batch: MakeBatch) -
     assert [row[3] for row in result.rows] == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.parametrize("after", [0.0, 5e11])
+def test_a_busy_time_that_was_set_back_or_jumps_makes_its_interval_unknown(make_batch: MakeBatch, after: float) -> None:
+    busy = [10.0, 40.0, after, after + 30.0]
+    batch = make_batch(time=[1000.0, 1030.0, 1060.0, 1090.0], bytes_in=[0, 100, 200, 300], cpu_busy_s=busy)
+    result = correct(batch, None, SPEED)
+    assert [row[3] for row in result.rows] == [0.0, 30.0, 30.0, 60.0]
+    assert gaps(result) == [0.0, 0.0, 30.0, 30.0]
+    assert net_in(result) == [0, 100, 100, 200]
+    assert result.resets == 1
+
+
+def test_a_busy_time_set_back_while_it_was_not_read_is_unknown_since_it_was(make_batch: MakeBatch) -> None:
+    first = correct(make_batch(time=[1000.0, 1030.0], bytes_in=[0, 1], cpu_busy_s=[10.0, None]), None, SPEED)
+    second = make_batch(sequence=2, time=[1060.0, 1090.0], bytes_in=[2, 3], cpu_busy_s=[None, 4.0])
+    result = correct(second, load_state(dump_state(first.last), 1030.0), SPEED)
+    assert gaps(result) == [0.0, 90.0]
+    assert (result.resets, result.missing) == (1, 1)
+
+
+def test_a_busy_time_that_steps_back_by_a_tick_is_no_reset(make_batch: MakeBatch) -> None:
+    result = correct(make_batch(cpu_busy_s=[10.0, 9.99, 12.0]), None, SPEED)
+    assert [row[3] for row in result.rows] == pytest.approx([0.0, 0.0, 2.01])
+    assert (gaps(result), result.resets) == ([0.0, 0.0, 0.0], 0)
+
+
 @pytest.mark.parametrize("width", [32, 64])
 @given(data=st.data())
 @settings(deadline=None, max_examples=150)
@@ -137,7 +163,7 @@ def test_wraps_undone_give_back_the_true_counter(data: st.DataObject, width: int
         true.append(true[-1] + step)
     shown = [value % 2**width for value in true]
     batch = Batch(
-        1, "a", "n", "b", 1, 4, [Interface("eth0", "ethernet", width, 1e9)], [10.0 * i for i in range(n)],
+        1, "a", "n", "b", 1, 4, [BatchInterface("eth0", "ethernet", width, 1e9)], [10.0 * i for i in range(n)],
         [shown], [[0] * n], [None] * n, [0.0] * n,
     )  # fmt: skip
     cut = data.draw(st.integers(1, n - 1))
@@ -165,7 +191,7 @@ def _part(batch: Batch, begin: int, end: int) -> Batch:
 @settings(deadline=None, max_examples=100)
 def test_the_fast_way_equals_the_slow_one(steps: list[tuple[int, int, float]]) -> None:
     n = len(steps)
-    pair = [Interface("eth0", "ethernet", 64, 1e10), Interface("eth1", "ethernet", 64, 1e10)]
+    pair = [BatchInterface("eth0", "ethernet", 64, 1e10), BatchInterface("eth1", "ethernet", 64, 1e10)]
     totals = [(0, 0, 0.0)]
     for a, b, cpu in steps:
         totals.append((totals[-1][0] + a, totals[-1][1] + b, totals[-1][2] + cpu))

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from jobsight_server.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
+from jobsight_server.web.app import create_app
 from site_run import wait_until
 
 Serve = Callable[..., Any]
@@ -90,6 +90,6 @@ def test_health_says_what_ingest_says(
         assert [writer.post(batch(number))[1]["status"] for number in (2, 3)] == ["stored", "duplicate"]
         assert writer.post(b"not JSON")[0] == 422
         assert writer.balance()["stored"] == 3
-        assert writer.tallies()["batches_rejected", "database"] == 3
+        assert writer.counts()["batches_rejected", "database"] == 3
         assert writer.rows("SELECT count(*) FROM samples") == [(1200,)]
         reading.dispose()

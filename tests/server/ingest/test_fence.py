@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from jobsight_server.ingest.store import SampleStore, Submission
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Submission
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.fence import Fence, FencedError, take_over
 from jobsight_server.storage.lock import LockedError, role_lock
@@ -75,7 +76,7 @@ def test_a_successor_waits_for_a_transaction_that_is_under_way(engine: Engine, p
         thread.start()
         thread.join(1.0)
         assert not taken
-        connection.execute(text("INSERT INTO tallies (name, label, value) VALUES ('x', '', 1)"))
+        connection.execute(text("INSERT INTO event_counts (name, label, value) VALUES ('x', '', 1)"))
     thread.join(30)
     assert taken[0].epoch == first.epoch + 1
     with pytest.raises(FencedError), guarded.begin():

@@ -11,11 +11,12 @@ import pytest
 from sqlalchemy import Engine, text
 
 from jobsight_server.ingest.shifts import STEP_ROWS, Amounts, Shift, added, amounts_at
-from jobsight_server.ingest.store import SampleStore, Submission
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Submission
 from jobsight_server.profiler.readings import read_windows
-from jobsight_server.storage.tallies import read_tallies
+from jobsight_server.queries.timeline import timeline
+from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.upkeep import delete_old
-from jobsight_server.views.timeline import timeline
 
 MakeBatch = Callable[..., Any]
 PER_BATCH = 100
@@ -69,7 +70,7 @@ class Node:
         assert max(found.gap_s) == min(found.gap_s)
         moved = sum(
             (bps or 0.0) * (to - at) / 8
-            for at, to, bps in zip(shown["time"], shown["time"][1:], shown["in_bps"][1:], strict=False)
+            for at, to, bps in zip(shown.time, shown.time[1:], shown.in_bps[1:], strict=False)
         )
         assert moved <= self.true[indices[-1]] * 1.001
 
@@ -143,7 +144,7 @@ def test_no_reader_sees_a_step_and_no_crash_loses_one(engine: Engine, make_batch
     assert steps > 2
     with engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM shifts")).scalar() == 0
-        assert read_tallies(connection)["batches_late_shifting", ""] == 2
+        assert read_event_counts(connection)["batches_late_shifting", ""] == 2
     raw = rows_of(engine)
     in_order = sorted(stored)
     expected = [node.true[i] for n in in_order for i in range(PER_BATCH * n, PER_BATCH * (n + 1))]

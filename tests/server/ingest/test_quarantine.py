@@ -60,8 +60,8 @@ def test_a_wrong_clock_costs_nothing(
         assert "refused again: JSON is malformed" in said
         assert writer.rows("SELECT count(*) FROM samples") == [(12,)]
         assert writer.rows("SELECT sequence FROM batches ORDER BY 1") == [(0,), (1,), (2,)]
-        tallies = writer.tallies()
-        retried = {label: count for (name, label), count in tallies.items() if name == "quarantine_retried"}
+        counts = writer.counts()
+        retried = {label: count for (name, label), count in counts.items() if name == "quarantine_retried"}
         assert retried == {"stored": 2, "duplicate": 1, "refused": 2}
         sums = writer.balance()
         assert (sums["stored"], sums["duplicate"], sums["quarantined"]) == (3, 1, 4)
@@ -77,8 +77,8 @@ def test_a_conflict_stays_in_quarantine(
         assert writer.post(batch(golden, 1, cpus=99))[0] == 422
         assert main(["quarantine", "retry", "--database", database_url]) == 1
         assert writer.rows("SELECT count(*) FROM quarantine") == [(1,)]
-        tallies = writer.tallies()
-        assert tallies["batches_quarantined", ""] == tallies["quarantined_because", "conflict"] == 2
+        counts = writer.counts()
+        assert counts["batches_quarantined", ""] == counts["quarantined_because", "conflict"] == 2
         writer.balance()
 
 
@@ -106,18 +106,18 @@ def test_bodies_are_whole_and_within_the_budget(engine: Engine, serve_writer: Se
             held = writer.rows("SELECT sum(bytes) + 1024 * count(*), min(id), count(*) FROM quarantine")[0]
             assert held[0] <= room
         assert held[1:] == (3, 3)  # the oldest two went
-        assert writer.tallies()["quarantine_dropped", ""] == 2
+        assert writer.counts()["quarantine_dropped", ""] == 2
         assert {bytes(row[0]) for row in writer.rows("SELECT body FROM quarantine")} == {body}
         for number in range(200):  # small ones are bounded, too
             assert writer.post(b"%d!" % number)[0] == 422
         assert writer.rows("SELECT count(*) FROM quarantine")[0][0] <= room // 1024
         sums = writer.balance()
         assert sums["quarantined"] == 205
-        assert writer.tallies()["quarantine_dropped", ""] == 205 - writer.rows("SELECT count(*) FROM quarantine")[0][0]
+        assert writer.counts()["quarantine_dropped", ""] == 205 - writer.rows("SELECT count(*) FROM quarantine")[0][0]
 
 
 def test_a_budget_of_nothing_keeps_nothing(engine: Engine, serve_writer: Serve) -> None:
     with serve_writer(engine, quarantine_bytes=0) as writer:
         assert writer.post(b"not JSON")[0] == 422
         assert writer.rows("SELECT count(*) FROM quarantine") == [(0,)]
-        assert writer.tallies()["quarantine_dropped", ""] == 1
+        assert writer.counts()["quarantine_dropped", ""] == 1

@@ -20,12 +20,12 @@ from jobsight_server.auth.tokens import digest_of
 from jobsight_server.cli import main
 from jobsight_server.errors import UserError
 from jobsight_server.ingest.app import create_writer
+from jobsight_server.queries.rejected import rejected_data
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.engine import open_engine, protect_file
+from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.migrate import alembic_config, upgrade
-from jobsight_server.storage.tallies import read_tallies
-from jobsight_server.views.refused import refused
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
 NOW = 1_700_000_100.0
@@ -75,7 +75,7 @@ def token(engine: Engine, cluster: str | None = None, nodes: str | None = None) 
 
 def rejected(engine: Engine) -> dict[str, int]:
     with engine.connect() as connection:
-        return {label: n for (name, label), n in read_tallies(connection).items() if name == "batches_rejected"}
+        return {label: n for (name, label), n in read_event_counts(connection).items() if name == "batches_rejected"}
 
 
 def test_a_token_writes_as_its_cluster_and_nodes_alone(engine: Engine, post: Post) -> None:
@@ -113,16 +113,16 @@ def test_whose_batches_are_refused_is_in_the_log_and_in_the_list(
     assert [line.startswith(start.format("n1")) for line in lines] == [True] * 3 + [False]
     assert lines[-1].startswith(start.format("n2"))
     with engine.connect() as connection:
-        found = refused(connection)
-        received = connection.execute(text("SELECT value FROM tallies WHERE name = 'batches_received'")).scalar()
-    listed = [(row["cluster"], row["node"], row["bytes"], row["reason"][:31]) for row in found["quarantine"]]
+        found = rejected_data(connection)
+        received = connection.execute(text("SELECT value FROM event_counts WHERE name = 'batches_received'")).scalar()
+    listed = [(row.cluster, row.node, row.bytes, row.reason[:31]) for row in found.quarantine]
     reason = "cluster 'alhpa' is not declared"
     assert listed == [("alhpa", "n2", 0, reason), ("alhpa", "n1", 0, reason), ("alhpa", "n1", 0, reason)]
-    assert (found["quarantine_kept"], received) == (0, 7)
+    assert (found.quarantine_kept, received) == (0, 7)
     for node in range(200):
         assert post(secret, cluster="alhpa", node=f"x{node}")[0] == 403
     with engine.connect() as connection:
-        assert len(refused(connection, 1000)["quarantine"]) == 2 + 19
+        assert len(rejected_data(connection, 1000).quarantine) == 2 + 19
     assert sum("was refused with 403" in record.getMessage() for record in caplog.records) == 2 + 100
     assert main(["quarantine", "--database", database_url]) == 0
     assert "alhpa/n1  the agent has it: cluster 'alhpa' is not declared" in capsys.readouterr().out

@@ -11,9 +11,10 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.ingest.refusals import Refusal
-from jobsight_server.ingest.store import SampleStore, Submission
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import Batch
-from jobsight_server.storage.tallies import read_tallies
+from jobsight_server.storage.event_counts import read_event_counts
 
 MakeBatch = Callable[..., Batch]
 
@@ -33,11 +34,11 @@ def rows(engine: Engine, query: str) -> list[tuple[Any, ...]]:
 
 
 def balance(engine: Engine) -> dict[str, int]:
-    """The tallies of batches; asserts that none is unaccounted for."""
+    """The counts of batches; asserts that none is unaccounted for."""
     with engine.connect() as connection:
-        tallies = read_tallies(connection)
+        counts = read_event_counts(connection)
     sums: dict[str, int] = {}
-    for (name, _), value in tallies.items():
+    for (name, _), value in counts.items():
         sums[name] = sums.get(name, 0) + value
     parts = ("stored", "duplicate", "quarantined", "rejected")
     assert sums.get("batches_received", 0) == sum(sums.get(f"batches_{part}", 0) for part in parts)
@@ -122,9 +123,11 @@ def test_a_transaction_that_fails_leaves_nothing_behind(
     before = rows(engine, "SELECT * FROM samples"), rows(engine, "SELECT * FROM nodes")
     too_big = make_batch(sequence=3, time=[1100.0], bytes_in=[500], memory_used_bytes=[2**70])
     with pytest.raises((SQLAlchemyError, OverflowError)):
-        store.apply([submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300])), submission(too_big)])
+        store.apply(
+            [submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300], cpu_busy_s=[3.0])), submission(too_big)]
+        )
     assert (rows(engine, "SELECT * FROM samples"), rows(engine, "SELECT * FROM nodes")) == before
-    store.apply([submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300]))])
+    store.apply([submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300], cpu_busy_s=[3.0]))])
     assert rows(engine, "SELECT net_in_bytes FROM samples ORDER BY time")[-1] == (300,)
     assert balance(engine)["batches_stored"] == 2
 

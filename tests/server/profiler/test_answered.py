@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 from sqlalchemy import update
 
-from jobsight_server.forecasts import AnswerReader, Method
+from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.queries.accuracy import recent_accuracy
+from jobsight_server.queries.jobs import job_detail
 from jobsight_server.storage.schema import jobs, profiles
-from jobsight_server.views.answered import answered
-from jobsight_server.views.jobs import job_detail
 
 
 def entry(site: Any, job_id: str) -> dict[str, Any]:
     with site.engine.connect() as connection:
-        detail = job_detail(connection, AnswerReader(site.engine, Method()), "alpha", job_id, 1e6)
+        detail = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", job_id, 1e6)
     assert detail is not None
-    return next(dict(found) for found in detail["runs"][0]["profile"] if found["metric"] == "runtime")
+    return next(asdict(found) for found in detail.runs[0].profile if found.metric == "runtime")
 
 
 def test_a_job_shows_what_was_forecast_at_its_submission(site: Any) -> None:
@@ -48,16 +49,18 @@ def test_the_last_answers_are_judged_by_what_was_used(site: Any) -> None:
     used = [(100.0, None, None), (90.0, 100.0, 120.0), (200.0, 100.0, 150.0), (None, 100.0, 150.0)]
     for i, (value, forecast, bound) in enumerate(used):
         run = site.run(f"{i}.s", 0, 100 + i, profiled=True)
-        row = {"run_id": run, "metric": "memory", "position": i + 1, "value": value}
+        row = {"run_id": run, "metric": "memory", "learn_seq": i + 1, "value": value}
         with site.engine.begin() as connection:
             connection.execute(profiles.insert().values(**row, forecast=forecast, bound=bound))
     with site.engine.connect() as connection:
-        found = {figures.pop("metric"): figures for figures in answered(connection)}
+        found = {figures.metric: asdict(figures) for figures in recent_accuracy(connection)}
     assert found["memory"] == {
+        "metric": "memory",
         "jobs": 2,
         "accuracy": pytest.approx(((1 - 10 / 90) + 0.5) / 2),
         "within20": 0.5,
         "coverage": 0.5,
         "cost_coverage": pytest.approx(90 * 101 / (90 * 101 + 200 * 102)),
     }
-    assert found["cpu"] == {"jobs": 0, "accuracy": None, "within20": None, "coverage": None, "cost_coverage": None}
+    nothing = dict.fromkeys(("accuracy", "within20", "coverage", "cost_coverage"))
+    assert found["cpu"] == {"metric": "cpu", "jobs": 0, **nothing}

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from jobsight_server.forecasts import AnswerReader, Method, history, rebuild, rebuild_if_made_otherwise
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, history, rebuild, rebuild_if_outdated
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.schema import profile_parts, profiles, series, tickets
-from jobsight_server.storage.tallies import read_tallies
-from jobsight_server.views.jobs import job_detail
+from jobsight_server.queries.jobs import job_detail
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.schema import model_state, pending_forecasts, profiles, series
 
 GIB = 2**30
-LEARNS = Method(learn_apportioned=True)
+LEARNS = ForecastConfig(learn_apportioned=True)
 
 
 def shared_site(site: Any) -> tuple[int, int]:
@@ -28,7 +28,7 @@ def shared_site(site: Any) -> tuple[int, int]:
 
 
 def learned(site: Any) -> list[Any]:
-    return [site.dump(table) for table in (series, profile_parts, tickets)]
+    return [site.dump(table) for table in (series, model_state, pending_forecasts)]
 
 
 def n_of(site: Any) -> dict[tuple[str, str], int]:
@@ -51,36 +51,36 @@ def test_apportioned_values_are_shown_with_their_label_and_not_learned(site: Any
     }
     with site.engine.connect() as connection:
         told = history(connection, "alpha", "silent", "bandwidth", 10)
-        tallies = read_tallies(connection)
+        counts = read_event_counts(connection)
         workload = jobs_of_database(connection, "bandwidth", None, "site")
-        detail = job_detail(connection, AnswerReader(site.engine, Method()), "alpha", "2.s", 1e9)
-    assert (told["n"], told["job_id"], told["shown_only"]) == (1, ["3.s"], 1)
-    assert tallies["profiles_shown_only", "bandwidth: apportioned"] == 2
+        detail = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", "2.s", 1e9)
+    assert (told.n, told.job_id, told.shown_only) == (1, ["3.s"], 1)
+    assert counts["profiles_shown_only", "bandwidth: apportioned"] == 2
     assert workload.skipped == {"bandwidth value is apportioned: shown, not learned": 2}
     assert detail is not None
-    entry = next(one for one in detail["runs"][0]["profile"] if one["metric"] == "bandwidth")
-    assert (entry["value"], entry["attribution"], entry["learned"]) == (pytest.approx(4000), "apportioned", False)
+    entry = next(one for one in detail.runs[0].profile if one.metric == "bandwidth")
+    assert (entry.value, entry.attribution, entry.learned) == (pytest.approx(4000), "apportioned", False)
 
 
 def test_the_setting_learns_them_and_changing_it_retrains(site: Any) -> None:
     shared_site(site)
     assert profile_finished(site.engine, 0.0, lambda: 1e9) == 3
     without = learned(site)
-    assert rebuild_if_made_otherwise(site.engine, Method()) is False
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, method=LEARNS) == 0
+    assert rebuild_if_outdated(site.engine, ForecastConfig()) is False
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, config=LEARNS) == 0
     assert n_of(site)["silent", "bandwidth"] == 2
     assert not any(row.shown_only for row in site.profile(2).values())
-    assert rebuild_if_made_otherwise(site.engine, LEARNS) is False
+    assert rebuild_if_outdated(site.engine, LEARNS) is False
     rows = learned(site)
     rebuild(site.engine, LEARNS)
     assert learned(site) == rows
-    assert rebuild_if_made_otherwise(site.engine, Method()) is True
+    assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
     assert learned(site) == without
 
 
 def test_learning_them_from_the_start_gives_the_same_rows(site: Any) -> None:
     shared_site(site)
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, method=LEARNS) == 3
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, config=LEARNS) == 3
     rows = learned(site)
     assert n_of(site)["silent", "bandwidth"] == 2
     rebuild(site.engine, LEARNS)
@@ -89,9 +89,9 @@ def test_learning_them_from_the_start_gives_the_same_rows(site: Any) -> None:
 
 def test_a_value_of_unknown_attribution_is_never_learned(site: Any) -> None:
     run = site.run("1.s", 0, 100, profiled=True)
-    row = {"run_id": run, "metric": "cpu", "position": 1, "value": 0.5, "attribution": "unknown"}
+    row = {"run_id": run, "metric": "cpu", "learn_seq": 1, "value": 0.5, "attribution": "unknown"}
     with site.engine.begin() as connection:
         connection.execute(profiles.insert().values(**row, shown_only=True))
     assert rebuild(site.engine, LEARNS) == 0
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, method=LEARNS) == 0
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, config=LEARNS) == 0
     assert site.dump(series) == []

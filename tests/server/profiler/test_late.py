@@ -15,14 +15,15 @@ from typing import Any
 import pytest
 from sqlalchemy import event, update
 
-from jobsight_server.forecasts import Method, rebuild
-from jobsight_server.ingest.store import SampleStore, Submission
-from jobsight_server.ingest.wire import AgentReport, Batch, Interface
+from jobsight_server.forecasts import ForecastConfig, rebuild
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Submission
+from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface
 from jobsight_server.profiler import late
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.schema import jobs, late_batches, profile_parts, profiles, series, tickets
-from jobsight_server.storage.tallies import read_tallies
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.schema import jobs, late_batches, model_state, pending_forecasts, profiles, series
 
 MIB = 2**20
 GRACE = 600.0
@@ -37,7 +38,7 @@ def rows(since: int, until: int, rate: int = 1000) -> list[Any]:
 
 
 def model(site: Any) -> list[Any]:
-    return [site.dump(table) for table in (series, profile_parts, tickets)]
+    return [site.dump(table) for table in (series, model_state, pending_forecasts)]
 
 
 def counts(site: Any) -> dict[tuple[str, str], int]:
@@ -76,7 +77,7 @@ def test_samples_that_arrive_late_give_the_values_and_are_learned_once(site: Any
     assert found["cpu"].value == pytest.approx(1.0)
     assert {row.reason for row in found.values()} == {None}
     assert found["runtime"] == first["runtime"]
-    assert found["bandwidth"].position > max(row.position for row in first.values())
+    assert found["bandwidth"].learn_seq > max(row.learn_seq for row in first.values())
     assert counts(site) == {("u1", "runtime"): 2, ("u1", "bandwidth"): 1, ("u1", "memory"): 2, ("u1", "cpu"): 1}
     learned, stored = model(site), site.dump(profiles)
     for now in (3200.0, 3700.0, 5000.0):
@@ -85,8 +86,8 @@ def test_samples_that_arrive_late_give_the_values_and_are_learned_once(site: Any
     rebuild(site.engine)
     assert (model(site), site.dump(profiles)) == (learned, stored)
     with site.engine.connect() as connection:
-        tallies = read_tallies(connection)
-    assert {label: n for (name, label), n in tallies.items() if name == "profiles_late"} == {
+        counted = read_event_counts(connection)
+    assert {label: n for (name, label), n in counted.items() if name == "profiles_late"} == {
         "bandwidth": 1,
         "memory": 1,
         "cpu": 1,
@@ -112,7 +113,7 @@ def sent(sequence: int, since: int, until: int) -> Submission:
         boot_id="boot",
         sequence=sequence,
         cpus=16,
-        interfaces=[Interface("eth0", "ethernet", 64, 1e9)],
+        interfaces=[BatchInterface("eth0", "ethernet", 64, 1e9)],
         time=[row[0] + 1e6 for row in told],
         bytes_in=[[row[1] for row in told]],
         bytes_out=[[0] * len(told)],
@@ -178,7 +179,7 @@ def test_apportioned_values_that_arrive_late_are_not_learned(site: Any) -> None:
     learned = model(site)
     rebuild(site.engine)
     assert model(site) == learned
-    go(site, 3200.0, method=Method(learn_apportioned=True))
+    go(site, 3200.0, config=ForecastConfig(learn_apportioned=True))
     assert counts(site)["u1", "bandwidth"] == 1
 
 
@@ -210,7 +211,7 @@ def test_what_is_interrupted_is_looked_at_again(sqlite_site: Any) -> None:
     stored = site.dump(profiles)
 
     def fail(_connection: Any, _cursor: Any, statement: str, *_rest: object) -> None:
-        if statement.startswith("INSERT INTO tallies"):
+        if statement.startswith("INSERT INTO event_counts"):
             raise RuntimeError("the disk is full")
 
     event.listen(site.engine, "before_cursor_execute", fail)
@@ -274,7 +275,7 @@ def test_over_random_histories_learning_again_gives_the_same_rows(site: Any, see
             rebuild(site.engine)
             assert model(site) == learned
     assert late_values > 20
-    assert len({row[2] for row in site.dump(profiles)}) > 120  # positions: some runs have more than one
+    assert len({row[2] for row in site.dump(profiles)}) > 120  # learn_seq: some runs have more than one
     learned, stored = model(site), site.dump(profiles)
     rebuild(site.engine)
     assert model(site) == learned
@@ -283,12 +284,12 @@ def test_over_random_histories_learning_again_gives_the_same_rows(site: Any, see
 
 CHILD = """
 import sys
-from jobsight_server.forecasts import Method
+from jobsight_server.forecasts import ForecastConfig
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.storage.engine import open_engine
 engine = open_engine(sys.argv[1])
 print("go", flush=True)
-profile_late(engine, 600.0, lambda: 3100.0, limit=1, method=Method(learn_apportioned=True))
+profile_late(engine, 600.0, lambda: 3100.0, limit=1, config=ForecastConfig(learn_apportioned=True))
 """
 
 
@@ -298,8 +299,8 @@ def test_a_kill_at_any_point_learns_nothing_twice(sqlite_site: Any, tmp_path: Pa
     count = 60
     for i in range(count):
         site.run(f"{i}.s", 60 + i, 1000 + i, {"n1": 1}, user=f"u{i % 3}", submitted=0.0)
-    method = Method(learn_apportioned=True)
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, method=method) == count
+    method = ForecastConfig(learn_apportioned=True)
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, config=method) == count
     site.arrive(node, 2, rows(60, 1500), received_at=3000.0)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     killed = 0
@@ -314,7 +315,7 @@ def test_a_kill_at_any_point_learns_nothing_twice(sqlite_site: Any, tmp_path: Pa
         filled = [row for row in site.dump(profiles) if row[1] == "memory" and row[3] is not None]
         assert sum(n for (_, metric), n in counts(site).items() if metric == "memory") == len(filled)
     assert killed > 0
-    profile_late(site.engine, GRACE, lambda: 3100.0, method=method)
+    profile_late(site.engine, GRACE, lambda: 3100.0, config=method)
     assert counts(site) == {
         (user, metric): count // 3
         for user in ("u0", "u1", "u2")

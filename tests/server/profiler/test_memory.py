@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from jobsight_server.forecasts import AnswerReader, Method, history
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, history
 from jobsight_server.profiler.idle import FRESH_S, Idle, idle_before, idle_beside
 from jobsight_server.profiler.memory import MemoryUse, NodeMemory, node_memory, together
 from jobsight_server.profiler.readings import Readings, columns_of
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.profiler.usage import Missing, Stay
+from jobsight_server.profiler.usage import JobInterval, Missing
+from jobsight_server.queries.jobs import job_detail
 from jobsight_server.storage.schema import series
-from jobsight_server.views.jobs import job_detail
 
 GIB = 2**30
 MIB = 2**20
@@ -45,10 +45,10 @@ def reason(found: object) -> str:
 def test_one_node_has_its_highest_reading_and_the_time_average_less_the_idle_level() -> None:
     # 1 GiB idle, the hooks' readings at 100 and 400; 5 GiB for 100 s, then a ramp to 9 GiB within 100 s.
     node = readings({40: 1, 100: 1, 150: 5, 250: 5, 350: 9, 400: 1, 460: 1})
-    stay = Stay(100, 400, 4)
-    idle = idle_beside(node, stay, True, True, [])
+    interval = JobInterval(100, 400, 4)
+    idle = idle_beside(node, interval, True, True, [])
     assert idle == Idle(GIB, 0.0)
-    found = use(node_memory(node, stay, [], idle.bytes))
+    found = use(node_memory(node, interval, [], idle.bytes))
     assert found.mean == pytest.approx((100 * 4 + 100 * 6) / 200 * GIB)
     assert found.peak == pytest.approx(8 * GIB)
 
@@ -59,20 +59,20 @@ def test_the_peak_is_what_all_nodes_held_together_not_the_sum_of_their_peaks() -
     # Read 10 s later; its clock is 1000 s ahead.
     second = readings({t + 1010: 4 if t == 360 else 1 for t in range(0, 601, 60)})
     found = use(
-        node_memory(first, Stay(30, 570, 1), [], 0.0),
-        node_memory(second, Stay(1030, 1570, 1), [], 0.0),
+        node_memory(first, JobInterval(30, 570, 1), [], 0.0),
+        node_memory(second, JobInterval(1030, 1570, 1), [], 0.0),
     )
     assert found.peak == pytest.approx(5 * GIB)
     assert found.mean > 2 * GIB
 
 
-def by_hand(nodes: Sequence[dict[float, float]], stay: Stay, good_for_s: float) -> float:
+def by_hand(nodes: Sequence[dict[float, float]], interval: JobInterval, good_for_s: float) -> float:
     """The largest sum over ``nodes``, instant by instant and node by node."""
     best = 0.0
-    for instant in sorted({t for levels in nodes for t in levels if stay.start < t < stay.end}):
+    for instant in sorted({t for levels in nodes for t in levels if interval.start < t < interval.end}):
         total = 0.0
         for levels in nodes:
-            inner = [t for t in levels if stay.start < t < stay.end]
+            inner = [t for t in levels if interval.start < t < interval.end]
             before = [t for t in inner if t <= instant]
             nearest = before[-1] if before else inner[0]
             if (instant - nearest if before else nearest - instant) >= good_for_s:
@@ -86,49 +86,56 @@ def by_hand(nodes: Sequence[dict[float, float]], stay: Stay, good_for_s: float) 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_peak_equals_a_sum_by_hand(seed: int) -> None:
     rng = random.Random(seed)
-    stay = Stay(1000.0, 3000.0, 1)
+    interval = JobInterval(1000.0, 3000.0, 1)
     nodes: list[dict[float, float]] = []
     for _ in range(rng.randrange(1, 6)):
         phase = rng.random() * 60
         times = [phase + 60 * i + rng.uniform(-3, 3) for i in range(-4, 72)]
         nodes.append({t: rng.randrange(1, 1000) for t in times if rng.random() > 0.03})
-    found = use(*(node_memory(readings(levels, 1), stay, [], 0.0) for levels in nodes))
-    assert found.peak == pytest.approx(by_hand(nodes, stay, 120.0), rel=1e-3)
+    found = use(*(node_memory(readings(levels, 1), interval, [], 0.0) for levels in nodes))
+    assert found.peak == pytest.approx(by_hand(nodes, interval, 120.0), rel=1e-3)
 
 
 def test_memory_of_a_shared_node_is_split_by_processors_held() -> None:
     node = readings(dict.fromkeys(range(0, 601, 100), 8))
-    found = use(node_memory(node, Stay(50, 550, 1), [Stay(300, 900, 3)], 0.0))
+    found = use(node_memory(node, JobInterval(50, 550, 1), [JobInterval(300, 900, 3)], 0.0))
     # Inside are the readings 100 .. 500: alone for 200 s, then with a quarter of the processors held.
     assert found.mean == pytest.approx((200 * 8 + 200 * 2) / 400 * GIB)
     assert found.peak == pytest.approx(8 * GIB)
 
 
 @pytest.mark.parametrize(
-    ("levels", "stay", "idle", "expected"),
+    ("levels", "interval", "idle", "expected"),
     [
-        ({}, Stay(0, 100, 1), 0, "no samples of n1"),
-        ({0: 1, 60: 1, 120: 1}, Stay(0, 120, 1), 0, "fewer than 2 memory readings of n1 within its life"),
-        (dict.fromkeys(range(0, 600, 60), 1), Stay(0, 500, 1), 2, "n1 used less memory during its life than before"),
+        ({}, JobInterval(0, 100, 1), 0, "no samples of n1"),
+        ({0: 1, 60: 1, 120: 1}, JobInterval(0, 120, 1), 0, "fewer than 2 memory readings of n1 within its life"),
+        (
+            dict.fromkeys(range(0, 600, 60), 1),
+            JobInterval(0, 500, 1),
+            2,
+            "n1 used less memory during its life than before",
+        ),
         # The peak may lie in the half of its life that was not read.
-        (dict.fromkeys(range(0, 500, 60), 1), Stay(10, 1000, 1), 0, "leave more than 10 % of its life unknown"),
+        (dict.fromkeys(range(0, 500, 60), 1), JobInterval(10, 1000, 1), 0, "leave more than 10 % of its life unknown"),
         (
             dict.fromkeys([0, 60, 120, 180, 800, 860, 920, 980, 1040], 1),
-            Stay(10, 1000, 1),
+            JobInterval(10, 1000, 1),
             0,
             "leave more than 10 % of its life unknown",
         ),
     ],
 )
-def test_what_cannot_be_known_has_a_reason(levels: dict[float, float], stay: Stay, idle: float, expected: str) -> None:
-    assert expected in reason(node_memory(readings(levels), stay, [], idle * GIB))
+def test_what_cannot_be_known_has_a_reason(
+    levels: dict[float, float], interval: JobInterval, idle: float, expected: str
+) -> None:
+    assert expected in reason(node_memory(readings(levels), interval, [], idle * GIB))
 
 
 def test_nodes_that_were_read_at_different_times_have_no_sum() -> None:
-    stay = Stay(0, 2400, 1)
+    interval = JobInterval(0, 2400, 1)
     times = [float(t) for t in range(60, 2400, 60)]
     parts = [
-        held(node_memory(readings({t: 1 for t in times if not hole[0] < t < hole[1]}), stay, [], 0.0))
+        held(node_memory(readings({t: 1 for t in times if not hole[0] < t < hole[1]}), interval, [], 0.0))
         for hole in ((300, 600), (900, 1200))
     ]
     assert "together leave more than 10 % of its life unknown" in reason(together(parts))
@@ -136,14 +143,14 @@ def test_nodes_that_were_read_at_different_times_have_no_sum() -> None:
 
 def test_the_idle_level_is_only_read_off_a_node_without_a_job() -> None:
     node = readings({40: 3, 100: 2, 150: 5, 400: 1, 460: 1}, 1)
-    stay = Stay(100, 300, 4)
-    assert idle_beside(node, stay, True, False, []) == Idle(2, 0)
-    assert idle_beside(node, stay, False, False, []) == Idle(3, 60)
+    interval = JobInterval(100, 300, 4)
+    assert idle_beside(node, interval, True, False, []) == Idle(2, 0)
+    assert idle_beside(node, interval, False, False, []) == Idle(3, 60)
     # Another job until just before ours: what was read then is its memory, so the first reading after ours.
-    assert idle_beside(node, stay, False, False, [Stay(0, 90, 1)]) == Idle(1, 100)
-    assert idle_beside(node, stay, False, False, [Stay(0, 90, 1), Stay(310, 900, 1)]) is None
+    assert idle_beside(node, interval, False, False, [JobInterval(0, 90, 1)]) == Idle(1, 100)
+    assert idle_beside(node, interval, False, False, [JobInterval(0, 90, 1), JobInterval(310, 900, 1)]) is None
     # Silent for more than a day before and after.
-    assert idle_beside(readings({0: 1, 200_000: 1}), Stay(90_000, 110_000, 1), False, False, []) is None
+    assert idle_beside(readings({0: 1, 200_000: 1}), JobInterval(90_000, 110_000, 1), False, False, []) is None
 
 
 def busy_node(base: float = 0.0) -> list[tuple[Any, ...]]:
@@ -176,8 +183,8 @@ def test_an_idle_level_that_is_not_known_is_not_zero(site: Any) -> None:
     site.run("2.s", day + 1200, None, {"n1": 1})
     logged = site.run("3.s", day + 1200, day + 1800, {"n1": 1}, user="u2", used_memory_bytes=300 * MIB)
     with site.engine.connect() as connection:
-        assert idle_before(connection, 1, day + 600, [Stay(30, day + 600, 1)]) is None
-        assert idle_before(connection, 1, day + 600 - 700, [Stay(30, day + 600, 1)]) == Idle(
+        assert idle_before(connection, 1, day + 600, [JobInterval(30, day + 600, 1)]) is None
+        assert idle_before(connection, 1, day + 600 - 700, [JobInterval(30, day + 600, 1)]) == Idle(
             768 * MIB, day - 100, remembered=True
         )
     assert profile_finished(site.engine, 0.0, lambda: 1e9) == 3
@@ -203,11 +210,11 @@ def test_a_job_that_ramps_up_is_learned_by_its_peak(site: Any) -> None:
     assert row.mean == pytest.approx(431 * MIB, rel=0.02)
     assert row.source == "samples"
     with site.engine.connect() as connection:
-        detail = job_detail(connection, AnswerReader(site.engine, Method()), "alpha", "1.s", 1e9)
+        detail = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", "1.s", 1e9)
     assert detail is not None
-    shown = detail["runs"][0]
-    assert (shown["memory_mean"], shown["memory_source"], shown["memory_idle_age_s"]) == (row.mean, "samples", 60)
+    shown = detail.runs[0]
+    assert (shown.memory_mean, shown.memory_source, shown.memory_idle_age_s) == (row.mean, "samples", 60)
     # What is learned is the peak.
     with site.engine.connect() as connection:
-        learned = history(connection, "alpha", "u1", "memory", 1)["actual"]
+        learned = history(connection, "alpha", "u1", "memory", 1).actual
     assert learned == [row.value]

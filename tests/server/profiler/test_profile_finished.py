@@ -1,4 +1,4 @@
-"""From samples and accounting in the tables to profiles, series and tallies."""
+"""From samples and accounting in the tables to profiles, series and event counts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sqlalchemy import Engine, event, text, update
 from jobsight_server.forecasts import rebuild
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.sharing import ON_NODES
+from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, profiles, series
-from jobsight_server.storage.tallies import read_tallies
 
 GIB = 2**30
 Row = tuple[float, int | None, int | None, float | None, int | None, float]
@@ -138,7 +138,7 @@ def test_reasons_are_counted_without_node_names(site: Any) -> None:
     site.run("5.s", 100, 90, {"a": 1})
     assert go(site.engine, now=1e9) == 5
     with site.engine.connect() as connection:
-        counted = read_tallies(connection)
+        counted = read_event_counts(connection)
     assert counted == {
         ("profiles", "bandwidth"): 5,
         ("profiles", "memory"): 5,
@@ -185,7 +185,7 @@ def test_a_failure_leaves_nothing_half_done(sqlite_site: Any) -> None:
         site.run(f"{position}.s", 0, 100 + position, user="a")
 
     def fail(_connection: Any, _cursor: Any, statement: str, *_rest: object) -> None:
-        if statement.startswith("INSERT INTO tallies"):
+        if statement.startswith("INSERT INTO event_counts"):
             raise RuntimeError("the disk is full")
 
     event.listen(site.engine, "before_cursor_execute", fail)

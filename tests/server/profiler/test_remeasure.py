@@ -8,13 +8,14 @@ import pytest
 from alembic import command
 from sqlalchemy import event, inspect, select, text
 
-from jobsight_server.forecasts import Method, Question, answers, rebuild
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
+from jobsight_server.forecasts.job import job_question
 from jobsight_server.profiler.remeasure import measure_again
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.queries.rejected import rejected_data
+from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.migrate import alembic_config, upgrade
-from jobsight_server.storage.schema import profile_parts, profiles, remeasure, series, tickets
-from jobsight_server.storage.tallies import read_tallies
-from jobsight_server.views.refused import refused
+from jobsight_server.storage.schema import model_state, pending_forecasts, profiles, remeasure, series
 
 MIB = 2**20
 MEAN = 431 * MIB
@@ -56,12 +57,13 @@ def of_release_01(site: Any) -> dict[str, int]:
 
 
 def model(site: Any) -> list[Any]:
-    return [site.dump(table) for table in (series, profile_parts, tickets)]
+    return [site.dump(table) for table in (series, model_state, pending_forecasts)]
 
 
 def asked(site: Any, metric: str) -> Any:
     with site.engine.connect() as connection:
-        return answers(connection, [Question("alpha", "u1", metric)], Method())[0]["value"]
+        request = ForecastRequest("alpha", job_question("u1"), metric)
+        return AnswerReader(site.engine, ForecastConfig()).answers(connection, [request])[0].value
 
 
 def test_time_averages_are_measured_again_or_dropped_and_the_model_is_retrained(
@@ -89,14 +91,14 @@ def test_time_averages_are_measured_again_or_dropped_and_the_model_is_retrained(
     assert {row[:3] for row in site.dump(profiles)} == positions
     assert {row[2]: row[3] for row in site.dump(series)}["memory"] == 2
     assert asked(site, "memory") > MEAN
-    assert {(row[0], row[1]) for row in site.dump(tickets)} >= {(runs["running"], "memory")}
+    assert {(row[0], row[1]) for row in site.dump(pending_forecasts)} >= {(runs["running"], "memory")}
     assert site.dump(remeasure) == []
 
     with site.engine.connect() as connection:
-        tallies = read_tallies(connection)
-        shown = [(row["name"], row["label"], row["value"]) for row in refused(connection)["refused"]]
+        counts = read_event_counts(connection)
+        shown = [(row.name, row.label, row.value) for row in rejected_data(connection).rejected]
     label = "memory: dropped: release 0.1 learned its time average, and the peak is not known: no samples of a node"
-    assert tallies["profiles_remeasured", "memory"] == 1
+    assert counts["profiles_remeasured", "memory"] == 1
     assert ("profiles_dropped", label, 1) in shown
     assert "measured 1 again, dropped 1" in caplog.text
     assert "retraining on all finished jobs" in caplog.text
@@ -116,13 +118,13 @@ def test_what_is_interrupted_goes_on(site: Any) -> None:
 
     def fail(_connection: Any, _cursor: Any, statement: str, *_rest: object) -> None:
         nonlocal steps
-        steps += statement.startswith("INSERT INTO tallies")
+        steps += statement.startswith("INSERT INTO event_counts")
         if steps == 2:
             raise RuntimeError("the disk is full")
 
     event.listen(site.engine, "before_cursor_execute", fail)
     with pytest.raises(RuntimeError, match="disk is full"):
-        measure_again(site.engine, Method(), limit=1)
+        measure_again(site.engine, ForecastConfig(), limit=1)
     event.remove(site.engine, "before_cursor_execute", fail)
     assert [row[0] for row in site.dump(remeasure)] == [runs["gone"]]
     # Learned in between, as by an import: the rest is measured all the same, and learned then.

@@ -10,16 +10,16 @@ import pytest
 from alembic import command
 from sqlalchemy import column, insert, select, table, text, update
 
-from jobsight_predictor.bounds import BASES
 from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.bound import BASES
 from jobsight_predictor.templates import DEFAULT_TEMPLATES
-from jobsight_server.forecasts import Method, Question, answers, rebuild, rebuild_if_made_otherwise
-from jobsight_server.forecasts.parts import Part, read_parts
-from jobsight_server.forecasts.question import job_question
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, rebuild_if_outdated
+from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.stored import StateKey, read_state
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import alembic_config, upgrade
-from jobsight_server.storage.schema import jobs, profile_parts, profiles, series, tickets
+from jobsight_server.storage.schema import jobs, model_state, pending_forecasts, profiles, series
 
 Planned = dict[str, Any]
 
@@ -64,14 +64,14 @@ def expected_forecasts(planned: list[Planned]) -> dict[str, tuple[float | None, 
     for _, kind, i in sorted(events):
         job = planned[i]
         if kind == 1:
-            found[i] = profile.look(question_of(job))
+            found[i] = profile.forecast_job(question_of(job))
         else:
             profile.learn(question_of(job), job["end"] - job["start"], found[i])
-    return {planned[i]["job_id"]: (ticket.value, ticket.bound) for i, ticket in found.items()}
+    return {planned[i]["job_id"]: (forecast.value, forecast.bound) for i, forecast in found.items()}
 
 
 def stored(site: Any) -> list[Any]:
-    return [site.dump(table) for table in (series, profile_parts, tickets)]
+    return [site.dump(table) for table in (series, model_state, pending_forecasts)]
 
 
 @pytest.mark.parametrize("limit", [1, 7, 200])
@@ -89,7 +89,7 @@ def test_each_forecast_stands_as_it_stood_when_the_job_was_submitted(site: Any, 
     with site.engine.connect() as connection:
         found = {job_id: (forecast, bound) for job_id, forecast, bound in connection.execute(query)}
     assert found == expected_forecasts(planned)
-    assert site.dump(tickets) == []
+    assert site.dump(pending_forecasts) == []
 
 
 def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any) -> None:
@@ -110,11 +110,11 @@ def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any) -> None:
                     connection.execute(update(jobs).where(jobs.c.id == ids[name]).values(end=job["end"], state=state))
         profile_finished(site.engine, 0.0, lambda: 1e9, limit=rng.choice([3, 200]))
         if now == 1500:
-            assert len(site.dump(tickets)) > 20  # of running jobs
+            assert len(site.dump(pending_forecasts)) > 20  # of running jobs
             rows = stored(site)
             rebuild(site.engine)
             assert stored(site) == rows
-    # What had been removed ended all the same, and is learned although its tickets are gone.
+    # What had been removed ended all the same, and is learned although its pending forecasts are gone.
     with site.engine.begin() as connection:
         connection.execute(update(jobs).where(jobs.c.state == "deleted").values(state="ended"))
     profile_finished(site.engine, 0.0, lambda: 1e9)
@@ -127,20 +127,20 @@ def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any) -> None:
     assert seen[-1] == (len({row[0] for row in forecasts}),) * 2
 
 
-def test_tickets_of_runs_that_never_end_go(site: Any) -> None:
+def test_pending_forecasts_of_runs_that_never_end_go(site: Any) -> None:
     site.run("1.s", 0, None, submitted=0.0)
     gone = site.run("2.s", 0, None, submitted=0.0)
     site.run("3.s", 5, 100, submitted=5.0)
     profile_finished(site.engine, 0.0, lambda: 1e9)
-    assert {row[0] for row in site.dump(tickets)} == {1, 2}
+    assert {row[0] for row in site.dump(pending_forecasts)} == {1, 2}
     with site.engine.begin() as connection:
         connection.execute(update(jobs).where(jobs.c.id == gone).values(state="requeued", end=50.0))
     site.run("4.s", 5, 100, submitted=5.0)
     profile_finished(site.engine, 0.0, lambda: 1e9)
-    assert {row[0] for row in site.dump(tickets)} == {1}
+    assert {row[0] for row in site.dump(pending_forecasts)} == {1}
     with site.engine.begin() as connection:
         connection.execute(text("DELETE FROM jobs WHERE id = 1"))
-    assert site.dump(tickets) == []
+    assert site.dump(pending_forecasts) == []
 
 
 def test_another_objective_retrains_by_itself(site: Any) -> None:
@@ -148,15 +148,17 @@ def test_another_objective_retrains_by_itself(site: Any) -> None:
         site.run(**job)
     profile_finished(site.engine, 0.0, lambda: 1e9)
     default = stored(site)
-    assert rebuild_if_made_otherwise(site.engine, Method()) is False
-    per_job = Method(objective="per-job")
-    assert rebuild_if_made_otherwise(site.engine, per_job) is True
-    assert rebuild_if_made_otherwise(site.engine, per_job) is False
+    assert rebuild_if_outdated(site.engine, ForecastConfig()) is False
+    per_job = ForecastConfig(objective="per-job")
+    assert rebuild_if_outdated(site.engine, per_job) is True
+    assert rebuild_if_outdated(site.engine, per_job) is False
     with site.engine.connect() as connection:
-        (answer,) = answers(connection, [Question("alpha", "a", "runtime", queue="q")], per_job)
-    assert answer["bound_basis"] in BASES
-    assert 0.0 <= answer["observed_coverage"] <= 1.0
-    assert rebuild_if_made_otherwise(site.engine, Method()) is True
+        request = ForecastRequest("alpha", job_question("a", queue="q"), "runtime")
+        (answer,) = AnswerReader(site.engine, per_job).answers(connection, [request])
+    assert answer.bound_basis in BASES
+    assert answer.observed_coverage is not None
+    assert 0.0 <= answer.observed_coverage <= 1.0
+    assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
     assert stored(site) == default
 
 
@@ -165,16 +167,16 @@ def test_other_templates_learn_all_anew_by_themselves(site: Any) -> None:
         site.run(**job)
     profile_finished(site.engine, 0.0, lambda: 1e9)
     default = stored(site)
-    others = Method((("user", "queue"), ("user",), ()), coverage=0.9)
-    assert rebuild_if_made_otherwise(site.engine, Method()) is False
+    others = ForecastConfig((("user", "queue"), ("user",), ()), coverage=0.9)
+    assert rebuild_if_outdated(site.engine, ForecastConfig()) is False
     site.run("late.s", 0, 5000, user="a")
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, method=others) == 1
-    names = {json.loads(row[2])[1] for row in site.dump(profile_parts) if row[2].startswith('["group"')}
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, config=others) == 1
+    names = {json.loads(row[2])[1] for row in site.dump(model_state) if row[2].startswith('["group"')}
     assert {name for name in names if name < 64} == {0, 1, 5}  # nothing, user, user and queue
     with site.engine.begin() as connection:
         connection.execute(text("DELETE FROM profiles WHERE run_id IN (SELECT id FROM jobs WHERE job_id = 'late.s')"))
         connection.execute(text("DELETE FROM jobs WHERE job_id = 'late.s'"))
-    assert rebuild_if_made_otherwise(site.engine, Method()) is True
+    assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
     assert stored(site) == default
 
 
@@ -184,14 +186,14 @@ def test_profiles_of_an_older_version_are_learned(site: Any) -> None:
     profile_finished(site.engine, 0.0, lambda: 1e9)
     learned = stored(site)
     with site.engine.begin() as connection:  # as a migration leaves them
-        for table in ("series", "profile_parts"):
+        for table in ("series", "model_state"):
             connection.execute(text(f"DELETE FROM {table}"))
     assert profile_finished(site.engine, 0.0, lambda: 1e9) == 0
     assert stored(site) == learned
 
 
 def test_states_come_back_as_they_were_even_under_long_names(site: Any) -> None:
-    """Names of parts hold job names; PostgreSQL's index entries end at 2,704 bytes."""
+    """Keys hold job names; PostgreSQL's index entries end at 2,704 bytes."""
     values = [1e-300, 5e-324, 0.1 + 0.2, 1 / 3, 1e300, 123456789.123456789, 7.0]
     user = "\U0001f389" * 255
     with site.engine.begin() as connection:
@@ -210,15 +212,15 @@ def test_states_come_back_as_they_were_even_under_long_names(site: Any) -> None:
                     profiled=True,
                 )
             )
-            connection.execute(profiles.insert().values(run_id=i + 1, metric="memory", position=i + 1, value=value))
+            connection.execute(profiles.insert().values(run_id=i + 1, metric="memory", learn_seq=i + 1, value=value))
     rebuild(site.engine)
     question = job_question(user, "n" * 5000)
     expected = Profile("bytes per processor", DEFAULT_TEMPLATES, metric="memory")
     for value in values:
         expected.learn(question, value)
-    names = expected.parts(question)
+    names = expected.state_keys(question)
     with site.engine.connect() as connection:
-        found = read_parts(connection, [Part("alpha", "memory", name) for name in names])["alpha", "memory"]
+        found = read_state(connection, [StateKey("alpha", "memory", name) for name in names])["alpha", "memory"]
     assert found == {name: state for name, state in expected.state().items() if name in names}
     assert json.dumps(found, sort_keys=True) == json.dumps(expected.state(), sort_keys=True)
 
@@ -262,7 +264,7 @@ def test_a_database_of_the_first_version_is_brought_up_and_learned(database_url:
             connection.execute(insert(old_profiles).values(row))
     upgrade(engine)
     with engine.connect() as connection:
-        found = connection.execute(select(jobs.c.submitted, jobs.c.foretold).order_by(jobs.c.id)).all()
+        found = connection.execute(select(jobs.c.submitted, jobs.c.forecast_seq).order_by(jobs.c.id)).all()
     assert [tuple(row) for row in found] == [(0.0, 0), (20.0, 0), (110.0, 1)]
     assert profile_finished(engine, 0.0, lambda: 1e9) == 0
     with engine.connect() as connection:

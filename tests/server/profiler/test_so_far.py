@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from sqlalchemy import event, insert, update
 
-from jobsight_server.forecasts import AnswerReader, Method
+from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
+from jobsight_server.queries.jobs import job_detail, job_list
 from jobsight_server.storage.schema import jobs, nodes, running_use, samples
-from jobsight_server.views.jobs import job_detail, job_list
 
 MIB = 2**20
 
@@ -30,16 +31,16 @@ def used(site: Any) -> dict[int, Any]:
 
 def detail(site: Any, job_id: str, now: float) -> dict[str, Any]:
     with site.engine.connect() as connection:
-        found = job_detail(connection, AnswerReader(site.engine, Method()), "alpha", job_id, now)
+        found = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", job_id, now)
     assert found is not None
-    run: dict[str, Any] = found["runs"][0]
+    run = to_builtins(found.runs[0])
     return {**run, "profile": {entry["metric"]: entry for entry in run["profile"]}}
 
 
 def listed(site: Any, now: float) -> dict[str, list[str]]:
     with site.engine.connect() as connection:
-        found = job_list(connection, AnswerReader(site.engine, Method()), now)
-    return {job["job_id"]: job["over_bound"] for job in found["jobs"]}
+        found = job_list(connection, AnswerReader(site.engine, ForecastConfig()), now)
+    return {job.job_id: job.over_bound for job in found.jobs}
 
 
 def history(site: Any, count: int = 20, seconds: float = 100.0) -> None:

@@ -11,7 +11,8 @@ from sqlalchemy import select
 
 from jobsight_emulator.emulation import make_emulation
 from jobsight_emulator.plan import Faults, Plan
-from jobsight_server.ingest.store import SampleStore, Submission
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.unpacking import unpack
 from jobsight_server.ingest.wire import decode
 from jobsight_server.profiler.run import profile_finished

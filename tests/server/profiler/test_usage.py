@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_server.profiler.readings import Boundaries, Readings, boundaries, columns_of
-from jobsight_server.profiler.usage import Missing, Rates, Stay, cpu, network
+from jobsight_server.profiler.usage import JobInterval, Missing, Rates, cpu, network
 
 GIB = 2**30
 
@@ -40,7 +40,7 @@ def test_a_life_between_readings_is_interpolated() -> None:
     readings = readings_of(
         [(0, 0, 0, 0, 0, 0), (60, 60_000, 0, 0, 0, 0), (120, 300_000, 0, 0, 0, 0), (180, 300_000, 0, 0, 0, 0)]
     )
-    found = rates(network(readings, Stay(30, 150, 1), []))
+    found = rates(network(readings, JobInterval(30, 150, 1), []))
     assert found.mean.tolist() == pytest.approx([(30_000 + 240_000) / 120, 0])
     assert found.peak is not None
     assert found.peak.tolist() == pytest.approx([4000, 0])
@@ -49,7 +49,7 @@ def test_a_life_between_readings_is_interpolated() -> None:
 def test_counters_beyond_a_doubles_digits_keep_their_difference() -> None:
     base = 2**62 + 1
     readings = readings_of([(0, base, base, 0, 0, 0), (5, base + 5, base, 0, 0, 0), (10, base + 10, base + 3, 0, 0, 0)])
-    assert rates(network(readings, Stay(0, 10, 1), [])).mean.tolist() == pytest.approx([1.0, 0.3])
+    assert rates(network(readings, JobInterval(0, 10, 1), [])).mean.tolist() == pytest.approx([1.0, 0.3])
 
 
 def test_time_of_which_nothing_is_known_does_not_count() -> None:
@@ -57,19 +57,19 @@ def test_time_of_which_nothing_is_known_does_not_count() -> None:
     rows = [(float(t), 100 * t, 0, 2.0 * t, 0, 0.0) for t in range(0, 301, 60)]
     rows += [(float(t), 100 * (t - 40), 0, 2.0 * (t - 40), 0, 40.0) for t in range(340, 701, 60)]
     readings = readings_of(rows)
-    assert rates(network(readings, Stay(0, 600, 1), [])).mean[0] == pytest.approx(100)
-    assert rates(cpu(readings, Stay(0, 600, 1), [])).mean[0] == pytest.approx(2)
+    assert rates(network(readings, JobInterval(0, 600, 1), [])).mean[0] == pytest.approx(100)
+    assert rates(cpu(readings, JobInterval(0, 600, 1), [])).mean[0] == pytest.approx(2)
     # Of a life of 300 s the same gap is more than a tenth.
-    assert "more than 10 % of its life unknown" in reason(network(readings, Stay(200, 500, 1), []))
+    assert "more than 10 % of its life unknown" in reason(network(readings, JobInterval(200, 500, 1), []))
 
 
 def test_a_reboot_that_ends_the_job_counts_until_the_last_reading() -> None:
     rows = [(float(t), 100 * t, 0, 0.0, 0, 0.0) for t in range(0, 961, 60)]
     rows += [(1300.0, 96_000, 0, 0.0, 0, 340.0), (1360.0, 96_000, 0, 0.0, 0, 340.0)]
-    found = rates(network(readings_of(rows), Stay(0, 1000, 1), []))
+    found = rates(network(readings_of(rows), JobInterval(0, 1000, 1), []))
     assert found.mean[0] == pytest.approx(100)
     # The same where the node never came back.
-    assert rates(network(readings_of(rows[:-2]), Stay(0, 1000, 1), [])).mean[0] == pytest.approx(100)
+    assert rates(network(readings_of(rows[:-2]), JobInterval(0, 1000, 1), [])).mean[0] == pytest.approx(100)
 
 
 def test_a_reading_without_the_metric_is_bridged_by_its_neighbours() -> None:
@@ -77,47 +77,49 @@ def test_a_reading_without_the_metric_is_bridged_by_its_neighbours() -> None:
     rows[2] = (120.0, None, None, 120.0, None, 0.0)
     rows[3] = (180.0, 18_000, 0, None, GIB, 0.0)
     readings = readings_of(rows)
-    assert rates(network(readings, Stay(50, 230, 1), [])).mean[0] == pytest.approx(100)
-    assert rates(cpu(readings, Stay(60, 240, 1), [])).mean[0] == pytest.approx(1)
+    assert rates(network(readings, JobInterval(50, 230, 1), [])).mean[0] == pytest.approx(100)
+    assert rates(cpu(readings, JobInterval(60, 240, 1), [])).mean[0] == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
-    ("readings", "stay", "expected"),
+    ("readings", "interval", "expected"),
     [
-        (readings_of([]), Stay(0, 10, 1), "no samples of n1"),
-        (readings_of([(5, None, None, 0, 0, 0)]), Stay(0, 10, 1), "no network readings of n1"),
-        (steady([500.0]), Stay(0, 1000, 1), "fewer than 2 network readings of n1 around its life"),
-        (steady([0.0, 60.0]), Stay(100, 200, 1), "fewer than 2 network readings of n1 around its life"),
+        (readings_of([]), JobInterval(0, 10, 1), "no samples of n1"),
+        (readings_of([(5, None, None, 0, 0, 0)]), JobInterval(0, 10, 1), "no network readings of n1"),
+        (steady([500.0]), JobInterval(0, 1000, 1), "fewer than 2 network readings of n1 around its life"),
+        (steady([0.0, 60.0]), JobInterval(100, 200, 1), "fewer than 2 network readings of n1 around its life"),
         # Both boundaries between the same two readings: the interval's mean says nothing about a part of it.
-        (steady([0.0, 60.0]), Stay(20, 40, 1), "fewer than 2 network readings of n1 around its life"),
+        (steady([0.0, 60.0]), JobInterval(20, 40, 1), "fewer than 2 network readings of n1 around its life"),
         # Readings end long before the job does.
         (
             steady([0, 60, 120]),
-            Stay(0, 1000, 1),
+            JobInterval(0, 1000, 1),
             "network readings of n1 leave more than 10 % of its life unknown",
         ),
         # A day without readings around the end of a life of five minutes.
-        (steady([0, 60, 120, 86_400]), Stay(0, 300, 1), "leave more than 10 % of its life unknown"),
+        (steady([0, 60, 120, 86_400]), JobInterval(0, 300, 1), "leave more than 10 % of its life unknown"),
         (
             readings_of([(0, 100, 0, 0, 0, 0), (60, 90, 0, 0, 0, 0), (120, 200, 0, 0, 0, 0)]),
-            Stay(0, 120, 1),
+            JobInterval(0, 120, 1),
             "the network counters of n1 run backwards",
         ),
     ],
 )
-def test_what_cannot_be_told_has_a_reason(readings: Readings, stay: Stay, expected: str) -> None:
-    assert expected in reason(network(readings, stay, []))
+def test_what_cannot_be_told_has_a_reason(readings: Readings, interval: JobInterval, expected: str) -> None:
+    assert expected in reason(network(readings, interval, []))
 
 
 def test_two_marks_alone_are_enough() -> None:
-    assert rates(network(steady([100.0, 120.0]), Stay(100, 120, 1), [])).mean.tolist() == pytest.approx([100, 40])
+    assert rates(network(steady([100.0, 120.0]), JobInterval(100, 120, 1), [])).mean.tolist() == pytest.approx(
+        [100, 40]
+    )
 
 
 def test_shared_pieces_are_split_by_processors_held() -> None:
     # 100 B/s. Alone 0-60; from 60 to 90 beside a job of 3 processors; from 80 to 120 also beside one of 4.
     readings = steady([0, 60, 120])
-    others = [Stay(60, 90, 3), Stay(80, 200, 4)]
-    found = rates(network(readings, Stay(0, 120, 1), others))
+    others = [JobInterval(60, 90, 3), JobInterval(80, 200, 4)]
+    found = rates(network(readings, JobInterval(0, 120, 1), others))
     expected = 60 * 100 + 20 * 100 / 4 + 10 * 100 / 8 + 30 * 100 / 5
     assert found.mean[0] == pytest.approx(expected / 120)
     assert found.peak is not None
@@ -136,11 +138,11 @@ def test_the_parts_add_up_to_the_whole(pieces: list[tuple[int, int]], jobs: list
     per_second += [0] * (500 - len(per_second))
     total = [0, *accumulate(per_second)]
     readings = readings_of([(float(t), total[t], 0, 0.0, 0, 0.0) for t in range(501)])
-    stays = [Stay(float(start), float(start + length), held) for start, length, held in jobs]
+    intervals = [JobInterval(float(start), float(start + length), held) for start, length, held in jobs]
     attributed = 0.0
-    for index, stay in enumerate(stays):
-        others = stays[:index] + stays[index + 1 :]
-        attributed += float(rates(network(readings, stay, others)).mean[0]) * (stay.end - stay.start)
+    for index, interval in enumerate(intervals):
+        others = intervals[:index] + intervals[index + 1 :]
+        attributed += float(rates(network(readings, interval, others)).mean[0]) * (interval.end - interval.start)
     busy = {t for start, length, _ in jobs for t in range(start, start + length)}
     assert attributed == pytest.approx(sum(per_second[t] for t in busy), rel=1e-9, abs=1e-6)
 

@@ -12,14 +12,16 @@ import time
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from sqlalchemy import Engine
 
 from jobsight_server.errors import UserError
-from jobsight_server.simulations.asked import trace_of
-from jobsight_server.simulations.execute import Limits, run_queued
-from jobsight_server.simulations.runs import Parameters, add_run
-from jobsight_server.simulations.traces import take_upload
-from jobsight_server.views.simulations import simulation_detail
+from jobsight_server.queries.simulations import simulation_detail
+from jobsight_server.simulations.execute import RunLimits, run_queued
+from jobsight_server.simulations.form import trace_of
+from jobsight_server.simulations.parameters import SimulationParameters
+from jobsight_server.simulations.runs import add_run
+from jobsight_server.simulations.traces import read_upload
 
 
 @pytest.fixture(autouse=True)
@@ -35,19 +37,22 @@ def swf(jobs: int, submit_every: float = 1.0) -> bytes:
     return ("; MaxProcs: 8\n" + "\n".join(rows) + "\n").encode()
 
 
-def run(engine: Engine, content: bytes, policy: str, limits: Limits) -> dict[str, Any]:
+def run(engine: Engine, content: bytes, policy: str, limits: RunLimits) -> dict[str, Any]:
     with engine.begin() as connection:
-        number = add_run(connection, 0.0, Parameters(policy), take_upload(io.BytesIO(content), "t.swf", 2**30), 5)
+        number = add_run(
+            connection, 0.0, SimulationParameters(policy), read_upload(io.BytesIO(content), "t.swf", 2**30), 5
+        )
     run_queued(engine, threading.Event(), time.time, limits)
     with engine.connect() as connection:
         found = simulation_detail(connection, number)
     assert found is not None
-    return found
+    described: dict[str, Any] = to_builtins(found)
+    return described
 
 
 @pytest.mark.slow
 def test_a_run_that_needs_more_memory_than_it_may_fails_and_says_so(sqlite_engine: Engine) -> None:
-    small = Limits(memory_bytes=400_000_000)
+    small = RunLimits(memory_bytes=400_000_000)
     found = run(sqlite_engine, swf(5).replace(b"MaxProcs: 8", b"MaxProcs: 10000000"), "fcfs", small)
     assert found["state"] == "failed"
     assert "more than 400,000,000 bytes of memory (setting simulation_memory_bytes)" in found["error"]
@@ -56,13 +61,13 @@ def test_a_run_that_needs_more_memory_than_it_may_fails_and_says_so(sqlite_engin
 
 def test_a_run_that_takes_longer_than_it_may_is_ended_and_says_so(sqlite_engine: Engine) -> None:
     began = time.monotonic()
-    found = run(sqlite_engine, swf(15_000, 0.01), "conservative", Limits(time_s=3.0))
+    found = run(sqlite_engine, swf(15_000, 0.01), "conservative", RunLimits(time_s=3.0))
     assert (found["state"], time.monotonic() - began < 60) == ("failed", True)
     assert "it took longer than 3 s (setting simulation_time_s)" in found["error"]
 
 
 def test_figures_by_user_stay_in_the_child(sqlite_engine: Engine) -> None:
-    found = run(sqlite_engine, swf(800), "fcfs", Limits())
+    found = run(sqlite_engine, swf(800), "fcfs", RunLimits())
     assert found["state"] == "done"
     assert "by_user" not in found["all_figures"]
     assert len(json.dumps(found)) < 20_000
@@ -75,10 +80,10 @@ def test_one_line_of_60_mb_does_not_hold_a_worker(packed: bool) -> None:
         content = gzip.compress(content, 1)
     before = time.process_time()
     with pytest.raises(UserError, match=r"longer than 65,536 characters: left out .first: line 1: '1 1 1"):
-        take_upload(io.BytesIO(content), "t.swf", 2**30)
+        read_upload(io.BytesIO(content), "t.swf", 2**30)
     assert time.process_time() - before < 0.5
     late = swf(40_000) + b"1 " * 500_000
-    assert len(take_upload(io.BytesIO(late), "t.swf", 2**30).begin) > 0, "a trace with such a line at its end"
+    assert len(read_upload(io.BytesIO(late), "t.swf", 2**30).begin) > 0, "a trace with such a line at its end"
 
 
 def test_a_machine_beyond_reason_is_refused_where_it_is_asked_for(sqlite_engine: Engine) -> None:
@@ -88,6 +93,6 @@ def test_a_machine_beyond_reason_is_refused_where_it_is_asked_for(sqlite_engine:
             upload = (io.BytesIO(content), "t.swf")
             if processors is None:
                 with pytest.raises(UserError, match="MaxProcs: 1000000000 in the header; at most 10,000,000"):
-                    trace_of(connection, "upload", upload, Parameters("easy"), 2**20)  # type: ignore[arg-type]
+                    trace_of(connection, "upload", upload, SimulationParameters("easy"), 2**20)  # type: ignore[arg-type]
             else:
-                trace_of(connection, "upload", upload, Parameters("easy", None, 4), 2**20)  # type: ignore[arg-type]
+                trace_of(connection, "upload", upload, SimulationParameters("easy", None, 4), 2**20)  # type: ignore[arg-type]

@@ -21,20 +21,20 @@ from sqlalchemy import Engine
 
 from jobsight_predictor.templates import Question
 from jobsight_scheduler.policies.easy_plus import EasyPlus
-from jobsight_scheduler.policies.runtimes import Jobsight
-from jobsight_scheduler.simulator.engine import Simulation
+from jobsight_scheduler.prediction import RUN_TIME, Jobsight
+from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.simulator.run import run
 from jobsight_scheduler.workload.canonical import Workload, canonical
 from jobsight_scheduler.workload.questions import questions_of
 from jobsight_scheduler.workload.swf import Trace, parse_swf
 from jobsight_server.accounting.importer import import_files
-from jobsight_server.app import create_app
 from jobsight_server.auth import create_token
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import load_settings
 from jobsight_server.simulations.site_trace import site_trace
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
+from jobsight_server.web.app import create_app
 
 EPOCH = 1_700_000_000
 CAPACITY = 16
@@ -47,7 +47,7 @@ class Noted(Jobsight):
     """Notes what was forecast for each job when it was submitted."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
-        super().__init__(questions)
+        super().__init__(questions, RUN_TIME)
         self.said: dict[int, float | None] = {}
 
     def forecast(self, job: int) -> float | None:

@@ -15,19 +15,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, func, insert, select
 
-from jobsight_server.app import create_app
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
 from jobsight_server.settings import load_settings
 from jobsight_server.simulations.execute import run_queued
 from jobsight_server.simulations.runs import stop_interrupted
 from jobsight_server.storage import schema
-from jobsight_server.storage.tallies import read_tallies
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.web.app import create_app
 
 
 def swf(job: int, submit: float, run: float, processors: int, requested: float = -1) -> str:
@@ -77,9 +78,15 @@ def start(client: FlaskClient) -> Start:
     return send
 
 
-def twin(client: FlaskClient, path: str) -> Any:
-    answer = client.get(path, query_string={"format": "json"} if "?" not in path else None)
+def ask(client: FlaskClient, path: str) -> Any:
+    """The API's answer, which has the shape that it declares."""
+    answer = client.get(f"/api/v1{path}")
     assert answer.status_code == 200
+    spec = client.get("/api/v1/openapi.json").get_json()
+    declared = re.sub("/[0-9]+$", "/{id}", f"/api/v1{path.partition('?')[0]}")
+    content = spec["paths"][declared]["get"]["responses"]["200"]["content"]["application/json"]
+    schema = {**content["schema"], "components": spec["components"]}
+    jsonschema.validate(answer.get_json(), schema, cls=jsonschema.Draft202012Validator)
     return answer.get_json()
 
 
@@ -107,7 +114,7 @@ def alongside(engine: Engine) -> Iterator[threading.Event]:
 def wait_for(client: FlaskClient, run: int, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        found: dict[str, Any] = twin(client, f"/simulations/{run}")
+        found: dict[str, Any] = ask(client, f"/simulations/{run}")
         if wanted(found):
             return found
         time.sleep(0.05)
@@ -119,9 +126,9 @@ def test_a_run_has_the_figures_that_the_command_prints(
 ) -> None:
     answer = start(gzip.compress(workload(60)), "t.swf.gz", policy="easy++", predictor="jobsight", load="0.9")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/simulations/1")
-    assert twin(client, "/simulations/1")["state"] == "queued"
+    assert ask(client, "/simulations/1")["state"] == "queued"
     execute(engine)
-    found = twin(client, "/simulations/1")
+    found = ask(client, "/simulations/1")
     assert (found["state"], found["progress"], found["error"]) == ("done", 1.0, None)
     file = tmp_path / "t.swf.gz"
     file.write_bytes(gzip.compress(workload(60)))
@@ -141,7 +148,8 @@ def test_a_run_has_the_figures_that_the_command_prints(
         assert "easy++ on 8 processors" in picture.text or "gantt" in source
         assert "default-src 'none'" in picture.headers["Content-Security-Policy"]
     assert page.count('<img src="/simulations') == 4
-    assert twin(client, "/simulations")["simulations"][0]["figures"]["jobs"] == 60
+    assert ask(client, "/simulations")["simulations"][0]["figures"]["jobs"] == 60
+    assert '<td class="num" data-bind="figures.jobs" data-format="count">60</td>' in client.get("/simulations").text
 
 
 def test_runs_of_the_same_jobs_are_compared_with_intervals(
@@ -153,7 +161,7 @@ def test_runs_of_the_same_jobs_are_compared_with_intervals(
     with engine.connect() as connection:
         assert connection.scalar(select(func.count()).select_from(schema.simulation_traces)) == 1
     execute(engine)
-    runs = twin(client, "/simulations/compare?run=1&run=2&run=3&format=json")["runs"]
+    runs = ask(client, "/simulations/compare?run=1&run=2&run=3")["runs"]
     file = tmp_path / "t.swf"
     file.write_bytes(workload(60))
     assert main(["simulate", str(file), "--policy", "easy", "--against", "fcfs", "--json"]) == 0
@@ -165,12 +173,12 @@ def test_runs_of_the_same_jobs_are_compared_with_intervals(
     assert (runs[2]["same_workload"], runs[2]["differences"]) == (False, None)
     page = client.get("/simulations/compare?run=1&run=2&run=3").text
     assert "its jobs cannot be paired" in page
-    assert "run=1&amp;run=2&amp;run=3" in page  # the twin's address has all three
+    assert "run=1&amp;run=2&amp;run=3" in page  # the address of its JSON has all three
 
 
 @pytest.mark.parametrize(("query", "status"), [("", 400), ("run=1", 400), ("run=1&run=x", 400), ("run=1&run=2", 404)])
 def test_what_cannot_be_compared_is_said(client: FlaskClient, query: str, status: int) -> None:
-    answer = client.get(f"/simulations/compare?{query}&format=json")
+    answer = client.get(f"/api/v1/simulations/compare?{query}")
     assert answer.status_code == status
     assert answer.get_json()["error"]
 
@@ -199,7 +207,7 @@ def test_bad_input_is_named_on_the_page(
     answer = start(content, **fields)
     assert answer.status_code == 400
     assert message in re.findall(r'role="alert">([^<]*)<', answer.text)[0]
-    assert twin(client, "/simulations")["simulations"] == []
+    assert ask(client, "/simulations")["simulations"] == []
 
 
 def test_no_file_and_a_file_too_long(client: FlaskClient, start: Start) -> None:
@@ -217,13 +225,13 @@ def test_another_site_and_a_stranger_start_and_stop_nothing(app: Flask, client: 
         assert app.test_client().post(path, data={}).status_code == 401
     for path in ("/simulations", "/simulations/1", "/simulations/1/queue.svg", "/simulations/1/jobs.csv"):
         assert app.test_client().get(path).status_code == 303
-    assert twin(client, "/simulations/1")["state"] == "queued"
+    assert ask(client, "/simulations/1")["state"] == "queued"
 
 
 def test_what_the_command_refuses_fails_in_its_words(client: FlaskClient, start: Start, engine: Engine) -> None:
     start(swf(1, 0, 10, 8).encode(), "../a <b>$\\frac{$.swf", processors="4")
     execute(engine)
-    found = twin(client, "/simulations/1")
+    found = ask(client, "/simulations/1")
     assert found["trace"].endswith("frac{$.swf")
     assert found["state"] == "failed"
     assert "none of its 1 jobs can run" in found["error"]
@@ -240,16 +248,16 @@ def test_a_queued_and_a_running_one_can_be_stopped(
     start(long_workload(), policy="conservative")
     wait_for(client, 1, lambda run: run["state"] == "running" and run["progress"] > 0)
     start()
-    assert twin(client, "/simulations/2")["ahead"] == 1
+    assert ask(client, "/simulations/2")["ahead"] == 1
     assert client.post("/simulations/2/stop").status_code == 303
     assert client.post("/simulations/1/stop").status_code == 303
     start()
     wait_for(client, 3, lambda run: run["state"] == "done")
     for run in (1, 2):
-        found = twin(client, f"/simulations/{run}")
+        found = ask(client, f"/simulations/{run}")
         assert (found["state"], found["error"]) == ("stopped", "stopped from the page")
     assert client.post("/simulations/3/stop").status_code == 303
-    assert twin(client, "/simulations/3")["state"] == "done"
+    assert ask(client, "/simulations/3")["state"] == "done"
 
 
 def test_the_end_of_the_server_stops_a_run(client: FlaskClient, start: Start, alongside: threading.Event) -> None:
@@ -259,7 +267,7 @@ def test_the_end_of_the_server_stops_a_run(client: FlaskClient, start: Start, al
     alongside.set()
     found = wait_for(client, 1, lambda run: run["state"] != "running")
     assert (found["state"], found["error"]) == ("stopped", "the server was stopped while it ran")
-    assert twin(client, "/simulations/2")["state"] == "queued"
+    assert ask(client, "/simulations/2")["state"] == "queued"
 
 
 def test_what_ran_when_the_server_was_killed_is_stopped_at_its_next_start(
@@ -271,9 +279,9 @@ def test_what_ran_when_the_server_was_killed_is_stopped_at_its_next_start(
         first = schema.simulations.c.id == 1
         connection.execute(schema.simulations.update().where(first).values(state="running", started=1.0))
     stop_interrupted(engine, 5.0)
-    found = twin(client, "/simulations/1")
+    found = ask(client, "/simulations/1")
     assert (found["state"], found["ended"]) == ("stopped", 5.0)
-    assert twin(client, "/simulations/2")["state"] == "queued"
+    assert ask(client, "/simulations/2")["state"] == "queued"
 
 
 def test_only_so_many_are_kept_and_the_rest_is_counted(client: FlaskClient, start: Start, engine: Engine) -> None:
@@ -283,13 +291,13 @@ def test_only_so_many_are_kept_and_the_rest_is_counted(client: FlaskClient, star
     assert (answer.status_code, "3 simulations are under way" in answer.text) == (400, True)
     execute(engine)
     start(workload(53))
-    data = twin(client, "/simulations")
+    data = ask(client, "/simulations")
     assert [run["id"] for run in data["simulations"]] == [4, 3, 2]
     assert (data["kept_at_most"], data["deleted"]) == (3, 1)
     with engine.connect() as connection:
         assert connection.scalar(select(func.count()).select_from(schema.simulation_traces)) == 3
         assert set(connection.scalars(select(schema.simulation_files.c.run_id))) == {2, 3}
-        assert read_tallies(connection)["simulations_deleted", "more than simulations_kept"] == 1
+        assert read_event_counts(connection)["simulations_deleted", "more than simulations_kept"] == 1
     assert client.get("/simulations/1").status_code == 404
 
 
@@ -321,7 +329,7 @@ def test_the_jobs_of_the_site_become_a_workload(client: FlaskClient, start: Star
         "3 20.5 10 79.5 2 -1 -1 2 150 1536 1 1 -1 1 1 -1 -1 -1",
     ]
     execute(engine)
-    figures = twin(client, "/simulations/1")["all_figures"]
+    figures = ask(client, "/simulations/1")["all_figures"]
     # 6 processors: job 1 from 0 to 30, then 2 and 3 side by side.
     assert (figures["processors"], figures["mean_wait_s"]) == (6, pytest.approx((0 + 20 + 9.5) / 3))
 
@@ -330,25 +338,39 @@ def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
     """The background role may be killed: what it started must not simulate on for hours."""
     file = tmp_path / "t.swf"
     file.write_bytes(long_workload())
-    progress = tmp_path / "progress"
-    command = [
-        sys.executable,
-        "-m",
-        "jobsight_server.simulations.child",
-        str(2**32),
-        "600",
-        str(file),
-        "--policy",
-        "conservative",
-    ]
-    command += ["--progress-out", str(progress)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
-        deadline = time.monotonic() + 60
-        while not progress.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+    with subprocess.Popen(
+        worker(file, tmp_path, "conservative"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
         assert child.stdin is not None
+        assert child.stdout is not None
+        assert 0.0 <= json.loads(child.stdout.readline())["progress"] < 1.0
         child.stdin.close()
         assert child.wait(30) == -15
+
+
+def test_the_child_reports_json_lines(tmp_path: Path) -> None:
+    file = tmp_path / "t.swf"
+    file.write_bytes(workload(60))
+    with subprocess.Popen(worker(file, tmp_path, "easy"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        lines = [json.loads(line) for line in child.stdout]
+        assert child.wait(30) == 0
+    assert [list(line) for line in lines] == [["progress"]] * (len(lines) - 1) + [["figures"]]
+    assert (lines[-1]["figures"]["jobs"], lines[-1]["figures"]["processors"]) == (60, 8)
+    assert "by_user" not in lines[-1]["figures"]
+    assert (tmp_path / "jobs.csv").exists()
+    file.write_bytes(workload(60, ""))
+    with subprocess.Popen(worker(file, tmp_path, "easy"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        error = json.loads(child.stdout.read())["error"]
+        assert child.wait(30) == 1
+    assert error == f"{file} does not tell MaxProcs in its header: give --processors"
+
+
+def worker(file: Path, folder: Path, policy: str) -> list[str]:
+    parameters = json.dumps({"policy": policy})
+    command = [sys.executable, "-m", "jobsight_server.simulations.worker"]
+    return [*command, str(2**32), "600", str(file), parameters, str(folder)]
 
 
 def long_workload() -> bytes:

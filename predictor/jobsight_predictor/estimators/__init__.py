@@ -1,0 +1,21 @@
+"""Requirements learned from feedback: how much memory (or disk, ...) a job needs, which is often less than it asks."""
+
+from __future__ import annotations
+
+from .base import Estimator, Outcome, Requested, SystemState
+from .hierarchical import Hierarchical
+from .last_instance import LastInstance
+from .regression import Regression
+from .reinforcement import Reinforcement
+from .successive_approximation import SuccessiveApproximation
+
+ESTIMATORS: dict[str, type[Estimator]] = {
+    "none": Requested,
+    "successive-approximation": SuccessiveApproximation,
+    "last-instance": LastInstance,
+    "reinforcement": Reinforcement,
+    "regression": Regression,
+    "jobsight": Hierarchical,
+}
+
+__all__ = ["ESTIMATORS", "Estimator", "Outcome", "Requested", "SystemState"]

@@ -1,0 +1,105 @@
+"""Jobsight's estimator: the smallest capacity that is likely enough, by the job's group and by wider ones."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+from jobsight_predictor.templates import Question
+
+from .base import Estimator, Outcome, SystemState
+
+LEVELS: tuple[tuple[str, ...], ...] = (
+    ("requested_memory_bytes",),
+    ("user", "requested_memory_bytes"),
+    ("user", "application", "requested_memory_bytes"),
+    ("user", "application", "requested_memory_bytes", "processors", "requested_time_s"),
+)
+"""From general to specific."""
+
+PRIOR = 1.0
+"""Jobs' worth of evidence that a wider group's failures count for in a narrower one."""
+
+UNKNOWN = 0.5
+"""Probability that a capacity below the request fails, where nothing at all is known."""
+
+EXPLORE = 0.9
+"""Probability of a failure up to which a group tries a capacity for the first time, with implicit feedback."""
+
+RISK = 0.04
+"""A capacity is asked for where the probability that it fails is at most this, once the use of jobs is known."""
+
+IMPLICIT_RISK = 0.2
+"""The same as long as only success and failure are known: evidence is scarcer, and a larger risk pays off."""
+
+
+class Hierarchical(Estimator):
+    """Counts for each group and capacity how many jobs it was enough for, and how many needed more.
+
+    The probability that a job needs more is that of its widest group, moved by each narrower one as far as that has
+    evidence (a beta-binomial posterior whose prior is the wider group's). A success says that all larger capacities
+    would have been enough, a failure that all smaller ones would have failed; where the use is known, it says so of
+    every capacity.
+    """
+
+    name = "jobsight"
+
+    def __init__(
+        self,
+        capacities: Sequence[float],
+        risk: float = RISK,
+        implicit_risk: float = IMPLICIT_RISK,
+        levels: Sequence[Sequence[str]] = LEVELS,
+    ) -> None:
+        """Raises:
+        ValueError: a risk is not between 0 and 1.
+        """
+        super().__init__(capacities)
+        for value in (risk, implicit_risk):
+            if not 0.0 < value < 1.0:
+                raise ValueError(f"risk is {value}: it is a probability above 0 and below 1")
+        self._risk, self._implicit_risk = risk, implicit_risk
+        self._is_explicit = False
+        self._keys = [attrgetter(*fields) for fields in levels]
+        # Of each group [n of capacity 0, short of capacity 0, n of capacity 1, ...]
+        self._groups: list[dict[Any, list[float]]] = [{} for _ in levels]
+
+    def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
+        highest = bisect_left(self.capacities, requested)
+        if not highest:
+            return requested
+        probabilities = [UNKNOWN] * highest
+        counts: list[float] | None = None
+        for key, groups in zip(self._keys, self._groups, strict=True):
+            counts = groups.get(key(job))
+            if counts is None:
+                continue
+            for place in range(highest):
+                known, short = counts[2 * place], counts[2 * place + 1]
+                if known:
+                    probabilities[place] = (short + PRIOR * probabilities[place]) / (known + PRIOR)
+        risk = self._risk if self._is_explicit else self._implicit_risk
+        for place, probability in enumerate(probabilities):
+            # Where use is not measured only a trial shows whether less is enough: one in each group.
+            is_untried = not self._is_explicit and not (counts and counts[2 * place])
+            if probability <= (EXPLORE if is_untried else risk):
+                return self.capacities[place]
+        return requested
+
+    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+        capacities = self.capacities
+        if outcome.used is not None:
+            self._is_explicit = True
+            first = bisect_left(capacities, outcome.used)
+            known = range(len(capacities))
+        else:
+            place = bisect_left(capacities, outcome.given)
+            first = place + 1 if outcome.failed else place
+            known = range(first) if outcome.failed else range(first, len(capacities))
+        for key, groups in zip(self._keys, self._groups, strict=True):
+            counts = groups.setdefault(key(job), [0.0] * (2 * len(capacities)))
+            for place in known:
+                counts[2 * place] += 1.0
+                counts[2 * place + 1] += place < first

@@ -1,0 +1,94 @@
+"""Regression: what a job will use, from all that it requests (explicit feedback; Yom-Tov and Aridor 2006, Table 1)."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Sequence
+from math import exp, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_predictor.templates import Question
+
+from .base import Estimator, Outcome, SystemState
+
+QUANTILE = 0.95
+"""Share of jobs that are to stay within the estimate."""
+
+FIRST = 50
+"""Jobs before the first fit."""
+
+WINDOW = 4000
+"""Latest jobs that a fit is made from."""
+
+GROWTH = 1.5
+"""The fit is repeated when this many times as many jobs are known, or the whole window is new."""
+
+
+class Regression(Estimator):
+    """The quantile of ``used / requested`` by quantile regression on the requested memory, processors and time.
+
+    ``linear`` takes them as they are; otherwise logarithms and their squares are taken, and the ratio's logarithm is
+    fitted. Where the use of a failed job is not known, it counts as the whole request.
+    """
+
+    name = "regression"
+
+    def __init__(self, capacities: Sequence[float], quantile: float = QUANTILE, *, linear: bool = False) -> None:
+        """Raises:
+        ValueError: ``quantile`` is not between 0 and 1.
+        """
+        super().__init__(capacities)
+        if not 0.0 < quantile < 1.0:
+            raise ValueError(f"quantile is {quantile}: it must be above 0 and below 1")
+        self._quantile, self._linear = quantile, linear
+        self._jobs: deque[tuple[list[float], float]] = deque(maxlen=WINDOW)
+        self._since = 0  # jobs since the last fit
+        self._fitted_on = 0
+        self._weights: list[float] | None = None
+
+    def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
+        if self._weights is None:
+            return requested
+        ratio = sum([a * b for a, b in zip(self._weights, self._features(job, requested), strict=True)])
+        if not self._linear:
+            ratio = exp(min(ratio, 0.0))
+        return min(requested, max(requested * ratio, self.capacities[0]))
+
+    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+        used = requested if outcome.failed and outcome.used is None else outcome.used
+        if used is None or not used > 0.0:
+            return
+        ratio = min(used / requested, 1.0)
+        self._jobs.append((self._features(job, requested), ratio if self._linear else log(ratio)))
+        self._since += 1
+        if self._since >= min(max(FIRST, (GROWTH - 1.0) * self._fitted_on), WINDOW):
+            self._fit()
+
+    def _fit(self) -> None:
+        from statsmodels.regression.quantile_regression import QuantReg  # takes seconds to load
+        from statsmodels.tools.sm_exceptions import ModelWarning
+
+        features = np.array([features for features, _ in self._jobs])
+        ratios = np.array([ratio for _, ratio in self._jobs])
+        self._fitted_on, self._since = len(ratios), 0
+        # Where the fit is exact, its standard errors, which are not needed, are not defined.
+        with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+            # Full convergence makes no difference to a capacity that is rounded up.
+            warnings.simplefilter("ignore", ModelWarning)
+            weights: NDArray[np.float64] = QuantReg(ratios, features).fit(q=self._quantile, max_iter=200).params
+        if np.isfinite(weights).all():
+            self._weights = weights.tolist()
+
+    def _features(self, job: Question, requested: float) -> list[float]:
+        values = [
+            requested / self.capacities[-1],
+            float(job.processors or 1),
+            (job.requested_time_s or 3600.0) / 3600.0,
+        ]
+        if self._linear:
+            return [1.0, *values]
+        logs = [log(value) for value in values]
+        return [1.0, *logs, *(value * value for value in logs)]

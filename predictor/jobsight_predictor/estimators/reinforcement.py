@@ -1,0 +1,117 @@
+"""Reinforcement learning: one policy for all jobs, learned from what each attempt brought (Yom-Tov and Aridor 2006)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from random import Random
+
+from jobsight_predictor.templates import Question
+
+from .base import Estimator, Outcome, SystemState
+
+OPTIMISM = 1.0
+"""Value of what was never tried, at least: no reward is larger, so that everything is tried."""
+
+FAILURE = 1.0
+"""Reward that a failed attempt costs; the whole memory of its nodes, saved, would bring 1."""
+
+SLOWEST = 0.002
+"""Weight of the latest reward where a choice has been tried often, so that old ones are forgotten."""
+
+BUSY_LEVELS = (0.5, 1.0)
+QUEUE_LEVELS = (1, 10)
+
+State = tuple[int, ...]
+"""Class of the request, how busy the nodes of each class are, how long the queue is; levels from 0 to 2."""
+
+
+class Reinforcement(Estimator):
+    """A table of values by state and capacity asked for; always asks for the most valuable, the smaller among equals.
+
+    The state is known without looking at who submits what: the requested class, how busy the nodes are, and how many
+    jobs wait. Values begin at random, above every possible reward, so that each choice is tried until it disappoints.
+    With explicit feedback, an attempt says of every capacity whether it would have been enough.
+    """
+
+    name = "reinforcement"
+    sees_system = True
+
+    def __init__(self, capacities: Sequence[float], reward: str = "utilisation", seed: int = 0) -> None:
+        """Raises:
+        ValueError: no such reward.
+        """
+        super().__init__(capacities)
+        if reward not in REWARDS:
+            raise ValueError(f"reward {reward!r}: choose from {', '.join(REWARDS)}")
+        self._reward = REWARDS[reward]
+        self._rng = Random(seed)
+        self._start = [OPTIMISM + 0.01 * self._rng.random() for _ in self.capacities]
+        self._values: dict[State, list[float]] = {}
+        self._tried: dict[State, list[int]] = {}
+
+    def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
+        highest = bisect_left(self.capacities, requested)
+        if not highest:
+            return requested
+        values = self._values.get(self._state(highest, system), self._start)[: highest + 1]
+        place = values.index(max(values)) if highest < len(self.capacities) else 0
+        return min(self.capacities[place], requested)
+
+    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+        highest = bisect_left(self.capacities, requested)
+        if not 0 < highest < len(self.capacities):
+            return
+        state = self._state(highest, outcome.system)
+        values = self._values.setdefault(state, list(self._start))
+        tried = self._tried.setdefault(state, [0] * len(values))
+        if outcome.used is not None:
+            places: Sequence[int] = range(highest + 1)
+        else:
+            # More than was asked for says nothing of what was asked for.
+            places = [min(bisect_left(self.capacities, outcome.given), highest)]
+        for place in places:
+            if outcome.used is not None:
+                failed = self.capacities[place] < min(outcome.used, requested)
+            else:
+                failed = outcome.failed
+            tried[place] += 1
+            weight = max(1.0 / tried[place], SLOWEST)
+            reward = self._reward(job, self.capacities, highest, place, failed, outcome.system)
+            values[place] += weight * (reward - values[place])
+
+    def _state(self, highest: int, system: SystemState | None) -> State:
+        if system is None:
+            return (highest,)
+        busy = [
+            sum(level <= 1.0 - free / nodes for level in BUSY_LEVELS)
+            for free, nodes in zip(system.free, system.nodes, strict=True)
+        ]
+        return (highest, *busy, sum(level <= system.queued for level in QUEUE_LEVELS))
+
+
+Reward = Callable[[Question, Sequence[float], int, int, bool, SystemState | None], float]
+
+
+def change_in_utilisation(
+    job: Question, capacities: Sequence[float], highest: int, place: int, failed: bool, system: SystemState | None
+) -> float:
+    """What others may use instead: the share of the requested memory that was left free; a failure uses nodes for
+
+    nothing.
+    """
+    return -FAILURE if failed else 1.0 - capacities[place] / capacities[highest]
+
+
+def change_in_slowdown(
+    job: Question, capacities: Sequence[float], highest: int, place: int, failed: bool, system: SystemState | None
+) -> float:
+    """1 for a job that starts where its request would have had to wait; a failure has to run twice."""
+    if failed:
+        return -FAILURE
+    if system is None or job.processors is None:
+        return float(place < highest)
+    return float(sum(system.free[highest:]) < job.processors <= sum(system.free[place:]))
+
+
+REWARDS: dict[str, Reward] = {"utilisation": change_in_utilisation, "slowdown": change_in_slowdown}

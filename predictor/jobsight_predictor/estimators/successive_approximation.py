@@ -1,0 +1,79 @@
+"""Successive approximation: lower what a group of jobs gets until one fails (Yom-Tov and Aridor 2006, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+from jobsight_predictor.templates import Question
+
+from .base import SIMILAR, Estimator, Outcome, SystemState
+
+
+class _Group:
+    __slots__ = ("alpha", "estimate", "failed", "good")
+
+    def __init__(self, requested: float, alpha: float) -> None:
+        self.estimate = self.good = requested
+        self.failed = 0.0  # the most that was not enough
+        self.alpha = alpha
+
+
+class SuccessiveApproximation(Estimator):
+    """Divides what sufficed by ``alpha`` for the group's next job; after a failure goes back, and on by ``alpha beta``.
+
+    With ``beta`` 0 a group that failed once stays where it is. As printed, a group whose jobs differ can fail for
+    ever, and a late success can undo what was learned. Here what has failed is never estimated again for the group,
+    and a success of more than the estimate changes nothing.
+    """
+
+    name = "successive-approximation"
+
+    def __init__(
+        self,
+        capacities: Sequence[float],
+        fields: Sequence[str] = SIMILAR,
+        alpha: float = 2.0,
+        beta: float = 0.0,
+        *,
+        divide_rounded: bool = True,
+    ) -> None:
+        """``divide_rounded``: whether ``alpha`` divides the capacity that was asked for, or the estimate behind it.
+
+        Raises:
+            ValueError: ``alpha`` is not above 1, ``beta`` not in [0, 1), or there are no capacities.
+        """
+        super().__init__(capacities)
+        if not alpha > 1.0:
+            raise ValueError(f"alpha is {alpha}: it divides the estimate, so it must be above 1")
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"beta is {beta}: it must be at least 0 and below 1")
+        self._key = attrgetter(*fields)
+        self._alpha, self._beta = alpha, beta
+        self._divide_rounded = divide_rounded
+        self._groups: dict[Any, _Group] = {}
+
+    def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
+        group = self._groups.get(self._key(job))
+        return requested if group is None else min(requested, group.estimate)
+
+    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+        key = self._key(job)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = _Group(requested, self._alpha)
+        if outcome.failed:
+            group.failed = max(group.failed, outcome.given)
+            group.alpha = max(1.0, self._beta * group.alpha)
+            group.good = max(group.good, self._above(group.failed))
+            group.estimate = group.good
+        elif outcome.asked <= self.rounded(group.estimate) and outcome.asked > group.failed:
+            sufficed = self.rounded(outcome.asked) if self._divide_rounded else min(group.estimate, outcome.asked)
+            group.good = outcome.asked
+            lower = sufficed / group.alpha
+            group.estimate = lower if self.rounded(lower) > group.failed else group.good
+
+    def _above(self, failed: float) -> float:
+        """The smallest capacity above ``failed``."""
+        return next((capacity for capacity in self.capacities if capacity > failed), self.capacities[-1])

@@ -1,0 +1,1 @@
+"""How good forecasts and bounds are: replays of a workload, scores, baselines, cost."""

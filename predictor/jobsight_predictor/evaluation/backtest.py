@@ -1,0 +1,203 @@
+"""How good forecasts and bounds would have been on a recorded workload (docs/definitions.md, Backtest)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_predictor.forecasters import FIVE, FORECASTERS, Floats
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.bound import Objective
+from jobsight_predictor.quality import NEAR
+from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template, Templates
+
+from .baselines import BASELINES
+from .cost import reservation_cost
+from .coverages import coverages
+from .equal_failures import at_equal_failures
+from .jobs import Indices, Jobs, Protocol, grouped, learning_order
+from .replay import final_pqm, pqm_when_asked, replay_baseline, replay_forecaster, replay_jobsight
+from .scores import accuracies, auc, calibration, hindsight, summary
+
+Grouping = Literal["user", "template"]
+
+HISTORIES = (0, 1, 5, 20, 100, 1000)  # jobs; steps of how much is known of a user, by which accuracy is broken down
+ALIKE = 0.8  # share; PQM above which a user's jobs are taken as alike
+
+
+def run_backtest(
+    jobs: Jobs,
+    *,
+    protocol: Protocol = "completion",
+    group: Grouping = "user",
+    forecasters: Sequence[str] = FIVE,
+    templates: Sequence[Template] = DEFAULT_TEMPLATES,
+    coverage: float = 0.95,
+    objective: Objective = "cost",
+    baselines: bool = False,
+    progress: Callable[[str, float], None] | None = None,
+) -> dict[str, Any]:
+    """The whole account of one workload, in the shape that ``jobsight backtest --json`` prints.
+
+    ``baselines`` compares with each baseline at its own number of failures, and replays the bounds again where that
+    takes another target. ``progress`` gets what comes next and the share that is done.
+
+    Raises:
+        ValueError: there is no such forecaster.
+    """
+    if unknown := set(forecasters) - set(FORECASTERS):
+        raise ValueError(f"no forecaster {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
+    report = progress or (lambda _step, _done: None)
+    users = grouped([question.user for question in jobs.questions])
+    groups = users if group == "user" else _by_template(jobs, templates)
+    said_of: dict[str, Floats] = {}
+    for i, name in enumerate(forecasters):
+        report(name, 0.4 * i / len(forecasters))
+        said_of[name] = replay_forecaster(name, jobs, groups, protocol)
+        if name == "exponential":
+            said_of["exponential-unclipped"] = replay_forecaster(name, jobs, groups, protocol, raw=True)
+    report("jobsight", 0.4)
+    replayed = replay_jobsight(jobs, protocol, templates, coverage, objective)
+
+    def bounds_at(target: float) -> Floats:
+        return replay_jobsight(jobs, protocol, templates, target, objective).bounds
+
+    report("quality", 0.8)
+    compared = ~np.isnan(replayed.forecasts)
+    for forecasts in said_of.values():
+        compared &= ~np.isnan(forecasts)
+    hits = accuracies(replayed.forecasts, jobs.values)
+    near = np.abs(replayed.forecasts - jobs.values) <= NEAR * jobs.values
+    whole, recent = pqm_when_asked(jobs, users, protocol)
+    good = hits > 1.0 - NEAR
+    alike = [user for user in users if len(user) >= 2 and final_pqm(jobs, user, protocol) > ALIKE]
+    report("baselines", 0.9)
+    return {
+        "trace": jobs.name,
+        "metric": jobs.metric,
+        "protocol": protocol,
+        "group": group,
+        "jobs": len(jobs),
+        "users": len(users),
+        "skipped": dict(jobs.skipped),
+        "compared": int(compared.sum()),
+        "forecasters": {name: summary(said, jobs.values, users, compared) for name, said in said_of.items()},
+        "hindsight": hindsight([said_of[name] for name in forecasters], jobs.values, users, compared),
+        "jobsight": summary(replayed.forecasts, jobs.values, users, compared),
+        "mean_error": _mean_error(jobs, replayed.profile),
+        "by_history": _by_history(replayed.forecasts, jobs, users, protocol),
+        "bounds": {
+            "target": coverage,
+            "objective": objective,
+            **_cost_line(replayed.bounds, jobs),
+            **coverages(
+                replayed.bounds,
+                replayed.forecasts,
+                jobs.values,
+                jobs.seconds,
+                np.argsort(jobs.ended if protocol == "completion" else jobs.submitted, kind="stable"),
+                users,
+            ),
+        },
+        **_baselines(jobs, users, coverage, replayed.bounds, bounds_at if baselines else None, protocol),
+        "quality": {
+            "auc": auc(replayed.probabilities, good),
+            "recent_pqm_auc": auc(recent, good),
+            "calibration": calibration(replayed.probabilities, near),
+        },
+        "pqm": {
+            "auc": auc(whole, good),
+            "users_above_0.8": len(alike),
+            "accuracy_above_0.8": float(hits[np.concatenate(alike)].mean()) if alike else None,
+        },
+    }
+
+
+def _by_template(jobs: Jobs, templates: Sequence[Template]) -> list[Indices]:
+    levels = Templates(templates)
+    return grouped([levels.keys(question)[0][1] for question in jobs.questions])
+
+
+def _baselines(
+    jobs: Jobs,
+    users: Sequence[Indices],
+    coverage: float,
+    bounds: Floats,
+    bounds_at: Callable[[float], Floats] | None,
+    protocol: Protocol,
+) -> dict[str, Any]:
+    """The cost of Jobsight's bounds and of each baseline, on the jobs that all of them reserve for.
+
+    Baselines that never reserve do not count. With ``bounds_at``, which replays Jobsight's bounds for another target,
+    each baseline has those at its own number of failures, too.
+    """
+    known = {coverage: bounds}
+
+    def remembered(target: float) -> Floats:
+        if target not in known and bounds_at is not None:
+            known[target] = bounds_at(target)
+        return known[target]
+
+    reservations = {"request": jobs.requested}
+    reservations |= {name: replay_baseline(name, jobs, users, protocol) for name in BASELINES}
+    both = ~np.isnan(bounds)
+    for reserved in reservations.values():
+        if not np.isnan(reserved).all():
+            both &= ~np.isnan(reserved)
+    lines: dict[str, dict[str, Any]] = {name: _cost_line(line, jobs, both) for name, line in reservations.items()}
+    if bounds_at is not None:
+        for name, reserved in reservations.items():
+            lines[name]["jobsight_at_its_failures"] = at_equal_failures(
+                reserved, jobs.values, jobs.seconds, remembered, first=coverage
+            )
+    return {"bounds_compared": _cost_line(bounds, jobs, both), "baselines": lines}
+
+
+def _mean_error(jobs: Jobs, profile: Profile) -> dict[str, float | None]:
+    """Mean relative error, each capped at 1: of the answers, and of each user's best candidate in hindsight."""
+    users = dict.fromkeys(question.user for question in jobs.questions)
+    errors = [error for user in users if (error := profile.mean_error(user)) is not None]
+    n = sum(error.jobs for error in errors)
+    return {
+        "answered": sum(error.answered * error.jobs for error in errors) / n if n else None,
+        "best": sum(error.best * error.jobs for error in errors) / n if n else None,
+    }
+
+
+def _by_history(
+    forecasts: Floats, jobs: Jobs, users: Sequence[Indices], protocol: Protocol
+) -> list[dict[str, float | int | None]]:
+    """Accuracy of the answers by how many of the user's jobs were known ``from`` so many on, up to the next line.
+
+    A job for which there was no answer is in no line.
+    """
+    hits = accuracies(forecasts, jobs.values)
+    known = np.zeros(len(jobs), dtype=np.intp)
+    for user in users:
+        known[user] = learning_order(jobs, user, protocol)[1]
+    step = np.searchsorted(HISTORIES, known, side="right") - 1
+    step[np.isnan(forecasts)] = -1
+    counts = [int((step == k).sum()) for k in range(len(HISTORIES))]
+    return [
+        {"from": least, "jobs": counts[k], "micro": float(hits[step == k].mean()) if counts[k] else None}
+        for k, least in enumerate(HISTORIES)
+    ]
+
+
+def _cost_line(reserved: Floats, jobs: Jobs, among: NDArray[np.bool_] | None = None) -> dict[str, float | int | None]:
+    """Cost over the jobs ``among`` which rules are compared, (n,), and the share of all jobs that were reserved for."""
+    share = float((~np.isnan(reserved)).mean()) if len(jobs) else None
+    paid = reservation_cost(reserved if among is None else np.where(among, reserved, np.nan), jobs.values, jobs.seconds)
+    if paid is None:
+        return {"coverage": None, "failures": None, "maq": None, "wasted": None, "jobs": 0, "share": share}
+    return {
+        "coverage": paid.coverage,
+        "failures": paid.failures,
+        "maq": paid.maq,
+        "wasted": paid.wasted,
+        "jobs": paid.jobs,
+        "share": share,
+    }

@@ -1,0 +1,62 @@
+"""Whether bounds hold what they promise: on the whole, at any time, for dear jobs and for each user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jobsight_predictor.forecasters import Floats
+
+from .scores import Indices
+
+EARLIEST = 200  # jobs; before so many the share held so far says little
+WINDOW = 500  # jobs; in a window
+LOW = 0.92  # share; of a window or of a user's jobs, that should be held
+MANY = 50  # jobs; from so many on a user's own share is looked at
+PERCENTILE = 0.05  # share; of the windows, that hold less than the figure given beside the worst
+
+
+def coverages(
+    bounds: Floats, forecasts: Floats, values: Floats, seconds: Floats, order: Indices, users: Sequence[Indices]
+) -> dict[str, Any]:
+    """The shares of jobs within their bounds, all arrays (n,), NaN where there was no bound or forecast.
+
+    Jobs without a bound do not count. ``order`` is that in which the jobs ended. ``cost_coverage`` weighs each job by
+    value x seconds; ``lowest_so_far`` is the least share of all jobs up to one, from the 200th on; ``windows`` are of
+    500 jobs in a row; ``deciles`` of the value forecast, from cheap to dear; ``users`` those with 50 jobs or more.
+    """
+    there = ~np.isnan(bounds)
+    held = there & (values <= bounds)
+    scale = float(values.max(initial=0.0)) or 1.0  # sums of huge values stay finite
+    used = np.where(there, values / scale * seconds, 0.0)
+    in_order = held[order][there[order]]
+    so_far = np.cumsum(in_order) / np.arange(1, len(in_order) + 1)
+    windows = [float(in_order[k : k + WINDOW].mean()) for k in range(0, len(in_order) - WINDOW + 1, WINDOW)]
+    shares = [float(held[user].sum() / there[user].sum()) for user in users if there[user].sum() >= MANY]
+    return {
+        "cost_coverage": float(used[held].sum() / used.sum()) if used.sum() > 0.0 else None,
+        "lowest_so_far": float(so_far[EARLIEST - 1 :].min()) if len(so_far) >= EARLIEST else None,
+        "windows": {
+            "windows": len(windows),
+            "worst": min(windows, default=None),
+            "p5": float(np.quantile(windows, PERCENTILE)) if windows else None,
+            "low": float(np.mean(np.array(windows) < LOW)) if windows else None,
+        },
+        "deciles": _deciles(held, forecasts, there & ~np.isnan(forecasts)),
+        "users": {
+            "users": len(shares),
+            "worst": min(shares, default=None),
+            "low": sum(share < LOW for share in shares),
+        },
+    }
+
+
+def _deciles(held: np.ndarray[Any, Any], forecasts: Floats, there: np.ndarray[Any, Any]) -> list[float | None]:
+    """The share held in each tenth of the jobs by the value forecast; jobs of equal forecasts stay together."""
+    if not there.any():
+        return [None] * 10
+    edges = np.quantile(forecasts[there], np.linspace(0.0, 1.0, 11)[1:-1], method="lower")
+    tenth = np.searchsorted(edges, forecasts, side="left")
+    return [float(held[some].mean()) if (some := there & (tenth == k)).any() else None for k in range(10)]

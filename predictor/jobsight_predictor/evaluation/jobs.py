@@ -1,0 +1,116 @@
+"""A recorded workload, and in which order its jobs are submitted and learned (docs/definitions.md, Backtest)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.templates import Question
+
+Protocol = Literal["completion", "submission"]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """A workload of n jobs: one value each, in one unit. Arrays are (n,), times in seconds.
+
+    ``requested`` is what the user asked for, in the unit of the values, NaN where unknown; ``skipped`` counts, by
+    reason, what was in the source and is not here.
+    """
+
+    name: str
+    metric: str
+    questions: Sequence[Question]
+    submitted: Floats
+    ended: Floats
+    values: Floats
+    seconds: Floats
+    requested: Floats
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = len(self.questions)
+        for name in ("submitted", "ended", "values", "seconds", "requested"):
+            if getattr(self, name).shape != (n,):
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, for {n} jobs: it has to be ({n},)")
+        good = (self.values >= 0.0) & np.isfinite(self.values)
+        if not good.all():
+            raise ValueError(f"values has {self.values[~good][0]!r}: skip and count what is no measurement")
+        if (self.ended < self.submitted).any():
+            raise ValueError("a job ended before it was submitted: skip and count it")
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+
+def first_jobs(jobs: Jobs, n: int) -> Jobs:
+    """The first n jobs by submission."""
+    index = np.argsort(jobs.submitted, kind="stable")[:n]
+    return replace(
+        jobs,
+        questions=[jobs.questions[i] for i in index.tolist()],
+        **{name: getattr(jobs, name)[index] for name in ("submitted", "ended", "values", "seconds", "requested")},
+    )
+
+
+def grouped(keys: Sequence[Any]) -> list[Indices]:
+    """The indices of each key, in order of first appearance."""
+    members: dict[Any, list[int]] = {}
+    for i, key in enumerate(keys):
+        members.setdefault(key, []).append(i)
+    return [np.array(indices, dtype=np.intp) for indices in members.values()]
+
+
+def known_when_asked(submitted: Floats, ended: Floats) -> tuple[Indices, Indices]:
+    """(order, known): indices of the jobs in order of completion; how many of those had ended when each was submitted.
+
+    A job that ended at the instant of a submission counts as ended; a job never counts as ended before itself.
+    """
+    order = np.argsort(ended, kind="stable")
+    known = np.searchsorted(ended[order], submitted, side="right")
+    place = np.empty(len(order), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    return order, np.minimum(known, place)
+
+
+def learning_order(jobs: Jobs, group: Indices, protocol: Protocol) -> tuple[Indices, Indices]:
+    """(order in which the jobs of a group are learned, how many of them are known as each is submitted); indices."""
+    if protocol == "completion":
+        return known_when_asked(jobs.submitted[group], jobs.ended[group])
+    order = np.argsort(jobs.submitted[group], kind="stable")
+    known = np.empty(len(group), dtype=np.intp)
+    known[order] = np.arange(len(group))
+    return order, known
+
+
+def in_time(jobs: Jobs, protocol: Protocol) -> Iterator[tuple[Literal["submit", "finish"], int]]:
+    """The submissions and ends of all jobs in the order in which a server would learn of them.
+
+    At one instant ends come before submissions. Under the submission protocol each job ends as it is submitted.
+    """
+    if protocol == "submission":
+        for i in np.argsort(jobs.submitted, kind="stable").tolist():
+            yield "submit", i
+            yield "finish", i
+        return
+    submitted, ended = jobs.submitted.tolist(), jobs.ended.tolist()
+    coming = np.argsort(jobs.submitted, kind="stable").tolist()
+    ending = np.argsort(jobs.ended, kind="stable").tolist()
+    began = [False] * len(jobs)
+    k = 0
+    for i in coming:
+        while k < len(ending) and ended[ending[k]] <= submitted[i]:
+            if not began[ending[k]]:  # ends at the instant of its own submission, still to come
+                break
+            yield "finish", ending[k]
+            k += 1
+        began[i] = True
+        yield "submit", i
+    for i in ending[k:]:
+        yield "finish", i

@@ -1,0 +1,117 @@
+"""What forecasts and bounds would have been worth: every job is forecast before it is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_predictor.forecasters import FORECASTERS, Exponential, Floats
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.bound import Objective
+from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.quality import NEAR, RECENT
+from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
+
+from .baselines import BASELINES
+from .jobs import Indices, Jobs, Protocol, in_time, learning_order
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What Jobsight would have said of each job, arrays (n,), NaN where it had nothing to say."""
+
+    forecasts: Floats
+    bounds: Floats
+    probabilities: Floats
+    profile: Profile
+
+
+def replay_forecaster(
+    name: str, jobs: Jobs, groups: Sequence[Indices], protocol: Protocol, *, raw: bool = False
+) -> Floats:
+    """Forecasts of one forecaster per group of jobs, (n,), NaN where there was none.
+
+    ``raw`` takes the exponential forecast before clipping, as published.
+    """
+    forecasts = np.full(len(jobs), np.nan)
+    forecaster = FORECASTERS[name]()
+    replay = forecaster.raw_replay if raw and isinstance(forecaster, Exponential) else forecaster.replay
+    for group in groups:
+        order, known = learning_order(jobs, group, protocol)
+        # One value more at the end: its forecast is the one after all have been learned.
+        after = replay(np.append(jobs.values[group][order], 0.0))
+        forecasts[group] = after[known]
+    return forecasts
+
+
+def replay_jobsight(
+    jobs: Jobs,
+    protocol: Protocol,
+    templates: Sequence[Template] = DEFAULT_TEMPLATES,
+    coverage: float = 0.95,
+    objective: Objective = "cost",
+) -> Replayed:
+    """What Jobsight would have answered for each job at its submission."""
+    n = len(jobs)
+    profile = Profile("", templates, coverage, metric=jobs.metric, objective=objective)
+    said = np.full((3, n), np.nan)
+    values, seconds = jobs.values.tolist(), jobs.seconds.tolist()
+    pending: dict[int, PendingForecast] = {}
+    for event, i in in_time(jobs, protocol):
+        if event == "submit":
+            pending[i] = profile.forecast_job(jobs.questions[i])
+            continue
+        forecast = pending.pop(i)
+        profile.learn(jobs.questions[i], values[i], forecast, seconds[i])
+        if forecast.value is not None:
+            said[0, i], said[2, i] = forecast.value, forecast.probability
+        if forecast.bound is not None:
+            said[1, i] = forecast.bound
+    return Replayed(said[0], said[1], said[2], profile)
+
+
+def replay_baseline(name: str, jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> Floats:
+    """What a baseline would have reserved for each job, (n,), NaN where it knew nothing; per user."""
+    reserved = np.full(len(jobs), np.nan)
+    for group in users:
+        order, known = learning_order(jobs, group, protocol)
+        baseline = BASELINES[name]()
+        values, seconds = jobs.values[group][order].tolist(), jobs.seconds[group][order].tolist()
+        answers = np.full(len(group) + 1, np.nan)
+        for k in range(len(group) + 1):
+            answer = baseline.reserve()
+            answers[k] = np.nan if answer is None else answer
+            if k < len(group):
+                baseline.learn(values[k], seconds[k])
+        reserved[group] = answers[known]
+    return reserved
+
+
+def pqm_when_asked(jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> tuple[Floats, Floats]:
+    """(PQM, recent PQM) of its user's history at each job's submission, each (n,), NaN below two values."""
+    whole, recent = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)
+    for group in users:
+        order, known = learning_order(jobs, group, protocol)
+        values = jobs.values[group][order]
+        near = _near(values, values[0])
+        shares = np.full((2, len(group) + 1), np.nan)
+        shares[0, 2:] = (np.cumsum(near) / np.arange(1, len(group) + 1))[1:]
+        for k in range(2, len(group) + 1):
+            last = values[max(0, k - RECENT) : k]
+            shares[1, k] = _near(last, last[-1]).mean()
+        whole[group], recent[group] = shares[0, known], shares[1, known]
+    return whole, recent
+
+
+def final_pqm(jobs: Jobs, user: Indices, protocol: Protocol) -> float:
+    order = np.argsort((jobs.ended if protocol == "completion" else jobs.submitted)[user], kind="stable")
+    values = jobs.values[user][order]
+    return float(_near(values, values[0]).mean())
+
+
+def _near(values: Floats, reference: float) -> NDArray[np.bool_]:
+    near: NDArray[np.bool_] = np.abs(values - reference) < NEAR * reference if reference else values == 0.0
+    return near

@@ -1,0 +1,233 @@
+"""The value that most of the past would have called a good forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any, Self
+
+from .base import LARGEST, Forecaster, refusal
+
+FADES = (0.8, 0.97, 0.995)  # shares; of a value's weight that is left one job later in short, medium and long memory
+SAME = 0.005  # share of the newer; values this close are one place
+PLACES = 12  # places; as many are kept: the lightest hands its weight to its neighbour when one more is needed
+SHIFT = 20.0  # factor; how much less the past counts in the short memory once the level has shifted
+LEVEL = 0.1  # share of the weight; a level at which less than this was is a new one
+
+_ALIKE = 0.8  # within 20 %
+_RESCALE = 1e90
+
+# Columns of a row: place, then weight and score in short, medium and long memory.
+_LONG_WEIGHT = itemgetter(3)
+
+Triple = tuple[float, float, float]
+
+
+class DecayedMode(Forecaster):
+    """Scores every place that the history visits by the accuracy it would have had, faded with age.
+
+    The score of a place c is ``sum_i f^(age of i) max(0, 1 - |c - y_i| / y_i)``; the forecast is the best place. Where
+    the mean of a series that jumps between two levels lies where no value ever was, and its median changes sides at
+    a whim, this is the level that pays. Three fades f are kept side by side: short, medium (the one ``forecast`` uses)
+    and long memory. A new place is scored on the weights of those known: O(PLACES) a value however long the history.
+
+    The short memory notices a shift of level at once: two values in a row that agree within 20 %, where less than a
+    tenth of the history was, make all before them count ``SHIFT`` times less. One value alone, a spike, does not.
+    """
+
+    __slots__ = ("_best", "_fades", "_last", "_rows", "_total", "_weights", "n")
+
+    def __init__(self, fades: Triple | None = None) -> None:
+        """``fades`` of short, medium and long memory; ``FADES`` by default."""
+        fades = FADES if fades is None else fades
+        if len(fades) != 3 or not 0.0 < fades[0] <= fades[1] <= fades[2] < 1.0:
+            raise ValueError(f"fades are {fades}: three are needed, ascending, above 0 and below 1")
+        self._fades = fades
+        self.n = 0  # values learned
+        self._last = 0.0
+        # A row per place. Weights grow by 1/f a value instead of everything else shrinking by f.
+        self._rows: list[list[float]] = []
+        self._weights = [1.0, 1.0, 1.0]
+        self._total = 0.0  # weight of all places in the long memory
+        self._best: Triple | None = None
+
+    @property
+    def last(self) -> float | None:
+        """The last value; None before anything was learned."""
+        return self._last if self.n else None
+
+    def learn(self, value: float) -> None:
+        if not 0.0 <= value <= LARGEST:
+            raise refusal(value)
+        weights = self._weights
+        short, medium, long = weights
+        here: list[float] | None = None
+        alike = 0.0  # weight of what is within 20 %
+        reach = 2.0 * value
+        for row in self._rows:
+            place = row[0]
+            if place < reach:
+                closeness = place / value
+                if closeness > 1.0:
+                    closeness = 2.0 - closeness
+                row[4] += short * closeness
+                row[5] += medium * closeness
+                row[6] += long * closeness
+                if closeness >= _ALIKE:
+                    alike += row[3]
+                    if closeness >= 1.0 - SAME:
+                        here = row
+            elif place == value:  # both zero
+                row[4] += short
+                row[5] += medium
+                row[6] += long
+                alike += row[3]
+                here = row
+        if here is None:
+            here = self._settle(value)
+        here[1] += short
+        here[2] += medium
+        here[3] += long
+        fades = self._fades
+        if self.n > 2 and _ALIKE * value <= self._last <= (2.0 - _ALIKE) * value:
+            own = long * fades[2]  # what the last value itself brought is no history yet
+            if alike - own < LEVEL * (self._total - own):
+                short = self._shift(value, here)
+        self._total += long
+        self._last = value
+        self.n += 1
+        self._best = None
+        weights[0] = short / fades[0]
+        weights[1] = medium / fades[1]
+        weights[2] = long / fades[2]
+        if weights[0] > _RESCALE:
+            self._rescale()
+
+    def forecast(self) -> float | None:
+        return self.best()[1] if self.n else None
+
+    def best(self) -> Triple:
+        """The best place in short, medium and long memory.
+
+        Raises:
+            LookupError: nothing was learned yet.
+        """
+        if self._best is None:
+            rows = self._rows
+            if not rows:
+                raise LookupError("nothing was learned yet: ask for `forecast()`, or look at `n` first")
+            # A loop: three times as fast as three ``max`` with a key.
+            short = medium = long = rows[0][0]
+            most_short, most_medium, most_long = rows[0][4:]
+            for place, _, _, _, in_short, in_medium, in_long in rows:
+                if in_short > most_short:
+                    short, most_short = place, in_short
+                if in_medium > most_medium:
+                    medium, most_medium = place, in_medium
+                if in_long > most_long:
+                    long, most_long = place, in_long
+            self._best = (short, medium, long)
+        return self._best
+
+    def distribution(self) -> tuple[list[tuple[float, float]], float]:
+        """(place, weight) pairs in medium memory, and the sum of weights, in jobs: at most ``n``, and 33 by default."""
+        newest = self._weights[1] * self._fades[1]
+        places = [(row[0], row[2] / newest) for row in self._rows]
+        return places, sum([weight for _, weight in places])
+
+    def copy(self) -> Self:
+        """Another one that has learned the same."""
+        twin = type(self)(self._fades)
+        twin.n = self.n
+        twin._last = self._last
+        twin._rows = [row.copy() for row in self._rows]
+        twin._weights = self._weights.copy()
+        twin._total = self._total
+        return twin
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "fades": list(self._fades),
+            "n": self.n,
+            "last": self._last,
+            "rows": [list(row) for row in self._rows],
+            "weights": list(self._weights),
+            "total": self._total,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        short, medium, long = state["fades"]
+        restored = cls((short, medium, long))
+        restored.n = state["n"]
+        restored._last = state["last"]
+        restored._rows = [list(row) for row in state["rows"]]
+        restored._weights = list(state["weights"])
+        restored._total = state["total"]
+        return restored
+
+    def row(self) -> list[Any]:
+        """The state of one of default fades without names: for those who keep tens of thousands."""
+        return [self.n, self._last, self._rows, self._weights, self._total]
+
+    @classmethod
+    def from_row(cls, row: list[Any]) -> Self:
+        """The one whose ``row()`` this was, exactly; takes over the lists in it."""
+        restored = cls()
+        restored.n, restored._last, restored._rows, restored._weights, restored._total = row
+        return restored
+
+    def fresh(self) -> Self:
+        return type(self)(self._fades)
+
+    def _shift(self, value: float, here: list[float]) -> float:
+        """Count the value just learned ``SHIFT`` times in short memory; its weight there."""
+        short = self._weights[0] * SHIFT
+        more = short - self._weights[0]
+        for row in self._rows:
+            place = row[0]
+            if place < 2.0 * value:
+                row[4] += more * (place / value if place <= value else 2.0 - place / value)
+            elif place == value:
+                row[4] += more
+        here[1] += more
+        return short
+
+    def _settle(self, value: float) -> list[float]:
+        """A new place at ``value``, scored on the weights of those known."""
+        rows = self._rows
+        if len(rows) >= PLACES:
+            self._leave()
+        scores = list(self._weights)
+        for place, short, medium, long, _, _, _ in rows:
+            if value < 2.0 * place:
+                closeness = value / place if value <= place else 2.0 - value / place
+                scores[0] += short * closeness
+                scores[1] += medium * closeness
+                scores[2] += long * closeness
+        row = [value, 0.0, 0.0, 0.0, *scores]
+        rows.append(row)
+        return row
+
+    def _leave(self) -> None:
+        """Give up the lightest place but the highest; its nearest neighbour takes its weight.
+
+        The highest stays for those who read the places as a distribution and reserve by its upper end.
+        """
+        rows = self._rows
+        rows.sort()
+        gone = min(rows[:-1], key=_LONG_WEIGHT)
+        i = rows.index(gone)
+        below_is_nearer = i > 0 and gone[0] - rows[i - 1][0] <= rows[i + 1][0] - gone[0]
+        neighbour = rows[i - 1] if below_is_nearer else rows[i + 1]
+        for k in (1, 2, 3):
+            neighbour[k] += gone[k]
+        del rows[i]
+
+    def _rescale(self) -> None:
+        for row in self._rows:
+            for k, weight in enumerate(self._weights, start=1):
+                row[k] /= weight
+                row[k + 3] /= weight
+        self._total /= self._weights[2]
+        self._weights = [1.0, 1.0, 1.0]

@@ -1,0 +1,132 @@
+"""What a scheduler gets, and on what it rests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobsight_predictor.templates import Key, label
+
+from .bound import Basis
+from .group import CANDIDATES
+from .kinds import SHARE, SHARES
+from .model import Model
+from .pending import PendingForecast
+
+NO_HISTORY = "no history: no job of this cluster with a value has ended yet"
+
+DIFFERENT = 0.01  # share of the better one; forecasts that are further apart differ
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """The next best forecast, and who made it."""
+
+    value: float
+    forecaster: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobForecast:
+    """What a job is expected to use and how much to reserve; ``value`` is None, with a ``reason``, if nothing is known.
+
+    ``probability`` is that of being within 20 %; ``bound`` holds what to reserve so that ``coverage`` of all jobs fit,
+    ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more; what
+    the site's bounds have held so far is ``observed_coverage`` by jobs and ``observed_cost_coverage`` by value x
+    seconds. ``level`` names the group of earlier jobs that the forecast came from, ``n`` how many there are,
+    ``last_values`` what the last of them used, oldest first.
+    """
+
+    value: float | None
+    unit: str
+    forecaster: str | None
+    level: str | None
+    n: int
+    probability: float | None
+    bound: float | None
+    bound_basis: Basis | None
+    exceed_probability: float | None
+    coverage: float
+    observed_coverage: float | None
+    observed_cost_coverage: float | None
+    runner_up: RunnerUp | None
+    last_values: tuple[float, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeanError:
+    """Mean relative error, each capped at 1, over a user's jobs: of the answers, and of the best single candidate.
+
+    ``best_candidate`` names the one that was best for the user in hindsight.
+    """
+
+    jobs: int
+    answered: float
+    best: float
+    best_candidate: str
+
+
+def explain(model: Model, unit: str, user: str | None, forecast: PendingForecast) -> JobForecast:
+    """What was forecast for a job just now, and where it came from."""
+    value, forecaster, level, n, runner_up = forecast.value, None, None, 0, None
+    last_values: tuple[float, ...] = ()
+    if value is not None:
+        weights = model.experts.weights(user)
+        forecaster, key, scale = _source(forecast, value, weights)
+        group, level = model.groups[key], level_name(model, key)
+        n, last_values = group.mode.n, tuple(last * scale for last in group.recent)
+        for _, other in forecast.ranking[1:]:
+            if abs(other - value) > DIFFERENT * value:
+                its_forecaster, its_key, _ = _source(forecast, other, weights)
+                runner_up = RunnerUp(other, its_forecaster, level_name(model, its_key))
+                break
+    return JobForecast(
+        value=value,
+        unit=unit,
+        forecaster=forecaster,
+        level=level,
+        n=n,
+        probability=None if value is None else forecast.probability,
+        bound=forecast.bound,
+        bound_basis=forecast.basis,
+        exceed_probability=forecast.exceed_probability,
+        coverage=model.bounds.coverage,
+        observed_coverage=model.held.coverage,
+        observed_cost_coverage=model.held.cost_coverage,
+        runner_up=runner_up,
+        last_values=last_values,
+        reason=NO_HISTORY if value is None else None,
+    )
+
+
+def mean_error(model: Model, user: str | None) -> MeanError | None:
+    """How the answers did beside the user's best single candidate in hindsight; None for a user without jobs."""
+    error = model.experts.mean_error(user)
+    if error is None:
+        return None
+    template, candidate = divmod(error.best_expert, len(CANDIDATES))
+    if template in model.shares:
+        group = f"{label(SHARES[template - model.shares.start])}, share of request"
+    else:
+        group = label(model.templates.templates[template])
+    return MeanError(error.jobs, error.answered, error.best, f"{CANDIDATES[candidate]} by {group}")
+
+
+def level_name(model: Model, key: Key) -> str:
+    """How answers name the group."""
+    return model.templates.level(key) + (", share of request" if key[0] & SHARE else "")
+
+
+def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, Key, float]:
+    """(candidate, key, factor) of the most specific group that forecast ``value``, by the greatest weight.
+
+    The factor turns what the group holds into the unit.
+    """
+    width = len(CANDIDATES)
+    for index, key in forecast.keys:
+        said = [i for i in range(index * width, (index + 1) * width) if forecast.forecasts[i] == value]
+        if said:
+            best = max(said, key=weights.__getitem__)
+            return CANDIDATES[best % width], key, forecast.request if key[0] & SHARE else 1.0
+    raise LookupError(f"no candidate said {value!r}")

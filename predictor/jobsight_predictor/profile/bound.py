@@ -1,0 +1,48 @@
+"""What is passed to ``Bounds.reserve`` and what it returns; ``bounds`` decides."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Literal, NamedTuple
+
+Objective = Literal["cost", "per-job"]
+OBJECTIVES: tuple[Objective, ...] = ("cost", "per-job")
+
+Basis = Literal["quantile", "largest seen", "request"]
+"""What a bound rests on: the distribution of values; the largest value seen, with a margin; the job's own request."""
+
+BASES: tuple[Basis, ...] = ("quantile", "largest seen", "request")
+
+
+class Bound(NamedTuple):
+    """``value`` to reserve, the estimated ``exceed_probability`` that the job needs more, and on what it rests.
+
+    ``learned`` is what would be reserved if requests were not the cheaper choice; where they are not, it is the value.
+    """
+
+    value: float
+    exceed_probability: float
+    basis: Basis
+    learned: float
+
+
+class Case(NamedTuple):
+    """What is known of a job beside its prospect.
+
+    ``seconds`` how long it may hold the reservation, None where unknown; ``above`` the highest reservation known to
+    have failed; ``request`` what the user asks for and whether that ``is_limit``; ``own`` the evidence there is of the
+    user's jobs; ``is_new`` whether none of its kind has ended; ``largest`` the largest value seen of jobs like it,
+    ``largest_of_all`` of any on the site; ``owed`` the user's failures too many, ``forecast`` what the job is expected
+    to use: both say how its like has fared.
+    """
+
+    seconds: float | None = None
+    above: float = 0.0
+    request: float | None = None
+    is_limit: bool = False
+    own: int = 1
+    is_new: bool = False
+    largest: float = inf
+    largest_of_all: float = 0.0
+    owed: float = 0.0
+    forecast: float | None = None

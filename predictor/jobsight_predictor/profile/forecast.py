@@ -1,0 +1,118 @@
+"""The forecast of one job: the votes of its groups, how sure that is, and how much to reserve."""
+
+from __future__ import annotations
+
+from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.quality import NEAR
+from jobsight_predictor.templates import Key, Question
+
+from .bound import Case
+from .expert_weights import best_vote
+from .group import CANDIDATES, Group
+from .kinds import SHARES, kind_key, share_keys
+from .levels import firsts, levels_of
+from .model import SITE, Model
+from .pending import Forecasts, PendingForecast
+from .prospect import Level, Prospect, prospect
+
+FIRST_SHARE = 0.5  # share; of hits, of a user who is new
+UNSEEN = 1.0  # jobs; weight of what may be anywhere, when the weight near the forecast is looked at
+
+
+def make_forecast(model: Model, question: Question) -> PendingForecast:
+    """What the model forecasts for the job; changes nothing."""
+    keys = model.templates.keys(question)
+    forecasts: Forecasts = [None] * model.size
+    forecast = PendingForecast(forecasts, keys, model.n, kind_key(question) not in model.kinds)
+    request = model.requests.of(question)
+    is_limit = request is not None and model.requests.are_limits(model.bounds.coverage)
+    ceiling = request if request is not None and is_limit else LARGEST
+    weights = model.experts.weights(question.user)
+    votes: dict[float, float] = {}
+    present: list[tuple[Key, Group]] = []
+    groups = model.groups
+    width = len(CANDIDATES)
+    for index, key in keys:
+        group = groups.get(key)
+        if group is None:
+            continue
+        present.append((key, group))
+        said = group.forecasts()
+        if is_limit:
+            said = tuple([value if value < ceiling else ceiling for value in said])
+        i = index * width
+        forecasts[i : i + width] = said
+        for value in said:
+            votes[value] = votes.get(value, 0.0) + weights[i]
+            i += 1
+    shares: list[Group | None] = [None] * len(SHARES)
+    if request is not None:
+        forecast.request = request
+        for k, share_key in enumerate(share_keys(question)):
+            shares[k] = group = None if share_key is None else groups.get(share_key)
+            if share_key is None or group is None:
+                continue
+            forecast.keys.append((model.shares[k], share_key))
+            said = tuple([min(share * request, ceiling) for share in group.forecasts()])
+            i = model.shares[k] * width
+            forecasts[i : i + width] = said
+            for value in said:
+                votes[value] = votes.get(value, 0.0) + weights[i]
+                i += 1
+    if not votes:
+        if request is not None:
+            _reserve(model, forecast, question, Prospect({}, 1.0), None, 0, request, is_limit)
+        return forecast
+    forecast.ranking = best_vote(votes)
+    expected, forecast.value = forecast.ranking[0]
+    forecast.features = _features(model, question.user, expected, forecast.value, present[0][1])
+    forecast.probability = model.hit_probability.probability(forecast.features)
+    levels = firsts(groups, question, request) if forecast.is_new else []
+    levels = levels or levels_of(present, shares, request)
+    own = [group for key, group in present if key[0] & 1 or question.user is None]
+    evidence = own[-1].evidence if own else 0
+    found = prospect(levels, ceiling, of_time=model.of_time)
+    _reserve(model, forecast, question, found, levels[0], evidence, request, is_limit)
+    return forecast
+
+
+def _reserve(
+    model: Model,
+    forecast: PendingForecast,
+    question: Question,
+    found: Prospect,
+    level: Level | None,
+    own: int,
+    request: float | None,
+    is_limit: bool,
+) -> None:
+    site = model.groups.get(SITE)
+    losses = model.experts.users.get(question.user)
+    case = Case(
+        seconds=question.requested_time_s,
+        above=model.failed.above(question),
+        request=request,
+        is_limit=is_limit,
+        own=own,
+        is_new=forecast.is_new,
+        largest=max([group.top * scale for group, scale, _ in level]) if level else 0.0,
+        largest_of_all=site.top if site is not None else 0.0,
+        owed=losses.debt if losses else 0.0,
+        forecast=forecast.value,
+    )
+    forecast.bound, forecast.exceed_probability, forecast.basis, forecast.learned = model.bounds.reserve(found, case)
+
+
+def _features(model: Model, user: str | None, expected: float, value: float, group: Group) -> tuple[float, ...]:
+    """As in ``hit_probability.FEATURES``, of the most specific group."""
+    losses = model.experts.users.get(user)
+    user_share = losses.hits.share(FIRST_SHARE) if losses else FIRST_SHARE
+    places, total = group.mode.distribution()
+    low, high = value / (1.0 + NEAR), value / (1.0 - NEAR)
+    near = sum([weight for place, weight in places if low <= place <= high])
+    return (
+        expected,
+        user_share,
+        group.hits.share(user_share),
+        near / (total + UNSEEN),
+    )

@@ -1,0 +1,145 @@
+"""What is kept of jobs that are alike."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Self
+
+from jobsight_predictor.forecasters import DecayedMode
+from jobsight_predictor.templates import Key
+
+from .hit_probability import Hits
+
+CANDIDATES = ("mode-short", "mode-medium", "mode-long", "locality")
+"""What a group forecasts: the mode of its values in three lengths of memory, and its last value."""
+
+SHOWN = 5  # jobs; last values that an answer shows
+BLOCKS = 32  # bursts; of the last ones the largest value is kept; as many jobs as the medium memory holds
+
+
+class Group:
+    """The modes of the group's values, how its forecasts fared, and the last of the values.
+
+    Jobs that were submitted before any of them had ended may share whatever made the first of them large: together they
+    are one piece of evidence. A job opens a new one when it was submitted after the job that opened the last one had
+    ended, so ``evidence`` is the size of the largest set of the group's jobs no two of which were under way at once.
+    ``blocks`` holds the largest value of each of the last pieces, ``top`` the largest of all.
+
+    Groups of several templates that hold the very same jobs are one object, until a job comes that belongs to some
+    of them only: most of a site's groups, in number, are of one job each, and many users have but one application.
+    ``keys`` counts under how many names the object is kept.
+    """
+
+    __slots__ = ("_mark", "_said", "blocks", "evidence", "hits", "keys", "mode", "recent", "top")
+
+    def __init__(self, keys: int = 1) -> None:
+        self.keys = keys
+        self.mode = DecayedMode()
+        self.hits = Hits()
+        self.recent: deque[float] = deque(maxlen=SHOWN)
+        self.blocks: deque[float] = deque(maxlen=BLOCKS)
+        self.top = 0.0
+        self.evidence = 0
+        self._mark = 0
+        self._said: tuple[float, ...] | None = None
+
+    def learn(self, value: float, known: int, now: int, adds: bool | None = None) -> None:
+        """Take in what one more job of the group used.
+
+        ``known`` jobs of the site had been learned when it was submitted, ``now`` with it. ``adds`` says whether it is
+        a piece of evidence of its own, where that is not for this group to decide.
+        """
+        opens = known >= self._mark
+        if opens:
+            self._mark = now
+            self.blocks.append(value)
+        elif value > self.blocks[-1]:
+            self.blocks[-1] = value
+        self.evidence += opens if adds is None else adds
+        self.top = max(self.top, value)
+        self.mode.learn(value)
+        self.recent.append(value)
+        self._said = None
+
+    def in_bursts(self) -> float:
+        """Share of the last ``BLOCKS`` jobs that did not begin a burst, 0..1."""
+        return 1.0 - len(self.blocks) / min(self.mode.n, BLOCKS)
+
+    def forecasts(self) -> tuple[float, ...]:
+        """What each of ``CANDIDATES`` says of the next job.
+
+        Raises:
+            LookupError: nothing was learned yet.
+        """
+        said = self._said
+        if said is None:
+            said = self._said = (*self.mode.best(), self.recent[-1])
+        return said
+
+    def split(self, keys: int) -> Group:
+        """The same group once more, for so many of its keys."""
+        self.keys -= keys
+        twin = Group(keys)
+        twin.mode = self.mode.copy()
+        twin.hits = Hits(self.hits.hits, self.hits.trials)
+        twin.recent.extend(self.recent)
+        twin.blocks.extend(self.blocks)
+        twin.top, twin.evidence, twin._mark = self.top, self.evidence, self._mark
+        return twin
+
+    def state(self) -> list[Any]:
+        """Everything known, as values that JSON can carry."""
+        kept = [self.top, self.evidence, self._mark, list(self.blocks)]
+        return [self.mode.row(), self.hits.hits, self.hits.trials, list(self.recent), kept]
+
+    @classmethod
+    def from_state(cls, state: list[Any]) -> Self:
+        """The group whose ``state()`` this was, exactly; takes over the lists in it."""
+        mode, hits, trials, recent, (top, evidence, mark, blocks) = state
+        restored = cls()
+        restored.mode = DecayedMode.from_row(mode)
+        restored.hits = Hits(hits, trials)
+        restored.recent.extend(recent)
+        restored.blocks.extend(blocks)
+        restored.top, restored.evidence, restored._mark = top, evidence, mark
+        return restored
+
+
+def learn_groups(
+    groups: dict[Key, Group],
+    keys: Sequence[Key],
+    value: float,
+    hit: bool | None,
+    known: int,
+    now: int,
+    adds: bool | None,
+) -> None:
+    """Take a job into the groups of these keys; those that hold the very same jobs stay one object.
+
+    ``hit`` whether its forecast was near, ``known`` and ``now`` how many jobs were learned when it was submitted and
+    now; ``adds`` whether it is a piece of evidence of its own, None: that is for each group to find out.
+    """
+    shared: dict[int, tuple[Group, list[Key]]] = {}
+    new: list[Key] = []
+    for key in keys:
+        group = groups.get(key)
+        if group is None:
+            new.append(key)
+        elif id(group) in shared:
+            shared[id(group)][1].append(key)
+        else:
+            shared[id(group)] = (group, [key])
+    for group, its_keys in shared.values():
+        if len(its_keys) < group.keys:
+            group = group.split(len(its_keys))
+            for key in its_keys:
+                groups[key] = group
+        if hit is not None:
+            group.hits.score(hit)
+        group.learn(value, known, now, adds)
+    if new:
+        group = Group(len(new))
+        group.learn(value, known, now, adds)
+        for key in new:
+            groups[key] = group

@@ -1,0 +1,76 @@
+"""How likely it is that a forecast will be within 20 %."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp
+from operator import mul
+from typing import Any, Self
+
+FEATURES = ("votes agree", "user's hits", "group's hits", "group near the forecast")
+"""What the estimate rests on, each 0..1."""
+
+HIT_FADE = 0.9  # share; of a hit or miss that still counts one job later
+STEP = 0.05  # log odds; by which a job moves each weight at first
+STEADY = 0.1  # share; of that step once the weights have found their place
+FINDING = 2000.0  # jobs; after which the step is half of the first
+FIRST_WEIGHTS = (-4.0, 2.0, 2.0, 2.0, 1.0)  # log odds; before any job, of a constant and of each feature
+
+
+class Hits:
+    """A faded share of forecasts within 20 %, leaning on a prior while there are few."""
+
+    __slots__ = ("hits", "trials")
+
+    def __init__(self, hits: float = 0.0, trials: float = 0.0) -> None:
+        self.hits = hits
+        self.trials = trials
+
+    def score(self, hit: bool) -> None:
+        """Take in whether one more forecast was within 20 %."""
+        self.hits = self.hits * HIT_FADE + hit
+        self.trials = self.trials * HIT_FADE + 1.0
+
+    def share(self, prior: float) -> float:
+        """The share, 0..1; ``prior`` weighs as much as one trial."""
+        return (self.hits + prior) / (self.trials + 1.0)
+
+
+class HitProbability:
+    """Logistic regression of hit or miss on ``FEATURES``, learned on line, one small step a job.
+
+    Starts from weights that let every feature count, so that the first answers rank sensibly; PQM looks only at how
+    alike the values are to the first one, and knows nothing of how forecasts fared.
+    """
+
+    def __init__(self) -> None:
+        self._weights = list(FIRST_WEIGHTS)
+        self._n = 0
+
+    def probability(self, features: Sequence[float]) -> float:
+        """Probability that the forecast is within 20 % of what the job will use, 0..1."""
+        lean = self._weights[0] + sum(map(mul, self._weights[1:], features))
+        return 1.0 / (1.0 + exp(-lean)) if lean > -500.0 else 0.0
+
+    def score(self, features: Sequence[float], hit: bool) -> None:
+        """Take in whether the forecast with these features was within 20 %."""
+        # Quick to find its place, steady once there.
+        self._n += 1
+        step = STEP * max(STEADY, 1.0 / (1.0 + self._n / FINDING))
+        push = step * (hit - self.probability(features))
+        weights = self._weights
+        weights[0] += push
+        for i, feature in enumerate(features, start=1):
+            weights[i] += push * feature
+
+    def state(self) -> dict[str, Any]:
+        """Everything known, as values that JSON can carry."""
+        return {"weights": list(self._weights), "n": self._n}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """The one whose ``state()`` this was, exactly."""
+        restored = cls()
+        restored._weights = [float(weight) for weight in state["weights"]]
+        restored._n = int(state["n"])
+        return restored

@@ -1,0 +1,65 @@
+"""What was said of one job, kept until it has ended and can be held against what the job used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from jobsight_predictor.templates import Key
+
+from .bound import Basis
+
+Forecasts = list[float | None]
+
+
+class PendingForecast:
+    """Made when the job was submitted; ``value`` and ``bound`` are None when nothing was known then.
+
+    ``forecasts`` holds what each candidate of each template said. ``known`` is how many jobs of the site had been
+    learned; ``basis`` what the bound rests on, ``learned`` what it would be if requests were not the cheaper choice.
+    ``keys``, ``request``, ``is_new`` (no job of its kind has ended), ``ranking`` and ``exceed_probability`` serve the
+    answer of the moment and are not kept.
+    """
+
+    __slots__ = (
+        "basis", "bound", "exceed_probability", "features", "forecasts", "is_new", "keys", "known", "learned",
+        "probability", "ranking", "request", "value",
+    )  # fmt: skip
+
+    def __init__(
+        self, forecasts: Forecasts, keys: Sequence[tuple[int, Key]] = (), known: int = 0, is_new: bool = False
+    ) -> None:
+        self.forecasts = forecasts
+        self.keys = list(keys)
+        self.known = known
+        self.is_new = is_new
+        self.request = 1.0
+        self.basis: Basis | None = None
+        self.ranking: list[tuple[float, float]] = []
+        self.value: float | None = None
+        self.bound: float | None = None
+        self.learned: float | None = None
+        self.exceed_probability: float | None = None
+        self.probability = 0.0
+        self.features: tuple[float, ...] = ()
+
+    def state(self) -> list[Any]:
+        """What scoring needs, as values that JSON can carry."""
+        return [
+            self.forecasts, self.value, self.bound, self.probability, list(self.features), self.known, self.basis,
+            self.learned,
+        ]  # fmt: skip
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> Self:
+        """The forecast whose ``state()`` this was, as far as scoring goes."""
+        forecasts, value, bound, probability, features, *rest = state
+        restored = cls(forecasts)
+        if rest:  # release 0.1 kept none of these
+            restored.known, restored.basis, *learned = rest
+            restored.learned = learned[0] if learned else None
+        restored.value = value
+        restored.bound = bound
+        restored.probability = probability
+        restored.features = tuple(features)
+        return restored

@@ -1,0 +1,172 @@
+"""Learns from finished jobs; answers what the next one will use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from jobsight_predictor.forecasters import LARGEST, checked
+from jobsight_predictor.templates import DEFAULT_TEMPLATES, Question, Template
+
+from .answer import JobForecast, MeanError, explain, mean_error
+from .bound import Objective
+from .forecast import make_forecast
+from .kinds import first_keys, kind_key, share_keys
+from .model import Model
+from .pending import PendingForecast
+from .requests import Limit
+
+ROUNDED = 1.01  # factor; what failed may have been this much more than is reported: reservations are rounded
+
+
+class Profile:
+    """Learns from finished jobs of one metric on one cluster; answers what the next one will use.
+
+    A forecast is judged as it stood when the job was submitted and somebody had to decide: keep what ``forecast_job``
+    gives then, and hand it back to ``learn`` when the job has ended. In a burst of a thousand jobs that differs much
+    from how the forecast stands when the first of them have ended. Without one a job is judged on the spot.
+    """
+
+    def __init__(
+        self,
+        unit: str,
+        templates: Sequence[Template] = DEFAULT_TEMPLATES,
+        coverage: float = 0.95,
+        *,
+        metric: str = "",
+        objective: Objective = "cost",
+        limit: Limit = "auto",
+    ) -> None:
+        """``metric``: users may request memory and runtime; ``limit``: whether such requests are enforced."""
+        self.unit = unit
+        self._model = Model(templates, coverage, metric, objective, limit)
+        self._latest: tuple[Question, PendingForecast] | None = None  # none since anything was learned
+
+    @property
+    def n(self) -> int:
+        """How many jobs were learned."""
+        return self._model.n
+
+    @property
+    def observed_coverage(self) -> float | None:
+        """Share of finished jobs that would have fitted into what had been their bound; None before any."""
+        return self._model.held.coverage
+
+    @property
+    def observed_cost_coverage(self) -> float | None:
+        """The same, each job weighted by what it used times its seconds; None before any."""
+        return self._model.held.cost_coverage
+
+    def answer(self, question: Question) -> JobForecast:
+        """What the job will use, how much to reserve, how sure that is, and on what it rests. Changes nothing."""
+        return explain(self._model, self.unit, question.user, self.forecast_job(question))
+
+    def forecast_job(self, question: Question) -> PendingForecast:
+        """What is forecast for the job now, to be judged when it has ended. Changes nothing.
+
+        Jobs of a burst that ask the same before anything new is learned share one forecast.
+        """
+        last = self._latest
+        if last is None or last[0] != question:
+            last = self._latest = question, make_forecast(self._model, question)
+        return last[1]
+
+    def learn(
+        self, question: Question, value: float, forecast: PendingForecast | None = None, seconds: float | None = None
+    ) -> None:
+        """Score what was forecast for the job, then take in what it used, in ``seconds`` where known.
+
+        Raises:
+            ValueError: the value, which is named, is no measurement; nothing changes then.
+        """
+        checked(value)
+        if forecast is None:
+            forecast = self.forecast_job(question)
+        self._latest = None
+        model = self._model
+        request = model.requests.of(question)
+        hit = model.experts.score(question.user, forecast.forecasts, forecast.value, value)
+        model.bounds.score(
+            forecast.bound,
+            value,
+            question.requested_time_s,
+            forecast.value,
+            learned=forecast.learned,
+            request=request,
+        )
+        model.held.score(forecast.bound, value, seconds or question.requested_time_s or 1.0)
+        if forecast.bound is not None:
+            losses = model.experts.users[question.user]
+            losses.debt = model.bounds.owed(losses.debt, value > forecast.bound)
+        if hit is not None:
+            model.hit_probability.score(forecast.features, hit)
+        model.n += 1
+        kind = kind_key(question)
+        adds = forecast.known >= model.kinds.get(kind, 0)
+        is_first = kind not in model.kinds
+        if adds:
+            model.kinds[kind] = model.n
+            model.changed_kinds.add(kind)
+        model.learn_groups([key for _, key in model.templates.keys(question)], value, hit, forecast.known, adds)
+        if request is not None:
+            own = [key for key in share_keys(question) if key is not None]
+            model.learn_groups(own, min(value / request, LARGEST), hit, forecast.known, adds)
+        if is_first:
+            of_request = value if request is None else min(value / request, LARGEST)
+            model.learn_groups(first_keys(question, request is not None), of_request, None, forecast.known, None)
+        model.requests.score(request, value)
+        model.changed_users.add(question.user)
+
+    def fail(self, question: Question, reserved: float) -> None:
+        """Take in that a job ran out of what was reserved for it: the bound of its like stays above that.
+
+        Alike are the jobs with the same value in every field of ``question``, whatever else is known of them.
+        """
+        self._latest = None
+        self._model.failed.add(question, ROUNDED * checked(reserved))
+
+    def mean_error(self, user: str | None) -> MeanError | None:
+        """How the answers did beside the user's best single candidate in hindsight; None for a user without jobs."""
+        return mean_error(self._model, user)
+
+    def state_keys(self, question: Question) -> list[str]:
+        """Keys of the state on which the answer to this question rests, and which learning such a job changes."""
+        return self._model.state_keys(question)
+
+    def changed_state(self) -> dict[str, Any]:
+        """By key the state that has changed since this was last asked, as values that JSON can carry."""
+        return self._model.changed_state()
+
+    def state(self) -> dict[str, Any]:
+        """By key all the state, as values that JSON can carry."""
+        return self._model.state()
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over state as ``changed_state`` and ``state`` hand it out.
+
+        Raises:
+            ValueError: it is of other templates, another objective or another version.
+        """
+        self._latest = None
+        self._model.load(state)
+
+    @classmethod
+    def from_state(
+        cls,
+        unit: str,
+        state: Mapping[str, Any],
+        templates: Sequence[Template] = DEFAULT_TEMPLATES,
+        coverage: float = 0.95,
+        *,
+        metric: str = "",
+        objective: Objective = "cost",
+        limit: Limit = "auto",
+    ) -> Self:
+        """The profile whose ``state()`` this was, exactly.
+
+        Raises:
+            ValueError: it was made by other templates, another objective or another version.
+        """
+        restored = cls(unit, templates, coverage, metric=metric, objective=objective, limit=limit)
+        restored.load(state)
+        return restored

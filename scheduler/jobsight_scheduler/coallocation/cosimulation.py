@@ -1,0 +1,214 @@
+"""The event loop of several clusters: spread jobs slow each other down, and each one's work is done to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
+
+from .bandwidth_sources import Measured
+from .clusters import Allocation, Clusters, Demand, demand
+from .scheduler import NEVER, ClusterRequests, Scheduler, Start
+from .sharing import Sharing, proportional, saturation
+
+MakeScheduler = Callable[[ClusterRequests], Scheduler]
+
+
+class Flow:
+    """A running job that asks something of the links: what is left of its work, and how fast that is done.
+
+    Speed is ``1 / ((1 - share) + share c)``, c being the factor by which communication is slowed down.
+    """
+
+    __slots__ = ("demand", "fastest", "left_s", "share", "since_s", "speed", "version")
+
+    def __init__(self, wanted: Demand, share: float, left_s: float, since_s: float) -> None:
+        self.demand = wanted
+        self.share = share
+        self.left_s = left_s
+        self.since_s = since_s
+        self.speed = 1.0
+        self.fastest = 0.0
+        self.version = 1
+
+
+class CoSimulation:
+    """Runs ``work`` on ``clusters`` under the scheduler that ``make_scheduler`` makes.
+
+    What jobs really take and use stays in here: the scheduler is made from the requests alone, and learns when a job
+    is over, and what was measured of it, by being told. At one instant submissions come before ends, ends are in the
+    order of the starts; no job counts as ended before it has, since a slowed one outlives its request.
+
+    Raises:
+        ValueError: a job is larger than the largest cluster.
+    """
+
+    def __init__(
+        self,
+        work: CommunicatingJobs,
+        clusters: Clusters,
+        make_scheduler: MakeScheduler,
+        sharing: Sharing = proportional,
+    ) -> None:
+        jobs = work.jobs
+        if len(jobs) and int(jobs.processors.max()) > clusters.largest:
+            large = int(np.argmax(jobs.processors > clusters.largest))
+            raise ValueError(
+                f"job {large + 1} wants {jobs.processors[large]} processors, the largest cluster has "
+                f"{clusters.largest}: it could wait for ever; drop and count it"
+            )
+        self.work = work
+        self.workload = jobs
+        self.clusters = clusters
+        self.capacity = clusters.total
+        self.scheduler = make_scheduler(ClusterRequests(clusters, jobs.processors.tolist(), jobs.estimate_s.tolist()))
+        self._sharing = sharing
+        self._submit = [*jobs.submit_s.tolist(), NEVER]
+        self._run: list[float] = jobs.run_s.tolist()
+        self._bandwidth: list[float] = work.bandwidth_bps.tolist()
+        self._share: list[float] = work.share.tolist()
+        self._starts = [NEVER] * len(jobs)
+        self._end_s = [NEVER] * len(jobs)
+        self._allocations: list[Allocation] = [()] * len(jobs)
+        self._order: list[int] = []  # jobs as they were started
+        self._flows: dict[int, Flow] = {}  # by place in that order
+        self._ends: list[tuple[float, int, int]] = [(NEVER, -1, 0)]  # (end, place in order, version of the flow or 0)
+        self._submitted = 0
+        self.now = 0.0
+        self.ended = 0
+        self.saturation: list[tuple[float, ...]] = []
+        """Time, and from then on what is asked of each link, of what it can carry."""
+
+    @property
+    def done(self) -> bool:
+        """Whether every job has ended."""
+        return self.ended == len(self.work.jobs)
+
+    @property
+    def start_s(self) -> NDArray[np.float64]:
+        """When each job started, shape (jobs,); infinite where it has not."""
+        return np.array(self._starts)
+
+    @property
+    def end_s(self) -> NDArray[np.float64]:
+        """When each job ended, shape (jobs,); infinite where it has not."""
+        return np.array(self._end_s)
+
+    @property
+    def allocations(self) -> Sequence[Allocation]:
+        """Where each job ran; empty where it has not started."""
+        return self._allocations
+
+    def advance(self, events: int) -> bool:
+        """Handles the next ``events`` events, or as many as there are; returns ``done``."""
+        submit, ends, flows = self._submit, self._ends, self._flows
+        scheduler = self.scheduler
+        for _ in range(events):
+            while (version := ends[0][2]) and ((flow := flows.get(ends[0][1])) is None or flow.version != version):
+                heappop(ends)  # its speed has changed since
+            coming = submit[self._submitted]
+            if coming <= ends[0][0]:
+                if coming == NEVER:
+                    break
+                self.now = coming
+                self._submitted += 1
+                self._begin(scheduler.submitted(coming, self._submitted - 1))
+            else:
+                self.now, place, _ = heappop(ends)
+                self._end(place)
+        return self.done
+
+    def _begin(self, begun: Sequence[Start]) -> None:
+        now, ends = self.now, self._ends
+        spread = False
+        for job, allocation in begun:
+            place = len(self._order)
+            self._order.append(job)
+            self._starts[job] = now
+            self._allocations[job] = allocation
+            wanted = demand(allocation, self._bandwidth[job])
+            if wanted:
+                self._flows[place] = Flow(wanted, self._share[job], self._run[job], now)
+                spread = True
+            heappush(ends, (now + self._run[job], place, 1 if wanted else 0))
+        if spread:
+            self._share_out()
+
+    def _end(self, place: int) -> None:
+        now, job = self.now, self._order[place]
+        self._end_s[job] = now
+        self.ended += 1
+        # The bytes are the same however long they take: a slowed job is measured at less, on average and at its peak.
+        bandwidth = peak = self._bandwidth[job]
+        flow = self._flows.pop(place, None)
+        if flow is not None:
+            peak *= max(flow.fastest, flow.speed)
+            took = now - self._starts[job]
+            if took > self._run[job]:  # an end that is rounded may be early
+                bandwidth *= self._run[job] / took
+            self._share_out()
+        self._begin(self.scheduler.ended(now, job, Measured(bandwidth, peak)))
+
+    def _share_out(self) -> None:
+        """Speeds anew after what is asked of the links has changed; ends of jobs whose speed did are put right."""
+        now = self.now
+        demands = [flow.demand for flow in self._flows.values()]
+        capacity = self.clusters.uplink_bps
+        self.saturation.append((now, *saturation(demands, capacity)))
+        slowed = self._sharing(demands, capacity)
+        for (place, flow), factor in zip(self._flows.items(), slowed, strict=True):
+            speed = 1.0 / ((1.0 - flow.share) + flow.share * factor)
+            if speed != flow.speed:
+                if now > flow.since_s:
+                    flow.fastest = max(flow.fastest, flow.speed)
+                flow.left_s = max(0.0, flow.left_s - flow.speed * (now - flow.since_s))
+                flow.since_s = now
+                flow.speed = speed
+                flow.version += 1
+                heappush(self._ends, (now + flow.left_s / speed, place, flow.version))
+
+    def state(self) -> dict[str, Any]:
+        """Where the simulation stands, as values that JSON can carry."""
+        started = self._order
+        return {
+            "now": self.now,
+            "submitted": self._submitted,
+            "order": started,
+            "starts": [self._starts[job] for job in started],
+            "ends": [None if self._end_s[job] == NEVER else self._end_s[job] for job in started],
+            "allocations": [self._allocations[job] for job in started],
+            "flows": [
+                [place, flow.left_s, flow.since_s, flow.speed, flow.fastest] for place, flow in self._flows.items()
+            ],
+            "saturation": self.saturation,
+            "scheduler": self.scheduler.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Takes over what ``state`` gave, of the same work, clusters, scheduler and sharing."""
+        self.now, self._submitted = state["now"], state["submitted"]
+        self._order = list(state["order"])
+        flows = {place: told for place, *told in state["flows"]}
+        told = zip(self._order, state["starts"], state["ends"], state["allocations"], strict=True)
+        for place, (job, start, end, where) in enumerate(told):
+            self._starts[job] = start
+            self._allocations[job] = tuple((cluster, count) for cluster, count in where)
+            if end is not None:
+                self._end_s[job] = end
+                self.ended += 1
+            elif place not in flows:
+                self._ends.append((start + self._run[job], place, 0))
+        for place, (left, since, speed, fastest) in flows.items():  # in their order: sums of floats depend on it
+            job = self._order[place]
+            wanted = demand(self._allocations[job], self._bandwidth[job])
+            flow = self._flows[place] = Flow(wanted, self._share[job], left, since)
+            flow.speed, flow.fastest = speed, fastest
+            self._ends.append((since + left / speed, place, 1))
+        heapify(self._ends)
+        self.saturation = [tuple(row) for row in state["saturation"]]
+        self.scheduler.restore(state["scheduler"])

@@ -1,0 +1,52 @@
+"""What came out of a simulation of clusters: the table of its jobs, and figures of spreading and links."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_scheduler.figures import schedule_figures
+from jobsight_scheduler.table import JobTable, table_of
+
+from .cosimulation import CoSimulation
+
+Floats = NDArray[np.float64]
+
+FULL = 1.0 + 1e-9
+"""More than this is asked of a saturated link, of what it can carry."""
+
+
+def job_table(simulation: CoSimulation, users: Floats) -> JobTable:
+    """The table of a simulation that is done. ``users``: of the jobs of the trace, by row; may be empty."""
+    return replace(table_of(simulation.work.jobs, simulation.start_s, users), end_s=simulation.end_s)
+
+
+def figures(simulation: CoSimulation, table: JobTable) -> dict[str, Any]:
+    """The figures of any schedule (docs/definitions.md, Figures of a schedule), and those of spreading and links.
+
+    ``spread`` is the share of jobs on more than one cluster; ``mean_stretch`` how many times longer than alone those
+    took; ``saturated`` the share of link time in which more is asked than the link can carry, and ``link_load`` what
+    the links carried of what they could.
+    """
+    spread = np.array([len(where) > 1 for where in simulation.allocations])
+    stretch = (table.end_s - table.start_s)[spread] / table.run_s[spread]
+    span = float(table.end_s.max() - table.submit_s.min())
+    lasted, asked = link_history(simulation)
+    links = len(simulation.clusters.processors)
+    return {
+        **schedule_figures(table, simulation.clusters.total),
+        "spread": float(spread.mean()),
+        "mean_stretch": float(stretch.mean()) if len(stretch) else 1.0,
+        "saturated": float(lasted @ (asked > FULL).sum(axis=1)) / (links * span),
+        "link_load": float(lasted @ np.minimum(asked, 1.0).sum(axis=1)) / (links * span),
+    }
+
+
+def link_history(simulation: CoSimulation) -> tuple[Floats, Floats]:
+    """How long each state of the links lasted, shape (states,), and what was asked of each, (states, links)."""
+    links = len(simulation.clusters.processors)
+    rows = np.array(simulation.saturation).reshape(-1, links + 1)
+    return np.diff(rows[:, 0], append=simulation.now), rows[:, 1:]

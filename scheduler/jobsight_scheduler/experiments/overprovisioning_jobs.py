@@ -1,0 +1,88 @@
+"""The jobs of the over-provisioning experiment: a trace with the memory that jobs requested and used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+
+from jobsight_predictor.estimators.base import SIMILAR
+from jobsight_scheduler.memory.jobs import MemoryJobs, memory_jobs, numbered
+from jobsight_scheduler.memory.nodes import parse_classes
+from jobsight_scheduler.workload.canonical import canonical
+from jobsight_scheduler.workload.swf import Trace, read_swf
+
+
+@dataclass(frozen=True, slots=True)
+class JobSource:
+    """Which jobs: of a trace, for a cluster. ``raw`` takes the processors used and run times beyond the request.
+
+    ``fields`` are those that jobs of one similarity group share.
+    """
+
+    file: Path
+    classes: str = "512x32M,512x24M"
+    raw: bool = False
+    fields: tuple[str, ...] = SIMILAR
+
+
+@lru_cache(maxsize=2)
+def trace_of(file: Path) -> Trace:
+    """The trace in ``file``, read once.
+
+    Raises:
+        TraceError: no line of the file is a job.
+        OSError: the file cannot be read.
+    """
+    return read_swf(file)
+
+
+@lru_cache(maxsize=2)
+def jobs_of(source: JobSource) -> MemoryJobs:
+    """The jobs that the cluster can run, whatever the memory of its smaller nodes.
+
+    Jobs are dropped that request more memory than the largest nodes have, or more nodes than there are of these.
+
+    Raises:
+        ValueError: no job is left, or the classes are none.
+    """
+    classes = parse_classes(source.classes)
+    trace = trace_of(source.file)
+    workload = canonical(raw_form(trace) if source.raw else trace, sum(entry.count for entry in classes))
+    jobs = memory_jobs(trace, workload, classes[-1].memory_bytes, classes[-1].count)
+    if not len(jobs):
+        raise ValueError(f"{source.file.name}: no job fits on {source.classes}; dropped: {dict(jobs.dropped)}")
+    dropped = workload.dropped + jobs.dropped
+    if source.fields == SIMILAR:
+        return replace(jobs, dropped=dropped)
+    return replace(jobs, group=numbered(map(attrgetter(*source.fields), jobs.questions)), dropped=dropped)
+
+
+def raw_form(trace: Trace) -> Trace:
+    """``trace`` with the processors that jobs used as those requested, and no run time beyond the requested time."""
+    used, asked = trace["processors"], trace["requested_s"]
+    columns = {
+        "requested_processors": np.where(used > 0, used, trace["requested_processors"]),
+        "requested_s": np.where(asked > 0, np.maximum(asked, trace["run_s"]), asked),
+    }
+    return replace(trace, columns={**trace.columns, **columns})
+
+
+def offered_load(jobs: MemoryJobs, nodes: int) -> float:
+    """Node-seconds of all jobs, of those that ``nodes`` have from the first submission to the last.
+
+    Raises:
+        ValueError: all jobs come at once.
+    """
+    span = float(jobs.submit_s[-1] - jobs.submit_s[0])
+    if span <= 0.0:
+        raise ValueError(f"{len(jobs)} jobs submitted within no time offer no load that can be scaled")
+    return jobs.node_seconds / (nodes * span)
+
+
+def at_load(jobs: MemoryJobs, nodes: int, load: float) -> MemoryJobs:
+    """The jobs with all times between submissions stretched or shrunk to an offered ``load``."""
+    return replace(jobs, submit_s=jobs.submit_s * (offered_load(jobs, nodes) / load))

@@ -1,0 +1,96 @@
+"""What follows from the runs of the over-provisioning experiment: ratios, Figure 8's line, the best step sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_scheduler.memory.jobs import MemoryJobs
+from jobsight_scheduler.memory.nodes import MIB
+
+FIT_FROM_MB, FIT_TO_MB = 16.0, 28.0
+
+Row = Mapping[str, Any]
+
+
+def ratios(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Of every run, its utilisation over that without estimation, and the slowdown without over its own."""
+    rows = list(rows)
+    none = {_machine(row): row for row in rows if row["estimator"] == "none"}
+    found = []
+    for row in rows:
+        beside = none.get(_machine(row))
+        if beside is None or row["estimator"] == "none":
+            continue
+        names = {name: row[name] for name in ("second_mb", "classes", "order", "policy", "load", "estimator")}
+        found.append(
+            names
+            | {
+                "utilisation_ratio": row["utilisation"] / beside["utilisation"],
+                "slowdown_ratio": beside["mean_slowdown"] / row["mean_slowdown"],
+                "bounded_slowdown_ratio": beside["mean_bounded_slowdown"] / row["mean_bounded_slowdown"],
+            }
+        )
+    return found
+
+
+def _machine(row: Row) -> tuple[Any, ...]:
+    return row["classes"], row["order"], row["policy"], row["load"]
+
+
+def helped_processors(jobs: MemoryJobs, second_bytes: float, alpha: float = 2.0) -> float:
+    """Processors of the jobs that need no more than ``second_bytes``, request more, and are lowered far enough by one
+
+    division by ``alpha``.
+    """
+    requested, used = jobs.requested_bytes, jobs.used_bytes
+    helped = (requested > second_bytes) & (used <= second_bytes) & (requested / alpha <= second_bytes)
+    return float(jobs.nodes[helped].sum())
+
+
+def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | None:
+    """The line of Figure 8: ratio of utilisations against the processors that are helped; None for fewer than three.
+
+    Of several fill orders and loads, those of the first run count.
+    """
+    published = [
+        row for row in found if row["estimator"] == "successive-approximation" and row["second_mb"] is not None
+    ]
+    points = [
+        (helped_processors(jobs, row["second_mb"] * MIB), row["utilisation_ratio"], row["second_mb"])
+        for row in published
+        if FIT_FROM_MB <= row["second_mb"] <= FIT_TO_MB
+        and (row["order"], row["load"]) == (published[0]["order"], published[0]["load"])
+    ]
+    if len(points) < 3 or len({x for x, _, _ in points}) < 2:
+        return None
+    x, y, sizes = np.array(points).T
+    return {"second_mb": sizes.tolist(), "processors": x.tolist(), "ratio": y.tolist()} | straight_line(x, y)
+
+
+def straight_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> dict[str, float]:
+    """The line of least squares through at least two points of different ``x``, and its R2."""
+    slope, intercept = np.polyfit(x, y, 1)
+    left = float(((y - slope * x - intercept) ** 2).sum())
+    whole = float(((y - y.mean()) ** 2).sum())
+    return {"slope": float(slope), "intercept": float(intercept), "r2": 1.0 - left / whole if whole else 1.0}
+
+
+def failure_delay(rows: Iterable[Row], at_once: Iterable[Row]) -> list[dict[str, Any]]:
+    """How much longer jobs wait because of failures: beside the same run in which a failed job comes back at once."""
+    waits = {(*_machine(row), row["estimator"]): row for row in rows}
+    found = []
+    for row in at_once:
+        with_cost = waits[(*_machine(row), row["estimator"])]
+        found.append(
+            {
+                "estimator": row["estimator"],
+                "failed_node_hours": with_cost["failed_node_hours"],
+                "mean_wait_s": with_cost["mean_wait_s"],
+                "mean_wait_without_s": row["mean_wait_s"],
+            }
+        )
+    return found

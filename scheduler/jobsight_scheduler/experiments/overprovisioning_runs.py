@@ -1,0 +1,161 @@
+"""What does it bring to give jobs the memory that they need instead of what they request (Yom-Tov and Aridor 2006)?
+
+A run simulates one cluster, fill order, policy, load and estimator on all jobs of a trace. Runs are independent of one
+another, and a seed decides after which part of its run time a job fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jobsight_predictor.estimators import ESTIMATORS, Estimator
+from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
+from jobsight_scheduler.memory.engine import MemorySimulation, Retry
+from jobsight_scheduler.memory.nodes import MIB, ORDERS, Nodes, Order, parse_classes
+from jobsight_scheduler.memory.policies import MEMORY_POLICIES
+from jobsight_scheduler.memory.requirements import Estimated, Oracle, Requirements
+from jobsight_scheduler.memory.results import memory_figures
+
+from .overprovisioning_jobs import JobSource, at_load, jobs_of
+
+CLASSES = "512x32M,512x24M"
+SECOND_MB = 24.0
+FIGURE_8_MB = (1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 29, 30, 31, 32)
+LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
+SATURATED = 1.2
+PUBLISHED_ORDER: Order = "smallest-fit"
+PUBLISHED_PAIR = ("none", "successive-approximation")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An estimator and the feedback that it gets; None is the truth."""
+
+    estimator: type[Estimator] | None
+    explicit: bool = False
+
+
+VARIANTS: dict[str, Variant] = {
+    "none": Variant(ESTIMATORS["none"]),
+    "successive-approximation": Variant(ESTIMATORS["successive-approximation"]),
+    "last-instance": Variant(ESTIMATORS["last-instance"], explicit=True),
+    "reinforcement": Variant(ESTIMATORS["reinforcement"]),
+    "regression": Variant(ESTIMATORS["regression"], explicit=True),
+    "jobsight": Variant(ESTIMATORS["jobsight"], explicit=True),
+    "jobsight-implicit": Variant(ESTIMATORS["jobsight"]),
+    "oracle": Variant(None),
+}
+"""What ``--estimators`` chooses from."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverprovisioningCase:
+    """One run. ``alpha`` and ``beta`` are those of successive approximation.
+
+    With ``failures_cost`` off a failed job comes back at once: what failures delay is the difference.
+    """
+
+    classes: str = CLASSES
+    order: Order = PUBLISHED_ORDER
+    policy: str = "fcfs"
+    load: float = SATURATED
+    estimator: str = "none"
+    retry: Retry = "request"
+    alpha: float = 2.0
+    beta: float = 0.0
+    failures_cost: bool = True
+    seed: int = 0
+
+    @property
+    def second_mb(self) -> float | None:
+        """Memory of the smaller nodes in MB; None where there are more than two classes."""
+        sizes = [entry.memory_bytes / MIB for entry in parse_classes(self.classes)]
+        return sizes[0] if len(sizes) < 3 else None
+
+    @property
+    def without_failure_cost(self) -> OverprovisioningCase:
+        """The same with failed jobs that come back at once."""
+        return replace(self, failures_cost=False)
+
+
+def with_second(classes: str, second_mb: float) -> str:
+    """``classes`` with its smallest nodes, or half of the nodes of a single class, given ``second_mb``.
+
+    Raises:
+        ValueError: there are more than two classes, or ``second_mb`` is more than the largest nodes have.
+    """
+    parsed = parse_classes(classes)
+    if len(parsed) > 2:
+        raise ValueError(f"{classes}: a second size can only be set where there are two classes")
+    largest = parsed[-1].memory_bytes / MIB
+    if not 0.0 < second_mb <= largest:
+        raise ValueError(f"{second_mb:g} MB for the smaller nodes: the larger ones have {largest:g} MB")
+    first, second = parsed[-1].count, parsed[0].count
+    if len(parsed) == 1:
+        first, second = -(-first // 2), first // 2
+    return f"{first}x{largest:g}M,{second}x{second_mb:g}M"
+
+
+def published_cases(policy: str = "fcfs") -> Iterator[OverprovisioningCase]:
+    """The runs of Figures 5, 6 and 8, and all estimators under all fill orders."""
+    for order in ORDERS:
+        for name in VARIANTS:
+            yield OverprovisioningCase(order=order, policy=policy, estimator=name)
+    for size in FIGURE_8_MB:
+        if size != SECOND_MB:
+            for name in PUBLISHED_PAIR:
+                yield OverprovisioningCase(with_second(CLASSES, size), policy=policy, estimator=name)
+    for load in LOADS:
+        if load != SATURATED:
+            for name in PUBLISHED_PAIR:
+                yield OverprovisioningCase(policy=policy, load=load, estimator=name)
+
+
+def chosen_cases(
+    classes: Sequence[str], orders: Sequence[Order], policy: str, loads: Sequence[float], estimators: Sequence[str]
+) -> Iterator[OverprovisioningCase]:
+    """Every combination."""
+    for of in classes:
+        for order in orders:
+            for load in loads:
+                for name in estimators:
+                    yield OverprovisioningCase(of, order, policy, load, name)
+
+
+def run_case(case: OverprovisioningCase, source: JobSource) -> dict[str, Any]:
+    """The row of one run."""
+    nodes = Nodes(parse_classes(case.classes), case.order)
+    jobs = at_load(jobs_of(source), sum(nodes.nodes), case.load)
+    variant = VARIANTS[case.estimator]
+    requirements: Requirements
+    if variant.estimator is None:
+        requirements = Oracle(jobs)
+    else:
+        requirements = Estimated(_maker(case, source)(nodes.memory_bytes), jobs, explicit=variant.explicit)
+    policy = MEMORY_POLICIES[case.policy]
+    simulation = MemorySimulation(
+        jobs,
+        nodes,
+        policy,
+        requirements,
+        np.random.default_rng(case.seed),
+        case.retry,
+        failures_cost=case.failures_cost,
+    )
+    while not simulation.advance(100_000):
+        pass
+    names = ("classes", "order", "policy", "load", "estimator", "retry")
+    row = {"second_mb": case.second_mb} | {name: getattr(case, name) for name in names}
+    return row | asdict(memory_figures(simulation)) | {"groups": int(jobs.group.max()) + 1}
+
+
+def _maker(case: OverprovisioningCase, source: JobSource) -> Callable[[Sequence[float]], Estimator]:
+    estimator = VARIANTS[case.estimator].estimator
+    assert estimator is not None
+    if estimator is SuccessiveApproximation:
+        return lambda capacities: SuccessiveApproximation(capacities, source.fields, case.alpha, case.beta)
+    return estimator

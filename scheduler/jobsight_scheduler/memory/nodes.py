@@ -1,0 +1,118 @@
+"""Nodes by memory: which are free, and which of them a job takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Order = Literal["smallest-fit", "largest-first", "proportional"]
+Taken = tuple[tuple[int, int], ...]
+"""(class, nodes) of a job."""
+
+MIB = 2.0**20
+_CLASS = re.compile(r"(\d+)x(\d+(?:\.\d+)?)M")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClass:
+    """``count`` nodes with ``memory_bytes`` each."""
+
+    count: int
+    memory_bytes: float
+
+
+def parse_classes(text: str) -> list[NodeClass]:
+    """Node classes in order of their memory, from text such as ``512x32M,512x24M``; those of one size are joined.
+
+    Raises:
+        ValueError: the text is something else, or a class has no nodes or no memory.
+    """
+    counts: dict[float, int] = {}
+    for part in text.split(","):
+        match = _CLASS.fullmatch(part.strip())
+        if match is None or int(match[1]) < 1 or float(match[2]) <= 0.0:
+            raise ValueError(f"node class {part.strip()!r}: give COUNTxMEMORYM, such as 512x32M,512x24M")
+        memory = float(match[2]) * MIB
+        counts[memory] = counts.get(memory, 0) + int(match[1])
+    return [NodeClass(counts[memory], memory) for memory in sorted(counts)]
+
+
+class Nodes:
+    """Free nodes by class, in order of memory. A job that needs class k may take nodes of class k and above."""
+
+    def __init__(self, classes: Sequence[NodeClass], order: Order = "smallest-fit") -> None:
+        """Raises:
+        ValueError: no such order.
+        """
+        if order not in ORDERS:
+            raise ValueError(f"fill order {order!r}: choose from {', '.join(ORDERS)}")
+        self.memory_bytes = [entry.memory_bytes for entry in classes]
+        self.nodes = [entry.count for entry in classes]
+        self.free = list(self.nodes)
+        self._choose = ORDERS[order]
+
+    def available(self, needed: int) -> int:
+        """Free nodes of class ``needed`` and above."""
+        return sum(self.free[needed:])
+
+    def choose(self, needed: int, count: int) -> Taken:
+        """Which of the free nodes of class ``needed`` and above a job of ``count`` takes; there are as many."""
+        return self._choose(self.free, needed, count)
+
+    def choose_from(self, free: Sequence[int], needed: int, count: int) -> Taken:
+        """The same, if these were free."""
+        return self._choose(free, needed, count)
+
+    def take(self, taken: Taken) -> None:
+        """Takes nodes that are free."""
+        for place, count in taken:
+            self.free[place] -= count
+
+    def give(self, taken: Taken) -> None:
+        """Gives nodes back."""
+        for place, count in taken:
+            self.free[place] += count
+
+
+def smallest_fit(free: Sequence[int], needed: int, count: int) -> Taken:
+    """The smallest that are large enough first."""
+    return _in_turn(free, range(needed, len(free)), count)
+
+
+def largest_first(free: Sequence[int], needed: int, count: int) -> Taken:
+    """The largest first."""
+    return _in_turn(free, range(len(free) - 1, needed - 1, -1), count)
+
+
+def proportional(free: Sequence[int], needed: int, count: int) -> Taken:
+    """Of each class in proportion to its free nodes; what rounding leaves comes from the smallest that have more."""
+    total = sum(free[needed:])
+    shares = [free[place] * count // total for place in range(needed, len(free))]
+    left = count - sum(shares)
+    for i, share in enumerate(shares):
+        more = min(left, free[needed + i] - share)
+        shares[i] += more
+        left -= more
+    return tuple([(needed + i, share) for i, share in enumerate(shares) if share])
+
+
+def _in_turn(free: Sequence[int], places: Sequence[int], count: int) -> Taken:
+    taken = []
+    for place in places:
+        here = free[place]
+        if here >= count:
+            taken.append((place, count))
+            break
+        if here:
+            taken.append((place, here))
+            count -= here
+    return tuple(taken)
+
+
+ORDERS: dict[Order, Callable[[Sequence[int], int, int], Taken]] = {
+    "smallest-fit": smallest_fit,
+    "largest-first": largest_first,
+    "proportional": proportional,
+}

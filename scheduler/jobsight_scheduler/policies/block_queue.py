@@ -1,0 +1,126 @@
+"""Waiting jobs in an order, and which of them could start, without looking at each where there are very many."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from .base import NEVER
+
+BLOCK = 256
+CLASSES = 128
+
+
+class BlockQueue:
+    """Jobs ordered by ``key`` (by default as they come), in blocks of at most ``2 * BLOCK``; only the first is ever
+    asked for, so it is not empty unless all are.
+
+    Up to two blocks' worth of jobs, which is what real traces have, it is a plain list. Beyond that there is a table:
+    for each class of needs, the shortest job of each block that needs as much or less, so that blocks in which
+    nothing fits are passed over. Jobs taken out leave it too hopeful, until the block is asked for again.
+    """
+
+    def __init__(
+        self, needs: Sequence[int], lengths: Sequence[float], key: Callable[[int], tuple[float, int]] | None = None
+    ) -> None:
+        self._needs, self._lengths, self._key = needs, lengths, key
+        self.blocks: list[list[int]] = [[]]
+        distinct = sorted(set(needs))
+        step = -(-len(distinct) // CLASSES) or 1
+        self._class = [0]  # processors -> class of the greatest need that is not above; 0 where there is none
+        for i, need in enumerate(distinct):
+            self._class += [self._class[-1]] * (need - len(self._class)) + [i // step + 1]
+        self._shortest = np.full((self._class[-1] + 1, 1), NEVER)
+        self._stale = {0}
+
+    def __iter__(self) -> Iterator[int]:
+        for block in self.blocks:
+            yield from block
+
+    def add(self, job: int) -> None:
+        """Puts ``job`` in its place."""
+        blocks = self.blocks
+        i = len(blocks) - 1
+        if self._key is None:
+            blocks[i].append(job)
+        else:
+            place = self._key(job)
+            i = self._block_of(place)
+            blocks[i].insert(bisect_left(blocks[i], place, key=self._key), job)
+        if i:
+            column = self._shortest[self._class[self._needs[job]] :, i]
+            np.minimum(column, self._lengths[job], out=column)
+        if len(blocks[i]) > 2 * BLOCK:
+            blocks[i : i + 1] = [blocks[i][:BLOCK], blocks[i][BLOCK:]]
+            self._shortest = np.insert(self._shortest, i, -NEVER, axis=1)
+            self._shortest[:, i + 1] = -NEVER
+            self._stale = {k + (k > i) for k in self._stale} | {i, i + 1}
+
+    def pop(self) -> int:
+        """Takes out the first."""
+        job = self.blocks[0].pop(0)
+        self._tidy(0)
+        return job
+
+    def remove(self, job: int) -> None:
+        """Takes out ``job``, of a line with a key."""
+        if self._key is None:
+            raise TypeError("a line without a key does not know where its jobs are")
+        self.take(self._block_of(self._key(job)), [job])
+
+    def take(self, i: int, jobs: Iterable[int]) -> bool:
+        """Takes ``jobs`` out of block ``i``; whether it is gone, so that another has its number."""
+        block = self.blocks[i]
+        for job in jobs:
+            block.remove(job)
+        self._stale.add(i)
+        return self._tidy(i)
+
+    def hopeful(self, i: int, now: float, free: int, spare: int, until: float) -> int:
+        """The first block from ``i`` on in which a job may fit into ``free`` processors and be over by ``until``, or
+        fit into ``spare`` of them; always the first of all, and -1 at the end.
+        """
+        if i == 0 or len(self.blocks) == 1:
+            return 0 if i == 0 else -1
+        last = len(self._class) - 1
+        within, beyond = self._class[min(free, last)], self._class[min(free, spare, last)]
+        hope = (now + self._shortest[within, i:] <= until) | (self._shortest[beyond, i:] < NEVER)
+        for k in (np.flatnonzero(hope) + i).tolist():
+            if k not in self._stale:
+                return int(k)
+            column = self._refresh(k)
+            if now + column[within] <= until or column[beyond] < NEVER:
+                return int(k)
+        return -1
+
+    def _block_of(self, place: tuple[float, int]) -> int:
+        key, blocks = self._key, self.blocks
+        if key is None or len(blocks) == 1:
+            return 0
+        return max(0, bisect_right(blocks, place, key=lambda block: key(block[0])) - 1)
+
+    def _refresh(self, i: int) -> list[float]:
+        classes, needs, lengths = self._class, self._needs, self._lengths
+        column = [NEVER] * len(self._shortest)
+        for job in self.blocks[i]:
+            place = classes[needs[job]]
+            if lengths[job] < column[place]:
+                column[place] = lengths[job]
+        shortest = NEVER
+        for place, length in enumerate(column):
+            if length < shortest:
+                shortest = length
+            column[place] = shortest
+        self._shortest[:, i] = column
+        self._stale.discard(i)
+        return column
+
+    def _tidy(self, i: int) -> bool:
+        if self.blocks[i] or len(self.blocks) == 1:
+            return False
+        del self.blocks[i]
+        self._shortest = np.delete(self._shortest, i, axis=1)
+        self._stale = {k - (k > i) for k in self._stale if k != i}
+        return True

@@ -1,0 +1,107 @@
+"""The event loop for one machine of counted processors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_predictor.templates import Question
+from jobsight_scheduler.policies.base import NEVER, JobRequests, Policy
+from jobsight_scheduler.workload.canonical import Workload
+
+MakePolicy = Callable[[JobRequests], Policy]
+
+
+class Simulation:
+    """Runs ``workload`` on ``capacity`` processors under the policy that ``make_policy`` makes.
+
+    Real run times stay in here: the policy is made from the requests alone, and learns when a job is over by being
+    told. ``questions`` is what a predictor may know of each job. At one instant wakes come before submissions,
+    submissions before ends; ends are in the order of the starts.
+    """
+
+    def __init__(
+        self, workload: Workload, capacity: int, make_policy: MakePolicy, questions: Sequence[Question] = ()
+    ) -> None:
+        self.workload = workload
+        self.capacity = capacity
+        requests = JobRequests(capacity, workload.processors.tolist(), workload.estimate_s.tolist(), questions)
+        self.policy = make_policy(requests)
+        self._submit = [*workload.submit_s.tolist(), NEVER]
+        self._run = workload.run_s.tolist()
+        self._starts = [NEVER] * len(workload)
+        self._order: list[int] = []  # jobs as they were started
+        self._ends: list[tuple[float, int]] = [(NEVER, -1)]  # (end, place in order)
+        self._submitted = 0
+        self.now = 0.0
+
+    @property
+    def done(self) -> bool:
+        """Whether every job has ended."""
+        return self._submitted == len(self.workload) and len(self._ends) == 1
+
+    @property
+    def ended(self) -> int:
+        """How many jobs have ended."""
+        return len(self._order) - len(self._ends) + 1
+
+    @property
+    def start_s(self) -> NDArray[np.float64]:
+        """When each job started, shape (jobs,); infinite where it has not."""
+        return np.array(self._starts)
+
+    def advance(self, events: int) -> bool:
+        """Handles the next ``events`` events, or as many as there are; returns ``done``."""
+        submit, run, starts, order, ends = self._submit, self._run, self._starts, self._order, self._ends
+        policy = self.policy
+        submitted, ended = policy.submitted, policy.ended
+        i, now = self._submitted, self.now
+        for _ in range(events):
+            coming, next_end = submit[i], ends[0][0]
+            if policy.wake_s <= coming and policy.wake_s <= next_end and policy.wake_s < NEVER:
+                now = policy.wake_s
+                begun = policy.woken(now)
+            elif coming <= next_end:
+                if coming == NEVER:
+                    break
+                now = coming
+                begun = submitted(now, i)
+                i += 1
+            else:
+                now, place = heappop(ends)
+                begun = ended(now, order[place])
+            for job in begun:
+                starts[job] = now
+                heappush(ends, (now + run[job], len(order)))
+                order.append(job)
+        self._submitted, self.now = i, now
+        return self.done
+
+    def state(self) -> dict[str, Any]:
+        """Where the simulation stands, as values that JSON can carry."""
+        return {
+            "now": self.now,
+            "submitted": self._submitted,
+            "order": self._order,
+            "starts": [self._starts[job] for job in self._order],
+            "running": sorted(place for _, place in self._ends if place >= 0),
+            "policy": self.policy.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Takes over what ``state`` gave, of the same workload, capacity and policy."""
+        self.now, self._submitted = state["now"], state["submitted"]
+        self._order = list(state["order"])
+        for job, start in zip(self._order, state["starts"], strict=True):
+            self._starts[job] = start
+        running = []
+        for place in state["running"]:
+            job = self._order[place]
+            running.append((self._starts[job] + self._run[job], place))
+        self._ends = [*running, (NEVER, -1)]
+        heapify(self._ends)
+        self.policy.restore(state["policy"])

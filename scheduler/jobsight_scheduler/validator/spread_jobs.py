@@ -1,0 +1,98 @@
+"""Checks a schedule of several clusters from its outcome alone: processors, links, and the work of every job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_scheduler.coallocation.clusters import Allocation, Clusters, demand
+from jobsight_scheduler.coallocation.sharing import Sharing
+from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
+
+from .basics import Finding
+
+Floats = NDArray[np.float64]
+
+TOLERANCE = 1e-9
+"""Relative: sums of fractional seconds round."""
+
+
+def check(
+    work: CommunicatingJobs,
+    clusters: Clusters,
+    sharing: Sharing,
+    start_s: Floats,
+    end_s: Floats,
+    allocations: Sequence[Allocation],
+) -> list[Finding]:
+    """Every breach of: jobs start after submission, whole and once; no cluster or link has more than it can take;
+
+    between start and end exactly the dedicated run time of work is done, at the speeds that ``sharing`` gives.
+    """
+    findings = list(_each_job(work, clusters, start_s, end_s, allocations))
+    return findings or list(_over_time(work, clusters, sharing, start_s, end_s, allocations))
+
+
+def _each_job(
+    work: CommunicatingJobs, clusters: Clusters, start_s: Floats, end_s: Floats, allocations: Sequence[Allocation]
+) -> Iterator[Finding]:
+    jobs = work.jobs
+    for i, allocation in enumerate(allocations):
+        used = [cluster for cluster, _ in allocation]
+        if not np.isfinite(start_s[i]) or not np.isfinite(end_s[i]):
+            yield Finding("every job runs", i + 1, "was never started, or never ended")
+        elif start_s[i] < jobs.submit_s[i]:
+            text = f"starts at {start_s[i]:g}, before it was submitted at {jobs.submit_s[i]:g}"
+            yield Finding("no start before submission", i + 1, text)
+        elif sum(count for _, count in allocation) != jobs.processors[i] or min(count for _, count in allocation) < 1:
+            yield Finding("whole jobs", i + 1, f"wants {jobs.processors[i]} processors and has {allocation}")
+        elif len(set(used)) != len(used) or not set(used) <= set(range(len(clusters.processors))):
+            yield Finding("whole jobs", i + 1, f"is on clusters {used}, of {len(clusters.processors)}")
+
+
+def _over_time(
+    work: CommunicatingJobs,
+    clusters: Clusters,
+    sharing: Sharing,
+    start_s: Floats,
+    end_s: Floats,
+    allocations: Sequence[Allocation],
+) -> Iterator[Finding]:
+    lasting = np.flatnonzero(end_s > start_s).tolist()  # others are too short for the clock, and hold nothing
+    ends = [(float(end_s[i]), False, i) for i in lasting]
+    events = sorted([*ends, *((float(start_s[i]), True, i) for i in lasting)])
+    bandwidth, share = work.bandwidth_bps.tolist(), work.share.tolist()
+    free = list(clusters.processors)
+    done = [0.0] * len(work.jobs)
+    running: dict[int, float] = {}  # speed
+    before = 0.0
+    for now, group in groupby(events, key=lambda event: event[0]):
+        for job, speed in running.items():
+            done[job] += speed * (now - before)
+        before = now
+        for _, starts, job in group:
+            for cluster, count in allocations[job]:
+                free[cluster] -= count if starts else -count
+            if starts:
+                running[job] = 1.0
+            else:
+                del running[job]
+        if min(free) < 0:
+            yield Finding("processors", job + 1, f"clusters are overbooked at {now:g}: {free} left")
+        spread = {job: wanted for job in running if (wanted := demand(allocations[job], bandwidth[job]))}
+        slowed = sharing(list(spread.values()), clusters.uplink_bps)
+        carried = [0.0] * len(free)
+        for (spread_job, wanted), factor in zip(spread.items(), slowed, strict=True):
+            running[spread_job] = 1.0 / (1.0 - share[spread_job] + share[spread_job] * factor)
+            for link, rate in wanted:
+                carried[link] += rate / factor
+        for link, capacity in enumerate(clusters.uplink_bps):
+            if carried[link] > capacity * (1.0 + TOLERANCE):
+                yield Finding("links", job + 1, f"link {link} carries {carried[link]:g} of {capacity:g} at {now:g}")
+    for i, (run, took) in enumerate(zip(work.jobs.run_s.tolist(), done, strict=True)):
+        clock = 100.0 * float(np.spacing(end_s[i]))  # how well a time so late can be told, changes of speed included
+        if abs(run - took) > TOLERANCE * run + clock:
+            yield Finding("work is done exactly", i + 1, f"takes {run:g} s alone, but {took:g} s of work are done")

@@ -1,0 +1,73 @@
+"""From the server's wall clock to UTC.
+
+A line's stamp is in the server's local time, and the log never says which zone that is; but S records are written
+at their ``start`` and E records at their ``end``, which are UTC. The difference, to a quarter of an hour, is the
+zone. Of the last few records the median counts, so that one that was written late does not matter. It is needed
+only where a record has no other time: R, D and A.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from datetime import UTC, datetime, tzinfo
+from statistics import median_low
+
+from jobsight_server.accounting.record import JobEvent
+
+REMEMBERED = 5
+"""Records whose median counts."""
+
+_GRID_S = 900.0
+_LATE_S = 120.0  # a record written later after its event than this says nothing of the zone
+_FARTHEST_S = 15 * 3600.0
+
+
+class ClockOffset:
+    """The server's offset from UTC as its records show it; until one does, that of ``fallback``.
+
+    ``fallback`` None is the zone of the machine that this runs on.
+    """
+
+    def __init__(self, fallback: tzinfo | None = None) -> None:
+        self._fallback = fallback
+        self._seen: deque[float] = deque(maxlen=REMEMBERED)
+
+    @property
+    def known(self) -> bool:
+        return bool(self._seen)
+
+    def learn(self, event: JobEvent) -> None:
+        """Takes in what the record shows of the offset, if anything."""
+        if (offset := _offset_s(event)) is not None:
+            self._seen.append(offset)
+
+    def learn_first(self, events: Iterable[JobEvent]) -> None:
+        """Takes in the first record that shows the offset: for events from before any that did."""
+        for event in events:
+            if not self.known:
+                self.learn(event)
+
+    def utc(self, local_s: float) -> float:
+        """The UTC epoch of a stamp."""
+        if self._seen:
+            return local_s - median_low(self._seen)
+        wall = datetime.fromtimestamp(local_s, UTC).replace(tzinfo=self._fallback)
+        return wall.timestamp()
+
+
+def shows_zone(event: JobEvent) -> bool:
+    """Whether a clock can learn from the record."""
+    return _offset_s(event) is not None
+
+
+def _offset_s(event: JobEvent) -> float | None:
+    if event.run is None:
+        return None
+    moment = event.run.start if event.kind == "S" else event.run.end
+    if moment is None:
+        return None
+    difference = event.local_s - moment
+    offset = round(difference / _GRID_S) * _GRID_S
+    plausible = abs(difference - offset) <= _LATE_S and abs(offset) <= _FARTHEST_S
+    return offset if plausible else None

@@ -1,0 +1,122 @@
+"""From a chunk of lines to rows: parses them, and stores records, rejects and event counts in one transaction.
+
+Event counts, each committed with what it counts:
+
+- ``accounting_lines``: lines read, by kind of record, or ``rejected``; the sum over all labels is the lines read
+- ``accounting_rejected_because``: the rejected lines again, by reason
+- ``accounting_outcomes``: what came of S, E, R, D and A records, as ``KIND outcome``; for each kind the sum over
+  its outcomes is its ``accounting_lines``
+- ``accounting_files``: ``read again`` where a file was not what had been read of it before
+- ``accounting_unreadable``: failed attempts to read a file or directory, by cause
+
+A file that is read again is counted again; its rows stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+
+from jobsight_server.accounting.chunks import LONGEST_LINE, Chunk, RawLine
+from jobsight_server.accounting.clock_offset import REMEMBERED, ClockOffset, shows_zone
+from jobsight_server.accounting.parsers import Parse
+from jobsight_server.accounting.record import AccountingError, JobEvent
+from jobsight_server.accounting.store import Reject, StampedEvent, apply_events, keep_rejects
+from jobsight_server.storage.event_counts import add_event_counts
+
+CUT = "cut off: the file ends within the line"
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What reading did: lines by kind, rejected lines by reason, outcomes by (kind, outcome), unreadable paths.
+
+    ``files`` counts those that were opened; the sum of ``kinds`` and ``rejected`` is ``lines``.
+    """
+
+    files: int = 0
+    lines: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedChunk:
+    """The records and the rejects of a chunk, each in order."""
+
+    events: tuple[StampedEvent, ...]
+    rejects: tuple[Reject, ...]
+
+
+def event_of(line: RawLine, parse: Parse) -> JobEvent:
+    """The event of a line.
+
+    Raises:
+        AccountingError: there is none in it.
+    """
+    if line.too_long:
+        raise AccountingError(f"longer than {LONGEST_LINE} bytes")
+    if not line.complete:
+        raise AccountingError(CUT)
+    try:
+        text = line.data.removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError:
+        raise AccountingError("not UTF-8 text") from None
+    return parse(text)
+
+
+def parse_chunk(chunk: Chunk, lines_before: int, parse: Parse, clock_offset: ClockOffset) -> ParsedChunk:
+    """Parses a chunk, of which the first line is number ``lines_before`` + 1 of its file."""
+    events: list[JobEvent] = []
+    rejects: list[Reject] = []
+    for number, line in enumerate(chunk.lines, lines_before + 1):
+        try:
+            events.append(event_of(line, parse))
+        except AccountingError as error:
+            rejects.append(Reject(number, error.reason, str(error), line.data))
+    clock_offset.learn_first(events)
+    stamped = []
+    for event in events:
+        clock_offset.learn(event)
+        stamped.append(StampedEvent(event, clock_offset.utc(event.local_s), clock_offset.known))
+    return ParsedChunk(tuple(stamped), tuple(rejects))
+
+
+def learn_zone(before: bytes, parse: Parse, clock_offset: ClockOffset) -> None:
+    """Lets the clock learn from lines that were taken in earlier: the last few that show the zone."""
+    showing: list[JobEvent] = []
+    for data in reversed(before.splitlines()):
+        try:
+            event = event_of(RawLine(data, len(data)), parse)
+        except AccountingError:
+            continue  # counted when it was its turn, or only the end of a line
+        if shows_zone(event):
+            showing.append(event)
+            if len(showing) == REMEMBERED:
+                break
+    for event in reversed(showing):
+        clock_offset.learn(event)
+
+
+def store_chunk(
+    connection: Connection, cluster: str, path: str, parsed: ParsedChunk, now: float, report: LoadReport
+) -> dict[tuple[str, str], int]:
+    """Stores a chunk and its event counts in the caller's transaction, and adds it to ``report``; returns these."""
+    kinds = Counter(stamped.event.kind for stamped in parsed.events)
+    reasons = Counter(reject.label for reject in parsed.rejects)
+    outcomes = apply_events(connection, cluster, parsed.events, now)
+    keep_rejects(connection, cluster, path, parsed.rejects)
+    counts = {("accounting_lines", kind): n for kind, n in kinds.items()}
+    counts["accounting_lines", "rejected"] = len(parsed.rejects)
+    counts |= {("accounting_rejected_because", reason): n for reason, n in reasons.items()}
+    counts |= {("accounting_outcomes", f"{kind} {outcome}"): n for (kind, outcome), n in outcomes.items()}
+    add_event_counts(connection, counts)
+    report.lines += len(parsed.events) + len(parsed.rejects)
+    report.kinds += kinds
+    report.rejected += reasons
+    report.outcomes += outcomes
+    return counts

@@ -1,0 +1,225 @@
+"""Takes accounting files into the database, each from where it was left, a chunk a transaction."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from jobsight_server.accounting.chunks import LONGEST_LINE, TAIL_BYTES, Chunk, chunks
+from jobsight_server.accounting.clock_offset import ClockOffset
+from jobsight_server.accounting.figures import Figures, count_lines
+from jobsight_server.accounting.files import Content, UnreadableError, fingerprint, look
+from jobsight_server.accounting.load import CUT, LoadReport, learn_zone, parse_chunk, store_chunk
+from jobsight_server.accounting.parsers import PARSERS
+from jobsight_server.accounting.position import Position, positions, resume, set_position
+from jobsight_server.accounting.store import lock_cluster, take_back
+from jobsight_server.seldom import Seldom
+from jobsight_server.storage.event_counts import add_event_counts
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[Path, int], None]
+
+
+@dataclass(slots=True)
+class LogReader:
+    """Reads files of one cluster, in the order in which they were written, into the database of ``engine``.
+
+    ``progress(path, bytes)`` is told how much of a file, as it lies on disk, has been read. ``said``: which lines
+    about what cannot be read are due; without one, all are.
+    """
+
+    engine: Engine
+    cluster: str
+    clock: Callable[[], float]
+    log_format: str = "torque"
+    clock_offset: ClockOffset = field(default_factory=ClockOffset)
+    stop: threading.Event | None = None
+    progress: Progress | None = None
+    most_lines: int = 500
+    said: Seldom | None = None
+    report: LoadReport = field(default_factory=LoadReport)
+    _known: dict[str, Position] | None = None
+
+    def read(self, path: Path, *, final: bool, previous: Path | None = None, figures: Figures | None = None) -> None:
+        """Reads what is new in ``path``.
+
+        ``final``: nobody writes to it any more, so a last line that is cut is rejected; else it waits for its end.
+        Should its end come after all, the rejection is taken back. ``previous`` is the file before this one.
+        ``figures`` counts all that is in the file, what was taken in earlier too.
+        """
+        path = path.absolute()
+        name = str(path).encode("utf-8", "backslashreplace").decode()
+        if self._known is None:
+            with self.engine.connect().execution_options(reading=True) as connection:
+                self._known = positions(connection, self.cluster)
+        own = self._known.get(name)
+        try:
+            if figures is None and own is not None and own.stat == look(path).text:
+                return
+            with Content(path) as content:
+                place = _find(name, content, own, self._known)
+                self._read(content, place, final, previous, figures)
+                self._known[name] = place.expected or place.position("")
+                if content.damage is not None:
+                    self.unreadable(name, content.damage)
+        except UnreadableError as error:
+            self.unreadable(name, str(error))
+
+    def unreadable(self, name: str, cause: str) -> None:
+        """Counts and reports what cannot be read; the rest goes on."""
+        self.report.unreadable[name] = cause
+        if self.said is None or self.said.lets((name, cause), self.clock()):
+            log.warning("accounting of %s: %s: %s", self.cluster, name, cause)
+        with self.engine.begin() as connection:
+            add_event_counts(connection, {("accounting_unreadable", cause): 1})
+
+    def _read(
+        self, content: Content, place: _Place, final: bool, previous: Path | None, figures: Figures | None
+    ) -> None:
+        parse = PARSERS[self.log_format]
+        self.report.files += 1
+        if place.cut is not None and not self._take_back(content, place, place.cut):
+            if figures is not None:
+                count_lines(figures, content, parse)
+            return
+        if figures is not None and place.offset:
+            count_lines(figures, content, parse, until=place.offset)
+            content.go_to(place.offset)
+        zone_sought = False
+        read = content.read if figures is None else figures.counting(content.read)
+        left = chunks(read, place.tail, self.most_lines)
+        for chunk in left:
+            waiting = not (chunk.lines[-1].complete or final or content.packed)
+            if waiting or (self.stop is not None and self.stop.is_set()):
+                return
+            if not zone_sought:
+                self._seek_zone(place.tail, previous)
+                zone_sought = True
+            if not self._take_in(place, chunk, content, figures):
+                if figures is not None:  # another process goes on with the file: what is left is only counted
+                    for other in left:
+                        figures.add_chunk(other, parse)
+                return
+            if self.progress is not None:
+                self.progress(content.path, content.raw_position)
+        if content.damage is None or content.packed:
+            self._settle(place, content.stat.text)
+
+    def _take_back(self, content: Content, place: _Place, source: Position) -> bool:
+        """Goes back to the begin of the last line, which was rejected for want of an end, if the file has grown."""
+        begin = place.tail.rfind(b"\n") + 1
+        length = len(place.tail) - begin
+        grown = bool(content.read(1))
+        if grown and length <= LONGEST_LINE:
+            with self.engine.begin() as connection:
+                lock_cluster(connection, self.cluster)
+                if not self._is_still(place, positions(connection, self.cluster, place.name)):
+                    return False
+                take_back(connection, self.cluster, source.path, source.lines)
+                counts = {("accounting_lines", "rejected"): -1, ("accounting_rejected_because", CUT): -1}
+                add_event_counts(connection, counts)
+                place.count(counts)
+                place.offset, place.lines = place.offset - length, place.lines - 1
+                place.tail = content.go_to(place.offset)
+                place.expected = place.position("")
+                set_position(connection, self.cluster, place.expected, self.clock())
+        content.go_to(place.offset)
+        return True
+
+    def _seek_zone(self, before: bytes, previous: Path | None) -> None:
+        """What earlier lines show of the server's zone, if nothing has shown it yet."""
+        parse = PARSERS[self.log_format]
+        if not self.clock_offset.known:
+            learn_zone(before, parse, self.clock_offset)
+        if self.clock_offset.known or previous is None:
+            return
+        try:
+            with Content(previous) as content:
+                if not content.packed:
+                    learn_zone(content.go_to(content.stat.size), parse, self.clock_offset)
+        except UnreadableError:
+            return  # counted when it was that file's turn; the zone will show itself later on
+
+    def _take_in(self, place: _Place, chunk: Chunk, content: Content, figures: Figures | None) -> bool:
+        """One chunk, one transaction; False where somebody else has read the file meanwhile."""
+        parsed = parse_chunk(chunk, place.lines, PARSERS[self.log_format], self.clock_offset)
+        if figures is not None:
+            for stamped in parsed.events:
+                figures.add(stamped.event)
+            figures.rejected.update(reject.label for reject in parsed.rejects)
+        with self.engine.begin() as connection:
+            lock_cluster(connection, self.cluster)
+            if not self._is_still(place, positions(connection, self.cluster, place.name)):
+                return False
+            now = self.clock()
+            place.count(store_chunk(connection, self.cluster, place.name, parsed, now, self.report))
+            if place.read_again:
+                add_event_counts(connection, {("accounting_files", "read again"): 1})
+                place.read_again = False
+            place.advance(chunk, content)
+            place.expected = place.position("")
+            set_position(connection, self.cluster, place.expected, now)
+        return True
+
+    def _settle(self, place: _Place, stat: str) -> None:
+        """Notes that nothing is left to read while ``stat`` stays the same."""
+        with self.engine.begin() as connection:
+            lock_cluster(connection, self.cluster)
+            if self._is_still(place, positions(connection, self.cluster, place.name)):
+                place.expected = place.position(stat)
+                set_position(connection, self.cluster, place.expected, self.clock())
+
+    def _is_still(self, place: _Place, found: dict[str, Position]) -> bool:
+        still = found.get(place.name) == place.expected
+        if not still:
+            log.warning("accounting of %s: %s is also read by another process", self.cluster, place.name)
+        return still
+
+
+@dataclass(slots=True)
+class _Place:
+    """How far a file has been read by now. ``expected`` is what the database should hold of it.
+
+    ``cut`` is the position that is continued if a line was rejected there for want of an end.
+    """
+
+    name: str
+    head: bytes
+    expected: Position | None
+    offset: int
+    lines: int
+    tail: bytes
+    cut: Position | None
+    read_again: bool
+    counts: dict[tuple[str, str], int]
+
+    def count(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Adds what the file has added to the event counts."""
+        for key, n in counts.items():
+            self.counts[key] = self.counts.get(key, 0) + n
+
+    def advance(self, chunk: Chunk, content: Content) -> None:
+        self.offset += sum(line.length for line in chunk.lines)
+        self.lines += len(chunk.lines)
+        self.tail = chunk.tail
+        if len(self.head) < min(self.offset, TAIL_BYTES):
+            self.head = content.grown_head() or self.head  # it has grown since it was opened
+
+    def position(self, stat: str) -> Position:
+        known_by = fingerprint(self.head, self.tail, self.offset)
+        return Position(self.name, known_by, stat, self.offset, self.lines, dict(self.counts))
+
+
+def _find(name: str, content: Content, own: Position | None, known: dict[str, Position]) -> _Place:
+    head = content.head()
+    at = resume(content, head, own, known.values())
+    cut = at.source if at.source is not None and not at.before.endswith(b"\n") else None
+    again = own is not None and own.offset > 0 and at.source is None
+    counts = {} if own is None else dict(own.counts)
+    return _Place(name, head, own, at.offset, at.lines, at.before, cut, again, counts)

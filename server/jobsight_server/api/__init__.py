@@ -1,1 +1,0 @@
-"""The HTTP API under ``/api/v1``: a module per noun, each with its table of routes."""

@@ -1,0 +1,1 @@
+"""What commands share: arguments, help, and a simulation with progress that can be interrupted."""

@@ -1,0 +1,141 @@
+"""Arguments that several commands share: the settings file and flags made from the declared settings."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+
+from jobsight_server.settings import SETTINGS, Setting, Settings, load_settings
+from jobsight_server.storage.dialect import database_file
+from jobsight_server.storage.engine import Access, DatabaseError, open_engine
+from jobsight_server.storage.migrate import newest_version, present_version, upgrade
+from jobsight_server.storage.server_lock import ServerLock
+
+_UNITS = {
+    "bytes": "BYTES",
+    "s": "SECONDS",
+    "hours": "HOURS",
+    "days": "DAYS",
+    "bps": "BITS/S",
+}
+
+LEARNING = ("job_groups", "coverage", "bound_objective", "walltime_limit", "learn_apportioned")
+"""Settings by which a site learns: commands that learn or answer must have them as the server has."""
+
+
+def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Adds ``--config`` and a flag for each named setting (all of them when none is named)."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings file (TOML)")
+    for setting in SETTINGS:
+        if not names or setting.name in names:
+            default = setting.default_text
+            if isinstance(setting.default, tuple) and len(setting.default) > 1:
+                default = f"{len(setting.default)} of them, see docs/operations.md"
+            help_text = f"{setting.help} (default: {default}; {setting.environment})"
+            parser.add_argument(setting.flag, dest=setting.name, metavar=_metavar(setting), help=help_text)
+
+
+def _metavar(setting: Setting) -> str:
+    """What help writes for the value: what it is, or its unit."""
+    if setting.metavar or setting.choices:
+        return setting.metavar or "|".join(setting.choices)
+    last = setting.name.rpartition("_")[2]
+    return _UNITS.get(last) or {int: "COUNT", float: "NUMBER", tuple: "LIST"}.get(type(setting.default), "TEXT")
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """The settings that defaults, file, environment and these flags give."""
+    return load_settings(args.config, os.environ, vars(args))
+
+
+def open_database(args: argparse.Namespace) -> Engine:
+    """A writing engine on the configured database, made or brought up to date; says so where a file is made.
+
+    Raises:
+        DatabaseError: it cannot be opened; the message has the database's own words.
+    """
+    url = settings_of(args).database
+    engine = _writable(url)
+    file = database_file(engine)
+    if file is not None and not file.exists():
+        print(f"jobsight: creating a new database, {file.resolve()}", file=sys.stderr)
+    with _own_words(url):
+        upgrade(engine)
+    return engine
+
+
+def lock_database(args: argparse.Namespace) -> ServerLock:
+    """The database for this server alone; it need not be there yet.
+
+    Raises:
+        LockedError: another server has it.
+        DatabaseError: it cannot be reached or written.
+    """
+    url = settings_of(args).database
+    engine = _writable(url)
+    with _own_words(url):
+        return ServerLock(engine, shown_database(engine))
+
+
+def _writable(url: str) -> Engine:
+    engine = open_engine(url)
+    file = database_file(engine)
+    if file is None:
+        return engine
+    directory = file.resolve().parent
+    if not directory.is_dir():
+        raise DatabaseError(f"database {url!r}: there is no directory {directory}; make it first")
+    # SQLite, and the lock that keeps a second server away, make files beside the database.
+    for place in (directory, file):
+        if place.exists() and not os.access(place, os.W_OK | (os.X_OK if place is directory else 0)):
+            raise DatabaseError(
+                f"database {url!r}: {place} cannot be written by user {os.geteuid()}; "
+                "run as its owner, or choose another place by --database"
+            )
+    return engine
+
+
+def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
+    """An engine on a database that is there and has the present tables.
+
+    Raises:
+        DatabaseError: there is none, or of another version.
+    """
+    url = settings_of(args).database
+    engine = open_engine(url, access)
+    file = database_file(engine)
+    if file is not None and not file.exists():
+        raise DatabaseError(f"database {url!r}: there is no such file; `jobsight import` and `jobsight serve` make it")
+    with _own_words(url):
+        present, newest = present_version(engine), newest_version()
+    if present != newest:
+        engine.dispose()
+        raise DatabaseError(
+            f"database {url!r} has tables of version {present}, this program needs {newest}: "
+            "start `jobsight serve` once to bring them up to date"
+        )
+    return engine
+
+
+def shown_database(engine: Engine) -> str:
+    """The database as an operator can find it, without a password."""
+    file = database_file(engine)
+    return str(file.resolve()) if file is not None else engine.url.render_as_string()
+
+
+@contextmanager
+def _own_words(url: str) -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        words = " ".join(str(error.orig).split())
+        raise DatabaseError(f"database {url!r}: {words}") from error
+    except OSError as error:
+        raise DatabaseError(f"database {url!r}: {error.filename}: {error.strerror}") from error

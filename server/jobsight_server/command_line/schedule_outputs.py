@@ -1,0 +1,61 @@
+"""What commands that simulate write: a table of the jobs, pictures, where they stand."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+
+from jobsight_scheduler.table import SCHEDULE, JobTable, write_parquet, write_table
+from jobsight_server.errors import UserError
+
+
+def add_outputs(parser: argparse.ArgumentParser, drawn: str) -> None:
+    """Adds ``--schedule-out``, ``--jobs-out``, ``--state``, ``--json`` and ``--plot``, which draws ``drawn``."""
+    parser.add_argument(
+        "--schedule-out", type=Path, metavar="FILE.csv", help=f"write the columns {', '.join(SCHEDULE)}"
+    )
+    parser.add_argument(
+        "--jobs-out", type=Path, metavar="FILE", help="write a table of all jobs to this file, .csv or .parquet"
+    )
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="save the simulation here when interrupted; resume from it if present",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--plot", type=Path, metavar="DIR", help=f"draw {drawn} to this directory")
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Finds out now what would otherwise be found out after minutes.
+
+    Raises:
+        UserError: something that was asked for cannot be written.
+    """
+    for flag in ("schedule_out", "jobs_out", "state"):
+        file = getattr(args, flag)
+        if file is not None and not file.parent.is_dir():
+            raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; make it first")
+    if args.jobs_out is not None and args.jobs_out.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise UserError(f"--jobs-out {args.jobs_out}: Parquet needs pyarrow: pip install pyarrow, or name a .csv")
+    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
+        raise UserError(f"--plot {args.plot}: is a file; name a directory")
+
+
+def write_jobs(args: argparse.Namespace, table: JobTable) -> None:
+    """Writes ``--schedule-out`` and ``--jobs-out``.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    try:
+        if args.schedule_out is not None:
+            write_table(table, args.schedule_out, SCHEDULE)
+        if args.jobs_out is not None and args.jobs_out.suffix == ".parquet":
+            write_parquet(table, args.jobs_out)
+        elif args.jobs_out is not None:
+            write_table(table, args.jobs_out)
+    except OSError as error:
+        raise UserError(f"{error.filename}: cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,209 @@
+"""``jobsight coallocate``: what spreading jobs over several clusters would have made of a workload."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from jobsight_scheduler.coallocation.bandwidth_sources import SOURCES, EstimateError, bandwidth_source
+from jobsight_scheduler.coallocation.clusters import Clusters
+from jobsight_scheduler.coallocation.cosimulation import CoSimulation
+from jobsight_scheduler.coallocation.placement import PLACEMENTS
+from jobsight_scheduler.coallocation.results import figures, job_table, link_history
+from jobsight_scheduler.coallocation.scheduler import THETA, Scheduler
+from jobsight_scheduler.coallocation.sharing import SHARINGS
+from jobsight_scheduler.coallocation.synthetic import draw_communication
+from jobsight_scheduler.figures import by_size, by_user
+from jobsight_scheduler.table import JobTable
+from jobsight_scheduler.validator import Finding
+from jobsight_scheduler.validator.spread_jobs import check
+from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
+from jobsight_scheduler.workload.load import scaled_to
+from jobsight_server.command_line.run_simulation import carry_out
+from jobsight_server.command_line.schedule_outputs import add_outputs, check_outputs, write_jobs
+from jobsight_server.command_line.workload_arguments import add_workload, read_workload
+from jobsight_server.errors import UserError
+from jobsight_server.reports.simulation import show, show_findings
+from jobsight_server.simulations.machine_workload import counted
+
+RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kMGT]?)", re.ASCII)
+CLUSTERS_AT_MOST = 1000
+SETTINGS = ("uplink", "placement", "bandwidth", "sharing", "theta", "bias", "noise", "seed")
+"""What the schedule depends on, beside the clusters and the jobs."""
+
+SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_workload(parser)
+    parser.add_argument(
+        "--clusters",
+        type=_clusters,
+        metavar="KxP",
+        required=True,
+        help="K clusters of P processors, or sizes such as 64,32,32",
+    )
+    parser.add_argument(
+        "--uplink",
+        type=_rate,
+        default=1e9,
+        metavar="RATE",
+        help="bits per second of each uplink, such as 100M or 1G (default: 1G)",
+    )
+    parser.add_argument(
+        "--placement",
+        choices=tuple(PLACEMENTS),
+        default="none",
+        help="how jobs are spread over clusters (default: none)",
+    )
+    parser.add_argument(
+        "--bandwidth",
+        choices=tuple(SOURCES),
+        default="predicted",
+        metavar="SOURCE",
+        help=f"bandwidth source for --placement aware: {', '.join(SOURCES)} (default: predicted)",
+    )
+    parser.add_argument(
+        "--sharing",
+        choices=tuple(SHARINGS),
+        default="proportional",
+        help="how jobs share a saturated link (default: proportional)",
+    )
+    parser.add_argument(
+        "--theta",
+        type=float,
+        default=THETA,
+        metavar="SHARE",
+        help=f"share of an uplink that may be booked (default: {THETA})",
+    )
+    parser.add_argument(
+        "--bias",
+        type=float,
+        default=1.0,
+        metavar="FACTOR",
+        help="bandwidth stated by users or the oracle, relative to the true one (default: 1)",
+    )
+    parser.add_argument(
+        "--noise",
+        type=float,
+        default=0.0,
+        metavar="SIGMA",
+        help="standard deviation of the logarithm of the stated bandwidth (default: 0)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="NUMBER",
+        help="seed of the communication drawn for the jobs of the trace (default: 0)",
+    )
+    parser.add_argument(
+        "--validate", action="store_true", help="check the schedule: capacity, links and each job's work"
+    )
+    add_outputs(parser, "utilisation, queue, Gantt chart, slowdowns and links")
+
+
+def run(args: argparse.Namespace) -> int:
+    check_outputs(args)
+    try:
+        clusters = Clusters(args.clusters, (args.uplink,) * len(args.clusters))
+        error = EstimateError(args.bias, args.noise)
+        if not args.theta > 0.0:
+            raise ValueError(f"--theta {args.theta}: no link could be booked; give a share such as 0.8")
+    except ValueError as wrong:
+        raise UserError(str(wrong)) from wrong
+    given = read_workload(args, clusters.largest, load=None)
+    try:
+        jobs = given.workload if args.load is None else scaled_to(given.workload, clusters.total, args.load)
+        drawn = draw_communication(given.trace, jobs, args.seed)
+        source = bandwidth_source(args.bandwidth, drawn, error, args.seed)
+    except ValueError as wrong:
+        raise UserError(f"{given.name}: {wrong}") from wrong
+    began = time.process_time()
+    simulation = CoSimulation(
+        drawn.work,
+        clusters,
+        lambda requests: Scheduler(requests, PLACEMENTS[args.placement], source, args.theta),
+        SHARINGS[args.sharing],
+    )
+    spent = time.process_time() - began
+    settings = {name: getattr(args, name) for name in SETTINGS} | {"clusters": list(args.clusters)}
+    took = carry_out("coallocate", simulation, args.placement, args.state, settings)
+    if took is None:
+        return 130
+    spent += took
+    table = job_table(simulation, given.trace["user"])
+    account: dict[str, Any] = {
+        "trace": given.name,
+        "policy": f"aware by {args.bandwidth}" if args.placement == "aware" else args.placement,
+        "predictor": None,
+        "processors": clusters.total,
+        **counted(given.trace, jobs),
+        **settings,
+        **figures(simulation, table),
+        "cpu_s": spent,
+        "jobs_per_cpu_s": len(jobs) / spent if spent else None,
+        "by_size": by_size(table),
+        "by_user": by_user(table),
+    }
+    findings: list[Finding] = []
+    if args.validate:
+        found = simulation.start_s, simulation.end_s, simulation.allocations
+        findings = check(drawn.work, clusters, SHARINGS[args.sharing], *found)
+        account["broken_rules"] = len(findings)
+    write_jobs(args, table)
+    if args.plot is not None:
+        _draw(simulation, account, args.plot, table)
+    if args.json:
+        print(json.dumps(account, indent=2))
+    else:
+        show(account, Console())
+        print(
+            f"Spread: {account['spread']:.1%} of jobs, {account['mean_stretch']:.2f} times as long as alone; "
+            f"links saturated {account['saturated']:.1%} of their time."
+        )
+    show_findings("coallocate", findings)
+    return 1 if findings else 0
+
+
+def _draw(simulation: CoSimulation, account: dict[str, Any], directory: Path, table: JobTable) -> None:
+    from jobsight_server.plots.coallocation import draw_links  # takes half a second to load
+    from jobsight_server.plots.simulation import draw_simulation
+
+    clusters = "x".join(map(str, (len(simulation.clusters.processors), simulation.clusters.largest)))
+    title = f"{account['trace']}: {account['policy']} on {clusters}, uplinks of {account['uplink'] / 1e6:g} Mb/s"
+    draw_simulation(table, simulation.capacity, title, directory)
+    draw_links(*link_history(simulation), simulation.now, title, directory / "links.svg")
+    print(f"jobsight coallocate: drawn to {directory}", file=sys.stderr)
+
+
+def _clusters(text: str) -> tuple[int, ...]:
+    try:
+        if "x" in text:
+            count, size = map(int, text.split("x"))
+            sizes = (size,) * min(count, CLUSTERS_AT_MOST + 1)
+        else:
+            sizes = tuple(map(int, text.split(",")))
+    except ValueError:
+        sizes = ()
+    if len(sizes) > CLUSTERS_AT_MOST or sum(sizes) > LARGEST_MACHINE:
+        raise argparse.ArgumentTypeError(
+            f"{text[:60]!r}: give at most {CLUSTERS_AT_MOST:,} clusters of {LARGEST_MACHINE:,} processors in all"
+        )
+    if not sizes or min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} are no clusters: give 4x32, or sizes such as 64,32,32")
+    return sizes
+
+
+def _rate(text: str) -> float:
+    match = RATE.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no rate in bits per second: give a number such as 100M or 1G")
+    return float(match[1]) * SCALE[match[2]]

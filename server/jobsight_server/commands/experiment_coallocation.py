@@ -1,0 +1,151 @@
+"""``jobsight experiment coallocation``: on all cores or a Dask cluster, that goes on where it was stopped."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Generator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from jobsight_scheduler.experiments.coallocation_results import account, claims
+from jobsight_scheduler.experiments.coallocation_runs import JOBS, LOADS, UPLINKS_MBPS, ExperimentCase, cases, run_case
+from jobsight_server.errors import UserError
+from jobsight_server.experiments.finished import FinishedRuns
+from jobsight_server.experiments.progress import watched
+from jobsight_server.experiments.workers import in_processes, on_dask
+from jobsight_server.reports.coallocation import show
+
+TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
+Runs = Generator[tuple[ExperimentCase, dict[str, Any]]]
+
+VERSION = 1
+"""Of the simulation: another one runs everything anew."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--traces",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="traces, Standard Workload Format (default: KTH-SP2 and SDSC-SP2 in the directory JOBSIGHT_TRACES)",
+    )
+    parser.add_argument("--seeds", type=int, default=10, metavar="COUNT", help="runs per case (default: 10)")
+    parser.add_argument(
+        "--jobs", type=int, default=JOBS, metavar="COUNT", help=f"jobs per run; 0 for the whole trace (default: {JOBS})"
+    )
+    parser.add_argument(
+        "--uplinks",
+        nargs="+",
+        type=float,
+        default=UPLINKS_MBPS,
+        metavar="MBPS",
+        help="megabits per second of an uplink (default: 100 300 1000)",
+    )
+    parser.add_argument(
+        "--loads",
+        nargs="+",
+        type=float,
+        default=LOADS,
+        metavar="LOAD",
+        help="offered loads (default: 0.5 0.6 0.7 0.8 0.9)",
+    )
+    parser.add_argument(
+        "--no-sensitivity", action="store_true", help="skip the runs with wrong estimates and with single forecasters"
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=int, metavar="COUNT", help="worker processes (default: one per core)")
+    where.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster, e.g. tcp://host:8786")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("coallocation.jsonl"),
+        metavar="FILE",
+        help="file of finished runs, one per line; runs already in it are skipped (default: coallocation.jsonl)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
+
+
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    files = {file.name: file.resolve() for file in args.traces or _default_traces()}
+    digests = {name: _digest(file) for name, file in files.items()}
+    wanted = list(cases(list(files), args.seeds, args.uplinks, args.loads, args.jobs, not args.no_sensitivity))
+    finished = FinishedRuns(args.out)
+    if finished.broken:
+        print(f"jobsight experiment: {finished.broken} broken lines of {args.out} are left out", file=sys.stderr)
+    keys = {case: (VERSION, digests[case.trace], *case.key) for case in wanted}
+    todo = [case for case in wanted if keys[case] not in finished.figures]
+    try:
+        for case, figures in watched("coallocation", _runs(args, files, todo), len(wanted), len(wanted) - len(todo)):
+            finished.add(keys[case], figures)
+    except KeyboardInterrupt:
+        done = sum(key in finished.figures for key in keys.values())
+        print(
+            f"jobsight experiment: interrupted with {done:,} of {len(wanted):,} runs finished; the same command goes "
+            f"on from {args.out}",
+            file=sys.stderr,
+        )
+        return 130
+    rows = account((case, finished.figures[key]) for case, key in keys.items())
+    told: dict[str, Any] = {"runs": len(wanted), "jobs": args.jobs, "rows": rows, "claims": claims(rows)}
+    if args.plot is not None:
+        from jobsight_server.plots.coallocation import draw_experiment  # takes half a second to load
+
+        draw_experiment(rows, args.plot)
+        print(f"jobsight experiment: drawn to {args.plot}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(told, indent=2))
+    else:
+        show(told, Console())
+    return 0
+
+
+def task(files: dict[str, Path], case: ExperimentCase) -> dict[str, Any]:
+    """One run, in whatever process."""
+    return run_case(case, files[case.trace])
+
+
+def _runs(args: argparse.Namespace, files: dict[str, Path], todo: list[ExperimentCase]) -> Runs:
+    if args.dask is not None:
+        return on_dask(partial(task, files), todo, args.dask)
+    return in_processes(partial(task, files), todo, args.workers or os.cpu_count() or 1)
+
+
+def _default_traces() -> list[Path]:
+    directory = os.environ.get("JOBSIGHT_TRACES")
+    if directory is None:
+        raise UserError("no traces: give --traces FILE ..., or name a directory that has them by JOBSIGHT_TRACES")
+    return [Path(directory) / name for name in TRACES]
+
+
+def _digest(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    except OSError as error:
+        raise UserError(f"--traces {file}: cannot be read: {error.strerror or error}") from error
+
+
+def _check(args: argparse.Namespace) -> None:
+    """What would otherwise be found out after minutes."""
+    for flag, values, good in (
+        ("--seeds", [args.seeds], args.seeds >= 1),
+        ("--jobs", [args.jobs], args.jobs == 0 or args.jobs >= 2),
+        ("--workers", [args.workers], args.workers is None or args.workers >= 1),
+        ("--uplinks", args.uplinks, all(0.0 < uplink < float("inf") for uplink in args.uplinks)),
+        ("--loads", args.loads, all(0.0 < load < float("inf") for load in args.loads)),
+    ):
+        if not good:
+            raise UserError(f"{flag} {' '.join(map(str, values))}: there is no such run; give numbers above 0")
+    if not args.out.parent.is_dir():
+        raise UserError(f"--out {args.out}: there is no directory {args.out.parent}; make it first")
+    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
+        raise UserError(f"--plot {args.plot}: is a file; name a directory")

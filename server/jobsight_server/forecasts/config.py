@@ -1,0 +1,59 @@
+"""How a site learns: job groups, coverage, and which values count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.bound import OBJECTIVES, Objective
+from jobsight_predictor.profile.requests import LIMITS, Limit
+from jobsight_predictor.template_text import parse_template
+from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
+from jobsight_server.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastConfig:
+    """How jobs are grouped, how bounds are set, and which values are learned.
+
+    ``job_groups`` go from specific to general. ``coverage`` is the target fraction of jobs within their bounds,
+    ``objective`` in what sense; ``walltime_limit``
+    says whether requested times are enforced.
+    """
+
+    job_groups: tuple[Template, ...] = DEFAULT_TEMPLATES
+    coverage: float = 0.95
+    learn_apportioned: bool = False
+    objective: Objective = "cost"
+    walltime_limit: Limit = "auto"
+
+    def learns(self, attribution: str | None) -> bool:
+        """Whether a value of this attribution is learned; others are shown only (docs/definitions.md, Attribution)."""
+        return self.learn_apportioned if attribution == "apportioned" else attribution != "unknown"
+
+    def profile(self, metric: str) -> Profile:
+        """An empty profile of ``metric``."""
+        return Profile(
+            METRICS[metric],
+            self.job_groups,
+            self.coverage,
+            metric=metric,
+            objective=self.objective,
+            limit=self.walltime_limit if metric == "runtime" else "auto",
+        )
+
+    def made(self, stored: str) -> bool:
+        """Whether the stored text of an answer is one that this configuration gives.
+
+        A changed ``coverage`` holds from the next question on; what was written before it is worked out again.
+        """
+        return f'"coverage":{self.coverage!r},' in stored
+
+
+def forecast_config(settings: Settings) -> ForecastConfig:
+    """What the settings that concern learning say."""
+    job_groups = tuple(parse_template(text) for text in settings.job_groups)
+    (objective,) = [name for name in OBJECTIVES if name == settings.bound_objective]
+    (limit,) = [name for name in LIMITS if name == settings.walltime_limit]
+    return ForecastConfig(job_groups, settings.coverage, settings.learn_apportioned, objective, limit)

@@ -1,0 +1,35 @@
+"""Whether the stored model is what the present configuration would have made."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+from jobsight_predictor.templates import Question
+from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.forecasts.stored import StateKey, read_state
+
+_LEARNED = text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL AND NOT shown_only)")
+# The condition of the index on ``shown_only``, so that it is a look-up.
+_APPORTIONED_OTHERWISE = text(
+    "SELECT EXISTS (SELECT 1 FROM profiles WHERE attribution = 'apportioned' AND value IS NOT NULL "
+    "AND shown_only = :learned)"
+)
+
+
+def is_outdated(connection: Connection, config: ForecastConfig) -> bool:
+    """Whether another configuration or version made the stored model: it has to be retrained on all jobs then."""
+    if connection.scalar(_APPORTIONED_OTHERWISE, {"learned": config.learn_apportioned}):
+        return True
+    learned = [tuple(row) for row in connection.execute(text("SELECT DISTINCT cluster, metric FROM series"))]
+    if not learned:  # brought up from tables of an older version, perhaps
+        return bool(connection.scalar(_LEARNED))
+    (site, *_) = config.profile("runtime").state_keys(Question())
+    stored = read_state(connection, [StateKey(cluster, metric, site) for cluster, metric in learned])
+    for cluster, metric in learned:
+        if (cluster, metric) not in stored:
+            return True
+        try:
+            config.profile(metric).load(stored[cluster, metric])
+        except ValueError:
+            return True
+    return False

@@ -1,0 +1,62 @@
+"""What is asked of the forecasts: a job, where it will run, in which metric, and what the values are for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.templates import FIELDS, Question
+from jobsight_server.errors import UserError
+from jobsight_server.forecasts.per import processors_of
+
+_known_beside_user = attrgetter(*(field for field in FIELDS if field != "user"))
+
+
+class UnknownMetricError(UserError):
+    """A metric that is not forecast."""
+
+
+class ForecastRequest(NamedTuple):
+    """What will a job of which ``question`` is known need on ``cluster``?
+
+    ``cluster`` None asks for every cluster that knows the user, ``metric`` None for all metrics. ``per`` says whether
+    the values of the answer are per ``processor`` or for the whole ``job``, whose processors must then be known.
+    """
+
+    cluster: str | None
+    question: Question
+    metric: str | None = None
+    per: str = "processor"
+
+    @property
+    def user(self) -> str:
+        return self.question.user or ""
+
+    @property
+    def is_of_user_alone(self) -> bool:
+        """Whether nothing but the user is known of the job."""
+        return not any(_known_beside_user(self.question))
+
+    @property
+    def metrics(self) -> Sequence[str]:
+        """The metrics asked for.
+
+        Raises:
+            UnknownMetricError: it is not forecast.
+        """
+        if self.metric is None:
+            return tuple(METRICS)
+        if self.metric not in METRICS:
+            raise UnknownMetricError(f"metric {self.metric!r} is not forecast; ask for one of {', '.join(METRICS)}")
+        return (self.metric,)
+
+    @property
+    def scale(self) -> int | None:
+        """How many processors the values are for; None leaves them per processor.
+
+        Raises:
+            UnknownProcessorsError: they are for the whole job, and its processors are not known.
+        """
+        return processors_of(self.question.processors, self.metrics) if self.per == "job" else None

@@ -1,0 +1,44 @@
+"""The counters of a node as they are kept from one batch to the next."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+
+class CounterState(Struct, omit_defaults=True):
+    """The counters of a node after one reading.
+
+    ``raw`` holds per interface the raw counters in and out and the time when they were read. ``raw_cpu`` was read at
+    ``raw_cpu_time``, or at ``time`` where that is None.
+    """
+
+    boot_id: str
+    time: float
+    net_in: int = 0
+    net_out: int = 0
+    cpu: float = 0.0
+    gap: float = 0.0
+    raw_cpu: float | None = None
+    raw: dict[str, tuple[int, int, float]] = {}
+    raw_cpu_time: float | None = None
+
+
+_decoder = msgspec.json.Decoder(CounterState)
+
+
+def dump_state(state: CounterState) -> str:
+    """``state`` as JSON text."""
+    return msgspec.json.encode(state).decode()
+
+
+def load_state(text: str, time: float) -> CounterState:
+    """The state that ``dump_state`` wrote.
+
+    Release 0.1 could store one that cannot be read again (a busy time beyond the range of a double). The node then
+    goes on from nothing known at ``time``, its last reading: as after a reboot, the interval has no value.
+    """
+    try:
+        return _decoder.decode(text)
+    except msgspec.DecodeError:
+        return CounterState("", time)

@@ -1,0 +1,176 @@
+"""The batches of one transaction: corrected one after the other, their rows gathered and written together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+
+from jobsight_server.ingest.batch_ends import BatchEnds, dump_ends
+from jobsight_server.ingest.counters import Corrected, correct
+from jobsight_server.ingest.relink import counters_before, relink
+from jobsight_server.ingest.shifts import Amounts, Shift, added, amounts_at, as_stored, step, write_shifts
+from jobsight_server.ingest.submission import Outcome, Submission
+from jobsight_server.ingest.writer_cache import CachedNode, WriterCache, write_nodes
+from jobsight_server.storage import late_batches
+from jobsight_server.storage.dialect import driver_sql
+
+_SAMPLES = (
+    "INSERT INTO samples (node_id, time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_BATCH = (
+    "INSERT INTO batches (node_id, boot_id, sequence, checksum, first_time, last_time, samples, received_at, "
+    "counters) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_MARK = "INSERT INTO marks (node_id, job_id, event, time) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_ACKNOWLEDGED = "SELECT checksum FROM batches WHERE node_id = ? AND boot_id = ? AND sequence = ?"
+# A node's shifts are read and written together with each late batch; beyond so many, one is worked in first.
+_MOST_SHIFTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """The statements of the hot path in the driver's own parameter style."""
+
+    samples: str
+    batch: str
+    mark: str
+    acknowledged: str
+    late: str
+
+    @classmethod
+    def of(cls, engine: Engine) -> Statements:
+        """As the engine's driver takes them."""
+        own = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, late_batches.INSERT)
+        return cls(*(driver_sql(engine, statement) for statement in own))
+
+
+class GroupWriter:
+    """Takes the batches of one transaction by ``add``; ``write`` writes what was gathered."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        cache: WriterCache,
+        sql: Statements,
+        assumed_speed_bps: float,
+        counts: Counter[tuple[str, str]],
+    ) -> None:
+        self._connection = connection
+        self._cache = cache
+        self._sql = sql
+        self._assumed_speed_bps = assumed_speed_bps
+        self._counts = counts
+        self._samples: list[tuple[Any, ...]] = []
+        self._marks: list[tuple[int, str, str, float]] = []
+        self._spans: list[tuple[int, float, float]] = []
+        self._touched: dict[int, CachedNode] = {}
+
+    def add(self, submission: Submission) -> Outcome:
+        batch = submission.batch
+        self._counts["batches_received", ""] += 1
+        node = self._cache.node(self._connection, batch)
+        is_new = node is None
+        if node is None:
+            node = self._cache.create_node(self._connection, batch, submission.received_at)
+        else:
+            checksum = self._connection.exec_driver_sql(
+                self._sql.acknowledged, (node.id, batch.boot_id, batch.sequence)
+            ).scalar()
+            if checksum is not None:
+                same = checksum == submission.checksum
+                self._counts["batches_duplicate" if same else "batches_quarantined", ""] += 1
+                return Outcome("duplicate" if same else "conflict")
+        self._store_batch(submission, node, is_new)
+        self._counts["batches_stored", ""] += 1
+        return Outcome("stored", len(batch.time))
+
+    def _store_batch(self, submission: Submission, node: CachedNode, is_new: bool) -> None:
+        batch, speed = submission.batch, self._assumed_speed_bps
+        late = not is_new and batch.time[0] <= node.values["last_time"]
+        shifts = self._cache.shifts(self._connection).get(node.id, [])
+        if late:
+            self.write_samples()  # what this batch is joined to must be in the tables
+            before = counters_before(self._connection, node.id, batch.time[0], shifts)
+        else:
+            before = None if is_new else node.state
+        corrected = correct(batch, before, speed)
+        self._samples += [(node.id, *row) for row in as_stored(corrected.rows, shifts)]
+        less = -amounts_at(shifts, batch.time[0])
+        ends = BatchEnds(less.to_state(corrected.first), less.to_state(corrected.last), batch.interfaces)
+        self._connection.exec_driver_sql(
+            self._sql.batch,
+            (
+                node.id,
+                batch.boot_id,
+                batch.sequence,
+                submission.checksum,
+                batch.time[0],
+                batch.time[-1],
+                len(batch.time),
+                submission.received_at,
+                dump_ends(ends),
+            ),
+        )
+        self._spans.append((node.id, batch.time[0], batch.time[-1]))
+        self._marks += [(node.id, mark.job, mark.event, batch.time[mark.index]) for mark in batch.marks]
+        if late:
+            self._counts["batches_late", ""] += 1
+            self.write_samples()
+            off = relink(self._connection, node.id, batch, corrected.last, shifts, speed)
+            if off is not None:
+                self._shift(node, shifts, *off)
+        self._remember(submission, node, corrected, newest=batch.time[-1] >= node.values["last_time"])
+
+    def _shift(self, node: CachedNode, shifts: Sequence[Shift], since: float, amounts: Amounts) -> None:
+        """Everything of the node from ``since`` on is off by ``amounts``."""
+        self._counts["batches_late_shifting", ""] += 1
+        under_way = added(shifts, since, amounts)
+        write_shifts(self._connection, node.id, under_way)
+        while len(under_way) > _MOST_SHIFTS:
+            under_way = step(self._connection, node.id, under_way)
+        self._cache.keep_shifts(node.id, under_way)
+        if node.state.time >= since:
+            node.state = amounts.to_state(node.state)
+
+    def _remember(self, submission: Submission, node: CachedNode, corrected: Corrected, newest: bool) -> None:
+        batch, values = submission.batch, node.values
+        for name in ("wraps", "resets", "boots", "missing"):
+            count = getattr(corrected, name)
+            values[name] += count
+            self._counts[f"counters_{name}", ""] += count
+        values["samples"] += len(batch.time)
+        values["first_time"] = min(values["first_time"], batch.time[0])
+        values["received_at"] = submission.received_at
+        if newest:
+            node.state = corrected.last
+            values["last_time"] = batch.time[-1]
+            values["boot_id"] = batch.boot_id
+            values["cpus"] = batch.cpus
+            values["memory_total_bytes"] = batch.memory_total_bytes
+            values["interfaces"] = batch.interfaces
+            values["agent"] = batch.agent
+            values["clock_skew_s"] = batch.sent_at and batch.sent_at - submission.received_at
+        self._touched[node.id] = node
+
+    def write_samples(self) -> None:
+        """Writes the rows gathered so far; counts those whose node and time were already there."""
+        if self._samples:
+            result = self._connection.exec_driver_sql(self._sql.samples, self._samples)
+            self._counts["samples_stored", ""] += result.rowcount
+            self._counts["samples_overlapping", ""] += len(self._samples) - result.rowcount
+            self._samples = []
+
+    def write(self, now: float, late_s: float) -> None:
+        """Writes all that is left of the group, and names the batches that are late by ``late_s`` at ``now``."""
+        self.write_samples()
+        late = [(*span, now) for span in self._spans if now - span[1] >= late_s]
+        if late:
+            self._connection.exec_driver_sql(self._sql.late, late)
+        if self._marks:
+            self._connection.exec_driver_sql(self._sql.mark, self._marks)
+        write_nodes(self._connection, self._touched.values())

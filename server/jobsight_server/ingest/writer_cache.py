@@ -1,0 +1,109 @@
+"""What the writer remembers between transactions: the nodes, and what late batches have changed (see ``shifts``).
+
+One writing thread of one process uses it (the writer role holds the lock), so it is what the database holds. The
+``CounterState`` here and in ``nodes`` is the true one; ``samples`` and ``batches`` hold it less what ``shifts`` still
+has to add there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, insert, select, text
+
+from jobsight_server.ingest.counter_state import CounterState, dump_state, load_state
+from jobsight_server.ingest.shifts import Shift, read_shifts
+from jobsight_server.ingest.wire import Batch
+from jobsight_server.storage.schema import nodes
+
+# Made once: building an UPDATE for each node cost more than writing its samples.
+_UPDATE_NODE = text(
+    f"UPDATE nodes SET {', '.join(f'{c.name} = :{c.name}' for c in nodes.c if not c.primary_key)} WHERE id = :id"
+)
+
+
+@dataclass(slots=True)
+class CachedNode:
+    """A node as the writer remembers it; ``values`` are the columns of its row that change."""
+
+    id: int
+    state: CounterState
+    values: dict[str, Any]
+
+
+class WriterCache:
+    """Read from the database where it is empty; empty again when a transaction failed."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[str, str], CachedNode] = {}
+        self.known_shifts: dict[int, list[Shift]] | None = None  # None: not read yet
+
+    def node(self, connection: Connection, batch: Batch) -> CachedNode | None:
+        """The node as remembered, or as the database has it; None for one that was never seen."""
+        key = (batch.cluster, batch.node)
+        known = self._nodes.get(key)
+        if known is None:
+            where = (nodes.c.cluster == batch.cluster) & (nodes.c.name == batch.node)
+            row = connection.execute(select(nodes).where(where)).mappings().first()
+            if row is None:
+                return None
+            known = self._nodes[key] = CachedNode(row["id"], load_state(row["counters"], row["last_time"]), dict(row))
+        return known
+
+    def create_node(self, connection: Connection, batch: Batch, received_at: float) -> CachedNode:
+        """A node that was never seen, in the database and here."""
+        state = CounterState(batch.boot_id, batch.time[0])
+        values: dict[str, Any] = {
+            "cluster": batch.cluster,
+            "name": batch.node,
+            "boot_id": batch.boot_id,
+            "cpus": batch.cpus,
+            "memory_total_bytes": batch.memory_total_bytes,
+            "interfaces": "[]",
+            "counters": dump_state(state),
+            "agent": "{}",
+            "first_time": batch.time[0],
+            "last_time": batch.time[0],
+            "received_at": received_at,
+            "clock_skew_s": None,
+            **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
+        }
+        node_id = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()
+        node = self._nodes[batch.cluster, batch.node] = CachedNode(node_id, state, {"id": node_id, **values})
+        return node
+
+    def shifts(self, connection: Connection) -> dict[int, list[Shift]]:
+        """What is under way, by node."""
+        if self.known_shifts is None:
+            self.known_shifts = read_shifts(connection)
+        return self.known_shifts
+
+    def keep_shifts(self, node_id: int, shifts: list[Shift]) -> None:
+        """Remembers the node's shifts, as they were written."""
+        assert self.known_shifts is not None
+        if shifts:
+            self.known_shifts[node_id] = shifts
+        else:
+            self.known_shifts.pop(node_id, None)
+
+    def forget(self) -> None:
+        """What was remembered may not be what the database holds."""
+        self._nodes.clear()
+        self.known_shifts = None
+
+
+def write_nodes(connection: Connection, changed: Collection[CachedNode]) -> None:
+    """Writes these nodes as they are remembered."""
+    if changed:
+        connection.execute(_UPDATE_NODE, [_row(node) for node in changed])
+
+
+def _row(node: CachedNode) -> dict[str, Any]:
+    row = node.values | {"counters": dump_state(node.state)}
+    for name in ("interfaces", "agent"):
+        if not isinstance(row[name], str):
+            row[name] = msgspec.json.encode(row[name]).decode()
+    return row

@@ -1,0 +1,63 @@
+"""How accurate forecasts were, by what the last jobs used."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile.held import Held
+from jobsight_predictor.quality import accuracy, within20
+from jobsight_server.forecasts.round import last_learn_seq
+from jobsight_server.record import Metric, Record, Share
+from jobsight_server.storage.schema import jobs, profiles
+
+LAST_JOBS = 500
+
+
+class MetricAccuracy(Record):
+    """Forecasts of one metric as they stood at submission against what was used; null where there was no such job.
+
+    ``jobs`` had a forecast and a value; ``accuracy`` their mean accuracy, ``within20`` the share of forecasts within
+    20 %, ``coverage`` the share of jobs within their bound, ``cost_coverage`` the same weighted by value x seconds.
+    """
+
+    metric: Metric
+    jobs: int
+    accuracy: Share | None
+    within20: Share | None
+    coverage: Share | None
+    cost_coverage: Share | None
+
+
+def recent_accuracy(connection: Connection) -> list[MetricAccuracy]:
+    """Per metric, over the last 500 runs learned."""
+    query = (
+        select(profiles.c.metric, profiles.c.value, profiles.c.forecast, profiles.c.bound, jobs.c.end - jobs.c.start)
+        .join(jobs, jobs.c.id == profiles.c.run_id)
+        .where(
+            profiles.c.learn_seq > last_learn_seq(connection) - LAST_JOBS,
+            profiles.c.value.is_not(None),
+            profiles.c.shown_only.is_(False),
+            profiles.c.forecast.is_not(None),
+        )
+    )
+    found: dict[str, list[tuple[float, float]]] = {metric: [] for metric in METRICS}
+    held = {metric: Held() for metric in METRICS}
+    for metric, value, forecast, bound, seconds in connection.execute(query):
+        found[metric].append((value, forecast))
+        held[metric].score(bound, value, seconds)
+    return [
+        MetricAccuracy(
+            metric=metric,
+            jobs=len(rows),
+            accuracy=_mean([accuracy(forecast, value) for value, forecast in rows]),
+            within20=_mean([within20(forecast, value) for value, forecast in rows]),
+            coverage=held[metric].coverage,
+            cost_coverage=held[metric].cost_coverage,
+        )
+        for metric, rows in found.items()
+    ]
+
+
+def _mean(figures: list[float] | list[bool]) -> float | None:
+    return sum(figures) / len(figures) if figures else None

@@ -1,0 +1,227 @@
+"""Runs of jobs: the recent ones, and one job with all its runs, their profiles and their nodes over time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+from sqlalchemy import Connection, Row, func, select
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_server.accounting.lifecycle import STATES
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
+from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
+from jobsight_server.queries.timeline import POINTS, Timeline, timeline
+from jobsight_server.record import Metric, Record, Share
+from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
+
+NODES_DRAWN = 32
+
+State = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
+
+
+class Run(Record):
+    """A run of a job, as the accounting log has it.
+
+    ``over_bound``: the metrics in which it runs and already uses more than was recommended to reserve for it.
+    """
+
+    cluster: str
+    job_id: str
+    start: float
+    end: float | None
+    state: State
+    user: str
+    group: str | None
+    account: str | None
+    name: str | None
+    queue: str | None
+    created: float | None
+    queued: float | None
+    eligible: float | None
+    processors: int | None
+    exit_status: int | None
+    requested_walltime_s: float | None
+    requested_memory_bytes: int | None
+    requested_nodes: str | None
+    used_cpu_s: float | None
+    used_memory_bytes: int | None
+    used_walltime_s: float | None
+    recorded_at: float
+    profiled: bool
+    over_bound: list[Metric]
+
+
+class JobList(Page):
+    """One page of runs, the last recorded first."""
+
+    jobs: list[Run]
+
+
+class RunMetric(Record):
+    """What a run used in one metric, or why that is not known, beside what was forecast when it was submitted.
+
+    ``so_far``: what a running one has used until now; ``provisional``: the forecast may still change;
+    ``learned``: whether the value counts for later forecasts.
+    """
+
+    metric: Metric
+    unit: str
+    value: float | None
+    peak: float | None
+    source: str | None
+    attribution: str | None
+    reason: str | None
+    bound: float | None
+    probability: Share | None
+    forecast: float | None
+    provisional: bool
+    so_far: float | None
+    learned: bool
+
+
+class RunNode(Record):
+    """A node of a run over its life; ``reason`` says why there is no ``series``."""
+
+    node: str
+    processors: int
+    series: Timeline | None
+    reason: str | None
+
+
+class RunDetail(Run):
+    """A run with its values and its nodes; of memory the time average, bytes per processor, is beside the peak."""
+
+    exec_host: str | None
+    profile: list[RunMetric]
+    memory_mean: float | None
+    memory_source: str | None
+    memory_idle_age_s: float | None
+    nodes: list[RunNode]
+    nodes_drawn: int
+
+
+class Job(Record):
+    """All runs of one job, oldest first."""
+
+    now: float
+    cluster: str
+    job_id: str
+    runs: list[RunDetail]
+
+
+def job_list(
+    connection: Connection,
+    reader: AnswerReader,
+    now: float,
+    cluster: str | None = None,
+    user: str | None = None,
+    state: str | None = None,
+    page: int = 1,
+) -> JobList:
+    """One page of runs, the last recorded first, with what each running one already uses more of than its bound."""
+    wanted = [
+        column == value
+        for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
+        if value is not None
+    ]
+    total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
+    query = select(jobs).where(*wanted).order_by(jobs.c.id.desc())
+    rows = connection.execute(query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)).all()
+    running = [row for row in rows if row.state == "running"]
+    forecasts, used = forecasts_of(connection, reader, running, WATCHED), used_so_far(connection, running, now)
+    listed = [Run.of_row(row, over_bound=over_bound(row.id, forecasts, used)) for row in rows]
+    return JobList(page, pages_of(total), total, listed)
+
+
+def job_clusters(connection: Connection, job_id: str) -> list[str]:
+    """The clusters that know a job of this id."""
+    query = select(jobs.c.cluster).where(jobs.c.job_id == job_id).distinct().order_by(jobs.c.cluster)
+    return [row[0] for row in connection.execute(query)]
+
+
+def job_detail(
+    connection: Connection, reader: AnswerReader, cluster: str, job_id: str, now: float, points: int = POINTS
+) -> Job | None:
+    """All runs of one job; None where there is no such job.
+
+    The first 32 nodes of a run that sent samples have a time series over the run's life, until ``now`` while it runs.
+    """
+    runs = connection.execute(
+        select(jobs).where(jobs.c.cluster == cluster, jobs.c.job_id == job_id).order_by(jobs.c.start)
+    ).all()
+    if not runs:
+        return None
+    return Job(now, cluster, job_id, [_run(connection, reader, run, now, points) for run in runs])
+
+
+def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float, points: int) -> RunDetail:
+    profiled = connection.execute(select(profiles).where(profiles.c.run_id == run.id))
+    found = {row.metric: dict(row._mapping) for row in profiled}
+    used = used_so_far(connection, [run], now)
+    forecasts = {} if found else forecasts_of(connection, reader, [run])
+    memory = found.get("memory", {})
+    nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, points)
+    return RunDetail.of_row(
+        run,
+        over_bound=over_bound(run.id, forecasts, used),
+        profile=[
+            _metric(metric, found.get(metric), forecasts.get((run.id, metric)), used.get((run.id, metric)), run.state)
+            for metric in METRICS
+        ],
+        memory_mean=memory.get("mean"),
+        memory_source=memory.get("source"),
+        memory_idle_age_s=memory.get("idle_age_s"),
+        nodes=nodes_of_run,
+        nodes_drawn=sum(node.series is not None for node in nodes_of_run),
+    )
+
+
+def _metric(
+    metric: str, row: dict[str, Any] | None, forecast: Forecast | None, so_far: SoFar | None, state: str
+) -> RunMetric:
+    entry = row or {"reason": _why_not(state, so_far), **(forecast._asdict() if forecast else {}), "value": None}
+    keys = ("value", "peak", "source", "attribution", "reason", "bound", "probability")
+    return RunMetric(
+        metric=metric,
+        unit=METRICS[metric],
+        **{key: entry.get(key) for key in keys},
+        forecast=row.get("forecast") if row else forecast and forecast.value,
+        provisional=forecast is not None and forecast.provisional,
+        so_far=so_far and so_far.value,
+        learned=entry["value"] is not None and not entry.get("shown_only"),
+    )
+
+
+def _why_not(state: str, so_far: SoFar | None) -> str:
+    if state == "running":
+        return "the job still runs" if so_far is None or so_far.reason is None else f"so far: {so_far.reason}"
+    return "not profiled yet" if state == "ended" else f"a run that is {state} is not profiled"
+
+
+def _nodes(connection: Connection, run: Row[Any], until: float, points: int) -> list[RunNode]:
+    named = connection.execute(
+        select(job_nodes.c.node, job_nodes.c.processors).where(job_nodes.c.run_id == run.id).order_by(job_nodes.c.node)
+    ).all()
+    listed: list[RunNode] = []
+    drawn = 0
+    for name, processors in named:
+        # Accounting logs may write the host's full name where the agent sends the short one.
+        candidates = {name, name.partition(".")[0]}
+        node = connection.execute(
+            select(nodes.c.id, nodes.c.name, nodes.c.cpus)
+            .where(nodes.c.cluster == run.cluster, nodes.c.name.in_(candidates))
+            .order_by(func.length(nodes.c.name).desc())
+            .limit(1)
+        ).one_or_none()
+        series, reason = None, None
+        if node is None:
+            reason = "this node never sent samples"
+        elif drawn == NODES_DRAWN:
+            reason = f"only the first {NODES_DRAWN} nodes are drawn"
+        else:
+            drawn += 1
+            series = timeline(connection, node.id, run.start, until, node.cpus, points)
+        listed.append(RunNode(name, processors, series, reason))
+    return listed

@@ -1,0 +1,171 @@
+"""The whole site at a glance: nodes, freshness, ingest rate, jobs, forecast accuracy, what was rejected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+
+from sqlalchemy import Connection, func, select, text
+
+from jobsight_server.queries.accuracy import MetricAccuracy, recent_accuracy
+from jobsight_server.queries.freshness import status
+from jobsight_server.queries.rejected import EventCount, rejections
+from jobsight_server.record import Record
+from jobsight_server.storage.dialect import whole
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.schema import jobs, nodes
+
+RATE_BARS = 60
+RATE_BAR_S = 15.0
+
+
+class NodeFigures(Record):
+    """How many nodes are up, late and silent, and for how long they have been silent."""
+
+    total: int
+    up: int
+    late: int
+    silent: int
+    newest_age_s: float | None
+    median_age_s: float | None
+    oldest_age_s: float | None
+
+
+class RunFigures(Record):
+    """How many runs are in each state; of the ended ones, how many are ``profiled`` and ``waiting`` to be."""
+
+    running: int
+    ended: int
+    requeued: int
+    deleted: int
+    profiled: int
+    waiting: int
+
+
+class ClusterFigures(Record):
+    """One cluster at a glance."""
+
+    cluster: str
+    nodes: NodeFigures
+    jobs: RunFigures
+    users: int
+
+
+class IngestRate(Record):
+    """Samples stored per second over the last 15 minutes in bars of ``bar_s``, oldest first, by their begin."""
+
+    bar_s: float
+    time: list[float]
+    samples_per_s: list[float]
+
+
+class Ingest(Record):
+    """What was taken in: samples stored, and batches by what became of them."""
+
+    samples: int
+    batches: dict[str, int]
+    rate: IngestRate
+
+
+class Overview(Record):
+    """Every cluster and the site as a whole."""
+
+    now: float
+    clusters: list[ClusterFigures]
+    nodes: NodeFigures
+    jobs: RunFigures
+    users: int
+    ingest: Ingest
+    accuracy: list[MetricAccuracy]
+    rejected: list[EventCount]
+    rejected_total: int
+
+
+def overview(connection: Connection, now: float) -> Overview:
+    """Figures of every cluster and of the site."""
+    events = read_event_counts(connection)
+    node_rows = connection.execute(select(nodes.c.cluster, nodes.c.received_at)).all()
+    job_rows = connection.execute(
+        select(jobs.c.cluster, jobs.c.state, jobs.c.profiled, func.count()).group_by(
+            jobs.c.cluster, jobs.c.state, jobs.c.profiled
+        )
+    ).all()
+    users = connection.execute(
+        select(jobs.c.cluster, func.count(func.distinct(jobs.c.user))).group_by(jobs.c.cluster)
+    ).all()
+    users_of = {row[0]: int(row[1]) for row in users}
+    clusters = [
+        ClusterFigures(
+            cluster=cluster,
+            nodes=_node_figures([row.received_at for row in node_rows if row.cluster == cluster], now),
+            jobs=_run_figures([(state, done, n) for c, state, done, n in job_rows if c == cluster]),
+            users=users_of.get(cluster, 0),
+        )
+        for cluster in sorted({row.cluster for row in node_rows} | {row.cluster for row in job_rows})
+    ]
+    rejected = rejections(events)
+    return Overview(
+        now=now,
+        clusters=clusters,
+        nodes=_node_figures([row.received_at for row in node_rows], now),
+        jobs=_run_figures([(state, done, n) for _, state, done, n in job_rows]),
+        users=sum(users_of.values()),
+        ingest=Ingest(
+            samples=events.get(("samples_stored", ""), 0),
+            batches={name.removeprefix("batches_"): n for name, n in _sums(events, "batches_").items()},
+            rate=_ingest_rate(connection, now),
+        ),
+        accuracy=recent_accuracy(connection),
+        rejected=rejected,
+        rejected_total=sum(count.value for count in rejected),
+    )
+
+
+def _ingest_rate(connection: Connection, now: float) -> IngestRate:
+    begin = now - RATE_BARS * RATE_BAR_S
+    offset = "(received_at - :begin) / :bar"
+    bar = whole(connection, offset)
+    rows = connection.execute(
+        text(
+            f"SELECT {bar} AS bar, sum(samples) FROM batches WHERE received_at >= :begin AND received_at < :now "
+            "GROUP BY 1"
+        ),
+        {"begin": begin, "bar": RATE_BAR_S, "now": now},
+    )
+    samples = {int(bar_number): int(count) for bar_number, count in rows}
+    return IngestRate(
+        bar_s=RATE_BAR_S,
+        time=[begin + i * RATE_BAR_S for i in range(RATE_BARS)],
+        samples_per_s=[samples.get(i, 0) / RATE_BAR_S for i in range(RATE_BARS)],
+    )
+
+
+def _node_figures(received: list[float], now: float) -> NodeFigures:
+    ages = [max(0.0, now - at) for at in received]
+    statuses = [status(age) for age in ages]
+    return NodeFigures(
+        total=len(ages),
+        up=statuses.count("up"),
+        late=statuses.count("late"),
+        silent=statuses.count("silent"),
+        newest_age_s=min(ages, default=None),
+        median_age_s=median(ages) if ages else None,
+        oldest_age_s=max(ages, default=None),
+    )
+
+
+def _run_figures(rows: list[tuple[str, bool, int]]) -> RunFigures:
+    counts: Counter[str] = Counter()
+    for state, done, count in rows:
+        counts[state] += count
+        if state == "ended":
+            counts["profiled" if done else "waiting"] += count
+    return RunFigures(**{name: counts[name] for name in RunFigures.__struct_fields__})
+
+
+def _sums(events: dict[tuple[str, str], int], prefix: str) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for (name, _), value in events.items():
+        if name.startswith(prefix):
+            sums[name] = sums.get(name, 0) + value
+    return sums

@@ -1,0 +1,20 @@
+"""Lists that come in pages."""
+
+from __future__ import annotations
+
+from jobsight_server.record import Record
+
+PAGE_SIZE = 50
+
+
+class Page(Record):
+    """Where in a list this is; ``page`` counts from 1, ``total`` all entries."""
+
+    page: int
+    pages: int
+    total: int
+
+
+def pages_of(total: int) -> int:
+    """How many pages a list of ``total`` entries has; an empty one has one."""
+    return max(1, -(-total // PAGE_SIZE))

@@ -1,0 +1,144 @@
+"""What Prometheus reads: everything counted, and how nodes, jobs and forecasts stand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from sqlalchemy import Connection, func, select
+
+from jobsight_server.queries.accuracy import recent_accuracy
+from jobsight_server.queries.freshness import status
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.schema import jobs, nodes, series
+
+# The labels of what is counted with one: it is these values with ": " between them, of outcomes with a space.
+_LABELS: Mapping[str, tuple[str, ...]] = {
+    "accounting_files": ("event",),
+    "accounting_lines": ("kind",),
+    "accounting_outcomes": ("kind", "outcome"),
+    "accounting_rejected_because": ("reason",),
+    "accounting_unreadable": ("reason",),
+    "batches_rejected": ("reason",),
+    "connections_dropped": ("role", "reason"),
+    "profiles": ("metric",),
+    "profiles_dropped": ("metric", "reason"),
+    "profiles_late": ("metric",),
+    "profiles_missing": ("metric", "reason"),
+    "profiles_refused": ("reason",),
+    "profiles_remeasured": ("metric",),
+    "profiles_shown_only": ("metric", "attribution"),
+    "quarantine_retried": ("outcome",),
+    "quarantined_because": ("reason",),
+    "requests_unavailable": ("reason",),
+    "reservations_ran_out": ("metric",),
+    "simulations_deleted": ("reason",),
+}
+# Counted under names that Prometheus would not take or that would mislead there.
+_NAMES = {
+    "accounting_rejected_because": "accounting_lines_rejected",
+    "cpu_above_1.05": "profiles_cpu_above_processors",
+    "profiles": "profiles_learned",
+    "quarantine_dropped": "quarantine_batches_dropped",
+    "quarantine_retried": "quarantine_batches_retried",
+    "quarantined_because": "batches_quarantined_by_reason",
+}
+
+
+def exposition(connection: Connection, now: float) -> bytes:
+    """Everything, in the text format 0.0.4."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Database(connection, now))
+    return generate_latest(registry)
+
+
+@dataclass(frozen=True, slots=True)
+class _Database(Collector):
+    connection: Connection
+    now: float
+
+    def describe(self) -> list[Metric]:
+        """Nothing: it is made for one scrape."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _counters(read_event_counts(self.connection))
+        yield from _nodes(self.connection, self.now)
+        yield from _jobs(self.connection)
+        yield from _accuracy(self.connection)
+
+
+def _counters(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
+    families: dict[str, CounterMetricFamily] = {}
+    for (name, label), value in counts.items():
+        labels = _LABELS.get(name, ("label",) if label else ())
+        if name not in families:
+            metric = _NAMES.get(name, name)
+            family = CounterMetricFamily(f"jobsight_{metric}", f"{metric} since the database was made", labels=labels)
+            families[name] = family
+        separator = " " if name == "accounting_outcomes" else ": "
+        parts = label.split(separator, len(labels) - 1) if labels else []
+        families[name].add_metric([*parts, *[""] * (len(labels) - len(parts))], value)
+    yield from families.values()
+
+
+def _nodes(connection: Connection, now: float) -> Iterator[Metric]:
+    by_status = GaugeMetricFamily("jobsight_nodes", "Nodes by how long ago they last sent", labels=("cluster", "state"))
+    oldest = GaugeMetricFamily(
+        "jobsight_oldest_node_age_seconds", "Since the node that was silent longest last sent", labels=("cluster",)
+    )
+    ages: dict[str, list[float]] = {}
+    for cluster, received_at in connection.execute(select(nodes.c.cluster, nodes.c.received_at)):
+        ages.setdefault(cluster, []).append(max(0.0, now - received_at))
+    for cluster, of_cluster in sorted(ages.items()):
+        found = Counter(map(status, of_cluster))
+        for state in ("up", "late", "silent"):
+            by_status.add_metric((cluster, state), found[state])
+        oldest.add_metric((cluster,), max(of_cluster))
+    yield from (by_status, oldest)
+
+
+def _jobs(connection: Connection) -> Iterator[Metric]:
+    """Runs under way, by the index of what is not profiled yet: what is, stands in the counters."""
+    under_way = GaugeMetricFamily(
+        "jobsight_jobs", "Runs under way: running, or ended and waiting for a profile", labels=("cluster", "state")
+    )
+    states = {"running": "running", "ended": "waiting"}
+    query = (
+        select(jobs.c.cluster, jobs.c.state, func.count())
+        .where(jobs.c.profiled.is_(False), jobs.c.state.in_(states))
+        .group_by(jobs.c.cluster, jobs.c.state)
+    )
+    for cluster, state, count in connection.execute(query):
+        under_way.add_metric((cluster, states[state]), count)
+    users = GaugeMetricFamily("jobsight_series", "Series learned, one for each user and metric", labels=("cluster",))
+    for cluster, count in connection.execute(select(series.c.cluster, func.count()).group_by(series.c.cluster)):
+        users.add_metric((cluster,), count)
+    yield from (under_way, users)
+
+
+def _accuracy(connection: Connection) -> Iterator[Metric]:
+    """Of the last 500 runs learned, as they were forecast at submission (docs/definitions.md)."""
+    families = {
+        "jobs": GaugeMetricFamily(
+            "jobsight_forecast_jobs", "Jobs that the accuracy is taken over, of the last learned", labels=("metric",)
+        ),
+        "accuracy": GaugeMetricFamily(
+            "jobsight_forecast_accuracy_ratio", "Mean accuracy of forecasts at submission", labels=("metric",)
+        ),
+        "within20": GaugeMetricFamily(
+            "jobsight_forecast_within_20_percent_ratio", "Forecasts within 20 % of the value", labels=("metric",)
+        ),
+        "coverage": GaugeMetricFamily(
+            "jobsight_reservation_coverage_ratio", "Jobs that fitted into the recommended bound", labels=("metric",)
+        ),
+    }
+    for row in recent_accuracy(connection):
+        for name, family in families.items():
+            if (value := getattr(row, name)) is not None:
+                family.add_metric((row.metric,), value)
+    yield from families.values()

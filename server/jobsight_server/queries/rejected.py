@@ -1,0 +1,101 @@
+"""What was rejected or had no value: counted by reason, and the kept examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, func, select
+
+from jobsight_server.record import Record
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.quarantined import IS_KEPT
+from jobsight_server.storage.schema import accounting_rejects, quarantine
+
+LISTED = 200
+
+# Events that are rejections; they are counted by reason.
+REJECTIONS = (
+    "batches_rejected",
+    "quarantined_because",
+    "accounting_rejected_because",
+    "accounting_unreadable",
+    "profiles_refused",
+    "profiles_dropped",
+)
+
+
+class EventCount(Record):
+    """How often something happened; ``label`` is the reason, or empty."""
+
+    name: str
+    label: str
+    value: int
+
+
+class QuarantinedBatch(Record):
+    """A batch that can never be stored. One of 0 bytes with a cluster is an example: its agent keeps the batch.
+
+    ``retry``: whether it is to be taken in again.
+    """
+
+    id: int
+    received_at: float
+    cluster: str | None
+    node: str | None
+    reason: str
+    bytes: int
+    retry: bool
+
+
+class RejectedLine(Record):
+    """A line of an accounting log that was not understood."""
+
+    id: int
+    cluster: str
+    path: str
+    line: int
+    reason: str
+    text: str
+
+
+class Rejected(Record):
+    """Rejections by reason, largest first, every event that is counted, and the newest examples."""
+
+    rejected: list[EventCount]
+    event_counts: list[EventCount]
+    quarantine: list[QuarantinedBatch]
+    quarantine_kept: int
+    quarantine_held_bytes: int
+    quarantine_dropped: int
+    quarantine_taken_in: int
+    accounting_rejects: list[RejectedLine]
+    accounting_rejects_kept: int
+
+
+def rejected_data(connection: Connection, limit: int = LISTED) -> Rejected:
+    """Everything counted, and the newest ``limit`` quarantined batches (without bodies) and accounting lines."""
+    events = read_event_counts(connection)
+    batches = select(*(column for column in quarantine.c if column.name != "body")).order_by(quarantine.c.id.desc())
+    lines = select(accounting_rejects).order_by(accounting_rejects.c.id.desc())
+    held_bytes = select(func.coalesce(func.sum(quarantine.c.bytes), 0))
+    return Rejected(
+        rejected=rejections(events),
+        event_counts=[EventCount(*key, value) for key, value in events.items()],
+        quarantine=[QuarantinedBatch.of_row(row) for row in connection.execute(batches.limit(limit))],
+        quarantine_kept=connection.scalar(select(func.count()).select_from(quarantine).where(IS_KEPT)) or 0,
+        quarantine_held_bytes=int(connection.scalar(held_bytes) or 0),
+        quarantine_dropped=events.get(("quarantine_dropped", ""), 0),
+        quarantine_taken_in=sum(events.get(("quarantine_retried", how), 0) for how in ("stored", "duplicate")),
+        accounting_rejects=[RejectedLine.of_row(row) for row in connection.execute(lines.limit(limit))],
+        accounting_rejects_kept=connection.scalar(select(func.count()).select_from(accounting_rejects)) or 0,
+    )
+
+
+def rejections(events: Mapping[tuple[str, str], int]) -> list[EventCount]:
+    """Those of ``events`` that are rejections, largest first."""
+    found = [
+        EventCount(name, label, value)
+        for (name, label), value in events.items()
+        if name in REJECTIONS and value  # 0 where all of it was taken back
+    ]
+    return sorted(found, key=lambda count: (-count.value, count.name, count.label))

@@ -1,0 +1,156 @@
+"""Users: how much is known of each, how well it can be forecast, and one user's whole history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+from sqlalchemy import Connection, Row, Subquery, func, select
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.templates import Question
+from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
+from jobsight_server.forecasts.history import History
+from jobsight_server.forecasts.stored import Key
+from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
+from jobsight_server.record import Record
+from jobsight_server.storage.schema import jobs, series
+
+HISTORY_LISTED = 500
+
+# A user's columns, and of each metric the figures of the prediction, by which the list can be sorted.
+COLUMNS = ("user", "cluster", "jobs", "last_end")
+FIGURES = ("user_jobs", "pqm", "recent_pqm")
+SORTS = (*COLUMNS, *(f"{metric}:{figure}" for metric in METRICS for figure in FIGURES))
+
+_EACH_METRIC = Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}, "required": [*METRICS]})
+
+
+class User(Record):
+    """A user that ran a job; a prediction is null before anything was learned in that metric."""
+
+    cluster: str
+    user: str
+    jobs: int
+    first_start: float
+    last_end: float | None
+    metrics: Annotated[dict[str, Prediction | None], _EACH_METRIC]
+
+
+class UserList(Page):
+    """One page of users, as they were sorted and searched."""
+
+    users: list[User]
+    sort: str
+    descending: bool
+    search: str | None
+
+
+class UserMetric(Prediction):
+    """The present prediction in one metric, and what it was for each of the user's last jobs."""
+
+    history: History
+
+
+class UserProfile(Record):
+    """One user: runs by state, and each metric."""
+
+    cluster: str
+    user: str
+    jobs: dict[str, int]
+    last_end: float | None
+    metrics: list[UserMetric]
+
+
+def user_list(
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str | None = None,
+    search: str | None = None,
+    page: int = 1,
+    sort: str = "user",
+    descending: bool = False,
+) -> UserList:
+    """One page of users that ran a job, each with the prediction per metric.
+
+    ``search`` keeps the users whose name contains it, in any case. ``sort`` is one of ``SORTS``; users without a
+    figure to sort by come last.
+    """
+    grouped = _grouped(cluster, search)
+    total = connection.scalar(select(func.count()).select_from(grouped)) or 0
+    metric, colon, figure = sort.partition(":")
+    window = slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)
+    if colon:
+        everyone = connection.execute(select(grouped)).all()
+        rows = _by_figure(everyone, reader.series_figures(connection, cluster, metric), figure, descending)[window]
+    else:
+        column = grouped.c[sort]
+        order = (column.desc() if descending else column.asc(), grouped.c.user, grouped.c.cluster)
+        query = select(grouped).order_by(*order).limit(PAGE_SIZE).offset(window.start)
+        rows = list(connection.execute(query))
+    known = reader.learned(connection, [(row.cluster, row.user) for row in rows])
+    users = [
+        User.of_row(row, metrics={name: known.get(Key(row.cluster, row.user, name)) for name in METRICS})
+        for row in rows
+    ]
+    return UserList(page, pages_of(total), total, users, sort, descending, search)
+
+
+def user_clusters(connection: Connection, user: str) -> list[str]:
+    """The clusters on which this user ran a job or has a history."""
+    ran = select(jobs.c.cluster).where(jobs.c.user == user)
+    learned = select(series.c.cluster).where(series.c.user == user)
+    return sorted(row[0] for row in connection.execute(ran.union(learned)))
+
+
+def user_profile(
+    connection: Connection, reader: AnswerReader, cluster: str, user: str, limit: int = HISTORY_LISTED
+) -> UserProfile | None:
+    """One user with the history of the last ``limit`` jobs; None where the cluster knows no such user."""
+    query = select(jobs.c.state, func.count(), func.max(jobs.c.end)).where(
+        jobs.c.cluster == cluster, jobs.c.user == user
+    )
+    states = connection.execute(query.group_by(jobs.c.state)).all()
+    if not states and cluster not in user_clusters(connection, user):
+        return None
+    present = reader.answers(connection, [ForecastRequest(cluster, Question(user=user))])
+    return UserProfile(
+        cluster=cluster,
+        user=user,
+        jobs={state: count for state, count, _ in states},
+        last_end=max((end for _, _, end in states if end is not None), default=None),
+        metrics=[
+            UserMetric(
+                **msgspec.structs.asdict(prediction),
+                history=history(connection, cluster, user, prediction.metric, limit),
+            )
+            for prediction in present
+        ],
+    )
+
+
+def _grouped(cluster: str | None, search: str | None) -> Subquery:
+    query = select(
+        jobs.c.cluster,
+        jobs.c.user,
+        func.count().label("jobs"),
+        func.min(jobs.c.start).label("first_start"),
+        func.max(jobs.c.end).label("last_end"),
+    ).group_by(jobs.c.cluster, jobs.c.user)
+    if cluster is not None:
+        query = query.where(jobs.c.cluster == cluster)
+    if search:
+        query = query.where(jobs.c.user.icontains(search, autoescape=True))
+    return query.subquery()
+
+
+def _by_figure(
+    rows: Iterable[Row[*tuple[Any, ...]]], known: Mapping[tuple[str, str], Any], figure: str, descending: bool
+) -> list[Row[Any]]:
+    def place(row: Row[Any]) -> tuple[bool, float, str, str]:
+        value = (known.get((row.cluster, row.user)) or {}).get(figure)
+        return value is None, 0.0 if value is None else -value if descending else value, row.user, row.cluster
+
+    return sorted(rows, key=place)

@@ -1,0 +1,24 @@
+"""What an answer is made of: typed records, from which its JSON and its description in OpenAPI are made."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+import msgspec
+from msgspec import Meta
+from sqlalchemy import Row
+
+from jobsight_predictor.metrics import METRICS
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+Metric = Annotated[str, Meta(extra_json_schema={"enum": [*METRICS]})]
+
+
+class Record(msgspec.Struct, forbid_unknown_fields=True):
+    """Exactly these fields. Times are UTC epoch seconds, units are in names; None means that there is no value."""
+
+    @classmethod
+    def of_row(cls, row: Row[*tuple[Any, ...]], **more: Any) -> Self:
+        """The record whose fields are the columns of ``row``, or given by name in ``more``."""
+        columns = row._mapping
+        return cls(**{name: more[name] if name in more else columns[name] for name in cls.__struct_fields__})

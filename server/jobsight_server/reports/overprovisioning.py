@@ -1,0 +1,97 @@
+"""Shows the over-provisioning experiment on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Row = Mapping[str, Any]
+
+
+def show(account: Mapping[str, Any], console: Console) -> None:
+    """The runs by cluster, order and load, and what the groups are like."""
+    _groups(account, console)
+    ratio = {_key(row): row["utilisation_ratio"] for row in account["ratios"]}
+    for (classes, order, policy), rows in groupby(account["rows"], key=lambda row: _machine(row)):
+        table = _table(f"{classes}, {order}, {policy}", "load", "estimator", "use", "gain", "failed", "lowered", "slow")
+        for row in rows:
+            table.add_row(
+                f"{row['load']:g}",
+                row["estimator"],
+                f"{row['utilisation']:.1%}",
+                f"{ratio[_key(row)]:.2f}" if _key(row) in ratio else "",
+                f"{row['failed_share']:.2%}",
+                f"{row['lowered_share']:.1%}",
+                f"{row['mean_slowdown']:,.1f}",
+            )
+        console.print(table)
+    console.print(
+        "use: utilisation; gain: of utilisation, over no estimation; failed: of attempts, for want of memory; lowered: "
+        "jobs that finished on less than they requested; slow: mean slowdown."
+    )
+    if fit := account["figure_8_fit"]:
+        console.print(f"Gain against the processors of the jobs that are helped, 16 to 28 MB: R2 {fit['r2']:.2f}.")
+    for delay in account["failure_delay"]:
+        more = delay["mean_wait_s"] - delay["mean_wait_without_s"]
+        console.print(
+            f"{delay['estimator']}: failures take {delay['failed_node_hours']:,.0f} node-hours and delay jobs by "
+            f"{more:,.0f} s on average."
+        )
+    if "steps" in account:
+        _ranked(account["steps"], ("alpha", "beta", "retry"), "Steps of successive approximation", console)
+    if "group_fields" in account:
+        _ranked(account["group_fields"][:10], ("fields", "groups"), "Fields that similar jobs share", console)
+
+
+def _groups(account: Mapping[str, Any], console: Console) -> None:
+    similarity = account["similarity"]
+    over, sizes, gain = similarity["request_over_use"], similarity["group_sizes"], similarity["gain"]
+    ten = sizes["at_least"].index(10)
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in account["dropped"].items())
+    console.print(
+        f"{account['jobs']:,} jobs in {account['groups']:,} similarity groups"
+        + (f" (left out: {dropped})." if dropped else ".")
+    )
+    if over["jobs"]:
+        console.print(
+            f"{over['at_least_double_share']:.1%} of {over['jobs']:,} jobs request at least twice what they use, up to "
+            f"{over['largest']:.0f} times."
+        )
+    console.print(
+        f"Groups of 10 jobs or more are {sizes['groups_share'][ten]:.1%} of all and hold "
+        f"{sizes['jobs_share'][ten]:.0%} of the jobs."
+    )
+    if gain["alike_share"] is not None:
+        console.print(
+            f"In {gain['alike_share']:.1%} of these the largest use is at most {gain['similarity_range']:g} times the "
+            "smallest."
+        )
+
+
+def _ranked(rows: Sequence[Row], names: Sequence[str], title: str, console: Console) -> None:
+    table = _table(title, *names, "use", "failed")
+    for row in rows:
+        values = [" + ".join(row[name]) if name == "fields" else f"{row[name]}" for name in names]
+        table.add_row(*values, f"{row['utilisation']:.1%}", f"{row['failed_share']:.2%}")
+    console.print(table)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("estimator", "fields", "retry") else "right")
+    return table
+
+
+def _machine(row: Row) -> tuple[str, str, str]:
+    return row["classes"], row["order"], row["policy"]
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return *_machine(row), row["load"], row["estimator"]

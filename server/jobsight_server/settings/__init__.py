@@ -1,0 +1,17 @@
+"""Settings of the server: what there is (``declared``), and where the values come from (``load``)."""
+
+from __future__ import annotations
+
+from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingSource, Settings
+from jobsight_server.settings.load import LONGEST_NAME, SETTINGS, Setting, SettingsError, load_settings
+
+__all__ = [
+    "ACCOUNTING_FORMATS",
+    "LONGEST_NAME",
+    "SETTINGS",
+    "AccountingSource",
+    "Setting",
+    "Settings",
+    "SettingsError",
+    "load_settings",
+]

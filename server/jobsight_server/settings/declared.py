@@ -1,0 +1,127 @@
+"""Every setting of the server: one field each, with its type, bounds, help and default.
+
+Help texts, flags, environment names and the table in the docs are all made from these fields.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+from jobsight_predictor.profile.bound import Objective
+from jobsight_predictor.profile.requests import Limit
+from jobsight_predictor.template_text import template_text
+from jobsight_predictor.templates import DEFAULT_TEMPLATES
+
+AccountingFormat = Literal["torque"]
+ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
+
+
+def from_text(kind: type, value: str) -> Any:
+    """For msgspec: a path, which JSON and TOML write as text.
+
+    Raises:
+        ValueError: it is empty, which would be the present directory.
+    """
+    if not value:
+        raise ValueError("expected a path, got ''")
+    return kind(value)
+
+
+class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
+    """A directory of accounting files of one cluster's scheduler."""
+
+    cluster: Annotated[str, Meta(min_length=1)]
+    directory: Path
+    format: AccountingFormat = "torque"
+
+
+def _meta(help_text: str, metavar: str | None = None, **bounds: Any) -> Meta:
+    return Meta(description=help_text, extra={"metavar": metavar}, **bounds)
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every setting with its value, and the accounting directories to follow."""
+
+    database: Annotated[
+        str, _meta("database to keep everything in: an SQLite file or an SQLAlchemy URL", metavar="FILE|URL")
+    ] = "sqlite:///jobsight.db"
+    listen: Annotated[str, _meta("address of the API and the pages", metavar="HOST:PORT")] = "127.0.0.1:8470"
+    ingest_listen: Annotated[str, _meta("address of the writer; agents may also use `listen`", metavar="HOST:PORT")] = (
+        "127.0.0.1:8471"
+    )
+    clusters: Annotated[
+        tuple[str, ...],
+        _meta("clusters that agents may send for, besides those with accounting and those already in the database"),
+    ] = ()
+    query_workers: Annotated[int, _meta("processes that serve the API and the pages", ge=1)] = 2
+    ingest_threads: Annotated[int, _meta("batches that can wait to be committed together", ge=1)] = 32
+    max_body_bytes: Annotated[int, _meta("largest batch accepted, as sent", ge=1)] = 4 * 2**20
+    max_unpacked_bytes: Annotated[int, _meta("largest batch accepted, unpacked", ge=1)] = 16 * 2**20
+    max_future_s: Annotated[float, _meta("how far a reading's time may be ahead of the server's clock", ge=0)] = 300.0
+    assumed_speed_bps: Annotated[
+        float, _meta("link speed assumed where the agent reports none, to detect counter wraps", ge=1)
+    ] = 1e10
+    retention_days: Annotated[float, _meta("raw samples older than this are deleted; profiles stay", ge=0.01)] = 90.0
+    quarantine_bytes: Annotated[
+        int, _meta("size limit of the quarantine; beyond it the oldest batches are dropped", ge=0)
+    ] = 256 * 2**20
+    follow_interval_s: Annotated[float, _meta("how often to check the accounting directories", ge=0.05)] = 5.0
+    profile_interval_s: Annotated[float, _meta("how often to profile finished jobs", ge=0.05)] = 5.0
+    profile_grace_s: Annotated[float, _meta("how long a finished job waits for its last samples", ge=0)] = 600.0
+    coverage: Annotated[
+        float,
+        _meta("target fraction of jobs that stay within the recommended reservation", metavar="FRACTION", gt=0, lt=1),
+    ] = 0.95
+    bound_objective: Annotated[
+        Objective,
+        _meta(
+            "where the target fraction must hold: cost, over all jobs at the least waste; per-job, for cheap jobs, "
+            "expensive jobs and each user separately; changing it retrains on all finished jobs"
+        ),
+    ] = "cost"
+    walltime_limit: Annotated[
+        Limit,
+        _meta(
+            "whether the scheduler kills jobs at their requested time, which then caps run-time forecasts and bounds: "
+            "yes, no, or auto (as long as finished jobs keep to it)"
+        ),
+    ] = "auto"
+    job_groups: Annotated[
+        tuple[str, ...],
+        _meta(
+            "job groups, most specific first; changing them retrains on all finished jobs",
+            metavar="GROUPS",
+            min_length=1,
+        ),
+    ] = tuple(map(template_text, DEFAULT_TEMPLATES))
+    learn_apportioned: Annotated[
+        bool, _meta("learn values measured on shared nodes and split by processors held; changing it retrains")
+    ] = False
+    upkeep_interval_s: Annotated[float, _meta("how often to run retention and database upkeep", ge=1)] = 3600.0
+    simulations_kept: Annotated[int, _meta("simulations kept for the pages; a new one replaces the oldest", ge=1)] = 20
+    simulation_trace_bytes: Annotated[int, _meta("largest trace accepted for a simulation, unpacked", ge=1)] = (
+        64 * 2**20
+    )
+    simulation_memory_bytes: Annotated[int, _meta("address space that a simulation may use", ge=2**29)] = 4 * 2**30
+    simulation_time_s: Annotated[float, _meta("how long a simulation may run", ge=1)] = 3600.0
+    session_hours: Annotated[float, _meta("how long a login to the pages lasts", ge=0.01)] = 12.0
+    cookie_secure: Annotated[bool, _meta("send the login cookie over HTTPS only (set it behind TLS)")] = False
+    accounting: tuple[AccountingSource, ...] = ()
+
+    @property
+    def declared_clusters(self) -> frozenset[str]:
+        """Every cluster that the settings name."""
+        return frozenset(self.clusters) | {source.cluster for source in self.accounting}
+
+    def to_json(self) -> str:
+        """One line that ``from_json`` reads."""
+        return msgspec.json.encode(self, enc_hook=str).decode()
+
+    @classmethod
+    def from_json(cls, line: str) -> Settings:
+        """The settings that ``to_json`` wrote."""
+        return msgspec.json.decode(line, type=cls, dec_hook=from_text)

@@ -1,0 +1,158 @@
+"""Settings from their sources; of a value in several the later wins.
+
+Default, TOML file, environment (``JOBSIGHT_`` and the name in capitals), command line flag.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from jobsight_predictor.template_text import parse_template
+from jobsight_server.errors import UserError
+from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingSource, Settings, from_text
+
+LONGEST_NAME = 255
+
+
+class SettingsError(UserError):
+    """A setting that cannot be used; the message names it, its value and its source."""
+
+
+class Setting(Struct, frozen=True):
+    """One field of ``Settings``, as help, documents and the environment name it."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+    metavar: str | None
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def environment(self) -> str:
+        return "JOBSIGHT_" + self.name.upper()
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """All values, where these are few."""
+        kind = get_args(self.type)[0]
+        return ("true", "false") if kind is bool else get_args(kind) if get_origin(kind) is Literal else ()
+
+    @property
+    def default_text(self) -> str:
+        """The default as help and documents write it."""
+        if isinstance(self.default, bool):
+            return str(self.default).lower()
+        return (" ".join(self.default) or "none") if isinstance(self.default, tuple) else str(self.default)
+
+    def parse(self, value: Any, source: str) -> Any:
+        """``value`` in the setting's type; several texts come as a list, or as one text with spaces between them.
+
+        Raises:
+            SettingsError: wrong type, out of bounds, or refused for what it says.
+        """
+        parts = value.split() if isinstance(self.default, tuple) and isinstance(value, str) else value
+        try:
+            parsed = msgspec.convert(parts, self.type, strict=False)
+            for text in parsed if self.name in _CHECKS else ():
+                _CHECKS[self.name](text)
+        except ValueError as error:
+            choices = f"; choose from {', '.join(self.choices)}" if self.choices else ""
+            raise SettingsError(f"{source}: {self.name} = {value!r}: {_lower(error)}{choices}") from error
+        return parsed
+
+
+def _cluster_name(value: str) -> None:
+    if not value.isprintable() or not 0 < len(value) <= LONGEST_NAME:
+        raise ValueError(f"a cluster's name has 1 to {LONGEST_NAME} printable characters")
+
+
+# What each text of a list has to be, where its type does not say it; they raise ValueError.
+_CHECKS: Mapping[str, Callable[[str], object]] = {"clusters": _cluster_name, "job_groups": parse_template}
+_RENAMED = {"templates": "job_groups"}
+
+
+def _declared() -> tuple[Setting, ...]:
+    kinds = get_type_hints(Settings, include_extras=True)
+    found = []
+    for field in msgspec.structs.fields(Settings):
+        if field.name != "accounting":
+            (meta,) = kinds[field.name].__metadata__
+            found.append(Setting(field.name, kinds[field.name], field.default, meta.description, meta.extra["metavar"]))
+    return tuple(found)
+
+
+SETTINGS = _declared()
+
+
+def load_settings(
+    file: Path | None = None, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Settings from defaults, then ``file``, then ``environ``, then ``flags`` (None there means not given).
+
+    ``flags["accounting"]`` is a list of ``CLUSTER=DIRECTORY`` texts that are added to the file's.
+
+    Raises:
+        SettingsError: an unknown name, or a value that cannot be used; the message says where it stands.
+    """
+    known = {setting.name: setting for setting in SETTINGS}
+    values: dict[str, Any] = {}
+    sources: tuple[AccountingSource, ...] = ()
+    if file is not None:
+        for name, value in _read_toml(file).items():
+            if name == "accounting":
+                sources += _accounting(value, str(file))
+            elif name in known:
+                values[name] = known[name].parse(value, str(file))
+            elif name in _RENAMED:
+                raise SettingsError(f"{file}: setting {name!r} is now called {_RENAMED[name]!r}; rename it there")
+            else:
+                raise SettingsError(f"{file}: unknown setting {name!r}; known: {', '.join(sorted(known))}")
+    for old, new in _RENAMED.items():
+        if f"JOBSIGHT_{old.upper()}" in (environ or {}):
+            raise SettingsError(f"JOBSIGHT_{old.upper()} is now called JOBSIGHT_{new.upper()}; rename it")
+    for setting in SETTINGS:
+        text = (environ or {}).get(setting.environment)
+        if text is not None:
+            values[setting.name] = setting.parse(text, setting.environment)
+        flag = (flags or {}).get(setting.name)
+        if flag is not None:
+            values[setting.name] = setting.parse(flag, setting.flag)
+    for flag in (flags or {}).get("accounting") or ():
+        cluster, equals, directory = flag.partition("=")
+        if not equals:
+            raise SettingsError(f"--accounting {flag!r}: write CLUSTER=DIRECTORY")
+        sources += _accounting([{"cluster": cluster, "directory": directory}], "--accounting")
+    return Settings(**values, accounting=sources)
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"settings file {file}: {error}") from error
+
+
+def _accounting(tables: Any, place: str) -> tuple[AccountingSource, ...]:
+    try:
+        return msgspec.convert(tables, tuple[AccountingSource, ...], dec_hook=from_text)
+    except msgspec.ValidationError as error:
+        raise SettingsError(
+            f"{place}: accounting = {tables!r}: {_lower(error)}; write [[accounting]] tables with cluster, directory "
+            f"and format ({', '.join(ACCOUNTING_FORMATS)})"
+        ) from error
+
+
+def _lower(error: Exception) -> str:
+    """msgspec's words as the end of a sentence."""
+    text = str(error)
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,33 @@
+"""One policy on one workload: its simulation, and the figures of its schedule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobsight_scheduler.figures import by_size, by_user, schedule_figures
+from jobsight_scheduler.policies import ChosenPolicy
+from jobsight_scheduler.simulator.event_loop import Simulation
+from jobsight_scheduler.table import JobTable
+from jobsight_scheduler.workload.questions import questions_of
+from jobsight_server.simulations.machine_workload import MachineWorkload, counted
+
+
+def simulation_of(given: MachineWorkload, policy: ChosenPolicy) -> Simulation:
+    """The simulation, before its first event."""
+    questions = () if policy.predictor is None else questions_of(given.trace, given.workload.row)
+    return Simulation(given.workload, given.capacity, policy.make, questions)
+
+
+def account_of(given: MachineWorkload, policy: ChosenPolicy, table: JobTable, spent_s: float | None) -> dict[str, Any]:
+    """All figures, by user and by size too; ``spent_s`` is the CPU time that the simulation took, if there was one."""
+    account: dict[str, Any] = {
+        "trace": given.name,
+        "policy": policy.name,
+        "predictor": policy.predictor,
+        "processors": given.capacity,
+        **counted(given.trace, given.workload),
+        **schedule_figures(table, given.capacity),
+    }
+    if spent_s is not None:
+        account |= {"cpu_s": spent_s, "jobs_per_cpu_s": len(table) / spent_s if spent_s else None}
+    return account | {"by_size": by_size(table), "by_user": by_user(table)}

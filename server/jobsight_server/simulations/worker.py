@@ -1,0 +1,103 @@
+"""A simulation in a process of its own, which ends with the background role and gives way to whatever answers.
+
+    python -m jobsight_server.simulations.worker MEMORY_BYTES SECONDS TRACE PARAMETERS FOLDER
+
+It takes no more address space than that, and no more CPU seconds. PARAMETERS are ``SimulationParameters`` as JSON.
+It prints JSON lines: ``progress``, the share of the jobs that have ended, and at last ``figures``, when the table of
+jobs and the pictures are in FOLDER, or else ``error``, a message, or ``out_of_memory``. There are no figures by user:
+of a trace with as many users as jobs they would be more than the one who reads them should hold.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # imported when the limits hold
+    from jobsight_scheduler.simulator.run import Steps
+
+REPORTED_EVERY_S = 0.5
+
+
+def main() -> int:
+    """0 when the figures were printed, 1 when what went wrong was."""
+    memory_bytes, seconds, trace, parameters, folder = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes), int(memory_bytes)))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the server's terminal; the server ends this process itself
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each thread of a large machine would take its part of the memory
+    try:
+        from jobsight_server.exit_with_parent import exit_with_parent
+
+        exit_with_parent()
+        os.nice(10)
+        return _simulate(Path(trace), json.loads(parameters), Path(folder))
+    except MemoryError:
+        _report(out_of_memory=True)
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            _report(out_of_memory=True)
+        else:
+            _report(error=str(error))
+    return 1
+
+
+def _simulate(trace: Path, parameters: dict[str, Any], folder: Path) -> int:
+    from jobsight_scheduler.policies import QueueTooLongError, choose_policy
+    from jobsight_scheduler.simulator.run import run
+    from jobsight_scheduler.table import table_of, write_table
+    from jobsight_server.errors import UserError
+    from jobsight_server.plots.simulation import draw_simulation
+    from jobsight_server.simulations.machine_workload import read_trace
+    from jobsight_server.simulations.one_policy import account_of, simulation_of
+    from jobsight_server.simulations.parameters import JOBS, SimulationParameters
+
+    asked = SimulationParameters(**parameters)
+    try:
+        policy = choose_policy(asked.policy, asked.predictor)
+        given = read_trace(trace, asked.processors, asked.load)
+        began = time.process_time()
+        simulation = simulation_of(given, policy)
+        spent_s = time.process_time() - began + run(simulation, _ProgressReporter())
+    except UserError as error:
+        _report(error=str(error))
+        return 1
+    except QueueTooLongError as error:
+        _report(error=f"{trace.name}: {error}")
+        return 1
+    table = table_of(given.workload, simulation.start_s, given.trace["user"])
+    write_table(table, folder / JOBS)
+    title = f"{given.name}: {policy.name} on {given.capacity} processors"
+    draw_simulation(table, given.capacity, title, folder)
+    figures = account_of(given, policy, table, spent_s)
+    del figures["by_user"]
+    _report(figures=figures)
+    return 0
+
+
+class _ProgressReporter:
+    """Watches a simulation, reports progress now and then, and never stops it."""
+
+    def __init__(self) -> None:
+        self._reported_s = time.monotonic()
+
+    def __call__(self, simulation: Steps) -> bool:
+        if time.monotonic() - self._reported_s > REPORTED_EVERY_S:
+            _report(progress=round(simulation.ended / len(simulation.workload), 4))
+            self._reported_s = time.monotonic()
+        return False
+
+
+def _report(**line: object) -> None:
+    print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""The tables. Times are UTC epoch seconds, everything else in SI base units."""
+
+from __future__ import annotations
+
+from jobsight_server.storage.schema.access import sessions, tokens
+from jobsight_server.storage.schema.jobs import accounting_files, accounting_rejects, job_nodes, jobs
+from jobsight_server.storage.schema.learned import (
+    failures,
+    model_state,
+    pending_forecasts,
+    profiles,
+    remeasure,
+    running_use,
+    series,
+)
+from jobsight_server.storage.schema.metadata import metadata
+from jobsight_server.storage.schema.nodes import batches, late_batches, marks, nodes, quarantine, samples, shifts
+from jobsight_server.storage.schema.operation import event_counts, role_epochs
+from jobsight_server.storage.schema.simulations import simulation_files, simulation_traces, simulations
+
+__all__ = [
+    "accounting_files",
+    "accounting_rejects",
+    "batches",
+    "event_counts",
+    "failures",
+    "job_nodes",
+    "jobs",
+    "late_batches",
+    "marks",
+    "metadata",
+    "model_state",
+    "nodes",
+    "pending_forecasts",
+    "profiles",
+    "quarantine",
+    "remeasure",
+    "role_epochs",
+    "running_use",
+    "samples",
+    "series",
+    "sessions",
+    "shifts",
+    "simulation_files",
+    "simulation_traces",
+    "simulations",
+    "tokens",
+]

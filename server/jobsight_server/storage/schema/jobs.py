@@ -1,0 +1,85 @@
+"""What the accounting logs said: runs of jobs, their nodes, the files, and lines that could not be used."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
+
+from jobsight_server.storage.schema.metadata import metadata
+
+# One row per run of a job: a requeued job has several, told apart by their start.
+# state: running (or its end was never logged), ended, requeued, deleted (a run whose D record came before any E).
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("job_id", Text, nullable=False),
+    Column("start", Double, nullable=False),
+    Column("end", Double),
+    Column("state", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("group", Text),
+    Column("account", Text),
+    Column("name", Text),
+    Column("queue", Text),
+    Column("created", Double),
+    Column("queued", Double),
+    Column("eligible", Double),
+    Column("exec_host", Text),
+    Column("processors", Integer),
+    Column("exit_status", Integer),
+    Column("requested_walltime_s", Double),
+    Column("requested_memory_bytes", BigInteger),
+    Column("requested_nodes", Text),
+    Column("used_cpu_s", Double),
+    Column("used_memory_bytes", BigInteger),
+    Column("used_walltime_s", Double),
+    Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the present state
+    Column("profiled", Boolean, nullable=False),
+    Column("submitted", Double),  # queued, or else created, or else start
+    Column("forecast_seq", BigInteger),  # the last profiles.learn_seq when its forecast was made
+    UniqueConstraint("cluster", "job_id", "start"),
+    Index(None, "cluster", "user", "end"),
+    Index(None, "profiled", "state", "end"),
+    Index(None, "forecast_seq", "submitted"),
+    Index(None, "end"),
+)
+
+# Node names as the accounting log writes them; the node may never have sent a sample.
+job_nodes = Table(
+    "job_nodes",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("node", Text, primary_key=True),
+    Column("processors", Integer, nullable=False),
+    Index(None, "node"),
+    sqlite_with_rowid=False,
+)
+
+# How far each accounting file was read, committed with the rows that came from it. ``counts``: what it added to the
+# event counts, as JSON [name, label, value].
+accounting_files = Table(
+    "accounting_files",
+    metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("path", Text, primary_key=True),
+    Column("head_digest", Text, nullable=False),  # of the file's first bytes: tells a new file of the same name
+    Column("content_digest", Text, nullable=False, server_default=""),  # of these and the last bytes before the offset
+    Column("stat", Text, nullable=False, server_default=""),  # when all of it was read; empty before
+    Column("offset", BigInteger, nullable=False),
+    Column("lines", BigInteger, nullable=False),
+    Column("updated", Double, nullable=False),
+    Column("counts", Text, nullable=False, server_default="[]"),
+)
+
+accounting_rejects = Table(
+    "accounting_rejects",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("line", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    UniqueConstraint("cluster", "path", "line"),
+)

@@ -1,0 +1,109 @@
+"""What was measured, learned and forecast of runs."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, Table, Text, false, text
+
+from jobsight_server.storage.schema.metadata import metadata
+
+# What a finished run used, one row per metric: a value or the reason why there is none.
+# metric: bandwidth, memory, cpu, runtime. source: samples, accounting, cgroup.
+# source of memory: accounting, samples, samples-idle-remembered, samples-idle-unknown (then there is no value).
+# attribution: exclusive, apportioned, cgroup, unknown. ``learn_seq`` is the order in which values were learned; a
+# value whose samples arrived late has a later one than the rest of its run.
+# ``forecast``, ``bound`` and ``probability``: what had been said of the run when it was submitted.
+# Of memory ``value`` is the peak and ``mean`` the time average; ``idle_age_s``: how far from the run's life the idle
+# level of its nodes was read. ``shown_only``: the value is shown and was not learned.
+_APPORTIONED = text("attribution = 'apportioned' AND value IS NOT NULL")
+profiles = Table(
+    "profiles",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("learn_seq", BigInteger, nullable=False),
+    Column("value", Double),
+    Column("peak", Double),
+    Column("source", Text),
+    Column("attribution", Text),
+    Column("reason", Text),
+    Column("forecast", Double),
+    Column("bound", Double),
+    Column("probability", Double),
+    Column("mean", Double),
+    Column("idle_age_s", Double),
+    Column("shown_only", Boolean, nullable=False, server_default=false()),
+    Index(None, "learn_seq"),
+    Index(None, "shown_only", sqlite_where=_APPORTIONED, postgresql_where=_APPORTIONED),
+    sqlite_with_rowid=False,
+)
+
+# Values that an older release measured otherwise, until they have been measured again.
+remeasure = Table(
+    "remeasure",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("metric", Text, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+# What a running job has used so far, per processor: the most that its readings until then showed of its memory, less
+# the idle level of its nodes, or the reason why that is not known.
+running_use = Table(
+    "running_use",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("until", Double, nullable=False),
+    Column("memory", Double),
+    Column("idle_bytes", Double),
+    Column("reason", Text),
+    sqlite_with_rowid=False,
+)
+
+# The forecasters' state per (cluster, user, metric) and the answer made from it when it last learned; both JSON.
+series = Table(
+    "series",
+    metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("user", Text, primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("n", BigInteger, nullable=False),
+    Column("updated", Double, nullable=False),
+    Column("answer", Text, nullable=False),
+    Column("state", Text, nullable=False),  # long, and last: whoever reads the answer need not pass it
+    Index(None, "user"),
+)
+
+# What is known of one metric on one cluster, under the keys that ``jobsight_predictor.profile`` gives; JSON.
+model_state = Table(
+    "model_state",
+    metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# What was forecast for a run when it was submitted, until it has ended and was learned; JSON.
+pending_forecasts = Table(
+    "pending_forecasts",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Reservations that ran out, so that they can be learned anew: ``question`` is the job as JSON, ``learn_seq`` that of
+# the run learned last before.
+failures = Table(
+    "failures",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("question", Text, nullable=False),
+    Column("reserved", Double, nullable=False),
+    Column("learn_seq", BigInteger, nullable=False),
+    Index(None, "learn_seq"),
+)

@@ -1,0 +1,133 @@
+"""What nodes sent: samples, batches, marks, and what was refused of it."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
+
+from jobsight_server.storage.schema.metadata import metadata
+
+# ``counters`` is what the next batch of the node is corrected against (see ingest.counters); JSON.
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("boot_id", Text, nullable=False),
+    Column("cpus", Integer, nullable=False),
+    Column("memory_total_bytes", BigInteger),
+    Column("interfaces", Text, nullable=False),
+    Column("counters", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("first_time", Double, nullable=False),
+    Column("last_time", Double, nullable=False),
+    Column("received_at", Double, nullable=False),
+    Column("clock_skew_s", Double),
+    Column("samples", BigInteger, nullable=False),
+    Column("wraps", BigInteger, nullable=False),
+    Column("resets", BigInteger, nullable=False),
+    Column("boots", BigInteger, nullable=False),
+    Column("missing", BigInteger, nullable=False),
+    UniqueConstraint("cluster", "name"),
+)
+
+# One wide row per node and time. The cumulative columns are corrected for wraps and resets, so the difference of
+# two rows is what happened between them; ``gap_s`` cumulates the seconds for which that is not known.
+samples = Table(
+    "samples",
+    metadata,
+    Column("node_id", Integer, primary_key=True),
+    Column("time", Double, primary_key=True),
+    Column("net_in_bytes", BigInteger),
+    Column("net_out_bytes", BigInteger),
+    Column("cpu_busy_s", Double),
+    Column("memory_used_bytes", BigInteger),
+    Column("gap_s", Double, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# What was acknowledged: the key that makes ingest idempotent, and the counters after the batch's last reading,
+# from which a batch that arrives late and out of order is continued.
+batches = Table(
+    "batches",
+    metadata,
+    Column("node_id", Integer, primary_key=True),
+    Column("boot_id", Text, primary_key=True),
+    Column("sequence", BigInteger, primary_key=True),
+    Column("checksum", BigInteger, nullable=False),
+    Column("first_time", Double, nullable=False),
+    Column("last_time", Double, nullable=False),
+    Column("samples", Integer, nullable=False),
+    Column("received_at", Double, nullable=False),
+    Column("counters", Text, nullable=False),
+    Index(None, "node_id", "first_time"),
+    Index(None, "received_at"),
+    sqlite_with_rowid=False,
+)
+
+# A reading that a prologue ("start") or epilogue ("end") took for a job.
+marks = Table(
+    "marks",
+    metadata,
+    Column("node_id", Integer, primary_key=True),
+    Column("job_id", Text, primary_key=True),
+    Column("event", Text, primary_key=True),
+    Column("time", Double, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+# Where totals of a node change because a late batch revealed a wrap or a reset, as far as ``samples`` and
+# ``batches`` do not show it yet (ingest.shifts): added to what stands there from ``since`` to before ``until``.
+shifts = Table(
+    "shifts",
+    metadata,
+    Column("node_id", Integer, primary_key=True),
+    Column("since", Double, primary_key=True),
+    Column("until", Double, nullable=False),
+    Column("net_in_bytes", BigInteger, nullable=False),
+    Column("net_out_bytes", BigInteger, nullable=False),
+    Column("cpu_busy_s", Double, nullable=False),
+    Column("gap_s", Double, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Batches whose readings were old when they were stored (storage.late_batches); numbered as they were committed.
+late_batches = Table(
+    "late_batches",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("node_id", Integer, nullable=False),
+    Column("first_time", Double, nullable=False),
+    Column("last_time", Double, nullable=False),
+    Column("stored_at", Double, nullable=False),
+    Column("seen", Boolean, nullable=False, server_default=false()),
+    sqlite_autoincrement=True,
+)
+
+# ``retry``: to be taken in again by the writer.
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("received_at", Double, nullable=False),
+    Column("cluster", Text),
+    Column("node", Text),
+    Column("reason", Text, nullable=False),
+    Column("bytes", Integer, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("retry", Boolean, nullable=False, server_default=false()),
+    Index(None, "bytes"),
+    Index(None, "retry"),
+)

@@ -1,0 +1,112 @@
+"""The query application: the API and the pages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from flask import Blueprint, Flask, Response, request
+from sqlalchemy import Engine
+from werkzeug.wrappers import Response as AnyResponse
+
+from jobsight_server.auth.login_rate import LoginFailures
+from jobsight_server.auth.tokens import TokenCache
+from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.settings import Settings
+from jobsight_server.storage.clusters import KnownClusters
+from jobsight_server.storage.migrate import newest_version
+from jobsight_server.web import (
+    failures,
+    health,
+    jobs,
+    metrics,
+    nodes,
+    openapi,
+    overview,
+    predictions,
+    rejected,
+    samples_proxy,
+    simulations,
+    units,
+    users,
+)
+from jobsight_server.web.context import AppContext
+from jobsight_server.web.errors import answer_errors, is_api
+from jobsight_server.web.fast_path import PredictionFastPath
+from jobsight_server.web.guard import require_login
+from jobsight_server.web.login import login
+from jobsight_server.web.pages import job_url, node_url, user_url
+from jobsight_server.web.routes import register
+
+NOUNS_WITH_PAGES = (overview, users, jobs, nodes, simulations, rejected)
+ROUTES = tuple(
+    route
+    for noun in (predictions, failures, *NOUNS_WITH_PAGES, samples_proxy, health, metrics, openapi)
+    for route in noun.ROUTES
+)
+
+_API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
+_PAGE_HEADERS = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "same-origin"),
+    (
+        "Content-Security-Policy",
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    ),
+)
+
+
+def create_app(
+    settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
+) -> Flask:
+    """The application of one query worker; ``write_engine`` serves logins, simulations, expired reservations."""
+    app = Flask(__name__, static_folder=None)
+    app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
+    config = forecast_config(settings)
+    context = AppContext(
+        settings=settings,
+        forecast_config=config,
+        read_engine=read_engine,
+        write_engine=write_engine,
+        clock=clock,
+        tokens=TokenCache(read_engine),
+        clusters=KnownClusters(read_engine, settings.declared_clusters),
+        answers=AnswerReader(read_engine, config),
+        failures=LoginFailures(),
+        schema_version=newest_version(),
+    )
+    app.extensions["jobsight"] = context
+    app.extensions["jobsight_routes"] = ROUTES
+    register(app, ROUTES)
+    app.register_blueprint(login)
+    app.register_blueprint(_pages())
+    app.jinja_env.globals.update(units.FOR_TEMPLATES, user_url=user_url, job_url=job_url, node_url=node_url)
+    app.jinja_env.filters.update(units.FILTERS)
+    answer_errors(app, read_engine, write_engine)
+    app.after_request(_protect)
+    app.wsgi_app = PredictionFastPath(app.wsgi_app, context, ("scheduler",), _API_HEADERS)  # type: ignore[method-assign]
+    return app
+
+
+def _pages() -> Blueprint:
+    """Every page behind the login, and the stylesheet and scripts, which are open: the login form needs them."""
+    pages = Blueprint("pages", __name__, template_folder="templates", static_folder="static", static_url_path="/assets")
+    for noun in NOUNS_WITH_PAGES:
+        noun.add_pages(pages)
+
+    @pages.before_request
+    def guard() -> AnyResponse | None:
+        return None if request.endpoint == "pages.static" else require_login()
+
+    return pages
+
+
+def _protect(response: Response) -> Response:
+    if is_api():
+        response.headers.extend(_API_HEADERS)
+        return response
+    for name, value in _PAGE_HEADERS:
+        response.headers.setdefault(name, value)  # a picture has a policy of its own
+    if request.endpoint != "pages.static":
+        response.headers["Cache-Control"] = "no-cache, private"
+    return response

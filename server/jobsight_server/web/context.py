@@ -1,0 +1,38 @@
+"""What a request works with: settings, engines, clock and what the process remembers of tokens and logins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flask import current_app
+from sqlalchemy import Engine
+
+from jobsight_server.auth.login_rate import LoginFailures
+from jobsight_server.auth.tokens import TokenCache
+from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.settings import Settings
+from jobsight_server.storage.clusters import KnownClusters
+
+
+@dataclass(frozen=True, slots=True)
+class AppContext:
+    """Made once by ``create_app``; a view gets it from ``context()``."""
+
+    settings: Settings
+    forecast_config: ForecastConfig
+    read_engine: Engine
+    write_engine: Engine
+    clock: Callable[[], float]
+    tokens: TokenCache
+    clusters: KnownClusters
+    answers: AnswerReader
+    failures: LoginFailures
+    schema_version: str | None
+
+
+def context() -> AppContext:
+    """The context of the application that handles the present request."""
+    found = current_app.extensions["jobsight"]
+    assert isinstance(found, AppContext)
+    return found

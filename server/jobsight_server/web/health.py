@@ -1,0 +1,79 @@
+"""``/health``: this process lives. ``/ready``: it can do its work."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Literal
+
+from alembic.runtime.migration import MigrationContext
+from flask import Response
+from sqlalchemy.exc import SQLAlchemyError
+
+from jobsight_server.addresses import split_address
+from jobsight_server.record import Record
+from jobsight_server.storage.outage import AWAY, outage
+from jobsight_server.web.context import AppContext, context
+from jobsight_server.web.routes import Route, record_reply
+
+_WRITER_TIMEOUT_S = 2.0
+
+
+class Health(Record):
+    """This process lives."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Ready(Record):
+    """Whether it can do its work, or why not."""
+
+    status: Literal["ok", "unavailable"]
+    reason: str | None
+
+
+def show_health() -> Response:
+    return record_reply(Health())
+
+
+def show_ready() -> Response:
+    """Says no more than the kind of what is missing: this answer is open."""
+    here = context()
+    reason = _database_problem(here) or _writer_problem(here)
+    if reason is None:
+        return record_reply(Ready("ok", None))
+    return record_reply(Ready("unavailable", reason), 503, {"Retry-After": "5"})
+
+
+def _database_problem(here: AppContext) -> str | None:
+    try:
+        with here.read_engine.connect() as connection:
+            version = MigrationContext.configure(connection).get_current_revision()
+    except SQLAlchemyError as error:
+        return outage(error) or AWAY
+    return None if version == here.schema_version else "the database has other tables than this program needs"
+
+
+def _writer_problem(here: AppContext) -> str | None:
+    host, port = split_address(here.settings.ingest_listen)
+    connection = http.client.HTTPConnection(host, port, timeout=_WRITER_TIMEOUT_S)
+    try:
+        connection.request("GET", "/ready")
+        answer = connection.getresponse()
+        if answer.status == 200:
+            return None
+        return f"the writer does not store batches: {json.loads(answer.read())['reason']}"
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+        return "the writer does not answer"
+    finally:
+        connection.close()
+
+
+ROUTES = tuple(
+    Route("GET", f"{prefix}/{name}", handler, None, summary, answer=answer, errors=errors)
+    for prefix in ("", "/api/v1")
+    for name, handler, summary, answer, errors in (
+        ("health", show_health, "Whether this process lives", Health, ()),
+        ("ready", show_ready, "Whether database and writer answer", Ready, (503,)),
+    )
+)

@@ -1,0 +1,180 @@
+"""Reads what a request asks for; whatever is wrong is answered 400 with value, place and what to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from flask import request
+from werkzeug.exceptions import BadRequest, NotFound, RequestEntityTooLarge, UnsupportedMediaType
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_server.storage.clusters import listed
+from jobsight_server.web.context import context
+
+LATEST_TIME_S = 1e11
+PAGES_AT_MOST = 10**6
+_SHOWN = 60
+
+
+def name_text(value: str, place: str) -> str:
+    """A name from outside: any text that both databases can compare.
+
+    Raises:
+        BadRequest: empty, with a NUL character, or with half of a surrogate pair.
+    """
+    if not value:
+        raise BadRequest(f"{place} is empty; give a name")
+    if "\0" in value or (not value.isprintable() and _has_surrogate(value)):
+        raise BadRequest(f"{place} = {value[:_SHOWN]!r} holds a character that no name has (NUL or a lone surrogate)")
+    return value
+
+
+def given(name: str) -> str | None:
+    """What the path or the query says of ``name``; None where it was not given.
+
+    Forms send each of their fields, so that an empty one of a page counts as not given.
+    """
+    if request.view_args and name in request.view_args:
+        return str(request.view_args[name])
+    value = request.args.get(name)
+    return None if value == "" and request.blueprint == "pages" else value
+
+
+def name_argument(name: str) -> str | None:
+    """Argument ``name`` as a name; None where it was not given."""
+    value = given(name)
+    return None if value is None else name_text(value, _place(name))
+
+
+def required_name(name: str) -> str:
+    """Argument ``name`` as a name.
+
+    Raises:
+        BadRequest: it was not given.
+    """
+    value = name_argument(name)
+    if value is None:
+        raise BadRequest(f"query parameter {name} is missing; add {name}=NAME")
+    return value
+
+
+def cluster_name(value: str, place: str) -> str:
+    """A cluster that there is.
+
+    Raises:
+        BadRequest: it is no name at all.
+        NotFound: there is none of this name; the message names those that there are.
+    """
+    known = context().clusters
+    if name_text(value, place) not in known:
+        raise NotFound(f"{place} = {value[:_SHOWN]!r}: there is no such cluster; known: {listed(known.all())}")
+    return value
+
+
+def cluster_argument() -> str | None:
+    """Argument ``cluster``; None where it was not given."""
+    value = given("cluster")
+    return None if value is None else cluster_name(value, _place("cluster"))
+
+
+def choice_argument(name: str, allowed: tuple[str, ...]) -> str | None:
+    """Argument ``name``, one of ``allowed``; None where it was not given."""
+    value = given(name)
+    if value is not None and value not in allowed:
+        raise BadRequest(f"{name}={value[:_SHOWN]!r} is unknown; use one of: {', '.join(allowed)}")
+    return value
+
+
+def metric_argument() -> str | None:
+    """Argument ``metric``; None where it was not given."""
+    return choice_argument("metric", tuple(METRICS))
+
+
+def integer_argument(name: str, default: int, largest: int) -> int:
+    """Argument ``name``, a whole number from 1 to ``largest``."""
+    value = given(name)
+    if value is None:
+        return default
+    if not (value.isascii() and value.isdigit() and len(value) <= 12 and 1 <= int(value) <= largest):
+        raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a whole number from 1 to {largest}")
+    return int(value)
+
+
+def time_argument(name: str) -> float | None:
+    """Argument ``name``, UTC epoch seconds; None where it was not given."""
+    value = given(name)
+    if value is None:
+        return None
+    try:
+        time_s = float(value)
+    except ValueError:
+        time_s = math.nan
+    if not 0 <= time_s <= LATEST_TIME_S:
+        raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a time; give UTC epoch seconds")
+    return time_s
+
+
+def number_of(value: float, place: str, largest: float) -> float:
+    """A number above 0.
+
+    Raises:
+        BadRequest: it is not, or it is above ``largest``.
+    """
+    if not 0 < value <= largest:
+        raise BadRequest(
+            f"{place} = {value!r} is not above 0 and at most {largest:g}; leave it out where it is not known"
+        )
+    return value
+
+
+def amount_of(value: float | str, place: str, read: Callable[[str], float], largest: float) -> float:
+    """A number above 0, or a text that ``read`` makes one of.
+
+    Raises:
+        BadRequest: it is not, or it is above ``largest``.
+    """
+    try:
+        number = read(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise BadRequest(f"{place} = {error}") from error
+    return number_of(number, place, largest)
+
+
+def amount_argument(name: str, read: Callable[[str], float], largest: float) -> float | None:
+    """Argument ``name``, a number above 0 in any form that ``read`` takes; None where it was not given."""
+    value = given(name)
+    return None if value is None else amount_of(value, name, read, largest)
+
+
+def json_body(limit: int) -> bytes:
+    """The request's body, at most ``limit`` bytes of JSON."""
+    if request.mimetype != "application/json":
+        raise UnsupportedMediaType(f"Content-Type is {request.mimetype[:60]!r}; send application/json")
+    body = request.stream.read(limit + 1)
+    if len(body) > limit:
+        raise RequestEntityTooLarge(f"the body has more than {limit} bytes; ask in several requests")
+    return body
+
+
+def one_cluster(found: list[str], noun: str) -> str | None:
+    """The cluster to answer for: the one asked for, else the only one of ``found``; None where there is none.
+
+    Raises:
+        BadRequest: several know it and none was asked for.
+        NotFound: there is no cluster such as the one asked for.
+    """
+    asked = cluster_argument()
+    if asked is not None:
+        return asked
+    if len(found) > 1:
+        raise BadRequest(f"several clusters know this {noun} ({', '.join(found)}); add ?cluster=NAME")
+    return found[0] if found else None
+
+
+def _place(name: str) -> str:
+    return f"{name} in the path" if request.view_args and name in request.view_args else f"query parameter {name}"
+
+
+def _has_surrogate(value: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in value)

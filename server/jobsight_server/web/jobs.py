@@ -1,0 +1,90 @@
+"""Jobs: their runs, and one job."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+from werkzeug.exceptions import NotFound
+from werkzeug.wrappers import Response
+
+from jobsight_server.accounting.lifecycle import STATES
+from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail, job_list
+from jobsight_server.queries.nodes import cluster_names
+from jobsight_server.queries.timeline import POINTS
+from jobsight_server.web.context import context
+from jobsight_server.web.inputs import (
+    PAGES_AT_MOST,
+    choice_argument,
+    cluster_argument,
+    given,
+    integer_argument,
+    name_argument,
+    one_cluster,
+    required_name,
+)
+from jobsight_server.web.pages import page
+from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
+
+
+def jobs() -> JobList:
+    cluster, user, state = cluster_argument(), name_argument("user"), choice_argument("state", STATES)
+    here, number = context(), integer_argument("page", 1, PAGES_AT_MOST)
+    with here.read_engine.connect() as connection:
+        return job_list(connection, here.answers, here.clock(), cluster, user, state, number)
+
+
+def job() -> Job:
+    here, job_id, points = context(), required_name("name"), integer_argument("points", POINTS, POINTS)
+    with here.read_engine.connect() as connection:
+        cluster, found = one_cluster(job_clusters(connection, job_id), "job"), None
+        if cluster is not None:
+            found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points)
+    if found is None:
+        raise NotFound(f"no job {job_id[:60]!r} in {'any cluster' if cluster is None else repr(cluster[:60])}")
+    return found
+
+
+JOBS = Route(
+    "GET",
+    "/api/v1/jobs",
+    jobs,
+    ("scheduler",),
+    "Runs of jobs, the last recorded first; 50 a page",
+    (
+        Parameter("cluster", "only this cluster's", NAME),
+        Parameter("user", "only this user's", NAME),
+        Parameter("state", "only runs in this state", choice_of(STATES)),
+        Parameter("page", "from 1", PAGE),
+    ),
+    errors=(400, 404),
+)
+JOB = Route(
+    "GET",
+    "/api/v1/jobs/{name}",
+    job,
+    ("scheduler",),
+    "One job, by the id that the accounting log writes: its runs, what they used, its nodes over its life",
+    (
+        Parameter("cluster", "needed where several clusters have a job of this id", NAME),
+        Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
+    ),
+    errors=(400, 404),
+)
+JOB_BY_QUERY = by_query(JOB, "/api/v1/job")
+ROUTES = (JOBS, JOB, JOB_BY_QUERY)
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/jobs", endpoint="jobs")
+    def show() -> Response:
+        found = jobs()
+        with context().read_engine.connect() as connection:
+            clusters = cluster_names(connection)
+        wanted = {name: given(name) for name in ("cluster", "user", "state")}
+        return page("jobs.html", found, JOBS, wanted=wanted, states=STATES, clusters=clusters)
+
+    @pages.get("/job", endpoint="job_by_query")
+    @pages.get("/jobs/<cluster>/<path:name>", endpoint="job", merge_slashes=False)
+    def show_one(**_names: str) -> Response:
+        found = job()
+        settled = all(run.state != "running" and run.profiled for run in found.runs)
+        return page("job.html", found, JOB_BY_QUERY, settled=settled)

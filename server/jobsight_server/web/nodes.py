@@ -1,0 +1,94 @@
+"""Nodes: the list, and one node over time."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.wrappers import Response
+
+from jobsight_server.queries.nodes import NodeDetail, NodeList, cluster_names, node_clusters, node_detail, node_list
+from jobsight_server.queries.timeline import POINTS
+from jobsight_server.web.context import context
+from jobsight_server.web.inputs import (
+    cluster_argument,
+    given,
+    integer_argument,
+    one_cluster,
+    required_name,
+    time_argument,
+)
+from jobsight_server.web.pages import page
+from jobsight_server.web.routes import NAME, TIME, Parameter, Route, by_query
+
+_HOURS, _HOURS_AT_MOST = 24, 10_000
+
+# Spans that a node's page offers, in hours.
+SPANS = {6: "6 h", 24: "24 h", 168: "7 d", 672: "28 d"}
+
+
+def nodes() -> NodeList:
+    cluster = cluster_argument()
+    with context().read_engine.connect() as connection:
+        return node_list(connection, context().clock(), cluster)
+
+
+def node() -> NodeDetail:
+    name, since, until = required_name("name"), time_argument("since"), time_argument("until")
+    if since is not None and until is not None and since >= until:
+        raise BadRequest(f"since={since:g} must be less than until={until:g}")
+    span_s = 3600.0 * integer_argument("hours", _HOURS, _HOURS_AT_MOST)
+    points, now = integer_argument("points", POINTS, POINTS), context().clock()
+    with context().read_engine.connect() as connection:
+        cluster, found = one_cluster(node_clusters(connection, name), "node"), None
+        if cluster is not None:
+            found = node_detail(connection, cluster, name, since, until, now, points, span_s)
+    if found is None:
+        raise NotFound(f"no node {name[:60]!r} in {'any cluster' if cluster is None else repr(cluster[:60])}")
+    return found
+
+
+NODES = Route(
+    "GET",
+    "/api/v1/nodes",
+    nodes,
+    ("scheduler",),
+    "Every node that ever sent samples: how fresh, what its counters went through, its agent's cost",
+    (Parameter("cluster", "only this cluster's", NAME),),
+    errors=(400, 404),
+)
+NODE = Route(
+    "GET",
+    "/api/v1/nodes/{name}",
+    node,
+    ("scheduler",),
+    "One node over time, and the runs it took part in",
+    (
+        Parameter("cluster", "needed where several clusters have a node of this name", NAME),
+        Parameter("since", "UTC epoch seconds (default `hours` before `until`)", TIME),
+        Parameter("until", "UTC epoch seconds (default the node's last sample)", TIME),
+        Parameter(
+            "hours",
+            f"how far back, where `since` is not given (default {_HOURS})",
+            {"type": "integer", "minimum": 1, "maximum": _HOURS_AT_MOST},
+        ),
+        Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
+    ),
+    errors=(400, 404),
+)
+NODE_BY_QUERY = by_query(NODE, "/api/v1/node")
+ROUTES = (NODES, NODE, NODE_BY_QUERY)
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/nodes", endpoint="nodes")
+    def show() -> Response:
+        found = nodes()
+        with context().read_engine.connect() as connection:
+            clusters = cluster_names(connection)
+        return page("nodes.html", found, NODES, cluster=given("cluster"), clusters=clusters)
+
+    @pages.get("/node", endpoint="node_by_query")
+    @pages.get("/nodes/<cluster>/<path:name>", endpoint="node", merge_slashes=False)
+    def show_one(**_names: str) -> Response:
+        hours = integer_argument("hours", _HOURS, _HOURS_AT_MOST)
+        return page("node.html", node(), NODE_BY_QUERY, hours=hours, spans=SPANS)

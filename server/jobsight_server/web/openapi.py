@@ -1,0 +1,139 @@
+"""``/api/v1/openapi.json``, made from the tables of routes that are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from inspect import cleandoc
+from typing import Any
+
+import msgspec
+from flask import Response, current_app
+
+from jobsight_server.web.health import Ready
+from jobsight_server.web.routes import NAME, Error, Route, json_text
+
+API_VERSION = "1"
+
+_HEADERS = {
+    401: ("WWW-Authenticate", "how to send a token"),
+    429: ("Retry-After", "seconds to wait"),
+    503: ("Retry-After", "seconds to wait"),
+}
+_MEANINGS = {
+    400: "The request is wrong; the error says where, what it holds and what to do",
+    401: "No token, or one that is unknown or revoked",
+    403: "The token's role does not reach this",
+    404: "There is no such thing",
+    413: "The body is too large",
+    415: "The body is not JSON",
+    422: "The batch can never be stored; it is kept in quarantine",
+    429: "Too many requests; send it again later",
+    503: "Something that this needs does not answer; try again",
+}
+
+
+def show_openapi() -> Response:
+    return json_text(msgspec.json.encode(openapi(current_app.extensions["jobsight_routes"])))
+
+
+def openapi(routes: Iterable[Route]) -> dict[str, Any]:
+    """The description of ``routes`` in OpenAPI 3.1; its components are made from the types of their answers."""
+    routes = tuple(routes)
+    types = [kind for route in routes for kind in (route.answer_type, route.body) if kind is not None]
+    shapes, components = msgspec.json.schema_components((*types, Error), ref_template="#/components/schemas/{name}")
+    schemas = dict(zip((*types, Error), shapes, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Jobsight",
+            "version": API_VERSION,
+            "summary": "What a user's next job will need, and what it rests on",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {name: _described(schema) for name, schema in components.items()},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token made by `jobsight token create`; one of role admin may do everything",
+                }
+            },
+        },
+    }
+
+
+def _described(schema: dict[str, Any]) -> dict[str, Any]:
+    """A component whose description, the docstring of its type, is written as Markdown."""
+    text = cleandoc(schema.get("description", "")).replace("``", "`")
+    return schema | ({"description": text} if text else {})
+
+
+def _operation(route: Route, schemas: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+    errors = {400, *route.errors, *((401, 403, 503) if route.roles is not None else ())}
+    answer = schemas[route.answer_type]
+    answers: dict[str, Any] = {"200": _response("Answered", answer, route.media_type)}
+    if route.has_tag:
+        answers["200"]["headers"] = _header("ETag", "of the answer; send it back as If-None-Match")
+        answers["304"] = {"description": "The answer is still the one of this ETag"}
+    for status in sorted(errors):
+        schema = answer if (route.answer, status) == (Ready, 503) else schemas[Error]
+        answers[str(status)] = _response(_MEANINGS[status], schema, "application/json")
+        if status in _HEADERS:
+            answers[str(status)]["headers"] = _header(*_HEADERS[status])
+    roles = "open to everybody" if route.roles is None else "role " + " or ".join((*route.roles, "admin"))
+    operation: dict[str, Any] = {
+        "operationId": f"{route.method.lower()}{route.path.replace('/', '_')}".translate(_NOT_IN_IDS),
+        "summary": route.summary,
+        "description": f"Access: {roles}.",
+        "security": [{"token": []}] if route.roles is not None else [],
+        "parameters": _parameters(route),
+        "responses": answers,
+    }
+    if route.body is not None:
+        content = {"application/json": {"schema": schemas[route.body]}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _header(name: str, meaning: str) -> dict[str, Any]:
+    return {name: {"description": meaning, "required": True, "schema": {"type": "string"}}}
+
+
+def _parameters(route: Route) -> list[dict[str, Any]]:
+    in_query = [
+        {
+            "name": parameter.name,
+            "in": "query",
+            "required": parameter.required,
+            "description": parameter.description,
+            "schema": parameter.schema,
+        }
+        for parameter in route.parameters
+    ]
+    in_path = [
+        {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
+        for name, text, schema in (
+            ("name", "any characters, percent-encoded; slashes may stand as they are", NAME),
+            ("id", "its number", {"type": "integer", "minimum": 0}),
+        )
+        if f"{{{name}}}" in route.path
+    ]
+    return [*in_path, *in_query]
+
+
+def _response(description: str, schema: dict[str, Any], media_type: str) -> dict[str, Any]:
+    return {"description": description, "content": {media_type: {"schema": schema}}}
+
+
+_NOT_IN_IDS = str.maketrans({"{": "", "}": "", ".": "_", "-": "_"})
+
+ROUTES = (
+    Route(
+        "GET", "/api/v1/openapi.json", show_openapi, ("agent", "scheduler"), "This description", answer=dict[str, Any]
+    ),
+)

@@ -1,0 +1,90 @@
+"""``/api/v1/predictions``: what a user's next job will need."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from flask import Response
+from msgspec import Meta
+from werkzeug.exceptions import BadRequest
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_server.forecasts import ForecastRequest
+from jobsight_server.forecasts.prediction import Predictions
+from jobsight_server.record import Metric
+from jobsight_server.web.context import context
+from jobsight_server.web.inputs import cluster_argument, json_body, metric_argument, name_argument
+from jobsight_server.web.questions import PARAMETERS, JobFields, request_in_query, request_of
+from jobsight_server.web.routes import NAME, Parameter, Route, choice_of, json_text
+
+QUESTIONS_AT_MOST = 10_000
+
+
+class AskedQuestion(JobFields, kw_only=True):
+    """One question; without metric: all of them."""
+
+    metric: Metric | None = None
+
+
+class Questions(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``POST /api/v1/predictions``."""
+
+    questions: Annotated[list[AskedQuestion], Meta(extra_json_schema={"maxItems": QUESTIONS_AT_MOST})]
+
+
+_decode = msgspec.json.Decoder(Questions).decode
+
+
+def ask_one() -> Response:
+    """Without ``cluster``: an answer for every cluster where the user has a history."""
+    user, cluster, metric = name_argument("user"), cluster_argument(), metric_argument()
+    if user is None:
+        raise BadRequest("query parameter user is missing; ask /api/v1/predictions?cluster=NAME&user=NAME")
+    return json_text(context().answers.reply([request_in_query(cluster, user, metric)]))
+
+
+def ask_many() -> Response:
+    """Answers stand in the order of the questions."""
+    here = context()
+    return json_text(here.answers.reply(_questions(json_body(here.settings.max_body_bytes))))
+
+
+def _questions(body: bytes) -> list[ForecastRequest]:
+    try:
+        asked = _decode(body).questions
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadRequest(f'{error}; send {{"questions": [{{"cluster": C, "user": U, "metric": M}}]}}') from error
+    if len(asked) > QUESTIONS_AT_MOST:
+        raise BadRequest(f"{len(asked)} questions; at most {QUESTIONS_AT_MOST} in one request")
+    return [request_of(entry, entry.metric, f"questions[{number}].") for number, entry in enumerate(asked)]
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/predictions",
+        ask_one,
+        ("scheduler",),
+        "What this user's next job will need; the more the question says about the job, the better the answer; an "
+        "unknown user is answered from others' jobs or with a reason, not with an error",
+        (
+            Parameter("user", "as the accounting log writes the name", NAME, required=True),
+            Parameter("cluster", "without it: every cluster on which the user has a history", NAME),
+            Parameter("metric", "without it: all metrics", choice_of(tuple(METRICS))),
+            *PARAMETERS,
+        ),
+        answer=Predictions,
+        errors=(400, 404),
+    ),
+    Route(
+        "POST",
+        "/api/v1/predictions",
+        ask_many,
+        ("scheduler",),
+        f"At most {QUESTIONS_AT_MOST} questions at once, answered in their order; without a metric: all metrics",
+        answer=Predictions,
+        body=Questions,
+        errors=(400, 404, 413, 415),
+    ),
+)

@@ -1,0 +1,83 @@
+"""``POST /api/v1/samples`` on the query side: handed on to the writer as it came, the answer handed back.
+
+The writer alone judges and counts batches, so a request that it will refuse by its headers (a wrong token, a body
+too long) is handed on as well, but without its body: the one as if it had none, the other with its length, which the
+writer refuses before it waits for a body.
+"""
+
+from __future__ import annotations
+
+import http.client
+from typing import Literal
+
+from flask import Response, request
+from msgspec import UNSET, UnsetType
+
+from jobsight_server.addresses import split_address
+from jobsight_server.auth.tokens import AuthError
+from jobsight_server.ingest.wire import Batch
+from jobsight_server.record import Record
+from jobsight_server.web.context import AppContext, context
+from jobsight_server.web.routes import Route, error_reply
+
+_TIMEOUT_S = 15.0
+_HANDED_ON = ("Authorization", "Content-Encoding", "Content-Type", "User-Agent")
+_HANDED_BACK = ("Content-Type", "Retry-After", "WWW-Authenticate")
+
+
+class Stored(Record):
+    """What became of a batch; ``samples`` of one that was stored."""
+
+    status: Literal["stored", "duplicate"]
+    samples: int | UnsetType = UNSET
+
+
+def relay_samples() -> Response:
+    here = context()
+    try:
+        here.tokens.authenticate(request.headers.get("Authorization"), ("agent",), here.clock())
+    except AuthError as error:
+        return _hand_on(here, b"", 0, error.headers)
+    limit = here.settings.max_body_bytes
+    length = request.content_length
+    if length is not None and length > limit:
+        return _hand_on(here, b"", length, {})
+    body = request.stream.read(limit + 1)
+    return _hand_on(here, body, len(body), {})
+
+
+def _hand_on(here: AppContext, body: bytes, length: int, extra: dict[str, str]) -> Response:
+    host, port = split_address(here.settings.ingest_listen)
+    connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
+    try:
+        connection.putrequest("POST", "/api/v1/samples", skip_accept_encoding=True)
+        for name in _HANDED_ON:
+            value = request.headers.get(name)
+            if value is not None:
+                connection.putheader(name, value.encode("latin-1", "replace"))
+        connection.putheader("Content-Length", str(length))
+        connection.putheader("Connection", "close")
+        connection.endheaders(body or None)
+        answer = connection.getresponse()
+        content = answer.read()
+    except (OSError, http.client.HTTPException, ValueError):
+        return error_reply("the writer does not answer; keep the batch and send it again", 503, {"Retry-After": "5"})
+    finally:
+        connection.close()
+    headers = {**extra, **{name: value for name in _HANDED_BACK if (value := answer.headers.get(name))}}
+    return Response(content, answer.status, headers)
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/samples",
+        relay_samples,
+        ("agent",),
+        "A batch of readings of one node (see docs/wire-format.md), checked by the writer",
+        answer=Stored,
+        body=Batch,
+        errors=(413, 422, 429, 503),
+        checks_roles_itself=True,
+    ),
+)

@@ -1,0 +1,118 @@
+// A line chart over uPlot with this site's colours, units and its own legend of buttons.
+import { format } from "./format.js";
+
+const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
+const SVG = "http://www.w3.org/2000/svg";
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const coarse = matchMedia("(max-width: 560px)");
+
+// Steps between the marks of an axis, so that they stand at round figures of the unit.
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 432000, 864000];
+const STEPS = { bytes: Array.from({ length: 56 }, (_, power) => 2 ** power), seconds: SECONDS };
+const tickText = (unit, tick) => format(unit === "share" ? "percent" : unit, tick).replace(/(.) 0 (s|min|h)$/, "$1");
+
+// Marks of a time axis: hours and minutes, and the date wherever the day changes; dates only for steps of days.
+function clockMarks(ticks, step) {
+  let day = "";
+  return ticks.map((tick) => {
+    const [date, clock] = format("day", tick).split(" "), fresh = date !== day;
+    day = date;
+    if (step >= 86400) return date.slice(5);
+    return fresh ? `${clock}\n${date}` : clock;
+  });
+}
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// `lines`: [{name, colour: a custom property, dash, points, width}]; `data`: [xs, ys, ...]; `unit`: a name of format.js.
+export class Chart {
+  constructor(plot, unit) {
+    this.box = plot.querySelector(".chart");
+    this.readout = plot.querySelector(".readout");
+    this.unit = unit;
+    this.hidden = new Set();
+    this.lines = [];
+    this.chart = null;
+    new ResizeObserver(() => this.resize()).observe(this.box);
+    dark.addEventListener("change", () => this.draw());
+  }
+
+  show(lines, data, time) {
+    const same = this.chart !== null && this.time === time && JSON.stringify(this.lines) === JSON.stringify(lines);
+    Object.assign(this, { lines, data, time });
+    if (same) this.chart.setData(data);
+    else this.draw();
+  }
+
+  toggle(name, on) {
+    if (on) this.hidden.delete(name);
+    else this.hidden.add(name);
+    const at = this.lines.findIndex((line) => line.name === name);
+    if (at >= 0 && this.chart !== null) this.chart.setSeries(at + 1, { show: on });
+  }
+
+  resize() {
+    const { clientWidth: width, clientHeight: height } = this.box;
+    if (this.chart !== null && width > 0 && (this.chart.width !== width || this.chart.height !== height)) this.chart.setSize({ width, height });
+  }
+
+  draw() {
+    if (this.chart !== null) this.chart.destroy();
+    this.chart = null;
+    if (!this.data) return;
+    const axis = { stroke: colour("--ink-soft"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1, size: 4 }, font: "11px system-ui, sans-serif" };
+    const options = {
+      width: this.box.clientWidth,
+      height: this.box.clientHeight,
+      legend: { show: false },
+      padding: [8, 20, 0, 0],
+      cursor: { points: { size: 6 }, focus: { prox: 24 }, drag: { x: true, y: false } },
+      focus: { alpha: 0.35 },
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
+      scales: { x: { time: this.time }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.06 : 1] } },
+      axes: [
+        { ...axis, space: coarse.matches ? 60 : 70, size: this.time ? 38 : 26, values: this.time ? (_, ticks, at, space, step) => clockMarks(ticks, step) : (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? format("count", tick) : "")) },
+        { ...axis, size: 78, ...(this.unit in STEPS ? { incrs: STEPS[this.unit] } : {}), values: (_, ticks) => ticks.map((tick) => tickText(this.unit, tick)) },
+      ],
+      series: [{}, ...this.lines.map((line) => ({
+        label: line.name,
+        show: !this.hidden.has(line.name),
+        stroke: colour(line.colour),
+        width: line.width ?? 1.25,
+        dash: DASHES[line.dash ?? 0],
+        points: line.points ? { show: true, size: 4, width: 1, fill: colour(line.colour) } : { show: false },
+        spanGaps: false,
+      }))],
+      hooks: { setCursor: [(chart) => this.read(chart)] },
+    };
+    this.chart = new uPlot(options, this.data, this.box);
+  }
+
+  // The values under the pointer, as text below the chart.
+  read(chart) {
+    const at = chart.cursor.idx, parts = [];
+    if (at == null || chart.cursor.left < 0) return void this.readout.replaceChildren();
+    const x = this.data[0][at], head = document.createElement("b");
+    head.textContent = this.time ? format("utc", x) : `job ${format("count", x)}`;
+    this.lines.forEach((line, i) => {
+      const value = this.data[i + 1][at];
+      if (!this.hidden.has(line.name) && value != null) parts.push(`${line.name} ${format(this.unit, value)}`);
+    });
+    this.readout.replaceChildren(head, ` ${parts.slice(0, 8).join(" · ")}${parts.length > 8 ? ` · and ${parts.length - 8} more` : ""}`);
+  }
+}
+
+// A button of the legend, with a sample of its line.
+export function dressKey(button, line, pressed) {
+  const sample = document.createElementNS(SVG, "svg"), stroke = document.createElementNS(SVG, "line");
+  sample.setAttribute("viewBox", "0 0 18 8");
+  sample.setAttribute("aria-hidden", "true");
+  for (const [name, value] of Object.entries({ x1: 0, y1: 4, x2: 18, y2: 4, stroke: `var(${line.colour})`, "stroke-width": 2.5, "stroke-dasharray": DASHES[line.dash ?? 0].join(" ") })) stroke.setAttribute(name, value);
+  sample.append(stroke);
+  button.prepend(sample);
+  button.addEventListener("click", () => {
+    const on = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(on));
+    pressed(on);
+  });
+}

@@ -1,0 +1,39 @@
+// One job: its nodes over the life of each of its runs, a line per node.
+import { NodePlots, larger, look } from "./nodeplots.js";
+import { fill } from "./bind.js";
+import { once, poll } from "./poll.js";
+
+const runs = new Map();
+
+function draw(data) {
+  data.runs.forEach((run, number) => {
+    const section = document.querySelector(`[data-run="${number}"]`);
+    const nodes = run.nodes.filter((node) => node.series !== null);
+    if (section === null || nodes.length === 0 || section.querySelector(".chart") === null) return;
+    const lines = nodes.map((node, i) => ({ name: node.node, ...look(i) }));
+    if (!runs.has(number)) {
+      runs.set(number, new NodePlots(section));
+      runs.get(number).addKeys(section.querySelector(".keys"), lines);
+    }
+    runs.get(number).show((kind) => nodes.map(({ series }, i) => ({
+      line: lines[i],
+      times: series.time,
+      values: kind === "bandwidth" ? larger(series.in_bps, series.out_bps) : series[kind],
+    })));
+  });
+}
+
+const shown = JSON.stringify([...document.querySelectorAll(".run")].map((run) => run.querySelector(".state").textContent));
+
+// A job that has ended and been profiled no longer changes; until then, its page is reloaded when a run changes.
+if (document.querySelector("[data-settled]") !== null) once(document.body.dataset.json, draw);
+else {
+  let before = null;
+  poll(document.body.dataset.json, (data) => {
+    const state = JSON.stringify(data.runs.map((run) => [run.state, run.profiled, run.end, run.over_bound]));
+    if ((before !== null && before !== state) || JSON.stringify(data.runs.map((run) => run.state)) !== shown) location.reload();
+    before = state;
+    fill(document.getElementById("main"), data);
+    draw(data);
+  });
+}

@@ -1,0 +1,28 @@
+// Brings a page up to date with its JSON: figures and rows in place. Where rows appeared or disappeared, the table is
+// replaced by that of the page as the server renders it now.
+import { fill, fillRows } from "./bind.js";
+
+export async function refresh(data) {
+  const main = document.getElementById("main");
+  fill(main, data);
+  if (!fillRows(main, data)) await replaceTables(main);
+}
+
+async function replaceTables(main) {
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store", redirect: "error" });
+  if (!answer.ok) throw new Error(`status ${answer.status}`);
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const name of new Set([...main.querySelectorAll("[data-rows]")].map((body) => body.dataset.rows))) {
+    // Several tables may show the same rows: they stand in the same order on both pages.
+    const here = `[data-rows="${CSS.escape(name)}"]`, fresh = [...page.querySelectorAll(here)];
+    [...main.querySelectorAll(here)].forEach((old, i) => replace(old, fresh[i]));
+  }
+}
+
+function replace(old, fresh) {
+  if (fresh !== undefined) {
+    const focused = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    old.replaceWith(document.adoptNode(fresh));
+    if (focused !== null) fresh.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+}

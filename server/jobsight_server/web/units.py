@@ -1,0 +1,214 @@
+"""How values are written for people, in one place; ``static/format.js`` writes the same (held equal by a test).
+
+Every function takes None for a value that is missing and then gives a dash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from jobsight_server.forecasts import Prediction
+
+DASH = "–"
+
+_DECIMAL = ("", "k", "M", "G", "T", "P", "E")
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def count(value: float | None) -> str:
+    """
+    >>> count(1234567)
+    '1,234,567'
+    """
+    return DASH if value is None else f"{Decimal(_fixed(value, 0)):,}"
+
+
+def bits_per_second(value: float | None) -> str:
+    """
+    >>> bits_per_second(12_345_678)
+    '12.3 Mbit/s'
+    """
+    return DASH if value is None else _scaled(value, 1000.0, _DECIMAL, "bit/s")
+
+
+def size(value: float | None) -> str:
+    """
+    >>> size(1_610_612_736)
+    '1.50 GiB'
+    """
+    return DASH if value is None else _scaled(value, 1024.0, _BINARY, "B")
+
+
+def duration(value: float | None) -> str:
+    """
+    >>> [duration(seconds) for seconds in (0.25, 12.34, 15, 754, 18_720, 273_600)]
+    ['250 ms', '12.3 s', '15 s', '12 min 34 s', '5 h 12 min', '3 d 4 h']
+    """
+    if value is None:
+        return DASH
+    sign, seconds = ("-", -value) if value < 0 else ("", value)
+    if 0 < seconds < 0.9995:
+        return f"{sign}{_fixed(seconds * 1000, 0)} ms"
+    if seconds < 59.95:
+        return f"{sign}{_fixed(seconds, 0 if seconds == int(seconds) else 1)} s"
+    whole = int(_fixed(seconds, 0))
+    if whole < 3600:
+        return f"{sign}{whole // 60} min {whole % 60} s"
+    if whole < 86400:
+        return f"{sign}{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{sign}{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def age(value: float | None) -> str:
+    """
+    >>> age(90)
+    '1 min 30 s ago'
+    """
+    return DASH if value is None else f"{duration(float(int(value)))} ago"
+
+
+def share(value: float | None) -> str:
+    """
+    >>> share(0.876)
+    '87.6 %'
+    """
+    return DASH if value is None else f"{_fixed(value * 100, 1)} %"
+
+
+def percent(value: float | None) -> str:
+    """As :func:`share`, without decimals, for dense tables.
+
+    >>> percent(0.876)
+    '88 %'
+    """
+    return DASH if value is None else f"{_fixed(value * 100, 0)} %"
+
+
+def decimal(value: float | None) -> str:
+    """
+    >>> decimal(1234.56)
+    '1,234.6'
+    """
+    return DASH if value is None else f"{Decimal(_fixed(value, 1)):,}"
+
+
+def rate(value: float | None) -> str:
+    """
+    >>> [rate(per_s) for per_s in (0, 8.53, 3000)]
+    ['0 /s', '8.5 /s', '3,000 /s']
+    """
+    if value is None:
+        return DASH
+    return f"{_fixed(value, 1)} /s" if 0 < value < 100 else f"{count(value)} /s"
+
+
+def minute_rate(bars: Sequence[float] | None) -> str:
+    """The mean of the last four of 15-second bars.
+
+    >>> minute_rate([9, 0, 0, 0, 640])
+    '160 /s'
+    """
+    return rate(sum(bars[-4:]) / 4) if bars else DASH
+
+
+def utc(value: float | None) -> str:
+    """
+    >>> utc(1_700_000_000)
+    '2023-11-14 22:13:20'
+    """
+    moment = _moment(value)
+    return DASH if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def day(value: float | None) -> str:
+    """
+    >>> day(1_700_000_000)
+    '2023-11-14 22:13'
+    """
+    moment = _moment(value)
+    return DASH if moment is None else moment.strftime("%Y-%m-%d %H:%M")
+
+
+def text(value: object) -> str:
+    return DASH if value is None or value == "" else str(value)
+
+
+def accuracy(prediction: Prediction | None) -> str:
+    """Mean accuracy so far of what was forecast for the user's jobs, or a dash."""
+    return percent(accuracy_value(prediction))
+
+
+def accuracy_value(prediction: Prediction | None) -> float | None:
+    """The share that :func:`accuracy` writes."""
+    error = None if prediction is None else prediction.mean_error
+    return None if error is None else 1.0 - error.answered
+
+
+FORMATS: dict[str, Callable[[Any], str]] = {
+    "count": count,
+    "bps": bits_per_second,
+    "bytes": size,
+    "seconds": duration,
+    "age": age,
+    "share": share,
+    "percent": percent,
+    "decimal": decimal,
+    "rate": rate,
+    "minute_rate": minute_rate,
+    "utc": utc,
+    "day": day,
+    "text": text,
+    "accuracy": accuracy,
+}
+
+METRIC_TITLES = {"bandwidth": "Bandwidth", "memory": "Memory", "cpu": "CPU", "runtime": "Run time"}
+REJECTION_TITLES = {
+    "batches_rejected": "batches rejected",
+    "quarantined_because": "batches quarantined",
+    "accounting_rejected_because": "accounting lines rejected",
+    "accounting_unreadable": "accounting files not readable",
+    "profiles_refused": "profiles refused",
+    "profiles_dropped": "profiles dropped",
+}
+METRIC_FORMATS = {"bandwidth": "bps", "memory": "bytes", "cpu": "share", "runtime": "seconds"}
+
+
+def metric_value(value: float | None, metric: str) -> str:
+    """A value of one metric, without the words "per processor"."""
+    return FORMATS[METRIC_FORMATS.get(metric, "text")](value)
+
+
+FILTERS = {**{f"as_{name}": write for name, write in FORMATS.items()}, "as_metric": metric_value}
+FOR_TEMPLATES = {
+    "formats": FORMATS,
+    "metric_formats": METRIC_FORMATS,
+    "metric_titles": METRIC_TITLES,
+    "rejection_titles": REJECTION_TITLES,
+    "accuracy_value": accuracy_value,
+}
+
+
+def _moment(value: float | None) -> datetime | None:
+    try:
+        return None if value is None else datetime.fromtimestamp(value // 1, UTC)
+    except (OverflowError, OSError, ValueError):  # a year that no calendar holds
+        return None
+
+
+def _scaled(value: float, step: float, prefixes: tuple[str, ...], unit: str) -> str:
+    scaled, position = abs(value), 0
+    while scaled >= step - 0.5 and position < len(prefixes) - 1:
+        scaled, position = scaled / step, position + 1
+    whole = position == 0 and scaled == int(scaled)
+    digits = 0 if whole or scaled >= 99.95 else 1 if scaled >= 9.995 else 2
+    sign = "-" if value < 0 else ""
+    return f"{sign}{Decimal(_fixed(scaled, digits)):,} {prefixes[position]}{unit}"
+
+
+def _fixed(value: float, digits: int) -> str:
+    # Halves away from zero, as JavaScript's toFixed does.
+    rounded = Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return f"{rounded:f}"

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from jobsight_predictor.profile.hit_probability import FEATURES, HitProbability
+
+
+def test_it_learns_probabilities_that_come_true() -> None:
+    rng = np.random.default_rng(6)
+    hit_probability = HitProbability()
+    told, came = [], []
+    for i in range(20_000):
+        features = rng.uniform(0, 1, len(FEATURES)).tolist()
+        true = 1.0 / (1.0 + np.exp(-(4.0 * features[1] - 2.0 - features[3])))
+        hit = bool(rng.uniform() < true)
+        if i > 10_000:
+            told.append(hit_probability.probability(features))
+            came.append(hit)
+        hit_probability.score(features, hit)
+    told_, came_ = np.array(told), np.array(came)
+    for low in (0.1, 0.3, 0.5, 0.7):
+        inside = (told_ >= low) & (told_ < low + 0.2)
+        assert came_[inside].mean() == pytest.approx(told_[inside].mean(), abs=0.06)
+
+
+def test_first_answers_rank_sensibly() -> None:
+    hit_probability = HitProbability()
+    assert hit_probability.probability([1.0] * 4) > 0.8
+    assert hit_probability.probability([0.1] * 4) < 0.1
+
+
+def test_state_goes_through_json_exactly() -> None:
+    hit_probability = HitProbability()
+    hit_probability.score([0.3, 0.5, 0.1, 0.9], True)
+    assert HitProbability.from_state(json.loads(json.dumps(hit_probability.state()))).state() == hit_probability.state()

@@ -1,0 +1,214 @@
+"""Examples of Yom-Tov and Aridor (2006), and what the families that they name should find."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jobsight_predictor.estimators import Estimator, Outcome, SystemState
+from jobsight_predictor.estimators.hierarchical import Hierarchical
+from jobsight_predictor.estimators.last_instance import LastInstance
+from jobsight_predictor.estimators.regression import Regression
+from jobsight_predictor.estimators.reinforcement import Reinforcement
+from jobsight_predictor.estimators.several import DROPPED, KEPT, SeveralResources
+from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
+from jobsight_predictor.templates import Question
+
+JOB = Question("user", "application", None, 4, 32.0, 60.0)
+
+
+def cycles(estimator: Estimator, requested: float, uses: list[float]) -> list[float]:
+    """What is given for each of the uses; a job that failed runs again at its request."""
+    given = []
+    for used in uses:
+        capacity = estimator.rounded(estimator.estimate(JOB, requested))
+        given.append(capacity)
+        failed = used > capacity
+        estimator.learn(JOB, requested, Outcome(min(capacity, requested), capacity, failed))
+        if failed:
+            most = estimator.rounded(requested)
+            estimator.learn(JOB, requested, Outcome(requested, most, False))
+    return given
+
+
+def test_alpha_2_ends_at_24_of_32_24_4() -> None:
+    assert cycles(SuccessiveApproximation([4.0, 24.0, 32.0], alpha=2.0), 32.0, [4.0] * 5) == [32, 24, 24, 24, 24]
+
+
+def test_alpha_10_ends_at_4_or_is_back_at_32() -> None:
+    capacities = [4.0, 24.0, 32.0]
+    assert cycles(SuccessiveApproximation(capacities, alpha=10.0), 32.0, [4.0] * 4) == [32, 4, 4, 4]
+    assert cycles(SuccessiveApproximation(capacities, alpha=10.0), 32.0, [5.0] * 4) == [32, 4, 32, 32]
+
+
+@pytest.mark.parametrize(("alpha", "end"), [(2.0, 15.0), (1.2, 30.0)])
+def test_a_smaller_alpha_need_not_reach_the_next_capacity(alpha: float, end: float) -> None:
+    assert cycles(SuccessiveApproximation([15.0, 30.0], alpha=alpha), 20.0, [10.0] * 9)[-1] == end
+
+
+def test_an_estimate_that_is_not_rounded_reaches_it_after_several_steps() -> None:
+    estimator = SuccessiveApproximation([15.0, 30.0], alpha=1.2, divide_rounded=False)
+    assert cycles(estimator, 20.0, [10.0] * 9)[-1] == 15.0
+
+
+def test_uses_of_12_and_then_18_end_at_32() -> None:
+    given = cycles(SuccessiveApproximation([8.0, 16.0, 32.0, 64.0]), 64.0, [12.0] * 4 + [18.0] * 4)
+    assert given == [64, 32, 16, 8, 16, 32, 32, 32]
+
+
+def test_jobs_of_one_group_that_use_12_or_18_fail_a_bounded_number_of_times() -> None:
+    """As printed, the algorithm goes back to what failed for other jobs, and fails for ever."""
+    uses = [12.0, 18.0] * 50
+    given = cycles(SuccessiveApproximation([8.0, 16.0, 32.0, 64.0], beta=0.9), 64.0, uses)
+    assert sum(used > capacity for used, capacity in zip(uses, given, strict=True)) <= 3
+    assert given[-1] == 32.0
+
+
+@pytest.mark.parametrize(("beta", "end"), [(0.0, 32.0), (0.5, 16.0)])
+def test_beta_goes_on_more_carefully_after_a_failure(beta: float, end: float) -> None:
+    """A quarter of 32 fails; by half the step 16 is found to be enough."""
+    estimator = SuccessiveApproximation([8.0, 16.0, 32.0], alpha=4.0, beta=beta)
+    assert cycles(estimator, 32.0, [12.0] * 6) == [32.0, 8.0, *[end] * 4]
+
+
+@pytest.mark.parametrize("arguments", [{"alpha": 1.0}, {"alpha": float("nan")}, {"beta": 1.0}, {"beta": -0.1}])
+def test_step_sizes_that_make_no_sense_are_refused(arguments: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        SuccessiveApproximation([1.0], **arguments)
+
+
+def test_last_instance_follows_what_was_used_and_starts_anew_after_a_failure() -> None:
+    estimator = LastInstance([8.0, 16.0, 32.0])
+    estimator.learn(JOB, 32.0, Outcome(32.0, 32.0, False, 5.0))
+    assert estimator.estimate(JOB, 32.0) == 5.0
+    estimator.learn(JOB, 32.0, Outcome(8.0, 8.0, True))
+    assert estimator.estimate(JOB, 32.0) == 32.0
+
+
+@pytest.mark.parametrize("reward", ["utilisation", "slowdown"])
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("explicit", [False, True])
+def test_reinforcement_converges_to_a_half_in_any_state(reward: str, seed: int, explicit: bool) -> None:
+    capacities = [8.0, 16.0, 32.0]
+    estimator = Reinforcement(capacities, reward, seed)
+    rng = np.random.default_rng(seed)
+    failures = []
+    for _ in range(2000):
+        requested = float(rng.choice([16.0, 32.0]))
+        # Nodes of the size requested are taken; half the size is free.
+        system = SystemState(
+            tuple(4 if size < requested else 0 for size in capacities), (4,) * 3, int(rng.integers(20))
+        )
+        asked = estimator.estimate(JOB, requested, system)
+        failed = asked < requested / 2.0
+        failures.append(failed)
+        used = requested / 2.0 if explicit else None
+        estimator.learn(JOB, requested, Outcome(asked, asked, failed, used, system))
+        if not failed:
+            last = asked / requested
+    assert not any(failures[1000:])
+    assert last == 0.5
+    for requested in (16.0, 32.0):
+        system = SystemState(tuple(4 if size < requested else 0 for size in capacities), (4,) * 3, 0)
+        assert estimator.estimate(JOB, requested, system) == requested / 2.0
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_regression_on_earlier_jobs_gives_a_half_for_later_ones(linear: bool) -> None:
+    rng = np.random.default_rng(1)
+    estimator = Regression([0.5, 1000.0], linear=linear)
+
+    def drawn() -> tuple[Question, float]:
+        requested = float(rng.uniform(1.0, 900.0))
+        return Question("u", None, None, int(rng.integers(1, 64)), requested, float(rng.uniform(60, 9e4))), requested
+
+    for _ in range(200):
+        question, requested = drawn()
+        estimator.learn(question, requested, Outcome(requested, 1000.0, False, requested / 2.0))
+    for _ in range(50):
+        question, requested = drawn()
+        assert estimator.estimate(question, requested) == pytest.approx(max(requested / 2.0, 0.5), rel=1e-3)
+
+
+def test_regression_finds_a_power_law_which_no_line_fits() -> None:
+    """Use is the request times ``0.9 / sqrt(processors)``; 5 % of the jobs may need more than the estimate."""
+    rng = np.random.default_rng(2)
+    curved, line = Regression([1.0, 1000.0]), Regression([1.0, 1000.0], linear=True)
+    excess: dict[bool, list[float]] = {False: [], True: []}
+    for i in range(1500):
+        processors, requested = int(2 ** rng.integers(0, 8)), float(rng.uniform(100.0, 900.0))
+        question = Question("u", None, None, processors, requested, 3600.0)
+        used = 0.9 * requested / processors**0.5
+        for linear, estimator in ((False, curved), (True, line)):
+            if i >= 1000:
+                excess[linear].append(abs(estimator.estimate(question, requested) / used - 1.0))
+            estimator.learn(question, requested, Outcome(requested, 1000.0, False, used))
+    assert np.max(excess[False]) < 0.01
+    assert np.mean(excess[True]) > 0.1
+
+
+def test_jobsight_tries_less_once_in_a_group_and_learns_from_wider_ones() -> None:
+    estimator = Hierarchical([16.0, 32.0])
+    assert cycles(estimator, 32.0, [20.0] * 5) == [16, 32, 32, 32, 32]
+    # A new group of the same user: its own trial, but after many groups that failed no more.
+    for i in range(60):
+        job = Question("user", f"a{i}", None, 4, 32.0, 60.0)
+        capacity = estimator.estimate(job, 32.0)
+        estimator.learn(job, 32.0, Outcome(capacity, capacity, capacity < 20.0))
+    assert estimator.estimate(Question("user", "new", None, 4, 32.0, 60.0), 32.0) == 32.0
+
+
+def test_jobsight_with_known_use_needs_no_trial() -> None:
+    estimator = Hierarchical([16.0, 32.0])
+    estimator.learn(JOB, 32.0, Outcome(32.0, 32.0, False, 20.0))
+    for _ in range(100):
+        estimator.learn(JOB, 32.0, Outcome(32.0, 32.0, False, 9.0))
+    assert estimator.estimate(JOB, 32.0) == 16.0
+    for _ in range(8):
+        estimator.learn(JOB, 32.0, Outcome(32.0, 32.0, False, 20.0))
+    assert estimator.estimate(JOB, 32.0) == 32.0
+
+
+def test_one_resource_is_lowered_at_a_time_so_that_a_failure_names_it() -> None:
+    """Memory 4 of 32 is enough, disk 60 of 100 is not to be halved, the licence is not needed."""
+    need = {"memory": 4.0, "disk": 60.0, "licence": DROPPED}
+    requested = {"memory": 32.0, "disk": 100.0, "licence": KEPT}
+    estimator = SeveralResources(
+        {
+            "memory": SuccessiveApproximation([4.0, 8.0, 16.0, 32.0]),
+            "disk": SuccessiveApproximation([50.0, 100.0]),
+            "licence": SuccessiveApproximation([DROPPED, KEPT]),
+        }
+    )
+    failures = []
+    before = dict(requested)
+    for _ in range(12):
+        asked = estimator.estimate(JOB, requested)
+        assert estimator.estimate(JOB, requested) == asked
+        lowered = [name for name in asked if asked[name] < before[name]]
+        assert len(lowered) <= 1
+        failed = any(asked[name] < need[name] for name in need)
+        estimator.learn(JOB, requested, asked, failed=failed)
+        if failed:
+            failures += lowered
+        else:
+            before = asked
+    assert failures == ["disk"]
+    assert before == {"memory": 4.0, "disk": 100.0, "licence": DROPPED}
+
+
+def test_a_failure_where_nothing_was_tried_takes_all_resources_back_to_the_request() -> None:
+    requested = {"memory": 32.0, "disk": 100.0}
+    capacities = {"memory": [16.0, 32.0], "disk": [50.0, 100.0]}
+    estimator = SeveralResources({name: SuccessiveApproximation(of) for name, of in capacities.items()})
+    for _ in range(4):
+        estimator.learn(JOB, requested, estimator.estimate(JOB, requested), failed=False)
+    asked = estimator.estimate(JOB, requested)
+    assert asked == {"memory": 16.0, "disk": 50.0}
+    estimator.learn(JOB, requested, asked, failed=True)
+    assert estimator.estimate(JOB, requested) == requested
+
+
+def test_several_resources_refuse_to_be_none() -> None:
+    with pytest.raises(ValueError, match="no resources"):
+        SeveralResources({})

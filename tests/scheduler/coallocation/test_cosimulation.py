@@ -1,0 +1,268 @@
+"""Whole simulations of clusters: by hand, by properties of every schedule, saved and resumed, beside EASY itself."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobsight_predictor.forecasters import FORECASTERS
+from jobsight_predictor.templates import Question
+from jobsight_scheduler.coallocation import scheduler as scheduler_module
+from jobsight_scheduler.coallocation.bandwidth_sources import BandwidthSource
+from jobsight_scheduler.coallocation.clusters import Clusters
+from jobsight_scheduler.coallocation.cosimulation import CoSimulation
+from jobsight_scheduler.coallocation.placement import PLACEMENTS, Placement, aware, naive, none
+from jobsight_scheduler.coallocation.scheduler import ClusterRequests, Scheduler
+from jobsight_scheduler.coallocation.sharing import SHARINGS
+from jobsight_scheduler.policies import choose_policy
+from jobsight_scheduler.prediction import BANDWIDTH, Jobsight, PerUser, Stated
+from jobsight_scheduler.simulator.event_loop import Simulation
+from jobsight_scheduler.validator.spread_jobs import check
+from jobsight_scheduler.workload.canonical import Workload
+from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
+
+ALL = 1_000_000
+
+
+def work_of(*rows: tuple[float, float, int, float, float]) -> CommunicatingJobs:
+    """Rows of submission, run time, processors, bandwidth, share; requests are exact."""
+    submit, run, count, bandwidth, share = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    jobs = Workload(submit, run, run, count.astype(np.int64), np.arange(len(rows)), Counter())
+    return CommunicatingJobs(jobs, bandwidth, share)
+
+
+def stated(bandwidth_bps: Sequence[float]) -> BandwidthSource:
+    return BandwidthSource(Stated(bandwidth_bps), bandwidth_bps)
+
+
+def simulate(
+    work: CommunicatingJobs,
+    clusters: Clusters,
+    placement: str,
+    sharing: str = "proportional",
+    source: Callable[[], BandwidthSource] | None = None,
+    theta: float = 1.0,
+) -> CoSimulation:
+    def make(requests: ClusterRequests) -> Scheduler:
+        bandwidth = stated(work.bandwidth_bps.tolist()) if source is None else source()
+        return Scheduler(requests, PLACEMENTS[placement], bandwidth, theta)
+
+    return CoSimulation(work, clusters, make, SHARINGS[sharing])
+
+
+def finished(simulation: CoSimulation, sharing: str = "proportional") -> CoSimulation:
+    assert simulation.advance(ALL)
+    found = simulation.start_s, simulation.end_s, simulation.allocations
+    assert check(simulation.work, simulation.clusters, SHARINGS[sharing], *found) == []
+    return simulation
+
+
+def test_a_job_spread_over_links_that_carry_half_of_it() -> None:
+    # Three of four processors are held on each of three clusters, so job 4 of two is spread and job 5 waits for it.
+    held = [(0.0, 99.0, 3, 0.0, 0.0)] * 3
+    work = work_of(*held, (1, 20, 2, 8, 0.5), (6, 10, 2, 24, 1.0))
+    found = finished(simulate(work, Clusters((4, 4, 4), (4.0, 4.0, 4.0)), "naive"))
+    assert found.allocations[3:] == [((0, 1), (1, 1)), ((0, 1), (1, 1))]
+    # It asks 8 bit/s of 4: half of its time takes twice as long. The next asks 24 of 4, all of its time.
+    assert found.end_s[3] == pytest.approx(1 + 20 * 1.5)
+    assert found.start_s[4] == found.end_s[3]
+    assert found.end_s[4] == pytest.approx(found.start_s[4] + 10 * 6)
+
+
+def test_speeds_go_down_and_up_again() -> None:
+    def spread(processors: int, *_: object) -> tuple[tuple[int, int], ...]:
+        return ((0, processors - 1), (1, 1))
+
+    work = work_of((1, 20, 3, 8, 0.5), (6, 10, 3, 24, 1.0))
+    simulation = CoSimulation(
+        work, Clusters((8, 8), (8.0, 8.0)), lambda requests: Scheduler(requests, Placement(spread), stated([0.0, 0.0]))
+    )
+    finished(simulation)
+    # Alone, the first asks 2 x 8 x 1 / 2 = 8 of 8: full speed from 1 to 6. The second asks 24 more: four times that.
+    # At 1/4 it would take 40 s; the first at 1 / (.5 + .5 x 4) = .4 takes 15 / .4 = 37.5 s more: until 43.5.
+    assert simulation.end_s[0] == pytest.approx(43.5)
+    # By then 37.5 / 4 of 10 s are done; the rest is at 8 of 24 bit/s.
+    assert simulation.end_s[1] == pytest.approx(43.5 + 3 * (10 - 37.5 / 4))
+    assert [row[1] for row in simulation.saturation] == pytest.approx([1.0, 4.0, 3.0, 0.0])
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> tuple[CommunicatingJobs, Clusters]:
+    """Busy clusters of unequal size and links; whole seconds, so that much happens at once, or not."""
+    seed, count = draw(st.integers(0, 2**32 - 1)), draw(st.integers(1, 60))
+    rng = np.random.default_rng(seed)
+    sizes = tuple(draw(st.lists(st.integers(1, 16), min_size=1, max_size=5)))
+    clusters = Clusters(sizes, tuple(draw(st.sampled_from([1.0, 1e6, 1e8, 1e10])) for _ in sizes))
+    estimate = rng.choice([1.0, 60.0, 600.0, 86_400.0], count)
+    run = np.where(rng.random(count) < 0.3, estimate, estimate * rng.random(count) ** 2 + 1e-3)
+    run = np.minimum(run, estimate)
+    processors = rng.integers(1, clusters.largest + 1, count)
+    submit = np.sort(rng.random(count)) * draw(st.sampled_from([0.0, 1.0, 1e3, 1e6]))
+    if draw(st.booleans()):
+        run, submit = np.ceil(run), np.floor(submit)
+    bandwidth = np.exp(rng.normal(np.log(1e7), draw(st.sampled_from([0.1, 1.0, 4.0])), count))
+    jobs = Workload(submit, run, np.maximum(estimate, run), processors, np.arange(count), Counter())
+    return CommunicatingJobs(jobs, bandwidth * (rng.random(count) < 0.9), np.round(rng.random(count), 1)), clusters
+
+
+ways = st.tuples(st.sampled_from(["none", "naive", "aware"]), st.sampled_from(["proportional", "max-min"]))
+
+
+@given(workloads(), ways, st.floats(0.1, 10.0))
+@settings(max_examples=300, deadline=None)
+def test_every_jobs_work_is_done_exactly_and_all_is_given_back(
+    given_: tuple[CommunicatingJobs, Clusters], way: tuple[str, str], wrong: float
+) -> None:
+    work, clusters = given_
+    source = lambda: stated((wrong * work.bandwidth_bps).tolist())  # noqa: E731
+    found = finished(simulate(work, clusters, *way, source=source), way[1])
+    state = found.scheduler.state()
+    assert state["free"] == list(clusters.processors)
+    assert state["queue"] == state["running"] == []
+    if found.saturation:
+        assert set(found.saturation[-1][1:]) == {0.0}
+    if way[0] == "none":
+        np.testing.assert_allclose(found.end_s - found.start_s, work.jobs.run_s, rtol=1e-9, atol=1e-6)
+
+
+@given(workloads(), st.floats(0.05, 1.0))
+@settings(max_examples=100, deadline=None)
+def test_who_knows_the_truth_never_saturates_a_link(given_: tuple[CommunicatingJobs, Clusters], theta: float) -> None:
+    work, clusters = given_
+    found = finished(simulate(work, clusters, "aware", theta=theta))
+    assert max((max(row[1:]) for row in found.saturation), default=0.0) <= theta * (1 + 1e-9)
+    np.testing.assert_allclose(found.end_s - found.start_s, work.jobs.run_s, rtol=1e-9, atol=1e-6)
+
+
+def sources(work: CommunicatingJobs) -> dict[str, Callable[[], BandwidthSource]]:
+    doubled = (2.0 * work.bandwidth_bps).tolist()
+    users = [f"u{i % 4}" for i in range(len(work.jobs))]
+    questions = [Question(user=user, processors=int(n)) for user, n in zip(users, work.jobs.processors, strict=True)]
+    return {
+        "user": lambda: stated(doubled),
+        "predicted": lambda: BandwidthSource(Jobsight(questions, BANDWIDTH), doubled),
+        "exponential": lambda: BandwidthSource(PerUser(questions, FORECASTERS["exponential"]), doubled),
+    }
+
+
+@given(workloads(), ways, st.sampled_from(["user", "predicted", "exponential"]), st.integers(0, 120))
+@settings(max_examples=150, deadline=None)
+def test_saved_at_any_event_and_resumed_it_gives_the_same_schedule(
+    given_: tuple[CommunicatingJobs, Clusters], way: tuple[str, str], name: str, events: int
+) -> None:
+    work, clusters = given_
+    source = sources(work)[name]
+    whole = finished(simulate(work, clusters, *way, source=source), way[1])
+    first = simulate(work, clusters, *way, source=source)
+    first.advance(events)
+    second = simulate(work, clusters, *way, source=source)
+    second.restore(json.loads(json.dumps(first.state())))
+    assert (second.now, second.ended) == (first.now, first.ended)
+    assert second.advance(ALL)
+    np.testing.assert_array_equal(second.start_s, whole.start_s)
+    np.testing.assert_array_equal(second.end_s, whole.end_s)
+    assert list(second.allocations) == list(whole.allocations)
+    assert second.saturation == whole.saturation
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(PLACEMENTS)))
+@settings(max_examples=60, deadline=None)
+def test_on_one_cluster_it_is_easy(seed: int, placement: str) -> None:
+    """Held against the single-machine simulator, which is held against a published one; times without ties."""
+    rng = np.random.default_rng(seed)
+    count = 150
+    estimate = rng.choice([60.0, 600.0, 3600.0], count) * (1 + rng.random(count))
+    run = estimate * rng.random(count)
+    submit = np.cumsum(rng.exponential(rng.choice([20.0, 60.0, 200.0]), count))
+    processors = rng.integers(1, 17, count)
+    jobs = Workload(submit, run, estimate, processors, np.arange(count), Counter())
+    easy = Simulation(jobs, 16, choose_policy("easy").make)
+    assert easy.advance(ALL)
+    work = CommunicatingJobs(jobs, np.full(count, 1e9), np.ones(count))
+    np.testing.assert_array_equal(simulated_starts(work, placement), easy.start_s)
+
+
+def simulated_starts(work: CommunicatingJobs, placement: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return finished(simulate(work, Clusters((16,), (1e6,)), placement)).start_s
+
+
+def test_ten_thousand_jobs_at_once_and_more_than_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    work = work_of(*[(0.0, float(rng.integers(1, 99)), int(rng.integers(1, 9)), 1e6, 0.5) for _ in range(10_000)])
+    clusters = Clusters((8, 8), (1e6, 1e6))
+    for placement in PLACEMENTS:
+        finished(simulate(work, clusters, placement))
+    monkeypatch.setattr(scheduler_module, "LOOK_AHEAD", 1)
+    few = work_of(*[(0.0, float(rng.integers(1, 99)), int(rng.integers(1, 9)), 1e6, 0.5) for _ in range(50)])
+    starts = finished(simulate(few, clusters, "none")).start_s
+    assert (np.diff(starts) >= 0).all()  # nobody is looked at but the head: first come, first served
+
+
+def test_bad_input_is_named() -> None:
+    good = work_of((0, 10, 4, 1e6, 0.5), (5, 10, 4, 1e6, 0.5))
+    clusters = Clusters((4, 4), (1e6, 1e6))
+    jobs = good.jobs
+    with pytest.raises(ValueError, match="job 1 wants 4 processors, the largest cluster has 3"):
+        simulate(good, Clusters((3, 3), (1e6, 1e6)), "naive")
+    for wrong, message in (
+        (replace(jobs, run_s=np.array([10.0, 0.0])), "job 2 has a run time of 0.0: it has to be above 0"),
+        (replace(jobs, run_s=np.array([10.0, np.nan])), "job 2 has a run time of nan"),
+        (replace(jobs, submit_s=np.array([-1.0, 5.0])), "job 1 has a submission of -1.0"),
+        (replace(jobs, estimate_s=np.array([10.0, -1.0])), "job 2 has a requested time of -1.0"),
+        (replace(jobs, processors=np.array([0, 4])), "job 1 has a number of processors of 0"),
+        (replace(jobs, submit_s=np.array([6.0, 5.0])), "job 2 was submitted before job 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            CommunicatingJobs(wrong, good.bandwidth_bps, good.share)
+    with pytest.raises(ValueError, match=r"job 1 has a bandwidth of -1\.0"):
+        CommunicatingJobs(jobs, np.array([-1.0, 0.0]), good.share)
+    with pytest.raises(ValueError, match=r"job 2 has a share of communication of 1\.5"):
+        CommunicatingJobs(jobs, good.bandwidth_bps, np.array([0.0, 1.5]))
+    with pytest.raises(ValueError, match="1 values of bandwidth for 2 jobs"):
+        CommunicatingJobs(jobs, np.array([1.0]), good.share)
+    nothing = np.empty(0)
+    empty = Workload(nothing, nothing, nothing, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.intp), Counter())
+    assert simulate(CommunicatingJobs(empty, nothing, nothing), clusters, "aware").advance(10)
+
+
+def test_what_the_validator_finds() -> None:
+    work = work_of((0, 100, 3, 1e6, 0.5), (0, 100, 3, 1e6, 0.5), (10, 100, 2, 4e6, 1.0))
+    clusters = Clusters((4, 4), (1e6, 1e6))
+    found = finished(simulate(work, clusters, "naive"))
+    start, end, where = found.start_s, found.end_s, list(found.allocations)
+    assert end[2] == pytest.approx(410)
+
+    def rules(**changed: object) -> set[str]:
+        told = {"start_s": start, "end_s": end, "allocations": where} | changed
+        return {finding.rule for finding in check(work, clusters, SHARINGS["proportional"], **told)}  # type: ignore[arg-type]
+
+    assert rules() == set()
+    assert rules(start_s=start - 1) == {"no start before submission"}
+    assert rules(end_s=end + np.array([0, 0, 1])) == {"work is done exactly"}
+    assert rules(end_s=np.array([100, 100, np.inf])) == {"every job runs"}
+    assert rules(allocations=[where[0], where[1], ((0, 1),)]) == {"whole jobs"}
+    assert rules(allocations=[where[0], where[1], ((0, 1), (0, 1))]) == {"whole jobs"}
+    assert "processors" in rules(allocations=[where[0], where[0], where[2]])
+
+
+def test_where_jobs_are_placed() -> None:
+    spare = [1e6, 1e6, 1e6]
+    assert none(3, 0, [8, 3, 4], spare) == ((1, 3),)
+    assert none(5, 0, [4, 3, 4], spare) is None
+    assert naive(3, 9e9, [8, 3, 4], spare) == ((1, 3),)
+    assert naive(9, 9e9, [4, 3, 8], spare) == ((2, 8), (0, 1))
+    assert naive(9, 0, [4, 3, 1], spare) is None
+    assert aware(3, 9e9, [8, 3, 4], spare) == ((1, 3),)
+    # 4 and 1 of 5 processors: 4 x 1 / 4 x b on each link.
+    assert aware(5, 1e6, [4, 3, 4], spare) == ((0, 4), (2, 1))
+    assert aware(5, 1.1e6, [4, 3, 4], spare) is None
+    # Link 0 is full: 2 and 1 share it.
+    assert aware(5, 1e6, [4, 3, 4], [0.5e6, 1e6, 1e6]) == ((2, 4), (1, 1))
+    assert aware(5, 1e6, [4, 3, 4], [0.5e6, 0.9e6, 1e6]) is None

@@ -1,0 +1,266 @@
+"""Policies on nodes of several memory sizes: against a slow oracle, and against the plain simulator on one size."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from jobsight_predictor.estimators.base import Requested
+from jobsight_predictor.templates import Question
+from jobsight_scheduler.memory.engine import MemorySimulation
+from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
+from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order
+from jobsight_scheduler.memory.policies import MEMORY_POLICIES
+from jobsight_scheduler.memory.requirements import Estimated, Oracle
+from jobsight_scheduler.policies import choose_policy
+from jobsight_scheduler.simulator.event_loop import Simulation
+from jobsight_scheduler.workload.canonical import Workload
+
+Job = tuple[int, int, int, int, int, int]
+"""Submit, run, estimate, nodes, memory requested and used."""
+
+
+def memory_jobs_of(jobs: list[Job], users: list[int] | None = None) -> MemoryJobs:
+    submit, run, estimate, nodes, requested, used = (
+        np.array(column, dtype=float) for column in zip(*jobs, strict=True)
+    )
+    users = users or [0] * len(jobs)
+    questions = [
+        Question(user=str(user), application="a", processors=job[3], requested_memory_bytes=float(job[4]))
+        for user, job in zip(users, jobs, strict=True)
+    ]
+    group = numbered((question.user, question.requested_memory_bytes) for question in questions)
+    used = np.where(used > 0.0, used, np.nan)
+    return MemoryJobs(submit, run, estimate, nodes.astype(np.int64), requested, used, questions, group, Counter())
+
+
+def drawn_classes(rng: random.Random) -> list[NodeClass]:
+    sizes = sorted(rng.sample([4, 8, 15, 16, 24, 32], rng.randint(1, 3)))
+    return [NodeClass(rng.randint(1, 5), float(size)) for size in sizes]
+
+
+def drawn_jobs(rng: random.Random, classes: list[NodeClass]) -> list[Job]:
+    """Each fits on the nodes that have what it requests."""
+    jobs: list[Job] = []
+    span, longest = rng.choice([0, 3, 12, 40]), rng.choice([2, 5, 12])
+    for _ in range(rng.randint(1, 20)):
+        estimate = rng.randint(1, longest)
+        run = estimate if rng.random() < 0.4 else rng.randint(1, estimate)
+        requested = rng.randint(1, int(classes[-1].memory_bytes))
+        count = sum(entry.count for entry in classes if entry.memory_bytes >= requested)
+        used = rng.choice([0, rng.randint(1, requested), requested])
+        jobs.append((rng.randint(0, span), run, estimate, rng.randint(1, count), requested, used))
+    return sorted(jobs, key=lambda job: job[0])
+
+
+def choice(free: list[int], needed: int, count: int, order: str) -> dict[int, int]:
+    """One node after the other, as each fill order says."""
+    left = list(free)
+    taken: Counter[int] = Counter()
+    able = [place for place in range(needed, len(free)) if free[place]]
+    if order == "proportional":
+        total = sum(free[needed:])
+        for place in able:
+            taken[place] = int(count * free[place] / total + 1e-9)
+            left[place] -= taken[place]
+    while sum(taken.values()) < count:
+        places = [place for place in range(needed, len(free)) if left[place]]
+        place = max(places) if order == "largest-first" else min(places)
+        taken[place] += 1
+        left[place] -= 1
+    return {place: number for place, number in taken.items() if number}
+
+
+def oracle(policy: str, jobs: list[Job], classes: list[NodeClass], order: str) -> list[int]:
+    """Start of each job by looking at every second; every job asks for what it requests."""
+    need = [next(i for i, entry in enumerate(classes) if entry.memory_bytes >= job[4]) for job in jobs]
+    horizon = max(job[0] for job in jobs) + 2 * sum(job[2] for job in jobs) + 5
+    free = [[entry.count for entry in classes] for _ in range(horizon)]
+    starts: dict[int, int] = {}
+    took: dict[int, dict[int, int]] = {}
+    queue: list[int] = []
+    running: list[int] = []
+    promised: dict[int, tuple[int, int, dict[int, int]]] = {}
+    promises = 0
+
+    def paint(start: int, end: int, taken: dict[int, int], sign: int = -1) -> None:
+        for second in range(start, end):
+            for place, count in taken.items():
+                free[second][place] += sign * count
+
+    def fits(job: int, start: int, length: int) -> list[int] | None:
+        least = [min(free[second][place] for second in range(start, start + length)) for place in range(len(classes))]
+        return least if sum(least[need[job] :]) >= jobs[job][3] else None
+
+    def until(job: int, start: int) -> int:
+        # First come, first served goes by what is free, not by what was estimated.
+        return horizon if policy == "fcfs" else start + jobs[job][2]
+
+    def begin(job: int, now: int) -> None:
+        queue.remove(job)
+        taken = choice(free[now], need[job], jobs[job][3], order)
+        paint(now, until(job, now), taken)
+        starts[job], took[job] = now, taken
+        running.append(job)
+
+    def look(now: int, only: int | None = None) -> None:
+        while queue and sum(free[now][need[queue[0]] :]) >= jobs[queue[0]][3]:
+            begin(queue[0], now)
+        if policy == "fcfs" or not queue:
+            return
+        head = queue[0]
+        # By what is expected of the running jobs, the head starts at the shadow time; nodes do not wait for it by name.
+        shadow = next(s for s in range(now, horizon) if sum(free[s][need[head] :]) >= jobs[head][3])
+        for job in queue[1:] if only is None else [only]:
+            if sum(free[now][need[job] :]) < jobs[job][3]:
+                continue
+            taken = choice(free[now], need[job], jobs[job][3], order)
+            paint(now, now + jobs[job][2], taken)
+            still = sum(free[shadow][need[head] :]) >= jobs[head][3]
+            paint(now, now + jobs[job][2], taken, +1)
+            if still:
+                begin(job, now)
+
+    def promise(job: int, now: int) -> None:
+        nonlocal promises
+        start = now
+        while (least := fits(job, start, jobs[job][2])) is None:
+            start += 1
+        taken = choice(least, need[job], jobs[job][3], order)
+        paint(start, start + jobs[job][2], taken)
+        if job not in promised or promised[job][0] != start:
+            promised[job] = start, promises, taken
+            promises += 1
+        else:
+            promised[job] = start, promised[job][1], taken
+
+    for now in range(horizon):
+        for job, entry in enumerate(jobs):
+            if entry[0] == now:
+                queue.append(job)
+                if policy == "conservative":
+                    promise(job, now)
+                else:
+                    # Those that did not fit at the last end are not looked at again before the next; with
+                    # largest-first, one that started since may have made room for them.
+                    expired = any(starts[other] + jobs[other][2] == now for other in running)
+                    look(now, job if len(queue) > 1 and not expired else None)
+        for job in [job for job in running if starts[job] + jobs[job][1] == now]:
+            running.remove(job)
+            paint(now, until(job, starts[job]), took[job], +1)
+            if policy != "conservative":
+                look(now)
+                continue
+            for waiting in [waiting for waiting in queue if promised[waiting][0] > now]:
+                old, number, taken = promised[waiting]
+                paint(old, old + jobs[waiting][2], taken, +1)
+                promise(waiting, now)
+                if promised[waiting][0] == old:  # stays where it is, on its nodes
+                    paint(old, old + jobs[waiting][2], promised[waiting][2], +1)
+                    paint(old, old + jobs[waiting][2], taken)
+                    promised[waiting] = old, number, taken
+        if policy == "conservative":
+            due = sorted((job for job in queue if promised[job][0] == now), key=lambda job: promised[job][1])
+            for job in due:
+                queue.remove(job)
+                starts[job], took[job] = now, promised[job][2]
+                running.append(job)
+    return [starts[job] for job in range(len(jobs))]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("policy", MEMORY_POLICIES)
+def test_small_workloads_second_by_second(policy: str, order: Order) -> None:
+    rng = random.Random(7)
+    for case in range(400):
+        classes = drawn_classes(rng)
+        jobs = drawn_jobs(rng, classes)
+        ready = memory_jobs_of(jobs)
+        nodes = Nodes(classes, order)
+        simulation = MemorySimulation(
+            ready,
+            nodes,
+            MEMORY_POLICIES[policy],
+            Estimated(Requested(nodes.memory_bytes), ready),
+            np.random.default_rng(0),
+        )
+        assert simulation.advance(10_000)
+        assert simulation.failures == 0
+        assert nodes.free == nodes.nodes
+        assert simulation.start_s.tolist() == oracle(policy, jobs, classes, order), (case, classes, jobs)
+
+
+@pytest.mark.parametrize("policy", MEMORY_POLICIES)
+def test_nodes_of_one_size_give_the_plain_schedule(policy: str) -> None:
+    rng = random.Random(3)
+    for case in range(400):
+        classes = [NodeClass(rng.choice([1, 3, 4, 7, 10]), 32.0)]
+        jobs = drawn_jobs(rng, classes)
+        ready = memory_jobs_of(jobs)
+        simulation = MemorySimulation(
+            ready, Nodes(classes), MEMORY_POLICIES[policy], Oracle(ready), np.random.default_rng(0)
+        )
+        assert simulation.advance(10_000)
+        workload = Workload(
+            ready.submit_s, ready.run_s, ready.estimate_s, ready.nodes, np.arange(len(jobs)), Counter(jobs=len(jobs))
+        )
+        plain = Simulation(workload, classes[0].count, choose_policy(policy).make)
+        assert plain.advance(10_000)
+        np.testing.assert_array_equal(simulation.start_s, plain.start_s, err_msg=str((case, classes, jobs)))
+
+
+def test_two_machines_where_a_lowered_job_no_longer_blocks_the_larger_one() -> None:
+    """The paper's example: a small need on the large machine makes a large one wait."""
+    jobs = [(0, 10, 10, 1, 32, 4), (1, 10, 10, 1, 32, 30)]
+    classes = [NodeClass(1, 16.0), NodeClass(1, 32.0)]
+    ready = memory_jobs_of(jobs)
+
+    def starts(requirements: Estimated | Oracle) -> list[float]:
+        simulation = MemorySimulation(
+            ready, Nodes(classes), MEMORY_POLICIES["fcfs"], requirements, np.random.default_rng(0)
+        )
+        assert simulation.advance(100)
+        return simulation.start_s.tolist()
+
+    assert starts(Estimated(Requested([16.0, 32.0]), ready)) == [0.0, 10.0]
+    assert starts(Oracle(ready)) == [0.0, 1.0]
+
+
+def test_a_failed_job_returns_to_the_head_and_the_time_that_it_cost_is_counted() -> None:
+    class AlwaysLess(Requested):
+        def estimate(self, *_: object) -> float:
+            return 16.0
+
+    jobs = [(0, 8, 8, 1, 32, 20), (1, 5, 5, 2, 16, 16), (1, 5, 5, 1, 32, 32)]
+    ready = memory_jobs_of(jobs)
+    nodes = Nodes([NodeClass(1, 16.0), NodeClass(1, 32.0)])
+    rng = np.random.default_rng(5)
+    part = float(np.random.default_rng(5).random(3)[0])
+    simulation = MemorySimulation(
+        ready, nodes, MEMORY_POLICIES["fcfs"], Estimated(AlwaysLess([16.0, 32.0]), ready), rng
+    )
+    assert simulation.advance(100)
+    assert simulation.failures == 2  # the first, and the last when it has got the smaller node
+    assert simulation.start_s[0] == pytest.approx(8.0 * part)
+    assert simulation.end_s[0] == pytest.approx(8.0 * part + 8.0)
+    assert simulation.start_s[1] == pytest.approx(8.0 * part + 8.0)
+    assert simulation.is_lowered.tolist() == [False, False, False]
+    assert simulation.attempts == 5
+
+
+def test_fewer_nodes_than_a_job_needs_are_never_given() -> None:
+    """Whoever runs, at no instant are more nodes of a class in use than there are."""
+    rng = random.Random(11)
+    for _ in range(50):
+        classes = drawn_classes(rng)
+        ready = memory_jobs_of(drawn_jobs(rng, classes))
+        ready = replace(ready, estimate_s=ready.run_s * 3.0)
+        for policy in MEMORY_POLICIES.values():
+            nodes = Nodes(classes)
+            simulation = MemorySimulation(ready, nodes, policy, Oracle(ready), np.random.default_rng(0))
+            while not simulation.advance(1):
+                assert all(0 <= free <= count for free, count in zip(nodes.free, nodes.nodes, strict=True))

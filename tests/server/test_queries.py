@@ -1,0 +1,244 @@
+"""Read models: exact figures from constructed readings, on both databases."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import asdict
+from sqlalchemy import Connection, Engine, insert
+
+from jobsight_predictor.series import Series
+from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.forecasts.answer import series_answer
+from jobsight_server.queries.jobs import NODES_DRAWN, job_detail, job_list
+from jobsight_server.queries.nodes import node_detail, node_list
+from jobsight_server.queries.overview import overview
+from jobsight_server.queries.rejected import EventCount, rejected_data
+from jobsight_server.queries.timeline import timeline
+from jobsight_server.queries.users import user_list
+from jobsight_server.storage import schema
+from jobsight_server.storage.event_counts import add_event_counts
+
+NOW = 1_000_000.0
+
+
+def reader_of(engine: Engine) -> AnswerReader:
+    return AnswerReader(engine, ForecastConfig())
+
+
+def add_node(connection: Connection, number: int, name: str, cluster: str = "alpha", age_s: float = 0.0) -> None:
+    row: dict[str, Any] = {"id": number, "cluster": cluster, "name": name, "boot_id": "b", "cpus": 2}
+    row |= {"interfaces": "[]", "counters": "{}", "agent": "{}", "first_time": 0.0, "last_time": NOW}
+    row |= dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)
+    connection.execute(insert(schema.nodes).values(**row, received_at=NOW - age_s))
+
+
+def add_readings(connection: Connection, node: int, readings: list[dict[str, Any]]) -> None:
+    empty = dict.fromkeys(("net_in_bytes", "net_out_bytes", "cpu_busy_s", "memory_used_bytes"))
+    rows = [{"node_id": node, "gap_s": 0.0, **empty, **reading} for reading in readings]
+    connection.execute(insert(schema.samples), rows)
+
+
+def add_job(connection: Connection, job_id: str, user: str, **fields: Any) -> int:
+    row = {"cluster": "alpha", "job_id": job_id, "user": user, "start": 0.0, "end": 10.0, "state": "ended"}
+    row |= {"recorded_at": 0.0, "profiled": False, **fields}
+    number = connection.execute(insert(schema.jobs).values(row).returning(schema.jobs.c.id)).scalar_one()
+    assert isinstance(number, int)
+    return number
+
+
+def test_a_timeline_gives_rates_between_readings(engine: Engine) -> None:
+    with engine.begin() as connection:
+        readings = [
+            {"time": 10.0, "net_in_bytes": -50, "net_out_bytes": 0, "cpu_busy_s": 5.0, "memory_used_bytes": 8},
+            {"time": 20.0, "net_in_bytes": 50, "net_out_bytes": 0, "cpu_busy_s": 15.0, "memory_used_bytes": 9},
+            {"time": 30.0, "net_in_bytes": None, "net_out_bytes": 25, "cpu_busy_s": 35.0},
+            {"time": 40.0, "net_in_bytes": 250, "net_out_bytes": 25, "cpu_busy_s": 35.0, "gap_s": 4.0},
+            {"time": 50.0, "net_in_bytes": 250, "net_out_bytes": 25, "cpu_busy_s": 35.0, "gap_s": 14.0},
+        ]
+        add_readings(connection, 1, readings)
+        add_readings(connection, 2, [{"time": 25.0, "net_in_bytes": 10**15, "net_out_bytes": 0}])
+        found = timeline(connection, 1, 15.0, 60.0, cpus=2, points=500)
+    # The reading at 10, before the begin, is where the first interval starts.
+    assert found.time == [20, 30, 40, 50]
+    assert found.in_bps == [pytest.approx(80), None, None, None]
+    assert found.out_bps == [0, pytest.approx(20), 0, None], "the last 10 s are a gap"
+    assert found.cpu_utilisation == [pytest.approx(0.5), pytest.approx(1), 0, None]
+    assert found.memory_used_bytes == [9, None, None, None]
+
+
+def test_thinning_keeps_all_traffic(engine: Engine) -> None:
+    total = [0]
+    for i in range(1, 1000):
+        total.append(total[-1] + (i * 7919) % 1000)
+    with engine.begin() as connection:
+        readings = [{"time": float(i), "net_in_bytes": total[i], "memory_used_bytes": i} for i in range(1000)]
+        add_readings(connection, 1, readings)
+        found = timeline(connection, 1, 0.0, 999.0, cpus=1, points=10)
+        everything = timeline(connection, 1, 0.0, 999.0, cpus=1, points=100_000)
+    assert len(found.time) <= 11
+    assert len(everything.time) == 999
+    ends = found.time
+    begins = [99.0, *ends[:-1]]  # the last reading of the first tenth, which has no rate of its own
+    traffic = sum(rate * (end - begin) for rate, begin, end in zip(found.in_bps, begins, ends, strict=True))
+    assert traffic == pytest.approx(8 * (total[int(ends[-1])] - total[int(begins[0])]))
+    assert ends[-1] == 999
+
+
+def test_nodes_are_up_late_or_silent(engine: Engine) -> None:
+    with engine.begin() as connection:
+        add_node(connection, 1, "up", age_s=60)
+        add_node(connection, 2, "late", age_s=600)
+        add_node(connection, 3, "silent", cluster="beta", age_s=7200)
+        found = {node.name: node.status for node in node_list(connection, NOW).nodes}
+        figures = overview(connection, NOW)
+        assert [node.name for node in node_list(connection, NOW, "beta").nodes] == ["silent"]
+    assert found == {"up": "up", "late": "late", "silent": "silent"}
+    assert asdict(figures.nodes) == {
+        "total": 3,
+        "up": 1,
+        "late": 1,
+        "silent": 1,
+        "newest_age_s": 60,
+        "median_age_s": 600,
+        "oldest_age_s": 7200,
+    }
+    assert [cluster.cluster for cluster in figures.clusters] == ["alpha", "beta"]
+
+
+def test_an_empty_site_has_figures(engine: Engine) -> None:
+    with engine.connect() as connection:
+        figures = overview(connection, NOW)
+        assert rejected_data(connection).quarantine == []
+        assert node_detail(connection, "alpha", "n1", None, None, NOW) is None
+        assert job_detail(connection, reader_of(engine), "alpha", "1", NOW) is None
+        assert job_list(connection, reader_of(engine), NOW).pages == 1
+    assert figures.nodes.median_age_s is None
+    assert figures.clusters == []
+    assert len(figures.ingest.rate.samples_per_s) == 60
+
+
+def test_the_ingest_rate_counts_each_sample_once(engine: Engine) -> None:
+    times = [NOW - 900, NOW - 1, NOW - 15, NOW - 14.999, NOW - 901, NOW]
+    with engine.begin() as connection:
+        for sequence, received in enumerate(times):
+            row = {"node_id": 1, "boot_id": "b", "sequence": sequence, "checksum": 0, "samples": 10**sequence}
+            row |= {"first_time": 0.0, "last_time": 0.0, "received_at": received, "counters": "{}"}
+            connection.execute(insert(schema.batches).values(row))
+        rate = overview(connection, NOW).ingest.rate
+    assert rate.samples_per_s[0] * 15 == pytest.approx(1)
+    assert rate.samples_per_s[-1] * 15 == pytest.approx(10 + 100 + 1000)
+    assert sum(rate.samples_per_s) * 15 == pytest.approx(1111)
+    assert rate.time[0] == NOW - 900
+
+
+def test_rejections_count_each_reason_once(engine: Engine) -> None:
+    with engine.begin() as connection:
+        add_event_counts(
+            connection,
+            {
+                ("batches_stored", ""): 90,
+                ("batches_quarantined", ""): 3,
+                ("quarantined_because", "cut short"): 3,
+                ("batches_rejected", "too large"): 2,
+                ("accounting_lines", "E"): 50,
+                ("accounting_lines", "rejected"): 1,
+                ("accounting_rejected_because", "cut"): 1,
+            },
+        )
+        figures = overview(connection, NOW)
+    assert figures.rejected_total == 6
+    assert figures.rejected[0] == EventCount("quarantined_because", "cut short", 3)
+    assert figures.ingest.batches == {"stored": 90, "quarantined": 3, "rejected": 2}
+
+
+def test_a_job_shows_its_runs_values_reasons_and_nodes(engine: Engine) -> None:
+    with engine.begin() as connection:
+        add_node(connection, 1, "n1")
+        add_readings(connection, 1, [{"time": float(t), "net_in_bytes": 100 * t} for t in range(0, 40, 10)])
+        first = add_job(connection, "7", "ada", state="requeued")
+        second = add_job(connection, "7", "ada", start=20.0, end=None, state="running")
+        connection.execute(
+            insert(schema.profiles).values(
+                run_id=first, metric="memory", learn_seq=1, value=None, reason="no samples of n9"
+            )
+        )
+        for run, node in ((first, "n9"), (second, "n1.example.org")):
+            connection.execute(insert(schema.job_nodes).values(run_id=run, node=node, processors=2))
+        found = job_detail(connection, reader_of(engine), "alpha", "7", now=30.0)
+    assert found is not None
+    before, after = found.runs
+    assert [entry.metric for entry in before.profile] == ["bandwidth", "memory", "cpu", "runtime"]
+    assert before.profile[1].reason == "no samples of n9"
+    assert before.profile[0].reason == "a run that is requeued is not profiled"
+    assert after.profile[0].reason == "the job still runs"
+    assert after.profile[1].reason == "so far: its samples have not been looked at yet"
+    assert before.nodes[0].series is None
+    assert "never sent" in (before.nodes[0].reason or "")
+    drawn = after.nodes[0].series
+    assert drawn is not None
+    assert drawn.time == [20, 30], "the short name is the node's"
+    assert drawn.in_bps == [pytest.approx(800), pytest.approx(800)]
+
+
+def test_of_a_job_on_many_nodes_the_first_are_drawn_and_it_says_so(engine: Engine) -> None:
+    with engine.begin() as connection:
+        run = add_job(connection, "7", "ada")
+        for number in range(1, NODES_DRAWN + 3):
+            add_node(connection, number, f"n{number:03}")
+            connection.execute(insert(schema.job_nodes).values(run_id=run, node=f"n{number:03}", processors=1))
+        found = job_detail(connection, reader_of(engine), "alpha", "7", now=30.0)
+    assert found is not None
+    nodes = found.runs[0].nodes
+    assert len(nodes) == NODES_DRAWN + 2
+    assert found.runs[0].nodes_drawn == NODES_DRAWN
+    assert [node.reason for node in nodes[-2:]] == [f"only the first {NODES_DRAWN} nodes are drawn"] * 2
+
+
+def test_jobs_come_in_pages_without_a_loss(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for number in range(120):
+            add_job(connection, str(number), "ada" if number % 2 else "bob")
+        pages = [job_list(connection, reader_of(engine), NOW, page=page) for page in (1, 2, 3, 4)]
+        of_ada = job_list(connection, reader_of(engine), NOW, user="ada", state="ended", cluster="alpha")
+    ids = [job.job_id for page in pages for job in page.jobs]
+    assert ids == [str(number) for number in reversed(range(120))]
+    assert (pages[0].total, pages[0].pages, of_ada.total) == (120, 3, 60)
+    assert {job.user for job in of_ada.jobs} == {"ada"}
+
+
+def test_users_are_searched_literally_and_sorted(engine: Engine) -> None:
+    profile = ForecastConfig().profile("cpu")
+    with engine.begin() as connection:
+        for user, count in (("a%b", 1), ("A_b", 3), ("axb", 2)):
+            for number in range(count):
+                add_job(connection, f"{user}{number}", user)
+        for user, pqm in (("a%b", 0.25), ("axb", 0.75)):
+            connection.execute(
+                insert(schema.series).values(
+                    cluster="alpha",
+                    user=user,
+                    metric="cpu",
+                    n=1,
+                    state="{}",
+                    answer=json.dumps(json.loads(series_answer(profile, user, Series(), None)) | {"pqm": pqm}),
+                    updated=0.0,
+                )
+            )
+
+        reader = reader_of(engine)
+
+        def names(**arguments: Any) -> list[str]:
+            return [user.user for user in user_list(connection, reader, **arguments).users]
+
+        assert names(search="%") == ["a%b"]
+        assert names(search="a_B") == ["A_b"]
+        assert names(search="A", sort="jobs", descending=True) == ["A_b", "axb", "a%b"]
+        assert names(sort="cpu:pqm") == ["a%b", "axb", "A_b"], "who has none comes last"
+        assert names(sort="cpu:pqm", descending=True) == ["axb", "a%b", "A_b"]
+        first = user_list(connection, reader, sort="cpu:pqm").users[0].metrics["cpu"]
+        assert first is not None
+        assert first.pqm == 0.25
+        assert user_list(connection, reader, page=2).users == []

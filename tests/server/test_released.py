@@ -1,0 +1,124 @@
+"""A database that an older release has written opens, is migrated, and answers what that release answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from sqlalchemy import Engine, select, text
+
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild_if_outdated
+from jobsight_server.forecasts.job import job_question
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.migrate import alembic_config, newest_version, present_version, upgrade
+from jobsight_server.storage.schema import jobs, profiles
+
+RELEASED = Path(__file__).parent / "released"
+
+# The rows of ``schema_0011.sql`` are what that release made of sixteen jobs of two users; this is what it forecast,
+# how sure it was, and from how many jobs.
+ASKED: dict[ForecastRequest, tuple[float | None, float | None, int]] = {
+    ForecastRequest("alpha", job_question("ann"), "memory"): (100663296.0, 0.339, 9),
+    ForecastRequest("alpha", job_question("ann"), "runtime"): (600.0, 0.417, 9),
+    ForecastRequest("alpha", job_question("ann"), "bandwidth"): (None, None, 0),
+    ForecastRequest("alpha", job_question("bob", "cfd_9", "batch", 1, 2**31, 3600.0), "runtime"): (60.0, 0.373, 3),
+    ForecastRequest("alpha", job_question("ann", "mesh", "batch", 8, 2**31, 3600.0), "memory"): (100663296.0, 0.292, 2),
+    ForecastRequest("alpha", job_question("cyd", queue="batch"), "runtime"): (600.0, 0.315, 14),
+}
+FAILED = (ForecastRequest("alpha", job_question("ann", queue="batch", processors=8), "memory"), 1.5 * 2**27)
+"""A reservation that had been reported to be too small."""
+
+# What it had forecast, and recommended to reserve, for job 15.s, which was still running.
+PENDING = {
+    "bandwidth": (None, None),
+    "cpu": (0.1125, 1.35),
+    "memory": (100663296.0, 268435456.0),
+    "runtime": (600.0, 2953.9999999999973),
+}
+
+
+@pytest.fixture
+def released(database_url: str) -> Iterator[Engine]:
+    """The database as that release left it."""
+    engine = open_engine(database_url)
+    config = alembic_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0011")
+        for statement in (RELEASED / "schema_0011.sql").read_text().split(";\n"):
+            if statement.strip():
+                connection.exec_driver_sql(statement)
+    yield engine
+    engine.dispose()
+
+
+def test_it_opens_migrates_and_answers_the_same(released: Engine) -> None:
+    """How much to reserve is worked out otherwise since, but never below what is known to be too little."""
+    upgrade(released)
+    assert present_version(released) == newest_version()
+    with released.connect() as connection:
+        assert all(AnswerReader(released, ForecastConfig()).answers(connection, list(ASKED))), (
+            "before it is rebuilt, too"
+        )
+    rebuild_if_outdated(released, ForecastConfig())
+    request, too_small = FAILED
+    with released.connect() as connection:
+        *found, failed = AnswerReader(released, ForecastConfig()).answers(connection, [*ASKED, request])
+    assert {request: (answer.value, answer.n) for request, answer in zip(ASKED, found, strict=True)} == {
+        request: (pytest.approx(value), n) for request, (value, _, n) in ASKED.items()
+    }
+    for answer, (_, probability, _) in zip(found, ASKED.values(), strict=True):
+        assert answer.probability == pytest.approx(probability, abs=0.01)
+    assert failed.bound is not None
+    assert failed.bound > too_small
+
+
+def test_its_pending_forecasts_stand(released: Engine) -> None:
+    """A job that was running then is judged by what that release had forecast for it."""
+    upgrade(released)
+    with released.begin() as connection:
+        connection.execute(text("UPDATE jobs SET state = 'ended', \"end\" = start + 60 WHERE job_id = '15.s'"))
+    assert profile_finished(released, 0.0, lambda: 1e9) == 1
+    query = select(profiles.c.metric, profiles.c.forecast, profiles.c.bound).join(jobs).where(jobs.c.job_id == "15.s")
+    with released.connect() as connection:
+        found = {metric: tuple(row) for metric, *row in connection.execute(query)}
+    assert found == PENDING
+
+
+def test_the_migration_goes_back(released: Engine) -> None:
+    before = {name: _rows(released, name) for name in ("profile_parts", "tickets", "failures", "tallies")}
+    upgrade(released)
+    config = alembic_config()
+    with released.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0011")
+    assert {name: _rows(released, name) for name in before} == before
+
+
+def test_fingerprints_of_accounting_files_stay(released: Engine) -> None:
+    add = (
+        'INSERT INTO accounting_files (cluster, path, fingerprint, "offset", lines, updated) '
+        "VALUES ('c', :path, :fingerprint, :offset, 7, 0)"
+    )
+    with released.begin() as connection:
+        for path, fingerprint, offset in (("/a", "4096:aa:bb@9000:17:3", 9000), ("/b", "12:cc:dd@", 12)):
+            connection.execute(text(add), {"path": path, "fingerprint": fingerprint, "offset": offset})
+    before = _rows(released, "accounting_files")
+    upgrade(released)
+    with released.connect() as connection:
+        rows = connection.execute(text("SELECT path, head_digest, content_digest, stat FROM accounting_files"))
+        assert sorted(map(tuple, rows)) == [("/a", "aa", "bb", "9000:17:3"), ("/b", "cc", "dd", "")]
+    config = alembic_config()
+    with released.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0011")
+    assert _rows(released, "accounting_files") == before
+
+
+def _rows(engine: Engine, table: str) -> list[tuple[Any, ...]]:
+    with engine.connect() as connection:
+        return sorted(tuple(row) for row in connection.execute(text(f"SELECT * FROM {table}")))

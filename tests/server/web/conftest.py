@@ -1,0 +1,192 @@
+"""A small site with everything in it, served by the real application."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Connection, Engine, insert
+
+from jobsight_server.auth import create_token
+from jobsight_server.forecasts import rebuild
+from jobsight_server.settings import Settings, load_settings
+from jobsight_server.storage import schema
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.web.app import create_app
+
+NOW = 1_700_000_000.0
+HOSTILE = "<script>alert(1)</script>"
+
+
+@dataclass
+class Clock:
+    """A clock that stands until it is moved."""
+
+    now: float = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Served:
+    """The application over a filled database, a token of each role and the clock that it reads."""
+
+    app: Flask
+    engine: Engine
+    clock: Clock
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def client(self, role: str | None = None) -> FlaskClient:
+        client = self.app.test_client()
+        if role is not None:
+            client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {self.tokens[role]}"
+        return client
+
+
+@pytest.fixture
+def serve(database_url: str) -> Callable[..., Settings]:
+    fixed = {"database": database_url, "ingest_listen": "127.0.0.1:1", "clusters": "alpha beta gamma a nowhere"}
+    return lambda **flags: load_settings(flags={**fixed, **flags})
+
+
+@pytest.fixture
+def served(engine: Engine, database_url: str, serve: Callable[..., Settings]) -> Iterator[Served]:
+    reading = open_engine(database_url, "read")
+    clock = Clock()
+    tokens = {}
+    with engine.begin() as connection:
+        for role in ("agent", "scheduler", "admin"):
+            tokens[role] = create_token(connection, role, f"the {role}", NOW)[1]
+        fill(connection)
+    rebuild(engine)
+    app = create_app(serve(), reading, engine, clock)
+    yield Served(app, engine, clock, tokens)
+    app.extensions["jobsight"].answers.close()
+    reading.dispose()
+
+
+def fill(connection: Connection) -> None:
+    """Two clusters; user `ada` on both, a hostile user on one; a running job; a node with readings; refusals."""
+    _fill_nodes(connection)
+    position = 0
+    for cluster, user, values in (
+        ("alpha", "ada", (100.0, 200.0, 300.0)),
+        ("beta", "ada", (7.0,)),
+        ("alpha", HOSTILE, (5.0, 5.0)),
+        ("beta", "group/bob", (9.0,)),
+    ):
+        for number, value in enumerate(values):
+            run = add_job(connection, cluster, f"{number}.{user}", user, NOW - 5000 + number * 10)
+            for metric in ("bandwidth", "memory"):
+                position += 1
+                row = {"value": value, "source": "samples", "attribution": "exclusive", "reason": None}
+                missing = {"value": None, "source": None, "attribution": None, "reason": "no samples of n2"}
+                connection.execute(
+                    insert(schema.profiles).values(
+                        run_id=run,
+                        metric=metric,
+                        learn_seq=position,
+                        **(missing if (metric, number) == ("memory", 0) else row),
+                    )
+                )
+    run = add_job(connection, "alpha", "77.server", "ada", NOW - 100, end=None)
+    connection.execute(insert(schema.job_nodes).values(run_id=run, node="n1.example.org", processors=4))
+    connection.execute(insert(schema.job_nodes).values(run_id=run, node="n9", processors=4))
+    add_job(connection, "alpha", "<img src=x>/../1[2]", HOSTILE, NOW - 50)
+    connection.execute(
+        insert(schema.quarantine).values(
+            received_at=NOW, cluster=None, node=HOSTILE, reason="not JSON", bytes=3, body=b"\xff\x00\x01"
+        )
+    )
+    connection.execute(
+        insert(schema.accounting_rejects).values(cluster="alpha", path="/a", line=3, reason="cut", text="<b>")
+    )
+    add_event_counts(
+        connection,
+        {
+            ("batches_received", ""): 10,
+            ("batches_stored", ""): 7,
+            ("batches_duplicate", ""): 1,
+            ("batches_quarantined", ""): 1,
+            ("batches_rejected", 'too "large"\n'): 1,
+            ("quarantined_because", "not JSON"): 1,
+            ("accounting_rejected_because", "cut"): 1,
+            ("samples_stored", ""): 420,
+        },
+    )
+
+
+def add_job(connection: Connection, cluster: str, job_id: str, user: str, start: float, end: float | None = NOW) -> int:
+    ended = end is not None
+    row = {
+        "cluster": cluster,
+        "job_id": job_id,
+        "start": start,
+        "end": end,
+        "state": "ended" if ended else "running",
+        "user": user,
+        "processors": 4,
+        "recorded_at": NOW,
+        "profiled": ended,
+    }
+    number = connection.execute(insert(schema.jobs).values(row).returning(schema.jobs.c.id)).scalar_one()
+    assert isinstance(number, int)
+    return number
+
+
+def _fill_nodes(connection: Connection) -> None:
+    node = {
+        "id": 1,
+        "cluster": "alpha",
+        "name": "n1",
+        "boot_id": "b",
+        "cpus": 4,
+        "memory_total_bytes": 2**34,
+        "interfaces": json.dumps([{"name": "eth0", "kind": "ethernet", "width_bits": 64, "speed_bps": None}]),
+        "counters": "{}",
+        "agent": json.dumps({"version": "0.1.0", "cpu_seconds": 0.5}),
+        "first_time": NOW - 100,
+        "last_time": NOW,
+        "received_at": NOW - 30,
+        "clock_skew_s": 0.25,
+        "samples": 11,
+        "wraps": 1,
+        "resets": 0,
+        "boots": 1,
+        "missing": 2,
+    }
+    connection.execute(insert(schema.nodes).values(node))
+    late = {"id": 2, "cluster": "beta", "name": "n2", "received_at": NOW - 600, "clock_skew_s": None}
+    connection.execute(insert(schema.nodes).values({**node, **late}))
+    readings = [
+        {
+            "node_id": 1,
+            "time": NOW - 100 + 10 * i,
+            "net_in_bytes": 1000 * i,
+            "net_out_bytes": None if i == 5 else 250 * i,
+            "cpu_busy_s": 20.0 * i,
+            "memory_used_bytes": 2**30,
+            "gap_s": 0.0,
+        }
+        for i in range(11)
+    ]
+    connection.execute(insert(schema.samples), readings)
+    connection.execute(
+        insert(schema.batches).values(
+            node_id=1,
+            boot_id="b",
+            sequence=1,
+            checksum=0,
+            first_time=NOW - 100,
+            last_time=NOW,
+            samples=11,
+            received_at=NOW - 30,
+            counters="{}",
+        )
+    )

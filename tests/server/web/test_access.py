@@ -1,0 +1,124 @@
+"""Nothing is open but health; every role reaches what it should; every error under /api is JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from jobsight_server.web.app import ROUTES
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+OPEN = {f"{prefix}/{name}" for prefix in ("", "/api/v1") for name in ("health", "ready")}
+AGENT_MAY = {"/api/v1/samples", "/api/v1/openapi.json"}
+SIMULATIONS = {f"/api/v1/simulations{rest}" for rest in ("", "/{id}", "/compare")}
+ADMIN_ONLY = {"/api/v1/overview", "/api/v1/rejected", *SIMULATIONS}
+RELAYED = "/api/v1/samples"
+
+
+def allowed(role: str, path: str) -> bool:
+    """Written out here once more, independent of the table that is served."""
+    if role == "admin":
+        return True
+    if role == "agent":
+        return path in AGENT_MAY
+    return path not in ADMIN_ONLY | {RELAYED}
+
+
+def test_each_route_lets_in_whom_it_should(served: Any) -> None:
+    for route in ROUTES:
+        path = route.path.replace("{name}", "x").replace("{id}", "1")
+        answer = served.client().open(path, method=route.method)
+        if route.path in OPEN:
+            assert answer.status_code in {200, 503}
+            continue
+        if route.path == RELAYED:
+            assert answer.status_code == 503, "the writer judges, and there is none here"
+            continue
+        assert answer.status_code == 401, route.path
+        assert answer.headers["WWW-Authenticate"] == 'Bearer realm="jobsight"'
+        for role in ("agent", "scheduler", "admin"):
+            answer = served.client(role).open(path, method=route.method)
+            assert (answer.status_code not in {401, 403}) == allowed(role, route.path), (role, route.path)
+            assert answer.status_code != 500
+        wrong = served.client()
+        wrong.environ_base["HTTP_AUTHORIZATION"] = "Bearer jobsight_admin_wrong"
+        assert wrong.open(path, method=route.method).status_code == 401
+
+
+def test_a_revoked_token_is_shut_out_within_five_seconds(served: Any) -> None:
+    client = served.client("scheduler")
+    url = "/api/v1/predictions?cluster=alpha&user=ada"
+    assert client.get(url).status_code == 200
+    with served.engine.begin() as connection:
+        connection.execute(text("UPDATE tokens SET revoked = 1 WHERE role = 'scheduler'"))
+    served.clock.now += 5
+    assert client.get(url).status_code == 401
+    assert client.get("/api/v1/nodes").status_code == 401
+
+
+def test_errors_are_json_with_a_reason(served: Any) -> None:
+    client = served.client("admin")
+    for method, path, status in [
+        ("GET", "/api/v1/nothing", 404),
+        ("GET", "/api/", 404),
+        ("GET", "/api/v2/predictions", 404),
+        ("PUT", "/api/v1/predictions", 405),
+        ("DELETE", "/api/v1/users", 405),
+        ("GET", "/api/v1/samples", 405),
+        ("BREW", "/api/v1/predictions", 405),
+        ("POST", "/health", 405),
+        ("GET", "/api/v1/users/nobody/profile", 404),
+        ("GET", "/api/v1/jobs/1", 404),
+        ("GET", "/api/v1/nodes/n77", 404),
+        ("GET", "/api/v1/nodes?cluster=%00", 400),
+        ("GET", "/api/v1/users?page=0", 400),
+        ("GET", "/api/v1/users?page=99999999999999999999", 400),
+        ("GET", "/api/v1/users?sort=digest", 400),
+        ("GET", "/api/v1/jobs?state=dead", 400),
+        ("GET", "/api/v1/jobs?page=%D9%A1", 400),
+        ("GET", "/api/v1/nodes/n1?since=nan", 400),
+        ("GET", "/api/v1/nodes/n1?since=1e400", 400),
+        ("GET", "/api/v1/nodes/n1?since=5&until=4", 400),
+        ("GET", "/api/v1/nodes/n1?points=501", 400),
+        ("GET", "/api/v1/users/%00/profile", 400),
+        ("GET", "/health?x=1", 400),
+    ]:
+        answer = client.open(path, method=method)
+        assert (answer.status_code, answer.mimetype) == (status, "application/json"), (method, path)
+        assert answer.json["error"], (method, path)
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Cache-Control"] == "no-store"
+        if status == 405:
+            assert answer.headers["Allow"]
+
+
+def test_a_fault_of_ours_is_json_too_and_tells_nothing(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served.engine.begin() as connection:
+        connection.execute(text("UPDATE nodes SET agent = 'not JSON'"))
+    answer = served.client("admin").get("/api/v1/nodes")
+    assert answer.status_code == 500
+    assert set(answer.json) == {"error"}
+    assert "not JSON" not in answer.text
+
+
+def test_a_database_that_is_away_is_answered_503(served: Any) -> None:
+    client = served.client("scheduler")
+    assert client.get("/api/v1/nodes").status_code == 200  # the token is known now
+    with served.engine.begin() as connection:
+        connection.execute(text("ALTER TABLE series RENAME TO away"))
+        connection.execute(text("ALTER TABLE nodes RENAME TO gone"))
+    for url in ("/api/v1/predictions?cluster=alpha&user=ada", "/api/v1/nodes"):
+        answer = client.get(url)
+        assert answer.status_code == 503
+        assert answer.headers["Retry-After"] == "5"
+        assert "does not answer" in answer.json["error"]
+
+
+def test_a_cookie_reads_and_changes_nothing(served: Any) -> None:
+    client = served.client()
+    assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    assert client.get("/api/v1/overview").status_code == 200
+    assert client.post("/api/v1/predictions", json={"questions": []}).status_code == 401

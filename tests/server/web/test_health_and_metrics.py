@@ -1,0 +1,87 @@
+"""``/health``, ``/ready`` and ``/metrics``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlalchemy import text
+
+from jobsight_server.storage.event_counts import add_event_counts
+
+LINE = re.compile(r'^([a-z_0-9]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (-?[0-9.]+(?:e[+-]?[0-9]+)?)$')
+
+
+def parsed(body: str) -> dict[tuple[str, str], float]:
+    """The exposition format, read strictly: a type before each name's samples, no sample twice."""
+    found: dict[tuple[str, str], float] = {}
+    typed: set[str] = set()
+    for line in body.splitlines():
+        if line.startswith("# TYPE "):
+            name = line.split()[2]
+            assert name not in typed
+            typed.add(name)
+        elif not line.startswith("# HELP "):
+            match = LINE.match(line)
+            assert match, line
+            assert match[1] in typed
+            assert (match[1], match[2]) not in found
+            found[match[1], match[2]] = float(match[3])
+    assert body.endswith("\n")
+    return found
+
+
+def test_metrics_are_prometheus_text(served: Any) -> None:
+    answer = served.client("scheduler").get("/metrics")
+    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    found = parsed(answer.text)
+    assert found["jobsight_batches_received_total", None] == 10
+    assert found["jobsight_batches_rejected_total", r'reason="too \"large\"\n"'] == 1
+    assert found["jobsight_nodes", 'cluster="alpha",state="up"'] == 1
+    assert found["jobsight_nodes", 'cluster="beta",state="late"'] == 1
+    assert found["jobsight_oldest_node_age_seconds", 'cluster="beta"'] == 600
+    assert found["jobsight_jobs", 'cluster="alpha",state="running"'] == 1
+    assert found["jobsight_series", 'cluster="alpha"'] == 4
+
+
+def test_counts_have_a_label_for_each_thing_that_they_are_told_apart_by(served: Any) -> None:
+    with served.engine.begin() as connection:
+        counts = {
+            ("profiles_missing", "memory: no samples of a node: n1"): 3,
+            ("accounting_outcomes", "E already ended otherwise"): 2,
+            ("connections_dropped", "query: idle"): 5,
+            ("cpu_above_1.05", ""): 1,
+            ("not in the table", "x: y"): 7,
+        }
+        add_event_counts(connection, counts)
+    found = parsed(served.client("scheduler").get("/metrics").text)
+    assert found["jobsight_profiles_missing_total", 'metric="memory",reason="no samples of a node: n1"'] == 3
+    assert found["jobsight_accounting_outcomes_total", 'kind="E",outcome="already ended otherwise"'] == 2
+    assert found["jobsight_connections_dropped_total", 'reason="idle",role="query"'] == 5
+    assert found["jobsight_profiles_cpu_above_processors_total", None] == 1
+    assert found["jobsight_not_in_the_table_total", 'label="x: y"'] == 7
+
+
+def test_accuracy_is_that_of_the_overview(served: Any) -> None:
+    with served.engine.begin() as connection:
+        for value, forecast, bound in ((200, 200, 400), (300, 900, 150)):
+            connection.execute(
+                text("UPDATE profiles SET forecast = :f, bound = :b WHERE metric = 'memory' AND value = :v"),
+                {"f": forecast, "b": bound, "v": value},
+            )
+    found = parsed(served.client("scheduler").get("/metrics").text)
+    assert found["jobsight_forecast_jobs", 'metric="memory"'] == 2
+    assert found["jobsight_forecast_within_20_percent_ratio", 'metric="memory"'] == 0.5
+    assert found["jobsight_reservation_coverage_ratio", 'metric="memory"'] == 0.5
+    shown = {entry["metric"]: entry for entry in served.client("admin").get("/api/v1/overview").json["accuracy"]}
+    assert found["jobsight_forecast_accuracy_ratio", 'metric="memory"'] == shown["memory"]["accuracy"]
+    assert ("jobsight_forecast_accuracy_ratio", 'metric="runtime"') not in found
+
+
+def test_ready_knows_a_database_of_another_version(served: Any) -> None:
+    with served.engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0000'"))
+    answer = served.client().get("/ready")
+    assert answer.status_code == 503
+    assert answer.json["reason"] == "the database has other tables than this program needs"
+    assert served.client().get("/health").json == {"status": "ok"}

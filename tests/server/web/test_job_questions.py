@@ -1,0 +1,278 @@
+"""Questions about a job of which more is known than its user, and reservations that ran out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import insert
+
+from jobsight_predictor.profile import Profile
+from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.job import job_question
+from jobsight_server.storage import schema
+from jobsight_server.storage.event_counts import read_event_counts
+
+URL = "/api/v1/predictions"
+FAILURES = "/api/v1/failures"
+BIG, SMALL = {"application": "big_07.sh", "processors": 8}, {"application": "small", "processors": 1}
+
+
+@pytest.fixture
+def two_applications(served: Any) -> Any:
+    """User `eve` runs two applications in turn; each uses much the same each time."""
+    with served.engine.begin() as connection:
+        for i in range(40):
+            told = BIG if i % 2 else SMALL
+            run = {
+                "id": 1000 + i,
+                "cluster": "gamma",
+                "job_id": f"e{i}",
+                "start": 0.0,
+                "end": 100.0 + i,
+                "state": "ended",
+                "user": "eve",
+                "name": f"big_{i}.sh" if i % 2 else "small",
+                "queue": "q",
+                "processors": told["processors"],
+                "requested_memory_bytes": told["processors"] * 2**30,
+                "recorded_at": 0.0,
+                "profiled": True,
+            }
+            connection.execute(insert(schema.jobs).values(run))
+            row = {"run_id": 1000 + i, "metric": "memory", "learn_seq": 1000 + i, "value": value_of(i)}
+            connection.execute(insert(schema.profiles).values(row))
+    rebuild(served.engine)
+    return served
+
+
+def value_of(i: int) -> float:
+    return (8e8 if i % 2 else 1e6) * (1.0 + 0.01 * (i % 3))
+
+
+def ask(served: Any, **arguments: Any) -> Any:
+    query = {"cluster": "gamma", "user": "eve", "metric": "memory", **arguments}
+    answer = served.client("scheduler").get(URL, query_string=query)
+    assert answer.status_code == 200, answer.text
+    [found] = answer.json["predictions"]
+    return found
+
+
+def test_what_is_known_of_the_job_decides(two_applications: Any) -> None:
+    big, small = ask(two_applications, **BIG), ask(two_applications, **SMALL)
+    assert big["value"] == pytest.approx(8e8, rel=0.03)
+    assert small["value"] == pytest.approx(1e6, rel=0.03)
+    for answer in (big, small):
+        assert "application" in answer["level"] or "processors" in answer["level"]
+        assert (answer["n"], answer["user_jobs"]) == (20, 40)
+        assert answer["bound"] >= answer["value"]
+    assert small["bound"] < big["value"]
+
+
+def test_the_answer_is_that_of_a_profile_in_memory(two_applications: Any) -> None:
+    profile = Profile("bytes per processor", metric="memory")
+    for i in range(40):
+        size = 8 if i % 2 else 1
+        name = f"big_{i}.sh" if i % 2 else "small"
+        profile.learn(job_question("eve", name, "q", size, size * 2**30), value_of(i))
+    told = {**BIG, "queue": "q", "memory_bytes": 8 * 2**30}
+    expected = profile.answer(job_question("eve", "big_99.sh", "q", 8, 8 * 2**30))
+    found = ask(two_applications, **told)
+    assert found["value"] == expected.value
+    assert found["bound"] == expected.bound
+    assert found["probability"] == expected.probability
+    assert found["level"] == expected.level
+    assert found["last_values"] == list(expected.last_values)
+    batch = two_applications.client("scheduler").post(
+        URL, json={"questions": [{"cluster": "gamma", "user": "eve", "metric": "memory", **told}]}
+    )
+    assert batch.json["predictions"] == [found]
+
+
+def test_without_a_cluster_the_users_own_clusters_answer(two_applications: Any) -> None:
+    client = two_applications.client("scheduler")
+    answers = client.get(URL, query_string={"user": "ada", "metric": "bandwidth", "processors": 4}).json["predictions"]
+    assert [answer["cluster"] for answer in answers] == ["alpha", "beta"]
+    [answer] = client.get(URL, query_string={"user": "nobody", "metric": "cpu", "queue": "q"}).json["predictions"]
+    assert (answer["cluster"], answer["value"]) == (None, None)
+    assert answer["reason"].startswith("no history: no cluster knows this user")
+
+
+WRONG: list[tuple[str, Any, str, str]] = [
+    ("processors", 0, "processors='0' is not a whole number from 1", "questions[0].processors = 0 is not above 0"),
+    ("processors", -3, "processors='-3'", "questions[0].processors = -3 is not above 0"),
+    ("processors", 1.5, "processors='1.5'", "questions[0].processors = 1.5 is not a whole number"),
+    ("processors", "many", "processors='many'", "$.questions[0].processors"),
+    ("memory_bytes", 0, "memory_bytes = 0.0 is not above 0", "questions[0].memory_bytes = 0.0"),
+    ("memory_bytes", "nan", "memory_bytes = 'nan' is not an amount of memory; give bytes such as", "4096mb, 4gb or 4G"),
+    ("memory_bytes", "4 apples", "memory_bytes = '4 apples'", "questions[0].memory_bytes = '4 apples' is not"),
+    ("memory_bytes", "4eb", "memory_bytes = 4.6", "at most 1e+18; leave it out"),
+    ("memory_bytes", True, "memory_bytes = 'True'", "$.questions[0].memory_bytes"),
+    ("walltime_s", "1_000", "walltime_s = '1_000' is not a time; give seconds such as 3600", "01:00:00 or 2-12:00:00"),
+    ("walltime_s", "2-12:00:00:00", "is not a time", "is not a time"),
+    ("per", "node", "per='node' is unknown; use one of: processor, job", "questions[0].per = 'node' is unknown"),
+    ("per", "job", "per = 'job': values per job need the number of processors", "questions[0].per = 'job'"),
+    ("walltime_s", 1e12, "at most 1e+11; leave it out", "at most 1e+11; leave it out"),
+    ("application", "", "query parameter application is empty", "questions[0].application is empty"),
+    ("queue", "a\0b", "NUL", "NUL"),
+]
+
+
+def test_a_wrong_field_is_answered_400_with_value_place_and_remedy(served: Any) -> None:
+    client = served.client("scheduler")
+    for name, value, in_query, in_body in WRONG:
+        answer = client.get(URL, query_string={"cluster": "alpha", "user": "ada", name: value})
+        assert (answer.status_code, in_query in answer.json["error"]) == (400, True), answer.text
+        answer = client.post(URL, json={"questions": [{"cluster": "alpha", "user": "ada", name: value}]})
+        assert (answer.status_code, in_body in answer.json["error"]) == (400, True), answer.text
+
+
+SPELLINGS = [
+    {"memory_bytes": 8 * 2**30, "walltime_s": 216000},
+    {"memory_bytes": "8gb", "walltime_s": "60:00:00"},
+    {"memory_bytes": "8G", "walltime_s": "2-12:00:00"},
+    {"memory_bytes": "8192MiB", "walltime_s": "216000"},
+]
+
+
+def test_requests_are_understood_as_schedulers_write_them(two_applications: Any) -> None:
+    """In queries, bodies and reports alike: a reservation that ran out concerns jobs with the same requests alone."""
+    client = two_applications.client("scheduler")
+    for number, spelling in enumerate(SPELLINGS):
+        reserved = (3.0 + number) * 2**30
+        told = report(two_applications, application=None, reserved=f"{3 + number}gb", **spelling)
+        assert told.json["bound"] > reserved
+        for other in SPELLINGS:
+            assert ask(two_applications, processors=8, **other) == told.json
+            question = {"cluster": "gamma", "user": "eve", "metric": "memory", "processors": 8, **other}
+            assert client.post(URL, json={"questions": [question]}).json["predictions"] == [told.json]
+        for different in ({"memory_bytes": "9gb"}, {"walltime_s": "61:00:00"}):
+            assert ask(two_applications, processors=8, **{**spelling, **different})["bound"] < reserved
+
+
+def test_values_may_be_asked_for_the_whole_job(two_applications: Any) -> None:
+    client = two_applications.client("scheduler")
+    one, whole = ask(two_applications, **BIG), ask(two_applications, **BIG, per="job")
+    assert (one["per"], one["unit"]) == ("processor", "bytes per processor")
+    assert (whole["per"], whole["unit"]) == ("job", "bytes")
+    for field in ("value", "bound"):
+        assert whole[field] == 8 * one[field]
+    assert whole["last_values"] == [8 * value for value in one["last_values"]]
+    assert whole["forecasts"] == {name: 8 * value for name, value in one["forecasts"].items()}
+    same = ("probability", "exceed_probability", "coverage", "level", "n", "user_jobs", "pqm", "accuracy", "updated")
+    assert [whole[field] for field in same] == [one[field] for field in same]
+    question = {"cluster": "gamma", "user": "eve", "metric": "memory", **BIG, "per": "job"}
+    assert client.post(URL, json={"questions": [question]}).json["predictions"] == [whole]
+    runtime = ask(two_applications, metric="runtime", per="job")
+    assert (runtime["per"], runtime["unit"]) == ("job", "s")
+    unknown = client.get(URL, query_string={"user": "new", "metric": "cpu", "per": "job", "processors": 2}).json
+    assert [(a["cluster"], a["per"], a["unit"], a["value"]) for a in unknown["predictions"]] == [
+        (None, "job", "CPU seconds per second", None)
+    ]
+
+
+def test_a_reservation_of_the_whole_job_may_be_reported(two_applications: Any) -> None:
+    answer = report(two_applications, per="job", reserved=8 * 3e9)
+    assert answer.json["per"] == "job"
+    assert answer.json["bound"] > 8 * 3e9
+    assert ask(two_applications, **BIG)["bound"] == pytest.approx(answer.json["bound"] / 8)
+    refused = report(two_applications, per="job", processors=None)
+    assert (refused.status_code, "need the number of processors" in refused.json["error"]) == (400, True)
+
+
+def test_other_templates_than_those_stored_answer_with_a_reason(two_applications: Any) -> None:
+    with two_applications.engine.begin() as connection:
+        connection.exec_driver_sql("""UPDATE model_state SET state = replace(state, '"queue"', '"user"')""")
+    answer = ask(two_applications, **BIG)
+    assert answer["value"] is None
+    assert "being retrained" in answer["reason"]
+    assert answer["user_jobs"] == 40
+    assert ask(two_applications)["value"] is not None
+
+
+def report(served: Any, **changes: Any) -> Any:
+    body = {"cluster": "gamma", "user": "eve", "metric": "memory", **BIG, "reserved": 3e9, **changes}
+    return served.client("scheduler").post(FAILURES, json=body)
+
+
+def test_a_bound_is_above_what_ran_out(two_applications: Any) -> None:
+    before, other = ask(two_applications, **BIG), ask(two_applications, **SMALL)
+    assert before["bound"] < 3e9
+    answer = report(two_applications)
+    assert answer.status_code == 200
+    assert answer.json == ask(two_applications, **BIG)
+    assert answer.json["bound"] > 3e9
+    assert answer.json["value"] == before["value"]
+    assert ask(two_applications, **SMALL)["bound"] == other["bound"] < 3e9
+    report(two_applications, reserved=1e9)
+    assert ask(two_applications, **BIG)["bound"] > 3e9
+    with two_applications.engine.connect() as connection:
+        assert read_event_counts(connection)["reservations_ran_out", "memory"] == 2
+
+
+def test_a_failure_with_fewer_fields_raises_the_bounds_of_questions_with_more(two_applications: Any) -> None:
+    more = {**BIG, "queue": "long", "memory_bytes": 8e9, "walltime_s": 3600}
+    other = ask(two_applications, **SMALL)
+    assert ask(two_applications, **more)["bound"] < 3e9
+    assert report(two_applications, processors=None).status_code == 200
+    assert ask(two_applications, **BIG)["bound"] > 3e9
+    assert ask(two_applications, **more)["bound"] > 3e9
+    assert ask(two_applications, **SMALL) == other
+    told = ask(two_applications, **more)
+    rebuild(two_applications.engine)
+    assert ask(two_applications, **more) == told
+
+
+def test_a_failure_outlives_learning_anew(two_applications: Any) -> None:
+    report(two_applications)
+    alone = report(two_applications, application=None, processors=None, reserved=5e9).json
+    assert alone["bound"] > 5e9
+    assert ask(two_applications) == alone
+    told = ask(two_applications, **BIG)
+    rebuild(two_applications.engine)
+    assert ask(two_applications, **BIG) == told
+    assert ask(two_applications) == alone
+
+
+def test_a_failure_of_an_unknown_user_is_kept(two_applications: Any) -> None:
+    answer = report(two_applications, user="new")
+    assert answer.json["bound"] > 3e9
+    assert report(two_applications, cluster="nowhere").json["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"reserved": 0}, "reserved = 0.0 is not above 0"),
+        ({"reserved": None}, "$.reserved"),
+        ({"metric": "disk"}, "metric = 'disk' is unknown; use one of: bandwidth"),
+        ({"user": ""}, "user is empty"),
+        ({"processors": 0}, "processors = 0 is not above 0"),
+        ({"job": "1"}, "unknown field `job`"),
+        ({"memory_bytes": "4 apples"}, "memory_bytes = '4 apples' is not an amount of memory; give bytes such as"),
+        ({"walltime_s": "noon"}, "walltime_s = 'noon' is not a time; give seconds such as 3600"),
+        ({"reserved": "much"}, "reserved = 'much' is not an amount of memory"),
+        ({"metric": "cpu", "reserved": "4gb"}, "reserved = '4gb' is text; give a number in the unit of the metric"),
+    ],
+)
+def test_a_wrong_failure_is_refused(served: Any, changes: dict[str, Any], says: str) -> None:
+    answer = report(served, **changes)
+    assert answer.status_code == 400
+    assert says in answer.json["error"]
+    with served.engine.connect() as connection:
+        assert connection.execute(schema.failures.select()).all() == []
+
+
+def test_only_schedulers_report_failures(served: Any) -> None:
+    body = {"cluster": "a", "user": "b", "metric": "cpu", "reserved": 1}
+    assert served.client("agent").post(FAILURES, json=body).status_code == 403
+    assert served.client().post(FAILURES, json=body).status_code == 401
+
+
+@pytest.mark.parametrize("reserved", [1e15, 1])
+def test_what_was_hardly_reserved_is_refused(two_applications: Any, reserved: float) -> None:
+    before = ask(two_applications, **BIG)
+    refused = report(two_applications, reserved=reserved)
+    assert refused.status_code == 400
+    assert "bytes per processor is recommended: check the unit" in refused.json["error"]
+    assert ask(two_applications, **BIG) == before

@@ -1,0 +1,138 @@
+"""How people get to the pages: by token or one-time link, with a cookie that no script and no other site can use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from jobsight_server.auth.sessions import create_login
+from jobsight_server.web.app import create_app
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def link(served: Any) -> str:
+    with served.engine.begin() as connection:
+        return f"/login?once={create_login(connection, served.clock())}"
+
+
+def test_pages_send_strangers_to_the_login(served: Any) -> None:
+    for path in ("/", "/users", "/jobs", "/nodes", "/rejected", "/users/alpha/ada"):
+        answer = served.client().get(path)
+        assert (answer.status_code, answer.location) == (303, "/login"), path
+    assert served.client().get("/login").status_code == 200
+
+
+def test_a_link_logs_in_once(served: Any) -> None:
+    url, client = link(served), served.client()
+    assert client.head(url).status_code == 200, "a link checker does not use it up"
+    answer = client.get(url)
+    assert (answer.status_code, answer.location) == (303, "/")
+    assert client.get("/").status_code == 200
+    assert served.client().get(url).status_code == 401
+
+
+def test_a_link_ends_after_an_hour(served: Any) -> None:
+    url = link(served)
+    served.clock.now += 3600
+    answer = served.client().get(url)
+    assert answer.status_code == 401
+    assert "older than an hour" in answer.text
+
+
+def test_the_cookie_is_for_this_site_and_no_script(served: Any) -> None:
+    cookie = served.client().get(link(served)).headers["Set-Cookie"]
+    for attribute in ("HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"):
+        assert attribute in cookie
+    assert "Secure" not in cookie
+
+
+def test_behind_tls_the_cookie_is_secure(served: Any, serve: Any) -> None:
+    site = served.app.extensions["jobsight"]
+    app = create_app(serve(cookie_secure=True), site.read_engine, served.engine, served.clock)
+    assert "Secure" in app.test_client().get(link(served)).headers["Set-Cookie"]
+
+
+def test_only_an_admins_token_logs_in(served: Any) -> None:
+    for token in (served.tokens["scheduler"], served.tokens["agent"], "", "wrong", "\ud800x"):
+        client = served.client()
+        answer = client.post("/login", data={"token": token.encode("utf-8", "surrogatepass")})
+        assert answer.status_code == 401
+        assert "Set-Cookie" not in answer.headers
+        assert client.get("/").status_code == 303
+    assert served.client().post("/login", data={"token": f" {served.tokens['admin']}\n"}).status_code == 303
+
+
+def test_a_session_expires_and_ends_with_its_token(served: Any) -> None:
+    client = served.client()
+    client.post("/login", data={"token": served.tokens["admin"]})
+    served.clock.now += 12 * 3600 - 1
+    assert client.get("/").status_code == 200
+    with served.engine.begin() as connection:
+        connection.execute(text("UPDATE tokens SET revoked = 1 WHERE role = 'admin'"))
+    assert client.get("/").status_code == 303
+    other = served.client()
+    other.get(link(served))
+    served.clock.now += 12 * 3600
+    assert other.get("/").status_code == 303
+
+
+def test_logout_ends_the_session_and_takes_a_post(served: Any) -> None:
+    client = served.client()
+    client.get(link(served))
+    cookie = client.get_cookie("jobsight_session")
+    assert client.get("/logout").status_code == 405
+    answer = client.post("/logout")
+    assert (answer.status_code, answer.location) == (303, "/login")
+    client.set_cookie("jobsight_session", cookie.value)
+    assert client.get("/").status_code == 303, "the session is gone on the server as well"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+    ],
+)
+def test_another_site_can_neither_log_in_nor_out(served: Any, headers: dict[str, str]) -> None:
+    client = served.client()
+    client.get(link(served))
+    assert client.post("/logout", headers=headers).status_code == 403
+    assert client.get("/").status_code == 200
+    token = {"token": served.tokens["admin"]}
+    assert served.client().post("/login", data=token, headers=headers).status_code == 403
+    own = {"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost"}
+    assert client.post("/logout", headers=own).status_code == 303
+
+
+def test_guessing_is_slowed_down(served: Any) -> None:
+    statuses = [served.client().post("/login", data={"token": "x"}).status_code for _ in range(12)]
+    assert statuses == [401] * 10 + [429] * 2
+    right = {"token": served.tokens["admin"]}
+    assert served.client().post("/login", data=right).headers["Retry-After"] == "61"
+    elsewhere = {"REMOTE_ADDR": "10.0.0.9"}
+    assert served.client().post("/login", data=right, environ_base=elsewhere).status_code == 303
+    served.clock.now += 60
+    assert served.client().post("/login", data=right).status_code == 303
+
+
+def test_pages_forbid_foreign_and_inline_scripts(served: Any) -> None:
+    client = served.client()
+    client.get(link(served))
+    for path in ("/", "/users", "/nowhere", "/login"):
+        policy = client.get(path).headers["Content-Security-Policy"]
+        assert "default-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert client.get(path).headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_an_unknown_page_is_a_page(served: Any) -> None:
+    answer = served.client().get("/<script>alert(1)</script>")
+    assert (answer.status_code, answer.mimetype) == (404, "text/html")
+    assert "<script>alert" not in answer.text

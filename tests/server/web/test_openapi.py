@@ -1,0 +1,124 @@
+"""``openapi.json`` says what is served: the routes, the parameters, and the shape of real answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import jsonschema
+from openapi_spec_validator import validate
+
+HOSTILE = "<script>alert(1)</script>"
+IN_TESTS_ELSEWHERE = {("post", "/api/v1/samples")}
+
+
+def test_it_is_valid_openapi(served: Any) -> None:
+    spec = served.client("agent").get("/api/v1/openapi.json").json
+    assert spec["openapi"].startswith("3.1")
+    validate(spec)
+
+
+def test_it_names_every_route_that_is_served_and_no_other(served: Any) -> None:
+    spec = served.client("agent").get("/api/v1/openapi.json").json
+    declared = {(method, path) for path, methods in spec["paths"].items() for method in methods}
+    rules = {
+        (method.lower(), re.sub(r"<[^>]*?(\w+)>", r"{\1}", rule.rule))
+        for rule in served.app.url_map.iter_rules()
+        for method in rule.methods or ()
+        if method not in {"HEAD", "OPTIONS"}
+    }
+    api = {(m, path) for m, path in rules if path.startswith("/api") or path in {"/health", "/ready", "/metrics"}}
+    assert declared == api
+
+
+def requests() -> Iterator[tuple[str, str, Any, int]]:
+    """Method, URL, JSON body, expected status: at least one of each route, of full and of empty answers."""
+    for prefix in ("", "/api/v1"):
+        yield "get", f"{prefix}/health", None, 200
+        yield "get", f"{prefix}/ready", None, 503
+        yield "get", f"{prefix}/metrics", None, 200
+    api = "/api/v1"
+    yield "get", f"{api}/predictions?user=ada", None, 200
+    yield "get", f"{api}/predictions?user=nobody", None, 200
+    yield "get", f"{api}/predictions?user=", None, 400
+    question = {"cluster": "alpha", "user": HOSTILE, "metric": None}
+    yield "post", f"{api}/predictions", {"questions": [question]}, 200
+    yield "post", f"{api}/predictions", {"question": []}, 400
+    known = "application=run_7&queue=q&processors=4&memory_bytes=1e9&walltime_s=60"
+    yield "get", f"{api}/predictions?user=ada&{known}", None, 200
+    yield "get", f"{api}/predictions?user=nobody&cluster=alpha", None, 200
+    ran_out = {"cluster": "alpha", "user": "ada", "metric": "memory", "processors": 4, "reserved": 500.0}
+    yield "post", f"{api}/failures", ran_out, 200
+    yield "post", f"{api}/failures", {**ran_out, "reserved": 0}, 400
+    yield "get", f"{api}/users", None, 200
+    yield "get", f"{api}/users?search=%25&sort=bandwidth:pqm&order=desc", None, 200
+    yield "get", f"{api}/users/{quote(HOSTILE, safe='')}/profile", None, 200
+    yield "get", f"{api}/users/group/bob/profile", None, 200
+    yield "get", f"{api}/users/ada/profile?cluster=alpha&limit=2", None, 200
+    yield "get", f"{api}/users/ada/profile", None, 400
+    yield "get", f"{api}/users/nobody/profile", None, 404
+    yield "get", f"{api}/jobs", None, 200
+    yield "get", f"{api}/jobs?user=ada&state=running&cluster=alpha", None, 200
+    yield "get", f"{api}/jobs/77.server", None, 200
+    yield "get", f"{api}/jobs/{quote('<img src=x>/../1[2]', safe='')}", None, 200
+    yield "get", f"{api}/jobs/none", None, 404
+    yield "get", f"{api}/nodes", None, 200
+    yield "get", f"{api}/nodes?cluster=nowhere", None, 200
+    yield "get", f"{api}/nodes?cluster=none", None, 404
+    yield "get", f"{api}/nodes/n1?since=1699999000&points=3", None, 200
+    yield "get", f"{api}/nodes/n3", None, 404
+    for noun, name in (("user", "group/bob"), ("job", "77.server"), ("node", "n1")):
+        yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
+        yield "get", f"{api}/{noun}", None, 400
+    yield "get", f"{api}/overview", None, 200
+    yield "get", f"{api}/rejected", None, 200
+    yield "get", f"{api}/simulations", None, 200
+    yield "get", f"{api}/simulations/1", None, 404
+    yield "get", f"{api}/simulations/compare?run=1&run=2", None, 404
+    yield "get", f"{api}/simulations/compare?run=1", None, 400
+    yield "get", f"{api}/openapi.json", None, 200
+
+
+def test_real_answers_have_the_declared_shape(served: Any) -> None:
+    client = served.client("admin")
+    spec = client.get("/api/v1/openapi.json").json
+    asked = set()
+    for method, url, body, status in requests():
+        answer = client.open(url, method=method.upper(), json=body)
+        assert answer.status_code == status, (url, answer.text)
+        path = _path_of(spec, method, url)
+        declared = spec["paths"][path][method]["responses"][str(status)]["content"]
+        [(media_type, content)] = declared.items()
+        assert answer.mimetype == media_type.partition(";")[0]
+        if answer.mimetype == "application/json":
+            schema = {**content["schema"], "components": spec["components"]}
+            jsonschema.validate(answer.json, schema, cls=jsonschema.Draft202012Validator)
+        asked.add((method, path))
+    declared_routes = {(method, path) for path, methods in spec["paths"].items() for method in methods}
+    assert asked == declared_routes - IN_TESTS_ELSEWHERE, "each route is asked here"
+
+
+def _path_of(spec: Any, method: str, url: str) -> str:
+    path = url.partition("?")[0]
+    if path in spec["paths"]:
+        return path
+    for declared in spec["paths"]:
+        if re.fullmatch(re.escape(declared).replace(r"\{name\}", ".+").replace(r"\{id\}", "[0-9]+"), path):
+            return str(declared)
+    raise AssertionError(f"{method} {path} is not declared")
+
+
+def test_declared_parameters_are_taken_and_others_are_not(served: Any) -> None:
+    client = served.client("admin")
+    spec = client.get("/api/v1/openapi.json").json
+    for path, methods in spec["paths"].items():
+        if "get" not in methods:
+            continue
+        url = path.replace("{name}", "x").replace("{id}", "1")
+        for parameter in methods["get"]["parameters"]:
+            if parameter["in"] == "query":
+                error = client.get(url, query_string={parameter["name"]: "1"}).json.get("error", "")
+                assert "is unknown; /api" not in error
+        assert "'nothing' is unknown" in client.get(f"{url}?nothing=1").json["error"], path

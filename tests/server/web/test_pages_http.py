@@ -1,0 +1,232 @@
+"""The pages without a browser: links that any name survives, their JSON, ETags, the login in front."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from urllib.parse import urlsplit
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, insert
+
+from jobsight_server.auth.sessions import create_login
+from jobsight_server.forecasts import rebuild
+from jobsight_server.queries.rejected import REJECTIONS
+from jobsight_server.settings import load_settings
+from jobsight_server.storage import schema
+from jobsight_server.web.app import create_app
+from jobsight_server.web.pages import job_url, node_url, user_url
+from jobsight_server.web.units import REJECTION_TITLES
+
+PATHS = ("/", "/users", "/jobs", "/nodes", "/rejected")
+
+# What an accounting file can hold in UTF-8; NUL ends the address of a request.
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
+awkward = st.sampled_from(
+    [".", "..", "/", "//", "a//b", "a/../b", "/a", "a/", "%2F", "a?b=c", "a#b", "a b", "\\", "\n"]
+)
+
+
+@pytest.fixture
+def app(sqlite_engine: Engine) -> Flask:
+    url = sqlite_engine.url.render_as_string(hide_password=False)
+    return create_app(load_settings(flags={"database": url}), sqlite_engine, sqlite_engine, time.time)
+
+
+@pytest.fixture
+def client(app: Flask, sqlite_engine: Engine) -> FlaskClient:
+    """Logged in."""
+    client = app.test_client()
+    with sqlite_engine.begin() as connection:
+        secret = create_login(connection, time.time())
+    assert client.get("/login", query_string={"once": secret}).status_code == 303
+    return client
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/users/c/u", "/user?cluster=c&name=u", "/jobs/c/1", "/nodes/c/n"])
+def test_nothing_is_shown_before_the_login(app: Flask, path: str) -> None:
+    answer = app.test_client().get(path)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/login")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_an_empty_site_has_pages_and_their_json(client: FlaskClient, path: str) -> None:
+    page = client.get(path)
+    assert page.status_code == 200
+    link = re.search(r'<link rel="alternate" type="application/json" href="([^"]+)">', page.text)
+    assert link is not None
+    assert isinstance(client.get(link[1].replace("&amp;", "&")).get_json(), dict)
+
+
+def test_no_page_has_inline_script_or_style(client: FlaskClient) -> None:
+    for path in (*PATHS, "/login", "/nowhere"):
+        page = client.get(path).text
+        assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page), path
+        assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", page)), path
+
+
+def test_an_unchanged_answer_is_not_sent_again(client: FlaskClient, sqlite_engine: Engine) -> None:
+    first = client.get("/api/v1/rejected")
+    again = client.get("/api/v1/rejected", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.event_counts).values(name="batches_rejected", label="x", value=1))
+    changed = client.get("/api/v1/rejected", headers={"If-None-Match": first.headers["ETag"]})
+    assert changed.status_code == 200
+
+
+def test_rejections_have_titles_and_examples_without_content(client: FlaskClient, sqlite_engine: Engine) -> None:
+    assert set(REJECTION_TITLES) == set(REJECTIONS)
+    example = {"received_at": 1.0, "cluster": "alhpa", "node": "n1", "reason": "not declared", "bytes": 0, "body": b""}
+    with sqlite_engine.begin() as connection:
+        for name in REJECTIONS:
+            connection.execute(insert(schema.event_counts).values(name=name, label="x", value=1))
+        connection.execute(insert(schema.quarantine).values(example))
+    page = client.get("/rejected").text
+    for title in REJECTION_TITLES.values():
+        assert f'<th scope="row">{title}</th>' in page
+        assert f'<th scope="row">{title}</th>' in client.get("/").text
+    assert '<td class="num">kept by its agent</td>' in page
+    assert "jobsight quarantine retry" not in page  # there is nothing to take in again
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.quarantine).values(example | {"bytes": 3, "body": b"abc"}))
+    assert "jobsight quarantine retry" in client.get("/rejected").text
+
+
+@pytest.mark.parametrize(("missed", "marked"), [(0, False), (9, False), (10, True)])
+def test_missed_readings_are_marked_from_a_hundredth_on(
+    client: FlaskClient, sqlite_engine: Engine, missed: int, marked: bool
+) -> None:
+    node = dict.fromkeys((column.name for column in schema.nodes.c if column.name != "id"), 0)
+    agent = json.dumps({"readings": 1000, "readings_missed": missed})
+    texts = {"cluster": "c", "name": "n", "boot_id": "b", "interfaces": "[]", "counters": "{}", "agent": agent}
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.nodes).values(node | texts))
+    page = client.get("/nodes").text
+    cell = re.search(r'<td class="num( warn)?" data-bind="agent.readings_missed"[^>]*data-warn="agent.readings">', page)
+    assert cell is not None
+    assert (cell[1] is not None) == marked
+
+
+@settings(max_examples=100, deadline=None)
+@given(cluster=names | awkward, name=names | awkward)
+@example(cluster="0", name="0\n")
+def test_every_name_survives_its_link(app: Flask, cluster: str, name: str) -> None:
+    with app.test_request_context("/"):
+        links = {"user": user_url(cluster, name), "job": job_url(cluster, name), "node": node_url(cluster, name)}
+    for noun, link in links.items():
+        assert not re.search(r"(^|/)\.\.?(/|$)|//", urlsplit(link).path), link
+        with app.test_request_context(link) as context:
+            found = {**context.request.args, **(context.request.view_args or {})}
+            assert (context.request.endpoint or "").startswith(f"pages.{noun}")
+            assert (found["cluster"], found["name"]) == (cluster, name)
+
+
+def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> None:
+    hostile = "\"'><script>alert(1)</script>&{{7*7}}"
+    run = dict.fromkeys(column.name for column in schema.jobs.c)
+    run |= {"id": 1, "cluster": hostile, "job_id": hostile, "user": hostile, "name": hostile, "queue": hostile}
+    run |= {"start": 1.0, "state": "running", "recorded_at": 1.0, "profiled": False, "exec_host": hostile}
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.jobs).values(run))
+        connection.execute(insert(schema.job_nodes).values(run_id=1, node=hostile, processors=1))
+    query = {"cluster": hostile, "name": hostile}
+    for path, arguments in (
+        ("/", {}),
+        ("/users", {"search": hostile}),
+        ("/jobs", {}),
+        ("/user", query),
+        ("/job", query),
+    ):
+        answer = client.get(path, query_string=arguments)
+        assert answer.status_code == 200, path
+        assert "<script>alert" not in answer.text
+        assert "{{7*7}}" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/users?page=0", 400),
+        ("/users?page=%D9%A1", 400),
+        ("/users?page=99999999999", 400),
+        ("/users?page=900000", 200),
+        ("/users?sort=x", 400),
+        ("/jobs?state=gone", 400),
+        ("/nodes/c/n?hours=1e9", 400),
+        ("/user", 400),
+        ("/users/c/nobody", 404),
+    ],
+)
+def test_wrong_addresses_say_what_is_wrong(client: FlaskClient, path: str, status: int) -> None:
+    assert client.get(path).status_code == status
+
+
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "/users/c/nobody", "/jobs/c/0", "/simulations/99", "/users?sort=x", "/assets/x"]
+)
+def test_a_page_about_an_error_keeps_the_navigation(app: Flask, client: FlaskClient, path: str) -> None:
+    page = client.get(path).text
+    assert 'aria-label="Pages"' in page
+    assert 'href="/jobs"' in page
+    assert "Log out" in page
+
+
+def test_without_a_login_an_error_leads_to_the_login_and_nowhere_else(app: Flask) -> None:
+    page = app.test_client().get("/nowhere")
+    assert page.status_code == 404
+    assert 'href="/login"' in page.text
+    assert 'aria-label="Pages"' not in page.text
+    assert "Log out" not in page.text
+
+
+@pytest.mark.parametrize("noun", ["jobs", "users"])
+def test_a_page_beyond_the_last_says_where_the_list_ends(client: FlaskClient, sqlite_engine: Engine, noun: str) -> None:
+    run = {"cluster": "c", "start": 1.0, "state": "running", "recorded_at": 1.0, "profiled": False}
+    with sqlite_engine.begin() as connection:
+        for number in range(51):
+            connection.execute(insert(schema.jobs).values(**run, job_id=str(number), user=f"u{number}"))
+    page = client.get(f"/{noun}?page=9999&cluster=c")
+    assert page.status_code == 200
+    assert "There is no page 9,999: the list ends at page 2." in page.text
+    assert re.search(rf'href="/{noun}\?[^"]*page=2[^"]*">Last page, 2<', page.text)
+    assert "Page 9999 of" not in page.text
+    assert "There is no page" not in client.get(f"/{noun}?page=2").text
+
+
+def test_a_running_job_is_marked_where_it_uses_more_than_its_bound(client: FlaskClient, sqlite_engine: Engine) -> None:
+    """On the list and on its page, with the forecast and what it has used so far."""
+    run = {"cluster": "c", "user": "u", "processors": 2, "recorded_at": 1.0}
+    now = time.time()
+    with sqlite_engine.begin() as connection:
+        for number in range(12):
+            old = {"job_id": f"old{number}", "start": 1.0, "end": 101.0 + number, "state": "ended", "profiled": True}
+            run_id = connection.execute(
+                insert(schema.jobs).values(**run, **old).returning(schema.jobs.c.id)
+            ).scalar_one()
+            row = {"run_id": run_id, "learn_seq": number + 1}
+            values = {"runtime": 100.0, "memory": 2.0**20}
+            for metric, value in values.items():
+                connection.execute(insert(schema.profiles).values(**row, metric=metric, value=value))
+        running = {"state": "running", "profiled": False, "end": None}
+        connection.execute(insert(schema.jobs).values(**run, **running, job_id="over", start=now - 5000))
+        connection.execute(insert(schema.jobs).values(**run, **running, job_id="within", start=now - 5))
+    rebuild(sqlite_engine)
+    listed = client.get("/jobs").text
+    assert listed.count("over run time bound") == 1
+    page = client.get("/jobs/c/over").text
+    assert "over run time bound" in page
+    assert re.search(r'class="num strong warn" title="above its bound"><span data-bind="runs.0.profile.3.so_far"', page)
+    assert ">1 min 40 s</td>" in page, "the forecast"
+    assert "may still change slightly" in page
+    assert "over run time bound" not in client.get("/jobs/c/within").text
+    answered = client.get("/api/v1/jobs").get_json()["jobs"]
+    assert {job["job_id"]: job["over_bound"] for job in answered if job["state"] == "running"} == {
+        "over": ["runtime"],
+        "within": [],
+    }

@@ -1,0 +1,323 @@
+"""What a scheduler asks before it places a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from jobsight_server.forecasts import rebuild
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.web.app import create_app
+
+URL = "/api/v1/predictions"
+HOSTILE = "<script>alert(1)</script>"
+METRICS = ["bandwidth", "memory", "cpu", "runtime"]
+NAMES = [
+    HOSTILE,
+    "'; DROP TABLE series; --",
+    "x" * 10_000,
+    "a/b//c/../d",
+    "/",
+    "..",
+    "ünïcödé 用户 🎉",
+    "line\nend",
+    'quote"back\\slash',
+    "%2F?&=#+ ",
+]
+
+
+def ask(served: Any, **arguments: str) -> Any:
+    answer = served.client("scheduler").get(URL, query_string=arguments)
+    assert answer.status_code == 200, answer.text
+    return answer.json["predictions"]
+
+
+def test_one_metric_is_answered_with_the_five_forecasts(served: Any) -> None:
+    [answer] = ask(served, cluster="alpha", user="ada", metric="bandwidth")
+    assert (answer["cluster"], answer["user"], answer["metric"]) == ("alpha", "ada", "bandwidth")
+    # 100, 200, 300: mean, window of 5, locality; PQM: one of three values lies within 20 % of the first.
+    assert answer["forecasts"]["history"] == pytest.approx(200)
+    assert answer["forecasts"]["sliding-window"] == pytest.approx(200)
+    assert answer["forecasts"]["locality"] == 300
+    assert (answer["level"], answer["n"], answer["user_jobs"]) == ("user", 3, 3)
+    assert answer["last_values"] == [100, 200, 300]
+    assert answer["value"] in answer["last_values"]
+    assert answer["bound"] > 100
+    assert answer["coverage"] == 0.95
+    assert answer["pqm"] == pytest.approx(1 / 3)
+    assert answer["unit"] == "bit/s per processor"
+    assert answer["updated"] == 1_700_000_000.0
+    assert answer["reason"] is None
+
+
+def test_without_a_metric_all_are_answered_and_a_missing_one_says_why(served: Any) -> None:
+    answers = ask(served, cluster="beta", user="ada")
+    assert [answer["metric"] for answer in answers] == METRICS
+    assert [answer["n"] for answer in answers] == [1, 0, 0, 0]
+    assert answers[1]["value"] is None
+    assert "no history" in answers[1]["reason"]
+
+
+def test_without_a_cluster_every_cluster_that_knows_the_user_answers(served: Any) -> None:
+    answers = ask(served, user="ada", metric="bandwidth")
+    assert [(answer["cluster"], answer["value"]) for answer in answers] == [("alpha", 300), ("beta", 7)]
+
+
+@pytest.mark.parametrize("cluster", [{"cluster": "alpha"}, {}])
+def test_an_unknown_user_is_no_error(served: Any, cluster: dict[str, str]) -> None:
+    [answer] = ask(served, user="nobody", metric="cpu", **cluster)
+    assert answer["cluster"] == cluster.get("cluster")
+    assert answer["value"] is None
+    assert answer["n"] == answer["user_jobs"] == 0
+    assert set(answer["forecasts"].values()) == {None}
+    assert answer["reason"].startswith("no history")
+
+
+def test_others_jobs_answer_for_an_unknown_user(served: Any) -> None:
+    [answer] = ask(served, cluster="beta", user="nobody", metric="bandwidth")
+    assert answer["value"] in {7, 9}
+    assert (answer["level"], answer["n"], answer["user_jobs"]) == ("site", 2, 0)
+    assert set(answer["forecasts"].values()) == {None}
+    assert answer["mean_error"] is None
+    assert answer["reason"] is None
+
+
+def test_any_name_is_answered_and_comes_back_as_it_was(served: Any) -> None:
+    client = served.client("scheduler")
+    for name in NAMES:
+        single = ask(served, cluster="alpha", user=name, metric="bandwidth")
+        batch = client.post(URL, json={"questions": [{"cluster": "alpha", "user": name, "metric": "bandwidth"}]})
+        assert batch.json["predictions"] == single
+        assert single[0]["user"] == name
+        assert single[0]["user_jobs"] == (2 if name == HOSTILE else 0)
+    with served.engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM series")).scalar() > 0
+
+
+def test_a_batch_answers_in_order_and_repeats(served: Any) -> None:
+    questions = [
+        {"cluster": "beta", "user": "ada", "metric": "bandwidth"},
+        {"cluster": "alpha", "user": "nobody", "metric": "cpu"},
+        {"cluster": "alpha", "user": "ada", "metric": "bandwidth"},
+        {"cluster": "beta", "user": "ada", "metric": "bandwidth"},
+        {"cluster": "alpha", "user": "ada"},
+        {"cluster": "alpha", "user": "ada", "metric": None},
+    ]
+    answers = served.client("scheduler").post(URL, json={"questions": questions}).json["predictions"]
+    assert [answer["value"] for answer in answers[:4]] == [7, None, 300, 7]
+    assert [answer["metric"] for answer in answers[4:]] == METRICS * 2
+
+
+def test_a_batch_of_ten_thousand_is_answered_and_one_more_refused(served: Any) -> None:
+    questions = [{"cluster": "alpha", "user": f"u{i % 700}", "metric": "cpu"} for i in range(10_001)]
+    client = served.client("scheduler")
+    answers = client.post(URL, json={"questions": questions[:-1]}).json["predictions"]
+    assert [answer["user"] for answer in answers] == [question["user"] for question in questions[:-1]]
+    refused = client.post(URL, json={"questions": questions})
+    assert refused.status_code == 400
+    assert "10001 questions; at most 10000" in refused.json["error"]
+
+
+WRONG_QUESTIONS: list[tuple[str, str]] = [
+    ("cluster=alpha", "user is missing"),
+    ("cluster=alpha&user=", "user is empty"),
+    ("cluster=&user=ada", "cluster is empty"),
+    ("cluster=alpha&user=ada&metric=disk", "metric='disk' is unknown; use one of: bandwidth, memory"),
+    ("cluster=alpha&user=ada&metric=", "metric='' is unknown"),
+    (
+        "cluster=alpha&user=ada&metrics=cpu",
+        "'metrics' is unknown; /api/v1/predictions takes: application, cluster, memory",
+    ),
+    ("cluster=alpha&user=ada&user=bob", "'user' was given 2 times"),
+    ("cluster=alpha&user=a%00b", "NUL"),
+]
+
+
+def test_a_wrong_question_is_answered_400_with_place_and_remedy(served: Any) -> None:
+    client = served.client("scheduler")
+    for query, says in WRONG_QUESTIONS:
+        answer = client.get(f"{URL}?{query}")
+        assert answer.status_code == 400
+        assert says in answer.json["error"]
+
+
+WRONG_BATCHES: list[tuple[bytes, str]] = [
+    (b"", "truncated"),
+    (b"{", "truncated"),
+    (b"\xff\xfe", "malformed"),
+    (b"[]", "Expected `object`"),
+    (b"{}", "`questions`"),
+    (b'{"questions": {}}', "$.questions"),
+    (b'{"questions": [1]}', "$.questions[0]"),
+    (b'{"questions": [{"cluster": "a"}]}', "`user` - at `$.questions[0]`"),
+    (b'{"questions": [{"cluster": "a", "user": NaN}]}', "JSON"),
+    (b'{"questions": [{"cluster": "a", "user": 7}]}', "$.questions[0].user"),
+    (b'{"questions": [{"cluster": "a", "user": "b", "metrik": "cpu"}]}', "metrik"),
+    (b'{"questions": [{"cluster": "a", "user": "b", "metric": "disk"}]}', "questions[0].metric = 'disk'"),
+    (b'{"questions": [{"cluster": "a", "user": ""}]}', "questions[0].user is empty"),
+    (b'{"questions": [{"cluster": "a", "user": "\\u0000"}]}', "NUL"),
+    (b'{"questions": [{"cluster": "a", "user": "\\ud800"}]}', ""),
+    (b'{"questions": ' + b"[" * 100_000, ""),
+]
+
+
+def test_a_wrong_batch_is_answered_400_with_place_and_remedy(served: Any) -> None:
+    client = served.client("scheduler")
+    for body, says in WRONG_BATCHES:
+        answer = client.post(URL, data=body, content_type="application/json")
+        assert answer.status_code == 400
+        assert says in answer.json["error"]
+
+
+def test_too_large_or_not_json_is_refused(served: Any) -> None:
+    client = served.client("scheduler")
+    assert client.post(URL, data=b"x" * (4 * 2**20 + 1), content_type="application/json").status_code == 413
+    wrong = client.post(URL, data=b"a=b", content_type="application/x-www-form-urlencoded")
+    assert wrong.status_code == 415
+    assert "send application/json" in wrong.json["error"]
+
+
+def test_the_fast_path_and_flask_give_the_same_answer(served: Any) -> None:
+    client = served.client("scheduler")
+    fast_path, flask = served.app.wsgi_app, served.app.wsgi_app._app
+    queries = [
+        "cluster=alpha&user=ada&metric=bandwidth",
+        "cluster=alpha&user=ada",
+        "user=ada&cluster=beta&metric=memory",
+        "cluster=alpha&user=nobody&metric=cpu",
+        "cluster=alpha&user=nobody&metric=bandwidth",
+        "cluster=alpha&user=ada&metric=bandwidth&processors=4",
+        f"cluster=alpha&user={quote(HOSTILE)}",
+        "cluster=alpha&user=group%2Fbob+x%C3%BC",
+        "cluster=alpha&user=a%00b",
+        "cluster=alpha&user=ada&metric=x",
+        "cluster=alpha&user=%ff%fe&metric=cpu",
+        "cluster=alpha&user=ada&user=ada",
+        "cluster=alpha&user=ada&&metric=cpu",
+        "cluster=alpha&user=ada;metric=cpu",
+        "",
+    ]
+    for query in queries:
+        served.app.wsgi_app = fast_path
+        first = client.get(f"{URL}?{query}")
+        served.app.wsgi_app = flask
+        second = client.get(f"{URL}?{query}")
+        assert (first.status_code, first.data) == (second.status_code, second.data), query
+        assert dict(first.headers) == dict(second.headers), query
+
+
+def test_a_batch_and_a_single_question_give_the_same_bytes(served: Any) -> None:
+    client = served.client("scheduler")
+    for name in NAMES:
+        for more in ({}, {"metric": "bandwidth"}, {"metric": "bandwidth", "processors": 4}):
+            single = client.get(URL, query_string={"cluster": "alpha", "user": name, **more})
+            batch = client.post(URL, json={"questions": [{"cluster": "alpha", "user": name, **more}]})
+            assert single.status_code == batch.status_code == 200
+            assert single.data == batch.data, name
+
+
+@pytest.fixture
+def configured(served: Any, serve: Any, database_url: str) -> Iterator[Any]:
+    """The same site under job groups and a coverage of its own, trained by them."""
+    settings = serve(job_groups="user+queue user site", coverage="0.8")
+    reading = open_engine(database_url, "read")
+    app = create_app(settings, reading, served.engine, served.clock)
+    site = app.extensions["jobsight"]
+    rebuild(served.engine, site.forecast_config)
+    yield replace(served, app=app)
+    site.answers.close()
+    reading.dispose()
+
+
+def test_every_answer_is_given_under_the_sites_configuration(configured: Any) -> None:
+    client = configured.client("scheduler")
+    found = {
+        "stored": client.get(URL, query_string={"cluster": "alpha", "user": "ada", "metric": "bandwidth"}),
+        "never used": client.get(URL, query_string={"cluster": "alpha", "user": "ada", "metric": "cpu"}),
+        "computed": client.get(URL, query_string={"cluster": "alpha", "user": "ada", "processors": 4}),
+        "unknown user": client.get(URL, query_string={"user": "nobody", "metric": "cpu"}),
+        "unknown user here": client.get(URL, query_string={"cluster": "alpha", "user": "nobody"}),
+        "batch": client.post(URL, json={"questions": [{"cluster": "alpha", "user": "nobody"}]}),
+    }
+    for name, answer in found.items():
+        for entry in answer.json["predictions"]:
+            assert entry["coverage"] == 0.8, name
+            assert "retrained" not in (entry["reason"] or ""), name
+    profile = client.get("/api/v1/users/ada/profile", query_string={"cluster": "alpha"}).json
+    assert [entry["coverage"] for entry in profile["metrics"]] == [0.8] * 4
+    assert profile["metrics"][2]["reason"].startswith("no history"), "trained by these groups, so never retraining"
+    users = client.get("/api/v1/users").json["users"]
+    assert {entry["coverage"] for user in users for entry in user["metrics"].values() if entry} == {0.8}
+
+
+def test_another_coverage_holds_from_the_first_question_on(served: Any, serve: Any, database_url: str) -> None:
+    """Stored answers rest on the coverage of their time; after a restart with another one they are worked out again."""
+    before = ask(served, cluster="alpha", user="ada", metric="bandwidth")[0]
+    reading = open_engine(database_url, "read")
+    app = create_app(serve(coverage="0.5"), reading, served.engine, served.clock)
+    again = replace(served, app=app)
+    after = ask(again, cluster="alpha", user="ada", metric="bandwidth")[0]
+    assert (before["coverage"], after["coverage"]) == (0.95, 0.5)
+    # What others' jobs have added since is in it: it is made now.
+    assert (after["value"] in {5, 100, 200, 300}, after["user_jobs"], after["pqm"]) == (True, 3, before["pqm"])
+    client = again.client("scheduler")
+    batch = client.post(URL, json={"questions": [{"cluster": "alpha", "user": "ada", "metric": "bandwidth"}]})
+    assert batch.json["predictions"] == [after]
+    app.extensions["jobsight"].answers.close()
+    reading.dispose()
+
+
+@settings(max_examples=60, deadline=None)
+@given(query=st.text(alphabet="&=%;+/#cluseramtix0fF\u00fc", max_size=40), user=st.text(max_size=20))
+def test_no_query_breaks_the_server(served: Any, query: str, user: str) -> None:
+    client = served.client("scheduler")
+    assert client.get(f"{URL}?{quote(query, safe='&=%;+/')}").status_code in {200, 400}
+    answer = client.get(f"{URL}?cluster=alpha&user={quote(user, errors='replace')}&metric=cpu")
+    assert answer.status_code == (200 if user and "\0" not in user else 400)
+    if answer.status_code == 200:
+        assert answer.json["predictions"][0]["user"] == user
+
+
+def test_an_answer_is_fresh_as_soon_as_it_is_committed(served: Any) -> None:
+    before = ask(served, cluster="alpha", user="ada", metric="bandwidth")[0]["value"]
+    with served.engine.begin() as connection:
+        connection.execute(
+            text("UPDATE series SET answer = replace(answer, '300.0', '301.0') WHERE metric = 'bandwidth'")
+        )
+    after = ask(served, cluster="alpha", user="ada", metric="bandwidth")[0]["value"]
+    assert (before, after) == (300, 301)
+
+
+def test_a_kept_connection_holds_no_old_snapshot(served: Any) -> None:
+    """Otherwise the write-ahead log could not be emptied and would grow for ever."""
+    if served.engine.dialect.name != "sqlite":
+        pytest.skip("SQLite's write-ahead log")
+    ask(served, cluster="alpha", user="ada", metric="bandwidth")
+    with served.engine.begin() as connection:
+        connection.execute(text("INSERT INTO event_counts VALUES ('x', '', 1)"))
+    raw = served.engine.raw_connection()
+    busy, in_log, moved = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    raw.close()
+    assert (busy, in_log, moved) == (0, 0, 0)
+
+
+def test_a_question_survives_a_restart_of_the_database(served: Any) -> None:
+    if served.engine.dialect.name != "postgresql":
+        pytest.skip("SQLite has no server")
+    ask(served, cluster="alpha", user="ada", metric="bandwidth")
+    served.engine.dispose()
+    with served.engine.connect() as connection:
+        connection.execute(
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        )
+    assert ask(served, cluster="alpha", user="ada", metric="bandwidth")[0]["value"] == 300
