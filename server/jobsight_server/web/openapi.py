@@ -10,7 +10,7 @@ import msgspec
 from flask import Response, current_app
 
 from jobsight_server.web.health import Ready
-from jobsight_server.web.routes import NAME, Error, Route, json_text
+from jobsight_server.web.routes import ID, NAME, Error, Route, json_text
 
 API_VERSION = "1"
 
@@ -119,7 +119,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
         {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
         for name, text, schema in (
             ("name", "any characters, percent-encoded; slashes may stand as they are", NAME),
-            ("id", "its number", {"type": "integer", "minimum": 0}),
+            ("id", "its number", ID),
         )
         if f"{{{name}}}" in route.path
     ]

@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from flask import Flask, Response, request
 from werkzeug.exceptions import BadRequest
-from werkzeug.routing import BaseConverter
+from werkzeug.routing import BaseConverter, IntegerConverter, Map
 
 from jobsight_server.record import Record
 from jobsight_server.web.guard import require_role
@@ -23,6 +23,8 @@ from jobsight_server.web.inputs import LATEST_TIME_S, PAGES_AT_MOST
 
 NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}
 TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S}
+LARGEST_ID = 2**31 - 1  # of an INTEGER column in PostgreSQL, which refuses to compare with more
+ID: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}
 PAGE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": PAGES_AT_MOST}
 
 _encode = msgspec.json.Encoder().encode
@@ -70,7 +72,7 @@ class Route:
     @property
     def rule(self) -> str:
         """The path as Werkzeug writes it."""
-        return re.sub(r"\{(\w+)\}", lambda found: f"<{'int' if found[1] == 'id' else 'name'}:{found[1]}>", self.path)
+        return re.sub(r"\{(\w+)\}", lambda found: f"<{'id' if found[1] == 'id' else 'name'}:{found[1]}>", self.path)
 
     @property
     def has_tag(self) -> bool:
@@ -89,9 +91,16 @@ class NameConverter(BaseConverter):
     part_isolating = False
 
 
+class IdConverter(IntegerConverter):
+    """A row's number; a path with one that no database can hold is not found."""
+
+    def __init__(self, map: Map) -> None:
+        super().__init__(map, max=LARGEST_ID)
+
+
 def register(app: Flask, routes: Iterable[Route]) -> None:
     """Serves ``routes``, each behind its roles and the check of its parameters."""
-    app.url_map.converters["name"] = NameConverter
+    app.url_map.converters |= {"name": NameConverter, "id": IdConverter}
     for route in routes:
         app.add_url_rule(route.rule, route.endpoint, _guarded(route), methods=[route.method], merge_slashes=False)
 

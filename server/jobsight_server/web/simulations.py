@@ -28,7 +28,7 @@ from jobsight_server.simulations.runs import UNDER_WAY, add_run, stop_run
 from jobsight_server.web.context import context
 from jobsight_server.web.guard import require_same_origin
 from jobsight_server.web.pages import page
-from jobsight_server.web.routes import Parameter, Route
+from jobsight_server.web.routes import ID, LARGEST_ID, Parameter, Route
 from jobsight_server.web.units import size
 
 COMPARED_AT_MOST = 8
@@ -57,18 +57,25 @@ def simulation() -> SimulationDetail:
 
 def compared() -> Comparison:
     texts = list(dict.fromkeys(request.args.getlist("run")))
-    if not 2 <= len(texts) <= COMPARED_AT_MOST or not all(t.isascii() and t.isdigit() for t in texts):
+    for text in texts:
+        if not _is_id(text):
+            raise BadRequest(f"run={text[:40]!r} is not the number of a simulation")
+    if not 2 <= len(texts) <= COMPARED_AT_MOST:
         raise BadRequest(f"choose from 2 to {COMPARED_AT_MOST} simulations to compare, not {len(texts)}")
     with context().read_engine.connect() as connection:
-        found = comparison(connection, [int(text[:9]) for text in texts])
+        found = comparison(connection, [int(text) for text in texts])
     if found is None:
-        raise NotFound(f"of the simulations {', '.join(t[:9] for t in texts)}, some are not there or not done")
+        raise NotFound(f"of the simulations {', '.join(texts)}, some are not there or not done")
     return found
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= len(str(LARGEST_ID)) and int(text) <= LARGEST_ID
 
 
 _RUNS = {
     "type": "array",
-    "items": {"type": "integer", "minimum": 0},
+    "items": ID,
     "minItems": 2,
     "maxItems": COMPARED_AT_MOST,
     "uniqueItems": True,
@@ -118,19 +125,19 @@ def add_pages(pages: Blueprint) -> None:
             return _list(form, str(error), 400)
         return redirect(url_for("pages.simulation", id=run_id), 303)
 
-    @pages.get("/simulations/<int:id>", endpoint="simulation")
+    @pages.get("/simulations/<id:id>", endpoint="simulation")
     def show_one(**_names: int) -> Response:
         found = simulation()
         return page("simulation.html", found, SIMULATION, under_way=found.state in UNDER_WAY)
 
-    @pages.post("/simulations/<int:run_id>/stop", endpoint="simulation_stop")
+    @pages.post("/simulations/<id:run_id>/stop", endpoint="simulation_stop")
     def stop(run_id: int) -> Response:
         require_same_origin()
         with context().write_engine.begin() as connection:
             stop_run(connection, run_id, context().clock())
         return redirect(url_for("pages.simulation", id=run_id), 303)
 
-    @pages.get("/simulations/<int:run_id>/<name>.svg", endpoint="simulation_plot")
+    @pages.get("/simulations/<id:run_id>/<name>.svg", endpoint="simulation_plot")
     def plot(run_id: int, name: str) -> Response:
         if name not in PLOTS:
             abort(404, f"there is no picture {name!r}; there are {', '.join(PLOTS)}")
@@ -138,7 +145,7 @@ def add_pages(pages: Blueprint) -> None:
         response.headers["Content-Security-Policy"] = _PICTURE_POLICY
         return response
 
-    @pages.get(f"/simulations/<int:run_id>/{JOBS}", endpoint="simulation_jobs")
+    @pages.get(f"/simulations/<id:run_id>/{JOBS}", endpoint="simulation_jobs")
     def job_table(run_id: int) -> Response:
         response = _file(run_id, JOBS, "text/csv")
         response.headers["Content-Disposition"] = f'attachment; filename="simulation-{run_id}-{JOBS}"'

@@ -76,9 +76,17 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/rejected", None, 200
     yield "get", f"{api}/simulations", None, 200
     yield "get", f"{api}/simulations/1", None, 404
+    yield "get", f"{api}/simulations/{2**31 - 1}", None, 404
     yield "get", f"{api}/simulations/compare?run=1&run=2", None, 404
+    yield "get", f"{api}/simulations/compare?run=1&run={2**31}", None, 400
     yield "get", f"{api}/simulations/compare?run=1", None, 400
     yield "get", f"{api}/openapi.json", None, 200
+
+
+def test_a_number_that_no_database_can_hold_is_not_found(served: Any) -> None:
+    client = served.client("admin")
+    for number in (2**31 - 1, 2**31, 3684693355963662492237824, 10**400):
+        assert client.get(f"/api/v1/simulations/{number}").status_code == 404
 
 
 def test_real_answers_have_the_declared_shape(served: Any) -> None:

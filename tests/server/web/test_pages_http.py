@@ -63,6 +63,13 @@ def test_an_empty_site_has_pages_and_their_json(client: FlaskClient, path: str) 
     assert isinstance(client.get(link[1].replace("&amp;", "&")).get_json(), dict)
 
 
+@pytest.mark.parametrize("number", [2**31 - 1, 2**31, 10**400])
+def test_a_number_that_no_database_can_hold_is_not_found(client: FlaskClient, number: int) -> None:
+    for page in ("", "/jobs.csv", "/waits.svg"):
+        assert client.get(f"/simulations/{number}{page}").status_code == 404
+    assert client.get(f"/simulations/compare?run=1&run={number}").status_code == (404 if number < 2**31 else 400)
+
+
 def test_no_page_has_inline_script_or_style(client: FlaskClient) -> None:
     for path in (*PATHS, "/login", "/nowhere"):
         page = client.get(path).text
