@@ -94,8 +94,8 @@ class NameConverter(BaseConverter):
 class IdConverter(IntegerConverter):
     """A row's number; a path with one that no database can hold is not found."""
 
-    def __init__(self, map: Map) -> None:
-        super().__init__(map, max=LARGEST_ID)
+    def __init__(self, url_map: Map) -> None:
+        super().__init__(url_map, max=LARGEST_ID)
 
 
 def register(app: Flask, routes: Iterable[Route]) -> None:
