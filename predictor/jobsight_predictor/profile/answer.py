@@ -8,7 +8,7 @@ from jobsight_predictor.templates import Key, label
 
 from .bound import Basis
 from .group import CANDIDATES
-from .kinds import SHARE, SHARES
+from .keys import SHARE, SHARES
 from .model import Model
 from .pending import PendingForecast
 
@@ -124,9 +124,10 @@ def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tu
     The factor turns what the group holds into the unit.
     """
     width = len(CANDIDATES)
-    for index, key in forecast.keys:
+    assert forecast.keys is not None
+    for index, key in (*forecast.keys.groups, *forecast.keys.shares):
         said = [i for i in range(index * width, (index + 1) * width) if forecast.forecasts[i] == value]
         if said:
             best = max(said, key=weights.__getitem__)
-            return CANDIDATES[best % width], key, forecast.request if key[0] & SHARE else 1.0
+            return CANDIDATES[best % width], key, (forecast.keys.request or 1.0) if key[0] & SHARE else 1.0
     raise LookupError(f"no candidate said {value!r}")

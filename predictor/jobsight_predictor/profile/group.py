@@ -106,40 +106,42 @@ class Group:
         return restored
 
 
-def learn_groups(
-    groups: dict[Key, Group],
-    keys: Sequence[Key],
-    value: float,
-    hit: bool | None,
-    known: int,
-    now: int,
-    adds: bool | None,
-) -> None:
-    """Take a job into the groups of these keys; those that hold the very same jobs stay one object.
+class Groups(dict[Key, Group]):
+    """The groups of a site, and in ``changed`` the keys of those that have learned since they were last stored."""
 
-    ``hit`` whether its forecast was near, ``known`` and ``now`` how many jobs were learned when it was submitted and
-    now; ``adds`` whether it is a piece of evidence of its own, None: that is for each group to find out.
-    """
-    shared: dict[int, tuple[Group, list[Key]]] = {}
-    new: list[Key] = []
-    for key in keys:
-        group = groups.get(key)
-        if group is None:
-            new.append(key)
-        elif id(group) in shared:
-            shared[id(group)][1].append(key)
-        else:
-            shared[id(group)] = (group, [key])
-    for group, its_keys in shared.values():
-        if len(its_keys) < group.keys:
-            group = group.split(len(its_keys))
-            for key in its_keys:
-                groups[key] = group
-        if hit is not None:
-            group.hits.score(hit)
-        group.learn(value, known, now, adds)
-    if new:
-        group = Group(len(new))
-        group.learn(value, known, now, adds)
-        for key in new:
-            groups[key] = group
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: set[Key] = set()
+
+    def learn(
+        self, keys: Sequence[Key], value: float, hit: bool | None, known: int, now: int, adds: bool | None
+    ) -> None:
+        """Take a job into the groups of these keys; those that hold the very same jobs stay one object.
+
+        ``hit`` whether its forecast was near, ``known`` and ``now`` how many jobs were learned when it was submitted
+        and now; ``adds`` whether it is a piece of evidence of its own, None: that is for each group to find out.
+        """
+        self.changed.update(keys)
+        shared: dict[int, tuple[Group, list[Key]]] = {}
+        new: list[Key] = []
+        for key in keys:
+            group = self.get(key)
+            if group is None:
+                new.append(key)
+            elif id(group) in shared:
+                shared[id(group)][1].append(key)
+            else:
+                shared[id(group)] = (group, [key])
+        for group, its_keys in shared.values():
+            if len(its_keys) < group.keys:
+                group = group.split(len(its_keys))
+                for key in its_keys:
+                    self[key] = group
+            if hit is not None:
+                group.hits.score(hit)
+            group.learn(value, known, now, adds)
+        if new:
+            group = Group(len(new))
+            group.learn(value, known, now, adds)
+            for key in new:
+                self[key] = group

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jobsight_predictor.templates import Key, Question
+from jobsight_predictor.templates import Key
 
 from .group import Group
-from .kinds import first_keys
+from .keys import JobKeys
 from .prospect import Level, Witness
 
 BETWEEN = 3  # 1 / share; how far down the groups, from specific to general, the one between them lies
@@ -35,16 +35,16 @@ def levels_of(
     return levels
 
 
-def firsts(groups: Mapping[Key, Group], question: Question, request: float | None) -> list[Level]:
+def firsts(groups: Mapping[Key, Group], keys: JobKeys) -> list[Level]:
     """For a job of a kind that was not seen before: the first jobs of other kinds, the user's and the site's.
 
     A thousand jobs of one application say little of what the user's next application will need.
     """
     levels: list[Level] = []
     n = 0
-    for key in first_keys(question, request is not None):
+    for key in keys.firsts:
         group = groups.get(key)
         if group is not None and group.mode.n > n:
-            levels.append([Witness(group, 1.0 if request is None else request)])
+            levels.append([Witness(group, 1.0 if keys.request is None else keys.request)])
             n = group.mode.n
     return levels

@@ -12,10 +12,10 @@ from .bound import Objective
 from .bounds import Bounds
 from .expert_weights import ExpertLosses, ExpertWeights
 from .failed import FailedReservations
-from .group import CANDIDATES, Group, learn_groups
+from .group import CANDIDATES, Group, Groups
 from .held import Held
 from .hit_probability import HitProbability
-from .kinds import SHARES, first_keys, kind_key, share_keys
+from .keys import SHARES, JobKeys, job_keys
 from .requests import Limit, RequestedLimits
 
 SITE: Key = (0, ())
@@ -42,7 +42,7 @@ class Model:
         self.size = len(CANDIDATES) * self.shares.stop
         self.of_time = metric == "runtime"
         self.n = 0
-        self.groups: dict[Key, Group] = {}
+        self.groups = Groups()
         self.kinds: dict[Key, int] = {}
         self.failed = FailedReservations()
         self.experts = ExpertWeights(self.size)
@@ -52,39 +52,36 @@ class Model:
         self.hit_probability = HitProbability()
         self.changed_kinds: set[Key] = set()
         self.changed_users: set[str | None] = set()
-        self._changed_groups: set[Key] = set()
 
-    def learn_groups(self, keys: list[Key], value: float, hit: bool | None, known: int, adds: bool | None) -> None:
-        """Take a job into the groups of these keys, as ``group.learn_groups`` does."""
-        learn_groups(self.groups, keys, value, hit, known, self.n, adds)
-        self._changed_groups.update(keys)
+    def keys(self, question: Question) -> JobKeys:
+        """Under which keys the like of this job is kept."""
+        return job_keys(self.templates, question, self.requests.of(question))
 
     def state_keys(self, question: Question) -> list[str]:
         """Keys of the state on which the answer to this question rests, and which learning such a job changes."""
-        keys = [key for _, key in self.templates.keys(question)]
-        alone = [_SITE_KEY, _user(question.user), _named("kind", kind_key(question)), *self.failed.state_keys(question)]
-        asked = self.requests.of(question) is not None
-        if asked:
-            keys += [key for key in share_keys(question) if key is not None]
-        keys += [*first_keys(question, asked), *([] if SITE in keys else [SITE])]  # the site's has the largest value
-        return [*alone, *[_named("group", key) for key in keys]]
+        keys = self.keys(question)
+        alone = [_SITE_KEY, _user(question.user), _named("kind", keys.kind), *self.failed.state_keys(question)]
+        groups = [*[key for _, key in (*keys.groups, *keys.shares)], *keys.firsts]
+        if SITE not in groups:  # has the largest value of all
+            groups.append(SITE)
+        return [*alone, *[_named("group", key) for key in groups]]
 
     def changed_state(self) -> dict[str, Any]:
         """By key the state that has changed since this was last asked, as values that JSON can carry."""
-        found: dict[str, Any] = {_named("group", key): self.groups[key].state() for key in self._changed_groups}
+        found: dict[str, Any] = {_named("group", key): self.groups[key].state() for key in self.groups.changed}
         found |= self.failed.changed_state()
         found |= {_named("kind", key): self.kinds[key] for key in self.changed_kinds}
         found |= {_user(user): self.experts.users[user].state() for user in self.changed_users}
         if self.changed_users:
             found[_SITE_KEY] = self._site_state()
-        self._changed_groups.clear()
+        self.groups.changed.clear()
         self.changed_kinds.clear()
         self.changed_users.clear()
         return dict(sorted(found.items()))
 
     def state(self) -> dict[str, Any]:
         """By key all the state, as values that JSON can carry."""
-        self._changed_groups.update(self.groups)
+        self.groups.changed.update(self.groups)
         found = self.failed.state()
         self.changed_kinds.update(self.kinds)
         self.changed_users.update(self.experts.users)

@@ -11,7 +11,6 @@ from jobsight_predictor.templates import DEFAULT_TEMPLATES, Question, Template
 from .answer import JobForecast, MeanError, explain, mean_error
 from .bound import Objective
 from .forecast import make_forecast
-from .kinds import first_keys, kind_key, share_keys
 from .model import Model
 from .pending import PendingForecast
 from .requests import Limit
@@ -84,7 +83,8 @@ class Profile:
             forecast = self.forecast_job(question)
         self._latest = None
         model = self._model
-        request = model.requests.of(question)
+        keys = forecast.keys or model.keys(question)  # none with a forecast that was stored meanwhile
+        request = keys.request
         hit = model.experts.score(question.user, forecast.forecasts, forecast.value, value)
         model.bounds.score(
             forecast.bound,
@@ -101,19 +101,18 @@ class Profile:
         if hit is not None:
             model.hit_probability.score(forecast.features, hit)
         model.n += 1
-        kind = kind_key(question)
-        adds = forecast.known >= model.kinds.get(kind, 0)
+        kind, known = keys.kind, forecast.known
+        adds = known >= model.kinds.get(kind, 0)
         is_first = kind not in model.kinds
         if adds:
             model.kinds[kind] = model.n
             model.changed_kinds.add(kind)
-        model.learn_groups([key for _, key in model.templates.keys(question)], value, hit, forecast.known, adds)
-        if request is not None:
-            own = [key for key in share_keys(question) if key is not None]
-            model.learn_groups(own, min(value / request, LARGEST), hit, forecast.known, adds)
+        of_request = value if request is None else min(value / request, LARGEST)
+        model.groups.learn([key for _, key in keys.groups], value, hit, known, model.n, adds)
+        if keys.shares:
+            model.groups.learn([key for _, key in keys.shares], of_request, hit, known, model.n, adds)
         if is_first:
-            of_request = value if request is None else min(value / request, LARGEST)
-            model.learn_groups(first_keys(question, request is not None), of_request, None, forecast.known, None)
+            model.groups.learn(keys.firsts, of_request, None, known, model.n, None)
         model.requests.score(request, value)
         model.changed_users.add(question.user)
 
