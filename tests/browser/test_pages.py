@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from sqlalchemy import select, update
 
+from jobsight_predictor.profile.answer import MeanError
 from jobsight_server.auth import create_token
-from jobsight_server.forecasts.answer import no_history, written
-from jobsight_server.forecasts.prediction import MeanError, read_prediction
+from jobsight_server.forecasts.answer import NOWHERE, no_answer, written
+from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.storage import schema
 from jobsight_server.web.units import FORMATS
 
@@ -269,7 +270,7 @@ def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None
         }""",
         values,
     )
-    nothing = read_prediction(written("c", "u", "cpu", no_history("cpu", 0.95)))
+    nothing = read_prediction(written("c", "u", "cpu", no_answer("cpu", 0.95, NOWHERE)))
     known = replace(nothing, mean_error=MeanError(jobs=3, answered=0.125, best=0.1, best_candidate="b"))
     expected = {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS if name != "accuracy"}
     expected["accuracy"] = [FORMATS["accuracy"](prediction) for prediction in (known, nothing, None)]

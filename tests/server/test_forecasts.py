@@ -95,7 +95,7 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
         "value": 800,
         "level": "user",
         "n": 8,
-        "last_values": STEPS[-5:],
+        "last_values": tuple(STEPS[-5:]),
         "user_jobs": 8,
         "pqm": 2 / 8,
         "recent_pqm": 6 / 8,

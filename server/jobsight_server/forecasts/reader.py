@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, select
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.templates import Question
-from jobsight_server.forecasts.answer import computed_answer, no_history, retraining, written
+from jobsight_server.forecasts.answer import NOWHERE, RETRAINING, computed_answer, no_answer, written
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.prediction import Prediction, read_prediction
 from jobsight_server.forecasts.request import ForecastRequest
@@ -127,7 +127,7 @@ class AnswerReader:
     def _text(self, request: ForecastRequest, metric: str, found: Mapping[_Asked, str]) -> str:
         cluster, user = request.cluster, request.user
         if cluster is None:
-            answer = no_history(metric, self.config.coverage)
+            answer = no_answer(metric, self.config.coverage, NOWHERE)
         else:
             answer = found[Key(cluster, user, metric), request.question]
         return written(cluster, user, metric, answer, request.scale)
@@ -151,7 +151,7 @@ class AnswerReader:
         for key, question in asked:
             profile, own = usable[key.cluster, key.metric], stored.get(key)
             if profile is None:
-                found[key, question] = retraining(key.metric, self.config.coverage, own)
+                found[key, question] = no_answer(key.metric, self.config.coverage, RETRAINING, own)
             else:
-                found[key, question] = computed_answer(profile, question, key.metric, self.config.coverage, own)
+                found[key, question] = computed_answer(profile, question, own)
         return found
