@@ -8,7 +8,7 @@ from msgspec import Meta
 from sqlalchemy import Connection, Row, func, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.accounting.lifecycle import STATES
+from jobsight_server.accounting.runs import STATES
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far

@@ -6,7 +6,7 @@ from flask import Blueprint
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
-from jobsight_server.accounting.lifecycle import STATES
+from jobsight_server.accounting.runs import STATES
 from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail, job_list
 from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.queries.timeline import POINTS

@@ -27,7 +27,7 @@ from jobsight_scheduler.simulator.run import run
 from jobsight_scheduler.workload.canonical import Workload, canonical
 from jobsight_scheduler.workload.questions import questions_of
 from jobsight_scheduler.workload.swf import Trace, parse_swf
-from jobsight_server.accounting.importer import import_files
+from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.auth import create_token
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import load_settings
