@@ -172,6 +172,11 @@ def one_cluster(found: list[str], noun: str) -> str | None:
     return found[0] if found else None
 
 
+def not_found(noun: str, name: str, cluster: str | None) -> NotFound:
+    """The error where the cluster, or with None no cluster, knows such a thing."""
+    return NotFound(f"no {noun} {name[:_SHOWN]!r} in {'any cluster' if cluster is None else repr(cluster[:_SHOWN])}")
+
+
 def _place(name: str) -> str:
     return f"{name} in the path" if request.view_args and name in request.view_args else f"query parameter {name}"
 
