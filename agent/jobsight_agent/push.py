@@ -49,7 +49,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """What the server said to a batch: its HTTP status, ``status`` or ``error`` of its body, and the seconds that it
     asks to wait."""
 
@@ -75,7 +75,7 @@ class Sender:
         _load_http()
         self._token()
 
-    def send(self, body: bytes) -> Answer:
+    def send(self, body: bytes) -> Reply:
         """Posts one batch.
 
         Raises:
@@ -104,7 +104,7 @@ class Sender:
             self._connection.close()
             self._connection = None
 
-    def _post(self, connection: http.client.HTTPConnection, body: bytes, headers: dict[str, str]) -> Answer:
+    def _post(self, connection: http.client.HTTPConnection, body: bytes, headers: dict[str, str]) -> Reply:
         from http.client import HTTPException
 
         try:
@@ -117,7 +117,7 @@ class Sender:
             self.close()
         retry = response.getheader("Retry-After") or ""
         wait_s = float(retry) if retry.isascii() and retry.isdigit() else None
-        return Answer(response.status, _word(content), wait_s)
+        return Reply(response.status, _word(content), wait_s)
 
     def _connect(self) -> http.client.HTTPConnection:
         from http.client import HTTPConnection

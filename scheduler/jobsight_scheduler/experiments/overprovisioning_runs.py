@@ -32,22 +32,22 @@ PUBLISHED_PAIR = ("none", "successive-approximation")
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class OverprovisioningVariant:
     """An estimator and the feedback that it gets; None is the truth."""
 
     estimator: type[Estimator] | None
     explicit: bool = False
 
 
-VARIANTS: dict[str, Variant] = {
-    "none": Variant(ESTIMATORS["none"]),
-    "successive-approximation": Variant(ESTIMATORS["successive-approximation"]),
-    "last-instance": Variant(ESTIMATORS["last-instance"], explicit=True),
-    "reinforcement": Variant(ESTIMATORS["reinforcement"]),
-    "regression": Variant(ESTIMATORS["regression"], explicit=True),
-    "jobsight": Variant(ESTIMATORS["jobsight"], explicit=True),
-    "jobsight-implicit": Variant(ESTIMATORS["jobsight"]),
-    "oracle": Variant(None),
+VARIANTS: dict[str, OverprovisioningVariant] = {
+    "none": OverprovisioningVariant(ESTIMATORS["none"]),
+    "successive-approximation": OverprovisioningVariant(ESTIMATORS["successive-approximation"]),
+    "last-instance": OverprovisioningVariant(ESTIMATORS["last-instance"], explicit=True),
+    "reinforcement": OverprovisioningVariant(ESTIMATORS["reinforcement"]),
+    "regression": OverprovisioningVariant(ESTIMATORS["regression"], explicit=True),
+    "jobsight": OverprovisioningVariant(ESTIMATORS["jobsight"], explicit=True),
+    "jobsight-implicit": OverprovisioningVariant(ESTIMATORS["jobsight"]),
+    "oracle": OverprovisioningVariant(None),
 }
 """What ``--estimators`` chooses from."""
 

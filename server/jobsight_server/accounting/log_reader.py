@@ -15,14 +15,14 @@ from jobsight_server.accounting.figures import Figures, count_lines
 from jobsight_server.accounting.files import LONGEST_LINE, Chunk, Content, UnreadableError, chunks, look
 from jobsight_server.accounting.load import CUT, LoadReport, learn_zone, parse_chunk, store_chunk
 from jobsight_server.accounting.parsers import PARSERS
-from jobsight_server.accounting.position import Place, Position, find_place, positions, set_position
+from jobsight_server.accounting.position import FileProgress, Position, find_place, positions, set_position
 from jobsight_server.accounting.store import lock_cluster, take_back
 from jobsight_server.seldom import Seldom
 from jobsight_server.storage.event_counts import add_event_counts
 
 log = logging.getLogger(__name__)
 
-Progress = Callable[[Path, int], None]
+BytesRead = Callable[[Path, int], None]
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class LogReader:
     log_format: str = "torque"
     clock_offset: ClockOffset = field(default_factory=ClockOffset)
     stop: threading.Event | None = None
-    progress: Progress | None = None
+    progress: BytesRead | None = None
     most_lines: int = 500
     said: Seldom | None = None
     report: LoadReport = field(default_factory=LoadReport)
@@ -79,7 +79,7 @@ class LogReader:
             add_event_counts(connection, {("accounting_unreadable", cause): 1})
 
     def _read(
-        self, content: Content, place: Place, final: bool, previous: Path | None, figures: Figures | None
+        self, content: Content, place: FileProgress, final: bool, previous: Path | None, figures: Figures | None
     ) -> None:
         parse = PARSERS[self.log_format]
         self.report.files += 1
@@ -110,7 +110,7 @@ class LogReader:
         if content.damage is None or content.packed:
             self._settle(place, content.stat.text)
 
-    def _take_back(self, content: Content, place: Place, source: Position) -> bool:
+    def _take_back(self, content: Content, place: FileProgress, source: Position) -> bool:
         """Goes back to the begin of the last line, which was rejected for want of an end, if the file has grown."""
         begin = place.tail.rfind(b"\n") + 1
         length = len(place.tail) - begin
@@ -145,7 +145,7 @@ class LogReader:
         except UnreadableError:
             return  # counted when it was that file's turn; the zone will show itself later on
 
-    def _take_in(self, place: Place, chunk: Chunk, content: Content, figures: Figures | None) -> bool:
+    def _take_in(self, place: FileProgress, chunk: Chunk, content: Content, figures: Figures | None) -> bool:
         """One chunk, one transaction; False where somebody else has read the file meanwhile."""
         parsed = parse_chunk(chunk, place.lines, PARSERS[self.log_format], self.clock_offset)
         if figures is not None:
@@ -166,7 +166,7 @@ class LogReader:
             set_position(connection, self.cluster, place.expected, now)
         return True
 
-    def _settle(self, place: Place, stat: str) -> None:
+    def _settle(self, place: FileProgress, stat: str) -> None:
         """Notes that nothing is left to read while ``stat`` stays the same."""
         with self.engine.begin() as connection:
             lock_cluster(connection, self.cluster)
@@ -174,7 +174,7 @@ class LogReader:
                 place.expected = place.position(stat)
                 set_position(connection, self.cluster, place.expected, self.clock())
 
-    def _is_still(self, place: Place, found: dict[str, Position]) -> bool:
+    def _is_still(self, place: FileProgress, found: dict[str, Position]) -> bool:
         still = found.get(place.name) == place.expected
         if not still:
             log.warning("accounting of %s: %s is also read by another process", self.cluster, place.name)

@@ -123,7 +123,7 @@ def resume(content: Content, head: bytes, own: Position | None, others: Iterable
 
 
 @dataclass(slots=True)
-class Place:
+class FileProgress:
     """How far a file has been read by now. ``expected`` is what the database should hold of it.
 
     ``cut`` is the position that is continued if a line was rejected there for want of an end.
@@ -156,14 +156,14 @@ class Place:
         return Position(self.name, known_by, stat, self.offset, self.lines, dict(self.counts))
 
 
-def find_place(name: str, content: Content, own: Position | None, known: dict[str, Position]) -> Place:
+def find_place(name: str, content: Content, own: Position | None, known: dict[str, Position]) -> FileProgress:
     """Where to read on in ``content``, the file of this name, of which ``own`` was read before."""
     head = content.head()
     at = resume(content, head, own, known.values())
     cut = at.source if at.source is not None and not at.before.endswith(b"\n") else None
     again = own is not None and own.offset > 0 and at.source is None
     counts = {} if own is None else dict(own.counts)
-    return Place(name, head, own, at.offset, at.lines, at.before, cut, again, counts)
+    return FileProgress(name, head, own, at.offset, at.lines, at.before, cut, again, counts)
 
 
 def _digest(data: bytes) -> str:

@@ -16,7 +16,7 @@ from jobsight_server.accounting.clock_offset import ClockOffset
 from jobsight_server.accounting.figures import Figures
 from jobsight_server.accounting.files import UnreadableError
 from jobsight_server.accounting.load import LoadReport
-from jobsight_server.accounting.log_reader import LogReader, Progress
+from jobsight_server.accounting.log_reader import BytesRead, LogReader
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.schema import jobs
@@ -39,7 +39,7 @@ def import_files(
     cluster: str,
     clock: Callable[[], float],
     log_format: str = "torque",
-    progress: Progress | None = None,
+    progress: BytesRead | None = None,
 ) -> ImportReport:
     """Takes in ``files``, plain or gzip, in the order given. Files that were read before change nothing."""
     figures = Figures()

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jobsight_predictor.templates import Question
-from jobsight_server.forecasts.job import Job
-from jobsight_server.forecasts.stored import Key
+from jobsight_server.forecasts.job import SubmittedJob
+from jobsight_server.forecasts.stored import SeriesKey
 
 
 class Submitted(NamedTuple):
     """A job was submitted: what is forecast for it now is what counts."""
 
-    job: Job
+    job: SubmittedJob
     metrics: Sequence[str]
 
     @property
-    def series(self) -> Sequence[Key]:
+    def series(self) -> Sequence[SeriesKey]:
         """The series whose stored answer the event changes."""
         return ()
 
@@ -25,14 +25,14 @@ class Submitted(NamedTuple):
 class Finished(NamedTuple):
     """A job has ended and used this much of each metric; None: there is no value."""
 
-    job: Job
+    job: SubmittedJob
     values: Mapping[str, float | None]
 
     @property
-    def series(self) -> Sequence[Key]:
+    def series(self) -> Sequence[SeriesKey]:
         """The series whose stored answer the event changes."""
         job = self.job
-        return [Key(job.cluster, job.user, metric) for metric, value in self.values.items() if value is not None]
+        return [SeriesKey(job.cluster, job.user, metric) for metric, value in self.values.items() if value is not None]
 
 
 class RanOut(NamedTuple):
@@ -44,9 +44,9 @@ class RanOut(NamedTuple):
     reserved: float
 
     @property
-    def series(self) -> Sequence[Key]:
+    def series(self) -> Sequence[SeriesKey]:
         """The series whose stored answer the event changes."""
-        return [Key(self.cluster, self.question.user or "", self.metric)]
+        return [SeriesKey(self.cluster, self.question.user or "", self.metric)]
 
 
 Event = Submitted | Finished | RanOut

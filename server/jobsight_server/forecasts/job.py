@@ -36,7 +36,7 @@ _AT_ONCE = 500
 _RUN_NUMBER = re.compile(r"\d+(?=(?:\.[A-Za-z]+)?$)")
 
 
-class Job(NamedTuple):
+class SubmittedJob(NamedTuple):
     """A run: what it was known by when it was submitted, and when that was (UTC; None where nobody knows).
 
     ``forecast_seq`` is the ``learn_seq`` of the last run that had been learned when it was forecast; None before.
@@ -62,23 +62,23 @@ class Job(NamedTuple):
         return self.question.user
 
 
-def job_of(row: Sequence[Any]) -> Job:
+def job_of(row: Sequence[Any]) -> SubmittedJob:
     """The job in a row of ``COLUMNS``."""
     run_id, cluster, *told, state, submitted, start, end, forecast_seq = row
-    return Job(run_id, cluster, job_question(*told), state, submitted, start, end, forecast_seq)
+    return SubmittedJob(run_id, cluster, job_question(*told), state, submitted, start, end, forecast_seq)
 
 
-def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, Job]:
+def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, SubmittedJob]:
     """These runs, by their id."""
     query = select(*COLUMNS).where(jobs.c.id.in_(bindparam("runs", expanding=True)))
-    found: dict[int, Job] = {}
+    found: dict[int, SubmittedJob] = {}
     for begin in range(0, len(runs), _AT_ONCE):
         for row in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
             found[row.id] = job_of(row)
     return found
 
 
-def read_waiting(connection: Connection, before: float) -> list[Job]:
+def read_waiting(connection: Connection, before: float) -> list[SubmittedJob]:
     """Runs submitted before ``before`` for which nothing was forecast yet, in order of submission.
 
     Those that were removed or requeued are among them.

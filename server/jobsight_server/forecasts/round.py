@@ -16,9 +16,9 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.pending import PendingForecast
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.events import Finished, Submitted
-from jobsight_server.forecasts.job import Job, read_jobs, read_waiting
+from jobsight_server.forecasts.job import SubmittedJob, read_jobs, read_waiting
 from jobsight_server.forecasts.learn import Learner
-from jobsight_server.forecasts.stored import RunMetric
+from jobsight_server.forecasts.stored import RunAndMetric
 from jobsight_server.storage.dialect import lock_until_commit
 from jobsight_server.storage.fetch import write_many
 from jobsight_server.storage.schema import profiles
@@ -39,7 +39,7 @@ def last_learn_seq(connection: Connection) -> int:
 
 def learn_round(
     connection: Connection, config: ForecastConfig, learned: Mapping[int, Mapping[str, float | None]], before: int
-) -> dict[RunMetric, PendingForecast]:
+) -> dict[RunAndMetric, PendingForecast]:
     """Learns runs (id -> metric -> value), given in order of their end, after the one with ``learn_seq`` ``before``.
 
     Returns what had been forecast for each of them.
@@ -84,7 +84,7 @@ def learn_late(
 
 
 def _events_by_time(
-    finished: Sequence[Job], waiting: Sequence[Job], learned: Mapping[int, Mapping[str, float | None]]
+    finished: Sequence[SubmittedJob], waiting: Sequence[SubmittedJob], learned: Mapping[int, Mapping[str, float | None]]
 ) -> list[Submitted | Finished]:
     """The ends of the ``finished``, with what they used, and the submissions of those ``waiting`` for a forecast.
 

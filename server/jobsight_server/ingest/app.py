@@ -22,7 +22,7 @@ from jobsight_server.ingest.committer import GroupCommitter, OverloadedError, Un
 from jobsight_server.ingest.refusals import Refusal
 from jobsight_server.ingest.retry import RefusalError, retry_next
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Outcome, Submission
+from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, check_size, stated_length, unpack
 from jobsight_server.ingest.wire import Batch, TooLargeError, WireError, decode
 from jobsight_server.seldom import Seldom
@@ -215,7 +215,7 @@ def _check_times(batch: Batch, settings: Settings, now: float) -> None:
         )
 
 
-def _outcome(committer: GroupCommitter, submission: Submission) -> Outcome:
+def _outcome(committer: GroupCommitter, submission: Submission) -> BatchOutcome:
     batch = submission.batch
     try:
         outcome = _done(committer.submit(submission))
@@ -236,7 +236,7 @@ def _outcome(committer: GroupCommitter, submission: Submission) -> Outcome:
     return outcome
 
 
-def _done(future: Future[Outcome]) -> Outcome:
+def _done(future: Future[BatchOutcome]) -> BatchOutcome:
     """The outcome, once it is durable."""
     try:
         return future.result(timeout=_COMMIT_TIMEOUT_S)

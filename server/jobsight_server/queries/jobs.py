@@ -18,7 +18,7 @@ from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
 NODES_DRAWN = 32
 
-State = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
+RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
 
 class Run(Record):
@@ -31,7 +31,7 @@ class Run(Record):
     job_id: str
     start: float
     end: float | None
-    state: State
+    state: RunState
     user: str
     group: str | None
     account: str | None

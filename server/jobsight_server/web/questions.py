@@ -33,11 +33,11 @@ RESERVED_AT_MOST = 1e18
 METRIC_CHOICES = ", ".join(METRICS)
 
 
-Name = Annotated[str, Meta(extra_json_schema=NAME)]
-Application = Annotated[
-    Name, Meta(description="the job's name, or what it runs; the number of a run at its end does not matter")
+AskedName = Annotated[str, Meta(extra_json_schema=NAME)]
+ApplicationName = Annotated[
+    AskedName, Meta(description="the job's name, or what it runs; the number of a run at its end does not matter")
 ]
-Queue = Annotated[Name, Meta(description="queue that the job is submitted to")]
+Queue = Annotated[AskedName, Meta(description="queue that the job is submitted to")]
 Processors = Annotated[
     float,  # JSON has no integers: 4.0 is 4
     Meta(
@@ -69,9 +69,9 @@ Per = Annotated[
 class JobFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A job in a body. Its constraints are checked in ``question_of``, whose messages say what to do."""
 
-    cluster: Name
-    user: Name
-    application: Application | None = None
+    cluster: AskedName
+    user: AskedName
+    application: ApplicationName | None = None
     queue: Queue | None = None
     processors: Processors | None = None
     memory_bytes: Memory | None = None
