@@ -17,7 +17,7 @@ from sqlalchemy import Engine, event, insert
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server import cli
 from jobsight_server.commands.predict import show
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, history, rebuild

@@ -10,7 +10,7 @@ from math import exp, log
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 from .base import Estimator, Outcome, SystemState
 

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from random import Random
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 from .base import Estimator, Outcome, SystemState
 

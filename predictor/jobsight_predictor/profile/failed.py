@@ -6,7 +6,7 @@ import json
 from operator import attrgetter
 from typing import Any
 
-from jobsight_predictor.templates import FIELDS, Question
+from jobsight_predictor.question import FIELDS, Question
 
 KEPT = 100  # reports; the last different ones of each application of a user and each set of fields are kept
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.job_groups import GroupKey
 from jobsight_predictor.quality import NEAR
-from jobsight_predictor.templates import Key, Question
+from jobsight_predictor.question import Question
 
 from .bound import Case
 from .expert_weights import best_vote
@@ -29,7 +30,7 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     ceiling = request if request is not None and is_limit else LARGEST
     weights = model.experts.weights(question.user)
     votes: dict[float, float] = {}
-    present: list[tuple[Key, Group]] = []
+    present: list[tuple[GroupKey, Group]] = []
     groups = model.groups
     width = len(CANDIDATES)
     for index, key in keys.groups:

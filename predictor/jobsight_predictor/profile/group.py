@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from jobsight_predictor.forecasters import DecayedMode
-from jobsight_predictor.templates import Key
+from jobsight_predictor.job_groups import GroupKey
 
 from .hit_probability import Hits
 
@@ -26,7 +26,7 @@ class Group:
     ended, so ``evidence`` is the size of the largest set of the group's jobs no two of which were under way at once.
     ``blocks`` holds the largest value of each of the last pieces, ``top`` the largest of all.
 
-    Groups of several templates that hold the very same jobs are one object, until a job comes that belongs to some
+    Groups of several job groups that hold the very same jobs are one object, until a job comes that belongs to some
     of them only: most of a site's groups, in number, are of one job each, and many users have but one application.
     ``keys`` counts under how many names the object is kept.
     """
@@ -106,15 +106,15 @@ class Group:
         return restored
 
 
-class Groups(dict[Key, Group]):
+class Groups(dict[GroupKey, Group]):
     """The groups of a site, and in ``changed`` the keys of those that have learned since they were last stored."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.changed: set[Key] = set()
+        self.changed: set[GroupKey] = set()
 
     def learn(
-        self, keys: Sequence[Key], value: float, hit: bool | None, known: int, now: int, adds: bool | None
+        self, keys: Sequence[GroupKey], value: float, hit: bool | None, known: int, now: int, adds: bool | None
     ) -> None:
         """Take a job into the groups of these keys; those that hold the very same jobs stay one object.
 
@@ -122,8 +122,8 @@ class Groups(dict[Key, Group]):
         and now; ``adds`` whether it is a piece of evidence of its own, None: that is for each group to find out.
         """
         self.changed.update(keys)
-        shared: dict[int, tuple[Group, list[Key]]] = {}
-        new: list[Key] = []
+        shared: dict[int, tuple[Group, list[GroupKey]]] = {}
+        new: list[GroupKey] = []
         for key in keys:
             group = self.get(key)
             if group is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jobsight_predictor.templates import Key
+from jobsight_predictor.job_groups import GroupKey
 
 from .group import Group
 from .keys import JobKeys
@@ -14,7 +14,7 @@ BETWEEN = 3  # 1 / share; how far down the groups, from specific to general, the
 
 
 def levels_of(
-    present: Sequence[tuple[Key, Group]], shares: Sequence[Group | None], request: float | None
+    present: Sequence[tuple[GroupKey, Group]], shares: Sequence[Group | None], request: float | None
 ) -> list[Level]:
     """Of the groups that hold jobs like this one: the most specific, one between, the user's, the site's."""
     by_user = [group for key, group in present if key[0] & 1]
@@ -35,7 +35,7 @@ def levels_of(
     return levels
 
 
-def firsts(groups: Mapping[Key, Group], keys: JobKeys) -> list[Level]:
+def firsts(groups: Mapping[GroupKey, Group], keys: JobKeys) -> list[Level]:
     """For a job of a kind that was not seen before: the first jobs of other kinds, the user's and the site's.
 
     A thousand jobs of one application say little of what the user's next application will need.

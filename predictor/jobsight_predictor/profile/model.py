@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobsight_predictor.templates import Key, Question, Template, Templates
+from jobsight_predictor.job_groups import GroupKey, JobGroup, JobGroups
+from jobsight_predictor.question import Question
 
 from .bound import Objective
-from .bounds import Bounds
 from .expert_weights import ExpertLosses, ExpertWeights
 from .failed import FailedReservations
 from .group import CANDIDATES, Group, Groups
@@ -17,8 +17,9 @@ from .held import Held
 from .hit_probability import HitProbability
 from .keys import SHARES, JobKeys, job_keys
 from .requests import Limit, RequestedLimits
+from .reserve import Bounds
 
-SITE: Key = (0, ())
+SITE: GroupKey = (0, ())
 """The group of all jobs."""
 
 _SITE_KEY = '["site"]'
@@ -34,28 +35,28 @@ class Model:
     """
 
     def __init__(
-        self, templates: Sequence[Template], coverage: float, metric: str, objective: Objective, limit: Limit
+        self, job_groups: Sequence[JobGroup], coverage: float, metric: str, objective: Objective, limit: Limit
     ) -> None:
-        self.templates = Templates(templates)
-        n = len(self.templates.templates)
+        self.job_groups = JobGroups(job_groups)
+        n = len(self.job_groups.groups)
         self.shares = range(n, n + len(SHARES))
         self.size = len(CANDIDATES) * self.shares.stop
         self.of_time = metric == "runtime"
         self.n = 0
         self.groups = Groups()
-        self.kinds: dict[Key, int] = {}
+        self.kinds: dict[GroupKey, int] = {}
         self.failed = FailedReservations()
         self.experts = ExpertWeights(self.size)
         self.bounds = Bounds(coverage, objective, of_time=self.of_time)
         self.requests = RequestedLimits(metric, limit)
         self.held = Held()
         self.hit_probability = HitProbability()
-        self.changed_kinds: set[Key] = set()
+        self.changed_kinds: set[GroupKey] = set()
         self.changed_users: set[str | None] = set()
 
     def keys(self, question: Question) -> JobKeys:
         """Under which keys the like of this job is kept."""
-        return job_keys(self.templates, question, self.requests.of(question))
+        return job_keys(self.job_groups, question, self.requests.of(question))
 
     def state_keys(self, question: Question) -> list[str]:
         """Keys of the state on which the answer to this question rests, and which learning such a job changes."""
@@ -91,7 +92,7 @@ class Model:
         """Take over state as ``changed_state`` and ``state`` hand it out.
 
         Raises:
-            ValueError: it is of other templates, another objective or another shape.
+            ValueError: it is of other job groups, another objective or another shape.
         """
         if _SITE_KEY in state:  # says whether the others can be read
             self._load_site(state[_SITE_KEY])
@@ -108,7 +109,7 @@ class Model:
 
     def _site_state(self) -> dict[str, Any]:
         return {
-            "templates": [list(template) for template in self.templates.templates],
+            "templates": [list(job_group) for job_group in self.job_groups.groups],
             "n": self.n,
             "losses": self.experts.site.state(),
             "shape": _SHAPE,
@@ -121,9 +122,9 @@ class Model:
     def _load_site(self, state: Mapping[str, Any]) -> None:
         if state.get("shape") != _SHAPE or state["bounds"]["objective"] != self.bounds.objective:
             raise ValueError("this was learned by another version or for another objective: learn the jobs again")
-        templates = tuple(tuple(template) for template in state["templates"])
-        if templates != self.templates.templates:
-            raise ValueError("this was learned by other templates: learn the finished jobs again")
+        job_groups = tuple(tuple(job_group) for job_group in state["templates"])
+        if job_groups != self.job_groups.groups:
+            raise ValueError("this was learned with other job groups: learn the finished jobs again")
         self.n = state["n"]
         self.experts.site = ExpertLosses.from_state(state["losses"])
         self.bounds = Bounds.from_state(self.bounds.coverage, state["bounds"], of_time=self.of_time)
@@ -132,7 +133,7 @@ class Model:
         self.hit_probability = HitProbability.from_state(state["hit_probability"])
 
 
-def _named(kind: str, key: Key) -> str:
+def _named(kind: str, key: GroupKey) -> str:
     return json.dumps([kind, key[0], *key[1]], separators=(",", ":"))
 
 

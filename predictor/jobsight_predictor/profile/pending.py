@@ -14,7 +14,7 @@ Forecasts = list[float | None]
 class PendingForecast:
     """Made when the job was submitted; ``value`` and ``bound`` are None when nothing was known then.
 
-    ``forecasts`` holds what each candidate of each template said. ``known`` is how many jobs of the site had been
+    ``forecasts`` holds what each candidate of each job group said. ``known`` is how many jobs of the site had been
     learned; ``basis`` what the bound rests on, ``learned`` what it would be if requests were not the cheaper choice.
     ``keys``, ``is_new`` (no job of its kind has ended), ``ranking`` and ``exceed_probability`` serve the answer of the
     moment and are not kept.

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from jobsight_predictor.forecasters import LARGEST, checked
-from jobsight_predictor.templates import DEFAULT_TEMPLATES, Question, Template
+from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup
+from jobsight_predictor.question import Question
 
 from .answer import JobForecast, MeanError, explain, mean_error
 from .bound import Objective
@@ -29,7 +30,7 @@ class Profile:
     def __init__(
         self,
         unit: str,
-        templates: Sequence[Template] = DEFAULT_TEMPLATES,
+        job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
         coverage: float = 0.95,
         *,
         metric: str = "",
@@ -38,7 +39,7 @@ class Profile:
     ) -> None:
         """``metric``: users may request memory and runtime; ``limit``: whether such requests are enforced."""
         self.unit = unit
-        self._model = Model(templates, coverage, metric, objective, limit)
+        self._model = Model(job_groups, coverage, metric, objective, limit)
         self._latest: tuple[Question, PendingForecast] | None = None  # none since anything was learned
 
     @property
@@ -144,7 +145,7 @@ class Profile:
         """Take over state as ``changed_state`` and ``state`` hand it out.
 
         Raises:
-            ValueError: it is of other templates, another objective or another version.
+            ValueError: it is of other job groups, another objective or another version.
         """
         self._latest = None
         self._model.load(state)
@@ -154,7 +155,7 @@ class Profile:
         cls,
         unit: str,
         state: Mapping[str, Any],
-        templates: Sequence[Template] = DEFAULT_TEMPLATES,
+        job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
         coverage: float = 0.95,
         *,
         metric: str = "",
@@ -164,8 +165,8 @@ class Profile:
         """The profile whose ``state()`` this was, exactly.
 
         Raises:
-            ValueError: it was made by other templates, another objective or another version.
+            ValueError: it was made by other job groups, another objective or another version.
         """
-        restored = cls(unit, templates, coverage, metric=metric, objective=objective, limit=limit)
+        restored = cls(unit, job_groups, coverage, metric=metric, objective=objective, limit=limit)
         restored.load(state)
         return restored

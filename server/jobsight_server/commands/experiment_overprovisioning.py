@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from jobsight_predictor.estimators.base import SIMILAR
-from jobsight_predictor.templates import FIELDS
+from jobsight_predictor.question import FIELDS
 from jobsight_scheduler.experiments.overprovisioning_choice import field_sets, ranked, step_cases
 from jobsight_scheduler.experiments.overprovisioning_groups import (
     SIMILARITY_RANGE,

@@ -10,8 +10,8 @@ import msgspec
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.answer import JobForecast
+from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series, SeriesForecast
-from jobsight_predictor.templates import Question
 from jobsight_server.forecasts.per import WHOLE, whole_job
 from jobsight_server.forecasts.prediction import StoredPrediction, read_stored
 

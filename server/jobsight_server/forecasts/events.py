@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.forecasts.job import SubmittedJob
 from jobsight_server.forecasts.stored import SeriesKey
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, select
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.storage.schema import jobs
 
 COLUMNS = (
@@ -99,7 +99,7 @@ def job_question(
     memory_bytes: float | None = None,
     walltime_s: float | None = None,
 ) -> Question:
-    """A job as the templates see it; empty texts, and numbers that are not above 0, count as not told.
+    """A job as job groups see it; empty texts, and numbers that are not above 0, count as not told.
 
     ``memory_bytes`` is the request of the whole job, as accounting logs have it; the question holds it per processor,
     as the values are that it is compared with. Where the processors are not told, it is taken to be for one.

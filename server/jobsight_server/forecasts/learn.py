@@ -13,8 +13,8 @@ from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
-from jobsight_predictor.templates import Question
 from jobsight_server.forecasts.answer import series_answer
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted

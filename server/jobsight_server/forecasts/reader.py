@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.forecasts.answer import NOWHERE, RETRAINING, computed_answer, no_answer, written
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.prediction import Prediction, read_prediction

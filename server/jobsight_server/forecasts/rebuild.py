@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, Engine, and_, delete, or_, select, text
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.forecasts.collection import no_collection
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted

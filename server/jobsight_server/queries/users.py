@@ -10,7 +10,7 @@ from msgspec import Meta
 from sqlalchemy import Connection, Row, Subquery, func, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.stored import SeriesKey

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from jobsight_predictor.template_text import parse_template
+from jobsight_predictor.job_groups import parse_job_group
 from jobsight_server.errors import UserError
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingSource, Settings, from_text
 
@@ -77,7 +77,7 @@ def _cluster_name(value: str) -> None:
 
 
 # What each text of a list has to be, where its type does not say it; they raise ValueError.
-_CHECKS: Mapping[str, Callable[[str], object]] = {"clusters": _cluster_name, "job_groups": parse_template}
+_CHECKS: Mapping[str, Callable[[str], object]] = {"clusters": _cluster_name, "job_groups": parse_job_group}
 _RENAMED = {"templates": "job_groups"}
 
 

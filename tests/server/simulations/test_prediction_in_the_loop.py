@@ -19,7 +19,7 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.policies.easy_plus import EasyPlus
 from jobsight_scheduler.prediction import RUN_TIME, Jobsight
 from jobsight_scheduler.simulator.event_loop import Simulation
