@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from jobsight_agent.push import Target, TargetError
+from jobsight_agent.send import Target, TargetError
 from jobsight_emulator.deliver import Delivery, DeliveryCounts
 from jobsight_emulator.emulation import Emulation, make_emulation
 from jobsight_emulator.plan import WEEK_S, EmulatorError, Plan

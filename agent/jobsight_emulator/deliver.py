@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Self
 
-from jobsight_agent.push import ACKNOWLEDGED, Reply, Sender, Target, TargetError
+from jobsight_agent.send import ACKNOWLEDGED, Reply, Sender, Target, TargetError
 from jobsight_emulator.batches import PackedBatch
 from jobsight_emulator.plan import EmulatorError
 

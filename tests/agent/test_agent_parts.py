@@ -19,12 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_agent.agent import Agent, in_batches
+from jobsight_agent.agent import Agent
+from jobsight_agent.batch import in_batches
 from jobsight_agent.config import OPTIONS, Config, ConfigError, load_config
 from jobsight_agent.control import ask
 from jobsight_agent.hooks import checked_mark, collect, forget_unfinished, leave, mark_request
-from jobsight_agent.push import Pusher, Reply, Sender, Target, TargetError
+from jobsight_agent.push import Pusher
 from jobsight_agent.reading import Interface, Mark, Reading
+from jobsight_agent.send import Reply, Sender, Target, TargetError
 from jobsight_agent.spool import Spool
 
 PORT = Interface("eth0", "ethernet", 64, 10**9)
