@@ -101,19 +101,20 @@ def with_second(classes: str, second_mb: float) -> str:
     return f"{first}x{largest:g}M,{second}x{second_mb:g}M"
 
 
-def published_cases(policy: str = "fcfs") -> Iterator[OverprovisioningCase]:
-    """The runs of Figures 5, 6 and 8, and all estimators under all fill orders."""
+def published_cases() -> Iterator[OverprovisioningCase]:
+    """The runs of Figures 5, 6 and 8, all estimators under all fill orders, and Figures 5 and 6 under EASY."""
     for order in ORDERS:
         for name in VARIANTS:
-            yield OverprovisioningCase(order=order, policy=policy, estimator=name)
+            yield OverprovisioningCase(order=order, estimator=name)
     for size in FIGURE_8_MB:
         if size != SECOND_MB:
             for name in PUBLISHED_PAIR:
-                yield OverprovisioningCase(with_second(CLASSES, size), policy=policy, estimator=name)
-    for load in LOADS:
-        if load != SATURATED:
-            for name in PUBLISHED_PAIR:
-                yield OverprovisioningCase(policy=policy, load=load, estimator=name)
+                yield OverprovisioningCase(with_second(CLASSES, size), estimator=name)
+    for policy in ("fcfs", "easy"):
+        for load in LOADS:
+            if (policy, load) != ("fcfs", SATURATED):
+                for name in PUBLISHED_PAIR:
+                    yield OverprovisioningCase(policy=policy, load=load, estimator=name)
 
 
 def chosen_cases(
