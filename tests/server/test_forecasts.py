@@ -237,6 +237,8 @@ def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys
     url = f"sqlite:///{tmp_path}/none.db"
     assert cli.main(["predict", "--database", url, "--cluster", "c", "--user", "u"]) == 1
     assert "there is no such file" in capsys.readouterr().err
+    assert cli.main(["predict", "--database", f"sqlite:///{tmp_path}", "--cluster", "c", "--user", "u"]) == 1
+    assert f"{tmp_path} is no file" in capsys.readouterr().err
 
 
 def test_rebuild_the_command(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
