@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from jobsight_predictor.templates import Question
 
-from .base import Estimator, Outcome, SystemState
+from .base import Estimator, Outcome, SystemState, key_of, key_text
 
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("requested_memory_bytes",),
@@ -33,6 +33,9 @@ RISK = 0.04
 
 IMPLICIT_RISK = 0.2
 """The same as long as only success and failure are known: evidence is scarcer, and a larger risk pays off."""
+
+
+_EXPLICIT = "explicit"
 
 
 class Hierarchical(Estimator):
@@ -70,16 +73,8 @@ class Hierarchical(Estimator):
         highest = bisect_left(self.capacities, requested)
         if not highest:
             return requested
-        probabilities = [UNKNOWN] * highest
-        counts: list[float] | None = None
-        for key, groups in zip(self._keys, self._groups, strict=True):
-            counts = groups.get(key(job))
-            if counts is None:
-                continue
-            for place in range(highest):
-                known, short = counts[2 * place], counts[2 * place + 1]
-                if known:
-                    probabilities[place] = (short + PRIOR * probabilities[place]) / (known + PRIOR)
+        probabilities = self._probabilities(job, highest)
+        counts = self._groups[-1].get(self._keys[-1](job))
         risk = self._risk if self._is_explicit else self._implicit_risk
         for place, probability in enumerate(probabilities):
             # Where use is not measured only a trial shows whether less is enough: one in each group.
@@ -87,6 +82,13 @@ class Hierarchical(Estimator):
             if probability <= (EXPLORE if is_untried else risk):
                 return self.capacities[place]
         return requested
+
+    def fail_probability(self, job: Question, capacity: float) -> float | None:
+        """How likely it is that the job needs more than the largest of ``capacities`` up to ``capacity``; None where
+        there is no such.
+        """
+        count = bisect_right(self.capacities, capacity)
+        return self._probabilities(job, count)[-1] if count else None
 
     def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
         capacities = self.capacities
@@ -103,3 +105,33 @@ class Hierarchical(Estimator):
             for place in known:
                 counts[2 * place] += 1.0
                 counts[2 * place + 1] += place < first
+
+    def keys(self, job: Question, requested: float) -> list[str]:
+        return [_EXPLICIT, *(key_text((level, key(job))) for level, key in enumerate(self._keys))]
+
+    def state(self) -> dict[str, Any]:
+        parts = {
+            key_text((level, key)): counts for level, groups in enumerate(self._groups) for key, counts in groups.items()
+        }
+        return {_EXPLICIT: self._is_explicit, **parts}
+
+    def load(self, parts: Mapping[str, Any]) -> None:
+        for name, part in parts.items():
+            if name == _EXPLICIT:
+                self._is_explicit = part
+            else:
+                level, key = key_of(name)
+                self._groups[level][tuple(key) if isinstance(key, list) else key] = list(part)
+
+    def _probabilities(self, job: Question, count: int) -> list[float]:
+        """Of each of the ``count`` smallest capacities, how likely it is that the job needs more."""
+        probabilities = [UNKNOWN] * count
+        for key, groups in zip(self._keys, self._groups, strict=True):
+            counts = groups.get(key(job))
+            if counts is None:
+                continue
+            for place in range(count):
+                known, short = counts[2 * place], counts[2 * place + 1]
+                if known:
+                    probabilities[place] = (short + PRIOR * probabilities[place]) / (known + PRIOR)
+        return probabilities
