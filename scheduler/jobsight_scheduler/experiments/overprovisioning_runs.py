@@ -42,6 +42,7 @@ class Variant:
 VARIANTS: dict[str, Variant] = {
     "none": Variant(ESTIMATORS["none"]),
     "successive-approximation": Variant(ESTIMATORS["successive-approximation"]),
+    "robust-search": Variant(ESTIMATORS["robust-search"]),
     "last-instance": Variant(ESTIMATORS["last-instance"], explicit=True),
     "reinforcement": Variant(ESTIMATORS["reinforcement"]),
     "regression": Variant(ESTIMATORS["regression"], explicit=True),
