@@ -111,7 +111,9 @@ class Hierarchical(Estimator):
 
     def state(self) -> dict[str, Any]:
         parts = {
-            key_text((level, key)): counts for level, groups in enumerate(self._groups) for key, counts in groups.items()
+            key_text((level, key)): counts
+            for level, groups in enumerate(self._groups)
+            for key, counts in groups.items()
         }
         return {_EXPLICIT: self._is_explicit, **parts}
 
