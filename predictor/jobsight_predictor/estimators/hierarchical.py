@@ -55,15 +55,18 @@ class Hierarchical(Estimator):
         risk: float = RISK,
         implicit_risk: float = IMPLICIT_RISK,
         levels: Sequence[Sequence[str]] = LEVELS,
+        explore: float = EXPLORE,
     ) -> None:
-        """Raises:
-        ValueError: a risk is not between 0 and 1.
+        """``explore`` 0: with implicit feedback nothing is tried for the first time.
+
+        Raises:
+            ValueError: a risk is not between 0 and 1.
         """
         super().__init__(capacities)
         for value in (risk, implicit_risk):
             if not 0.0 < value < 1.0:
                 raise ValueError(f"risk is {value}: it is a probability above 0 and below 1")
-        self._risk, self._implicit_risk = risk, implicit_risk
+        self._risk, self._implicit_risk, self._explore = risk, implicit_risk, explore
         self._is_explicit = False
         self._keys = [attrgetter(*fields) for fields in levels]
         # Of each group [n of capacity 0, short of capacity 0, n of capacity 1, ...]
@@ -79,7 +82,7 @@ class Hierarchical(Estimator):
         for place, probability in enumerate(probabilities):
             # Where use is not measured only a trial shows whether less is enough: one in each group.
             is_untried = not self._is_explicit and not (counts and counts[2 * place])
-            if probability <= (EXPLORE if is_untried else risk):
+            if probability <= (self._explore if is_untried else risk):
                 return self.capacities[place]
         return requested
 
@@ -98,7 +101,7 @@ class Hierarchical(Estimator):
             known = range(len(capacities))
         else:
             place = bisect_left(capacities, outcome.given)
-            first = place + 1 if outcome.failed else place
+            first = min(place + 1, len(capacities)) if outcome.failed else place
             known = range(first) if outcome.failed else range(first, len(capacities))
         for key, groups in zip(self._keys, self._groups, strict=True):
             counts = groups.setdefault(key(job), [0.0] * (2 * len(capacities)))
