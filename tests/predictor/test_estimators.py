@@ -152,8 +152,8 @@ def test_the_parts_that_concern_a_job_are_all_it_needs(name: str) -> None:
 def test_a_job_may_fail_with_more_than_the_largest_capacity(name: str) -> None:
     estimator = ESTIMATORS[name]([8.0, 16.0, 32.0])
     job = Question("a", "x", None, 4, 100.0, 60.0)
-    for given in (100.0, 50.0, 32.0, 100.0):
-        estimator.learn(job, 100.0, Outcome(given, given, failed=True))
+    for too_little in (100.0, 50.0, 32.0, 100.0):
+        estimator.learn(job, 100.0, Outcome(too_little, too_little, failed=True))
         assert 0.0 < estimator.estimate(job, 100.0) <= 100.0
     if name == "jobsight":
         assert estimator.estimate(job, 100.0) == 100.0

@@ -19,8 +19,8 @@ from jobsight_server.settings import Settings
 REQUEST = "requested_memory_bytes"
 JOBSIGHT = "jobsight"
 
-SHARES = tuple(2.0 ** (step / 2) for step in range(-6, 1))
-"""Where no capacities are set, what is tried instead: these shares of the request, from an eighth in steps of 41 %."""
+SHARES = tuple(2.0 ** (step / 4) for step in range(-24, 1))
+"""Shares of the request that stand for capacities where none are set: from a 64th on, in steps of 19 %."""
 
 _FINEST = ("processors", "requested_time_s")
 """What Jobsight's estimator looks at within a group, as it does on recorded workloads."""

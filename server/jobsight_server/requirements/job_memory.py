@@ -13,6 +13,8 @@ from jobsight_predictor.templates import Question
 from jobsight_server.requirements.config import JOBSIGHT, RequirementConfig
 from jobsight_server.requirements.stored import Part
 
+_MIB = 2**20  # the finest that every scheduler takes
+
 
 class JobMemory:
     """The site's estimator for one job, and beside it Jobsight's, which says how sure a capacity is.
@@ -59,11 +61,10 @@ class JobMemory:
         }
 
     def estimate_bytes(self) -> int:
-        """What to ask for: at most the request, and one of the site's capacities where these are known."""
+        """What to ask for: at most the request; one of the site's capacities where these are known, else whole MiB."""
         estimate = self._estimator.estimate(self.job, float(self.requested_bytes))
-        if self._rounds:
-            estimate = self._estimator.rounded(estimate)
-        return min(max(ceil(estimate), 1), self.requested_bytes)
+        estimate = self._estimator.rounded(estimate) if self._rounds else ceil(estimate / _MIB) * _MIB
+        return min(ceil(estimate), self.requested_bytes)
 
     def confidence(self, memory_bytes: int) -> float | None:
         """How likely it is that ``memory_bytes`` is enough; None where nothing like it has been tried."""
