@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -248,6 +249,35 @@ def test_the_table_stays_bounded(served: Any, restarted: Any) -> None:
             2000,
         ]
     assert counts(served)["requirement_outcomes", "expired"] == 8
+
+
+def test_a_group_goes_with_its_last_question_if_nothing_was_reported(served: Any, restarted: Any) -> None:
+    post = restarted(requirements_kept="1")
+    post(ASK, **JOB | {"user": "asked once"})
+    post(REPORT, id=post(ASK, **JOB | {"user": "reported"}).json["id"], outcome="finished")
+    with served.engine.begin() as connection:
+        connection.execute(update(schema.requirements).where(schema.requirements.c.id == 2).values(id=999))
+        if served.engine.dialect.name == "postgresql":
+            connection.exec_driver_sql("SELECT setval('requirements_id_seq', 999)")
+    assert post(ASK, **JOB).json["id"] == 1000
+    groups = served.client("scheduler").get(ASK).json["groups"]
+    assert sorted(group["user"] for group in groups) == ["ada", "reported"]
+
+
+def test_processes_that_answer_at_once_agree(served: Any, restarted: Any) -> None:
+    """Of those who ask together one tries less; of those who report the same job one is counted."""
+    posts = [restarted(memory_capacities="24G 32G") for _ in range(4)]
+
+    def at_once(path: str, bodies: list[Any]) -> list[Any]:
+        with ThreadPoolExecutor(len(posts)) as pool:
+            return list(pool.map(lambda post, body: post(path, **body).json, posts * 3, bodies))
+
+    asked = at_once(ASK, [JOB] * 12)
+    assert sorted(answer["memory_bytes"] // GIB for answer in asked) == [24] + [32] * 11
+    assert len({answer["id"] for answer in asked}) == 12
+    taken = at_once(REPORT, [{"id": asked[0]["id"], "outcome": "finished"}] * 12)
+    assert sorted(answer["status"] for answer in taken) == ["duplicate"] * 11 + ["stored"]
+    assert counts(served) == {("requirement_outcomes", "finished"): 1}
 
 
 def test_the_groups_say_what_was_set_free(served: Any, post: Any) -> None:

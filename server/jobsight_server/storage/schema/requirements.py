@@ -42,7 +42,7 @@ requirements = Table(
     Column("outcome", Text),
     Column("used_bytes", BigInteger),
     Column("ended_at", Double),
-    Index(None, "group_id", "outcome"),
+    Index(None, "group_id", "outcome", "memory_bytes"),
     Index(None, "outcome", "asked_at"),
 )
 

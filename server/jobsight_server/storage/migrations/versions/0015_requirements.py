@@ -43,7 +43,9 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["group_id"], ["requirement_groups.id"], name=op.f("fk_requirements_group_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_requirements")),
     )
-    op.create_index(op.f("ix_requirements_group_id_outcome"), "requirements", ["group_id", "outcome"])
+    op.create_index(
+        op.f("ix_requirements_group_id_outcome_memory_bytes"), "requirements", ["group_id", "outcome", "memory_bytes"]
+    )
     op.create_index(op.f("ix_requirements_outcome_asked_at"), "requirements", ["outcome", "asked_at"])
     op.create_table(
         "requirement_state",
