@@ -137,4 +137,4 @@ def _reason(group: Row[Any], is_less: bool, is_first: bool) -> str:
 
 
 def _mib(memory_bytes: int) -> str:
-    return f"{memory_bytes / 2**20:.4g} MiB"
+    return f"{memory_bytes / 2**20:,.0f} MiB"

@@ -67,7 +67,7 @@ def test_what_a_job_used_is_what_the_next_one_needs(post: Any) -> None:
     second = post(ASK, **JOB).json
     assert (second["memory_bytes"], second["requested_bytes"]) == (STEP, 32 * GIB)
     assert second["confidence"] > 0.9
-    assert second["reason"] == "Of 1 job like it, 0 failed, and the largest use reported is 6144 MiB."
+    assert second["reason"] == "Of 1 job like it, 0 failed, and the largest use reported is 6,144 MiB."
 
 
 def test_estimates_are_rounded_up_to_the_nodes(restarted: Any) -> None:
@@ -86,7 +86,7 @@ def test_a_job_that_failed_gets_its_request_and_never_again_what_failed(post: An
     assert post(REPORT, id=tried["id"], outcome="failed").status_code == 200
     again = post(ASK, **JOB, retry_of=tried["id"]).json
     assert (again["memory_bytes"], again["confidence"]) == (32 * GIB, None)
-    assert again["reason"] == f"Try {tried['id']} failed with 6889 MiB, so this one gets its request."
+    assert again["reason"] == f"Try {tried['id']} failed with 6,889 MiB, so this one gets its request."
     post(REPORT, id=again["id"], outcome="failed", used_bytes=32 * GIB)
     same = post(ASK, **JOB, retry_of=again["id"])
     assert same.status_code == 409
