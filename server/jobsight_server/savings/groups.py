@@ -32,7 +32,7 @@ _ADD = 'INSERT INTO savings_groups (cluster, "user", application, queue) VALUES 
 
 
 class GroupName(NamedTuple):
-    """Empty texts where the log does not say."""
+    """Empty texts where the log does not say; without a user, all jobs of the cluster together."""
 
     cluster: str
     user: str
@@ -43,6 +43,11 @@ class GroupName(NamedTuple):
 def group_name(cluster: str, user: str, application: str | None, queue: str | None) -> GroupName:
     """The name under which such jobs are counted; very long ones are cut."""
     return GroupName(cluster, user, _short(application or ""), _short(queue or ""))
+
+
+def whole_cluster(name: GroupName) -> GroupName:
+    """All jobs of its cluster together."""
+    return GroupName(name.cluster, "", "", "")
 
 
 def group_ids(connection: Connection, names: Collection[GroupName]) -> dict[GroupName, int]:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, bindparam, delete, select, text
 from jobsight_server.forecasts.job import application
 from jobsight_server.forecasts.round import lock_learning
 from jobsight_server.savings.amounts import COLUMNS, METRICS, amounts_of
-from jobsight_server.savings.groups import group_ids, group_name
+from jobsight_server.savings.groups import group_ids, group_name, whole_cluster
 from jobsight_server.savings.to_do import DAY_S, day_of
 from jobsight_server.storage.fetch import write_many
 from jobsight_server.storage.schema import jobs, profiles, savings, savings_groups, savings_to_do
@@ -77,7 +77,7 @@ def as_date(day: int) -> date:
 def add_runs(connection: Connection, runs: Sequence[int]) -> None:
     """Counts runs that have just been profiled."""
     for begin in range(0, len(runs), _AT_ONCE):
-        _add(connection, connection.execute(_NAMED, {"runs": list(runs[begin : begin + _AT_ONCE])}))
+        add_jobs(connection, connection.execute(_NAMED, {"runs": list(runs[begin : begin + _AT_ONCE])}))
 
 
 def days_of(connection: Connection, runs: Sequence[int]) -> set[int]:
@@ -96,7 +96,7 @@ def count_again(connection: Connection, days: Collection[int]) -> None:
             key = {"metric": metric, "day": day, "month": month_of(day)}
             connection.execute(_TAKE_BACK, key)
             connection.execute(_DELETE_DAY, key)
-        _add(connection, connection.execute(_OF_DAY, {"since": day * DAY_S, "until": (day + 1) * DAY_S}))
+        add_jobs(connection, connection.execute(_OF_DAY, {"since": day * DAY_S, "until": (day + 1) * DAY_S}))
         for metric in METRICS:
             connection.execute(_DELETE_EMPTY, {"metric": metric, "month": month_of(day)})
 
@@ -123,7 +123,8 @@ def forget_empty_groups(connection: Connection) -> None:
     connection.execute(delete(savings_groups).where(savings_groups.c.id.not_in(counted)))
 
 
-def _add(connection: Connection, rows: Iterable[Any]) -> None:
+def add_jobs(connection: Connection, rows: Iterable[Any]) -> None:
+    """Adds jobs to the totals of their days and months; a row has what the log says of one, and one of its profiles."""
     sums: dict[Any, list[float]] = {}
     for row in rows:
         name = group_name(row.cluster, row.user, row.name and application(row.name), row.queue)
@@ -132,10 +133,11 @@ def _add(connection: Connection, rows: Iterable[Any]) -> None:
         total = sums.setdefault(key, [0] * len(COLUMNS))
         for i, amount in enumerate(amounts_of(row, row.metric, value, row.bound)):
             total[i] += amount
-    ids = group_ids(connection, {name for _, _, name in sums})
+    ids = group_ids(connection, [group for _, _, name in sums for group in (name, whole_cluster(name))])
     added: dict[tuple[str, str, int, int], list[float]] = {}
     for (metric, day, name), total in sums.items():
         for period, first_day in (("day", day), ("month", month_of(day))):
-            into = added.setdefault((metric, period, first_day, ids[name]), [0] * len(COLUMNS))
-            into[:] = [a + b for a, b in zip(into, total, strict=True)]
+            for group_id in (ids[name], ids[whole_cluster(name)]):
+                into = added.setdefault((metric, period, first_day, group_id), [0] * len(COLUMNS))
+                into[:] = [a + b for a, b in zip(into, total, strict=True)]
     write_many(connection, _ADD, [(*key, *total) for key, total in added.items()])

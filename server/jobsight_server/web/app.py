@@ -26,6 +26,7 @@ from jobsight_server.web import (
     predictions,
     rejected,
     samples_proxy,
+    savings,
     simulations,
     units,
     users,
@@ -38,7 +39,7 @@ from jobsight_server.web.login import login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, users, jobs, nodes, simulations, rejected)
+NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, simulations, rejected)
 ROUTES = tuple(
     route
     for noun in (predictions, failures, *NOUNS_WITH_PAGES, samples_proxy, health, metrics, openapi)

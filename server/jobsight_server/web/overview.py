@@ -18,7 +18,11 @@ def overview() -> Overview:
 
 
 OVERVIEW = Route(
-    "GET", "/api/v1/overview", overview, (), "Nodes, freshness, ingest rate, jobs, forecast accuracy, what was rejected"
+    "GET",
+    "/api/v1/overview",
+    overview,
+    (),
+    "Nodes, freshness, ingest rate, jobs, forecast accuracy, savings, what was rejected",
 )
 ROUTES = (OVERVIEW,)
 

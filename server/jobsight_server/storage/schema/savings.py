@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Column, Double, Integer, Table, Text, UniqueC
 
 from jobsight_server.storage.schema.metadata import metadata
 
-# Who ran what: an empty text where the log does not say.
+# Who ran what: an empty text where the log does not say. Without a user, all jobs of the cluster together.
 savings_groups = Table(
     "savings_groups",
     metadata,
