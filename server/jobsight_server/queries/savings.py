@@ -194,7 +194,7 @@ def _rows(request: SavingsRequest, names: Sequence[tuple[str, ...]], sums: Sums)
     np.add.at(together, of_row, sums)
     freed = sums[:, _COLUMN["request_held"]] - sums[:, _COLUMN["bound_held"]]
     greatest: dict[int, int] = {}
-    for i in np.argsort(freed, kind="stable"):  # the last one stays
+    for i in np.lexsort((sums[:, _COLUMN["requested"]], freed)):  # the last one stays
         greatest[int(of_row[i])] = int(i)
     rows = []
     for (cluster, name), row in place.items():
@@ -206,7 +206,7 @@ def _rows(request: SavingsRequest, names: Sequence[tuple[str, ...]], sums: Sums)
                 | {"cluster": cluster, "name": name, "user": names[most][1], "application": names[most][2]}
                 | {"asked_for": float(requested / weight) if weight > 0 else None}
             )
-    rows.sort(key=lambda row: (-row["freed"], row["cluster"], row["name"]))
+    rows.sort(key=lambda row: (-row["freed"], row["used"] - row["requested"], row["cluster"], row["name"]))
     return rows
 
 

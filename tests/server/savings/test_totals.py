@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +12,6 @@ from sqlalchemy import Engine, delete, insert, select, text, update
 
 from jobsight_server.forecasts import ForecastConfig, rebuild
 from jobsight_server.forecasts.round import lock_learning
-from jobsight_server.profiler.run import profile_finished
 from jobsight_server.savings.amounts import COLUMNS
 from jobsight_server.savings.groups import GROUPS_OF_A_USER, OTHER, group_ids, group_name
 from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
@@ -21,61 +19,9 @@ from jobsight_server.savings.to_do import DAY_S, day_of, mark_all
 from jobsight_server.savings.totals import add_runs, as_date, count_again, count_marked, days_of, forget_empty_groups
 from jobsight_server.storage.schema import jobs, profiles, savings, savings_groups, savings_to_do
 
-NOON = 1_700_049_600.0  # 2023-11-15
-GIB = 2**30
+from .runs import NOON, ended, learn, many, run, write
+
 NOUNS = ("cluster", "user", "application", "queue")
-
-
-def run(engine: Engine, number: int, **changes: Any) -> int:
-    """A run of an hour on two processors that requested 8 GiB and two hours, ended but not profiled."""
-    row = {
-        "cluster": "alpha",
-        "job_id": f"{number}.s",
-        "start": NOON,
-        "end": NOON + 3600,
-        "state": "ended",
-        "user": "ann",
-        "name": "fluid_7",
-        "queue": "batch",
-        "processors": 2,
-        "requested_memory_bytes": 8 * GIB,
-        "requested_walltime_s": 7200.0,
-        "used_memory_bytes": 2 * GIB,
-        "recorded_at": 0.0,
-        "profiled": False,
-        "submitted": changes.get("start", NOON) - 60,
-        **changes,
-    }
-    with engine.begin() as connection:
-        return int(connection.execute(insert(jobs).values(row).returning(jobs.c.id)).scalar_one())
-
-
-def many(engine: Engine, count: int, seed: int = 1) -> list[int]:
-    """Runs of some users over some months, a few without one thing or the other."""
-    rng = random.Random(seed)
-    found = []
-    for number in range(count):
-        start = NOON + rng.randrange(100) * DAY_S / 2
-        found.append(
-            run(
-                engine,
-                number,
-                start=start,
-                end=start + rng.randrange(10, 20_000),
-                user=rng.choice(["ann", "bob", "eve"]),
-                cluster=rng.choice(["alpha", "beta"]),
-                name=rng.choice(["fluid_1", "fluid_2", "mesh", None]),
-                queue=rng.choice(["batch", None]),
-                requested_memory_bytes=rng.choice([None, *range(10**8, 10**10, 10**9)]),
-                used_memory_bytes=rng.choice([None, *range(10**8, 10**9, 10**8)]),
-                requested_walltime_s=rng.choice([None, 600.0, 7200.0]),
-            )
-        )
-    return found
-
-
-def learn(engine: Engine, **more: Any) -> int:
-    return profile_finished(engine, 0.0, lambda: 1e10, **more)
 
 
 def totals(engine: Engine) -> dict[tuple[Any, ...], tuple[float, ...]]:
@@ -175,7 +121,7 @@ def test_runs_that_are_withdrawn_are_taken_back(engine: Engine) -> None:
     first = many(engine, 40)
     learn(engine)
     before = totals(engine)
-    second = [run(engine, 500 + n, user=f"new{n % 3}") for n in range(30)]
+    second = write(engine, [ended(500 + n, user=f"new{n % 3}") for n in range(30)])
     learn(engine)
     with engine.begin() as connection:
         lock_learning(connection)
@@ -213,8 +159,7 @@ def test_values_that_are_shown_only_count_as_not_measured_until_they_are_learned
 
 
 def test_a_user_with_a_name_for_each_job_has_a_bounded_number_of_groups(engine: Engine) -> None:
-    for number in range(GROUPS_OF_A_USER + 30):
-        run(engine, number, name=f"sample-{number}x", end=NOON + 60 + number)
+    write(engine, [ended(n, name=f"sample-{n}x", end=NOON + 60 + n) for n in range(GROUPS_OF_A_USER + 30)])
     run(engine, 9999, user="bob", name="é" * 3000, queue="q" * 4000)
     learn(engine)
     with engine.connect() as connection:
