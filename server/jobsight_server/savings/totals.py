@@ -6,6 +6,7 @@ moment, but for the days that are marked to be done again.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date, timedelta
@@ -20,6 +21,8 @@ from jobsight_server.savings.groups import group_ids, group_name, whole_cluster
 from jobsight_server.savings.to_do import DAY_S, day_of
 from jobsight_server.storage.fetch import write_many
 from jobsight_server.storage.schema import jobs, profiles, savings, savings_groups, savings_to_do
+
+log = logging.getLogger(__name__)
 
 _EPOCH = date(1970, 1, 1)
 _AT_ONCE = 500
@@ -42,6 +45,7 @@ _JOBS = (
     )
     .join_from(jobs, profiles, profiles.c.run_id == jobs.c.id)
     .where(profiles.c.metric.in_(METRICS))
+    .order_by(jobs.c.id)
 )
 _NAMED = _JOBS.where(jobs.c.id.in_(bindparam("runs", expanding=True)))
 _OF_DAY = _JOBS.where(jobs.c.end >= bindparam("since"), jobs.c.end < bindparam("until"))
@@ -114,6 +118,8 @@ def count_marked(engine: Engine, stop: threading.Event | None = None) -> int:
             if connection.execute(delete(savings_to_do).where(savings_to_do.c.day == day)).rowcount:
                 count_again(connection, [day])
                 done += 1
+    if done:
+        log.info("counted the savings of %d days again", done)
     return done
 
 
