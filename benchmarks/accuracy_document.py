@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from string import JobGroup
+from string import Template
 from typing import Any
 
 from jobsight_predictor.forecasters import FIVE
@@ -44,7 +44,7 @@ def document(
     completion: Accounts, submission: Accounts, per_job: Accounts, users: Mapping[str, Any], missing: Sequence[str]
 ) -> str:
     """The whole document. `users`: what was seen of single users; `missing`: workloads that are not here."""
-    return JobGroup(TEXT.read_text(encoding="utf-8")).substitute(
+    return Template(TEXT.read_text(encoding="utf-8")).substitute(
         left_out=f"\nLeft out, because the trace was not there: {', '.join(missing)}.\n" if missing else "",
         short=_short(completion),
         expect=_expect(completion),

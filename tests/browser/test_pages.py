@@ -29,6 +29,7 @@ SCRIPT = "<script>alert(1)</script>"
 SCRIPT_PATH = quote(SCRIPT, safe="")
 PAGES = {
     "overview": "/",
+    "savings": "/savings",
     "users": "/users",
     "user": f"/users/alpha/{SCRIPT_PATH}",
     "jobs": "/jobs",
@@ -100,6 +101,8 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
+    elif name == "savings":  # nor does this
+        expect(page.locator("#memory tbody tr").first).to_be_visible()
     else:
         expect(page.locator("#live")).to_have_text("live")
 
@@ -180,6 +183,28 @@ def test_requirements_follow_what_is_reported(watched: Watched, address: Any) ->
     expect(row.locator("td[data-bind=freed_bytes]")).to_have_text("74.5 GiB")
     expect(page.locator("main")).to_contain_text("The finished ones left 74.5 GiB")
     assert page.evaluate("document.body.dataset.still") == "here"
+
+
+def test_the_greatest_saving_stands_first_with_what_to_ask_for(watched: Watched) -> None:
+    page = watched.page
+    page.set_viewport_size({"width": 1280, "height": 720})
+    show(page, "savings")
+    for section in ("memory", "runtime"):
+        rows = page.locator(f"#{section} tbody tr")
+        freed = [float(text.replace(",", "")) for text in rows.locator("td.strong").all_text_contents()]
+        assert freed == sorted(freed, reverse=True)
+        assert freed[0] > 0
+        widths = [float(bar.get_attribute("width") or 0) for bar in rows.first.locator("rect").all()]
+        assert widths[0] > widths[1] > widths[2] > 0  # requested, reserved, used
+    first = page.locator("#memory tbody tr").first
+    expect(first.locator("td").first).to_contain_text("per processor")
+    expect(first).to_be_in_viewport(ratio=1)
+    first.get_by_role("link").click()
+    expect(page.locator("#advice")).to_contain_text("Memory: next time ask for")
+    page.get_by_role("link", name="All applications").click()
+    expect(page.locator("h1")).to_contain_text("Savings")
+    page.get_by_role("link", name="By queue").click()
+    expect(page.locator("#memory tbody th")).to_have_text("batch")
 
 
 def test_the_link_in_the_footer_can_be_told_from_its_text(watched: Watched) -> None:

@@ -18,6 +18,7 @@ from jobsight_server.forecasts.job import COLUMNS, SubmittedJob, job_of, read_jo
 from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.outdated import is_outdated
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
+from jobsight_server.savings.to_do import mark_apportioned
 from jobsight_server.storage.schema import failures, jobs, model_state, pending_forecasts, profiles, series
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Runs
             learner.pending = {key: forecast for key, forecast in learner.pending.items() if key[0] in waiting}
             for table in (series, model_state, pending_forecasts):
                 connection.execute(delete(table))
+            mark_apportioned(connection, not config.learn_apportioned)
             connection.execute(_SHOWN_ONLY, {"shown_only": not config.learn_apportioned})
             return learner.store(connection)
 

@@ -23,6 +23,8 @@ from jobsight_server.profiler.profile import Measurements
 from jobsight_server.profiler.ready import SampledNodes, complete, read_incomplete
 from jobsight_server.profiler.rows import EventCounts, accepted, learned, row
 from jobsight_server.profiler.sharing import EndedRun
+from jobsight_server.savings.to_do import day_of
+from jobsight_server.savings.totals import count_again
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles
@@ -123,5 +125,6 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
             learn_seq += 1
             values[run.id] = learned(filled, config, counts)
     learn_late(connection, config, values)
+    count_again(connection, {day_of(run.end) for run, _ in profiled if run.id in values})
     add_event_counts(connection, counts)
     return sum(len(found) for found in values.values())

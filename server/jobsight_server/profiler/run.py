@@ -18,6 +18,7 @@ from jobsight_server.profiler.ready import Own, SampledNodes, read_finished, rea
 from jobsight_server.profiler.remeasure import measure_again
 from jobsight_server.profiler.rows import accepted, forecast_of, learned, row
 from jobsight_server.profiler.sharing import EndedRun
+from jobsight_server.savings.totals import add_runs, count_marked
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.fetch import write_many
 
@@ -52,6 +53,7 @@ def profile_finished(
     if stop and stop.is_set():
         return 0
     rebuild_if_outdated(engine, config)
+    count_marked(engine, stop)
     with engine.connect().execution_options(reading=True) as connection:
         sampled_nodes = SampledNodes(connection)
     while not (stop and stop.is_set()):
@@ -101,6 +103,7 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
             _INSERT.format(columns=", ".join(rows[0]), values=", ".join("?" for _ in rows[0])),
             [tuple(each.values()) for each in rows],
         )
+        add_runs(connection, list(stored))
     add_event_counts(connection, counts)
     return len(stored)
 

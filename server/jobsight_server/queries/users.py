@@ -15,6 +15,7 @@ from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction,
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.stored import SeriesKey
 from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
+from jobsight_server.queries.savings import Savings, SavingsRequest, savings
 from jobsight_server.record import Record
 from jobsight_server.storage.schema import jobs, series
 
@@ -55,13 +56,14 @@ class UserMetric(Prediction):
 
 
 class UserProfile(Record):
-    """One user: runs by state, and each metric."""
+    """One user: runs by state, each metric, and of which application's requests most could be saved lately."""
 
     cluster: str
     user: str
     jobs: dict[str, int]
     last_end: float | None
     metrics: list[UserMetric]
+    savings: Savings
 
 
 def user_list(
@@ -128,6 +130,7 @@ def user_profile(
             )
             for prediction in present
         ],
+        savings=savings(connection, reader, SavingsRequest("application", cluster, user, limit=1)),
     )
 
 

@@ -25,6 +25,7 @@ from jobsight_server.web import (
     predictions,
     requirements,
     samples_proxy,
+    savings,
     simulations,
     units,
     users,
@@ -36,7 +37,7 @@ from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, users, jobs, nodes, requirements, simulations)
+NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, simulations)
 ROUTES = tuple(
     route for noun in (predictions, *NOUNS_WITH_PAGES, samples_proxy, health, openapi) for route in noun.ROUTES
 )

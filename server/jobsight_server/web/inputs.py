@@ -9,6 +9,7 @@ from flask import request
 from werkzeug.exceptions import BadRequest, NotFound, RequestEntityTooLarge, UnsupportedMediaType
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.amounts import utc_day
 from jobsight_server.storage.clusters import listed
 from jobsight_server.web.context import context
 
@@ -113,6 +114,15 @@ def time_argument(name: str) -> float | None:
     if not 0 <= time_s <= LATEST_TIME_S:
         raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a time; give UTC epoch seconds")
     return time_s
+
+
+def day_argument(name: str) -> int | None:
+    """Argument ``name``, a date or UTC epoch seconds, as a day counted from 1970-01-01; None where it was not given."""
+    value = given(name)
+    try:
+        return None if value is None else utc_day(value)
+    except ValueError as error:
+        raise BadRequest(f"{name}={error}") from error
 
 
 def number_of(value: float, place: str, largest: float) -> float:

@@ -24,7 +24,11 @@ def rejected() -> Rejected:
 
 
 OVERVIEW = Route(
-    "GET", "/api/v1/overview", overview, (), "Nodes, freshness, ingest rate, jobs, forecast accuracy, what was rejected"
+    "GET",
+    "/api/v1/overview",
+    overview,
+    (),
+    "Nodes, freshness, ingest rate, jobs, forecast accuracy, savings, what was rejected",
 )
 REJECTED = Route(
     "GET",
