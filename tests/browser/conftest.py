@@ -20,8 +20,10 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import Connection, Engine, insert
 
+from jobsight_predictor.question import Question
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
+from jobsight_server.requirements import Feedback, RequirementConfig, SubmittedJob, ask, take_feedback
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts
@@ -141,6 +143,8 @@ def fill(connection: Connection, now: float) -> None:
     connection.execute(insert(schema.quarantine), [row | {"body": b"x"}])
     reject = {"cluster": "alpha", "path": "20261120", "line": 7, "reason": "no key=value", "text": name}
     connection.execute(insert(schema.accounting_rejects), [reject])
+    for user, used_gib in ((SCRIPT, 6), (SCRIPT, 5), (SCRIPT, 7), ("steady", 30)):
+        add_requirement(connection, user, used_gib, now)
     counts = {("batches_received", ""): 421, ("batches_stored", ""): 418, ("batches_duplicate", ""): 1}
     refused = {("batches_rejected", name): 1, ("batches_quarantined", ""): 1, ("quarantined_because", "time"): 1}
     add_event_counts(connection, {**counts, **refused, ("samples_stored", ""): 16 * HOURS * 60})
@@ -181,6 +185,13 @@ def add_node(connection: Connection, node_id: int, cluster: str, name: str, now:
         for n, row in enumerate(rows[-60:])
     ]
     connection.execute(insert(schema.batches), batches)
+
+
+def add_requirement(connection: Connection, user: str, used_gib: int, now: float) -> None:
+    """A job that requests 32 GiB asks what to ask for, and finishes."""
+    job = SubmittedJob("alpha", Question(user, user), 32 * 2**30)
+    number = ask(connection, RequirementConfig(), job, now).id
+    take_feedback(connection, RequirementConfig(), Feedback(number, False, used_gib * 2**30), now)
 
 
 def values_of(user: str, number: int, rng: random.Random) -> dict[str, float | None]:

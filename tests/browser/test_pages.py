@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,8 @@ from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.storage import schema
 from jobsight_server.web.units import FORMATS
 
+from .conftest import add_requirement
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SCRIPT = "<script>alert(1)</script>"
@@ -33,6 +36,7 @@ PAGES = {
     "running job": f"/jobs/alpha/{quote('<b>9', safe='')}",
     "nodes": "/nodes",
     "node": "/nodes/alpha/n01",
+    "requirements": "/requirements",
     "simulations": "/simulations",
     "rejected": "/rejected",
 }
@@ -159,6 +163,23 @@ def test_overview(watched: Watched) -> None:
     expect(page.locator("#rejected")).to_contain_text(SCRIPT)
     expect(page.locator("svg[data-spark] rect")).to_have_count(60)
     expect(page.locator("svg[data-spark] rect:not(.empty)").first).to_be_attached()
+
+
+def test_requirements_follow_what_is_reported(watched: Watched, address: Any) -> None:
+    page = watched.page
+    show(page, "requirements")
+    row = page.locator("#requirements tbody tr").first
+    expect(row.locator("th")).to_contain_text(SCRIPT)
+    expect(row.locator("td[data-bind=given_bytes]")).to_have_text("8.00 GiB")
+    expect(row.locator("td[data-bind=freed_bytes]")).to_have_text("50.5 GiB")
+    page.evaluate("document.body.dataset.still = 'here'")
+    with address.engine.begin() as connection:
+        add_requirement(connection, SCRIPT, 20, time.time())
+    expect(row.locator("td[data-bind=finished]")).to_have_text("4")
+    expect(row.locator("td[data-bind=used_bytes]")).to_have_text("20.0 GiB")
+    expect(row.locator("td[data-bind=freed_bytes]")).to_have_text("74.5 GiB")
+    expect(page.locator("main")).to_contain_text("The finished ones left 74.5 GiB")
+    assert page.evaluate("document.body.dataset.still") == "here"
 
 
 def test_the_link_in_the_footer_can_be_told_from_its_text(watched: Watched) -> None:

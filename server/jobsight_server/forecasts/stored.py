@@ -76,7 +76,7 @@ SeriesRow = tuple[str, str, str, int, str, str, float | None]
 
 def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple[str, str], dict[str, Any]]:
     """What is stored of these: (cluster, metric) -> key -> state, as ``Profile.load`` takes them."""
-    asked = {(name.cluster, name.metric, _short(name.key)): name.key for name in wanted}
+    asked = {(name.cluster, name.metric, short_key(name.key)): name.key for name in wanted}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for cluster, metric, key, state in fetch_by_keys(connection, _READ_STATE, list(asked)):
         found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = msgspec.json.decode(state)
@@ -112,7 +112,7 @@ def read_pending(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetr
 
 def state_row(cluster: str, metric: str, key: str, state: Any) -> StateRow:
     """A row of the table ``model_state``."""
-    return cluster, metric, _short(key), _encode(state).decode()
+    return cluster, metric, short_key(key), _encode(state).decode()
 
 
 def write_learned(
@@ -137,5 +137,6 @@ def write_learned(
     write_many(connection, _WRITE_PENDING, rows)
 
 
-def _short(key: str) -> str:
+def short_key(key: str) -> str:
+    """``key``, as far as an index of PostgreSQL takes it, and told from all others."""
     return key if len(key) <= _LONGEST else f"{key[:200]}#{hashlib.sha256(key.encode()).hexdigest()}"

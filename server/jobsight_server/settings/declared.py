@@ -17,6 +17,15 @@ from jobsight_predictor.profile.requests import Limit
 
 AccountingFormat = Literal["torque"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
+RequirementsEstimator = Literal[
+    "none",
+    "successive-approximation",
+    "robust-search",
+    "last-instance",
+    "reinforcement",
+    "regression",
+    "jobsight",
+]
 
 
 def from_text(kind: type, value: str) -> Any:
@@ -107,6 +116,24 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     simulation_memory_bytes: Annotated[int, _meta("address space that a simulation may use", ge=2**29)] = 4 * 2**30
     simulation_time_s: Annotated[float, _meta("how long a simulation may run", ge=1)] = 3600.0
+    requirements_estimator: Annotated[
+        RequirementsEstimator,
+        _meta("how memory requirements are estimated from feedback; changing it learns from the reported jobs again"),
+    ] = "jobsight"
+    requirements_group: Annotated[
+        tuple[str, ...],
+        _meta("fields that jobs of one group share, besides the memory they request", metavar="FIELDS"),
+    ] = ("user", "application")
+    memory_capacities: Annotated[
+        tuple[str, ...],
+        _meta("memory sizes of the nodes, such as 24G 32G; estimates are rounded up to these", metavar="MEMORY"),
+    ] = ()
+    requirements_kept: Annotated[
+        int, _meta("requirements kept, open or reported; the oldest are deleted first", ge=1)
+    ] = 100_000
+    requirements_expiry_days: Annotated[float, _meta("how long a requirement waits for feedback on its job", gt=0)] = (
+        30.0
+    )
     session_hours: Annotated[float, _meta("how long a login to the pages lasts", ge=0.01)] = 12.0
     cookie_secure: Annotated[bool, _meta("send the login cookie over HTTPS only (set it behind TLS)")] = False
     accounting: tuple[AccountingSource, ...] = ()

@@ -172,6 +172,7 @@ REJECTION_TITLES = {
     "accounting_unreadable": "accounting files not readable",
     "profiles_refused": "profiles refused",
     "profiles_dropped": "profiles dropped",
+    "requirement_feedback_rejected": "feedback on requirements refused",
 }
 METRIC_FORMATS = {"bandwidth": "bps", "memory": "bytes", "cpu": "share", "runtime": "seconds"}
 

@@ -80,6 +80,13 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/simulations/compare?run=1&run=2", None, 404
     yield "get", f"{api}/simulations/compare?run=1&run={2**31}", None, 400
     yield "get", f"{api}/simulations/compare?run=1", None, 400
+    submitted = {"cluster": "alpha", "user": HOSTILE, "memory_bytes": "4gb"}
+    yield "get", f"{api}/requirements", None, 200
+    yield "post", f"{api}/requirements", submitted, 200
+    yield "post", f"{api}/requirements", {**submitted, "retry_of": 2**31}, 404
+    yield "post", f"{api}/feedback", {"id": 1, "outcome": "finished", "used_bytes": 5}, 200
+    yield "post", f"{api}/feedback", {"id": 1, "outcome": "failed"}, 409
+    yield "get", f"{api}/requirements?cluster=alpha&page=1", None, 200
     yield "get", f"{api}/openapi.json", None, 200
 
 

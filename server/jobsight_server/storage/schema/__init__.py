@@ -16,6 +16,7 @@ from jobsight_server.storage.schema.learned import (
 from jobsight_server.storage.schema.metadata import metadata
 from jobsight_server.storage.schema.nodes import batches, late_batches, marks, nodes, quarantine, samples, shifts
 from jobsight_server.storage.schema.operation import event_counts, role_epochs
+from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
 from jobsight_server.storage.schema.simulations import simulation_files, simulation_traces, simulations
 
 __all__ = [
@@ -35,6 +36,9 @@ __all__ = [
     "profiles",
     "quarantine",
     "remeasure",
+    "requirement_groups",
+    "requirement_state",
+    "requirements",
     "role_epochs",
     "running_use",
     "samples",
