@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jobsight_predictor.question import Question
-from jobsight_server.forecasts.job import SubmittedJob
+from jobsight_server.forecasts.job import ForecastJob
 from jobsight_server.forecasts.stored import SeriesKey
 
 
 class Submitted(NamedTuple):
     """A job was submitted: what is forecast for it now is what counts."""
 
-    job: SubmittedJob
+    job: ForecastJob
     metrics: Sequence[str]
 
     @property
@@ -25,7 +25,7 @@ class Submitted(NamedTuple):
 class Finished(NamedTuple):
     """A job has ended and used this much of each metric; None: there is no value."""
 
-    job: SubmittedJob
+    job: ForecastJob
     values: Mapping[str, float | None]
 
     @property

@@ -18,7 +18,7 @@ from jobsight_predictor.series import Series
 from jobsight_server.forecasts.answer import series_answer
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted
-from jobsight_server.forecasts.job import SubmittedJob
+from jobsight_server.forecasts.job import ForecastJob
 from jobsight_server.forecasts.stored import (
     RunAndMetric,
     SeriesKey,
@@ -130,7 +130,7 @@ class Learner:
         write_learned(connection, self._states.values(), of_users, self.pending, learned_runs)
         return len(of_users)
 
-    def _finish(self, job: SubmittedJob, values: Mapping[str, float | None]) -> dict[RunAndMetric, PendingForecast]:
+    def _finish(self, job: ForecastJob, values: Mapping[str, float | None]) -> dict[RunAndMetric, PendingForecast]:
         judged = {}
         for metric, value in values.items():
             profile = self._profile(job.cluster, metric)

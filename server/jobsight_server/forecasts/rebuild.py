@@ -14,7 +14,7 @@ from jobsight_predictor.question import Question
 from jobsight_server.forecasts.collection import no_collection
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted
-from jobsight_server.forecasts.job import COLUMNS, SubmittedJob, job_of, read_jobs
+from jobsight_server.forecasts.job import COLUMNS, ForecastJob, job_of, read_jobs
 from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.outdated import is_outdated
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
@@ -41,7 +41,7 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Runs
     series there are.
     """
     config = config or ForecastConfig()
-    learner, under_way = Learner(config), dict[int, SubmittedJob]()
+    learner, under_way = Learner(config), dict[int, ForecastJob]()
     with no_collection():
         with engine.connect().execution_options(reading=True) as connection:
             top = last_learn_seq(connection)
@@ -75,7 +75,7 @@ def rebuild_if_outdated(engine: Engine, config: ForecastConfig) -> bool:
 
 
 def _events(
-    connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, SubmittedJob]
+    connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[Event]:
     """What followed the run with ``learn_seq`` ``begin``, up to the one with ``end``, itself included; None: all of it.
 
@@ -91,7 +91,7 @@ def _events(
 
 
 def _finished(
-    connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, SubmittedJob]
+    connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Finished]]:
     """What a run used of the metrics learned at each ``learn_seq``; a value that arrived late has one of its own."""
     columns = (profiles.c.learn_seq, profiles.c.run_id, profiles.c.metric, profiles.c.value, profiles.c.attribution)
@@ -112,7 +112,7 @@ def _finished(
 
 
 def _submitted(
-    connection: Connection, begin: int, end: int | None, under_way: dict[int, SubmittedJob]
+    connection: Connection, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Submitted]]:
     """A metric of which the job was to have no value need not be looked at."""
     told = and_(profiles.c.run_id == jobs.c.id, profiles.c.value.is_not(None))
@@ -124,7 +124,7 @@ def _submitted(
     )
     if end is not None:
         query = query.where(jobs.c.forecast_seq < end)
-    found: dict[int, tuple[SubmittedJob, list[str]]] = {}
+    found: dict[int, tuple[ForecastJob, list[str]]] = {}
     for metric, *row in connection.execute(query):
         if row[0] not in found:
             found[row[0]] = (job_of(row), [])

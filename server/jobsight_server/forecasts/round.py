@@ -16,7 +16,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.pending import PendingForecast
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.events import Finished, Submitted
-from jobsight_server.forecasts.job import SubmittedJob, read_jobs, read_waiting
+from jobsight_server.forecasts.job import ForecastJob, read_jobs, read_waiting
 from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.stored import RunAndMetric
 from jobsight_server.storage.dialect import lock_until_commit
@@ -84,7 +84,7 @@ def learn_late(
 
 
 def _events_by_time(
-    finished: Sequence[SubmittedJob], waiting: Sequence[SubmittedJob], learned: Mapping[int, Mapping[str, float | None]]
+    finished: Sequence[ForecastJob], waiting: Sequence[ForecastJob], learned: Mapping[int, Mapping[str, float | None]]
 ) -> list[Submitted | Finished]:
     """The ends of the ``finished``, with what they used, and the submissions of those ``waiting`` for a forecast.
 

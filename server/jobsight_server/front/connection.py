@@ -17,7 +17,7 @@ from jobsight_server.front.table import Table
 log = logging.getLogger(__name__)
 
 
-class ConnectionState(Enum):
+class State(Enum):
     RECEIVING = auto()
     WORKING = auto()
     ANSWERING = auto()
@@ -47,7 +47,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Server) -> None:
         self._server, self._limits, self._table = server, server.limits, server.table
         self._parser = httptools.HttpRequestParser(self)
-        self._state = ConnectionState.RECEIVING
+        self._state = State.RECEIVING
         self._incoming: Request | None = None
         self._whole: deque[Request] = deque()
         self._present: Request | None = None
@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._table.remove(self)
         self._release()
-        self._state = ConnectionState.ENDING
+        self._state = State.ENDING
         for request in (self._incoming, *self._whole):
             if request is not None:
                 request.body.close()
@@ -86,21 +86,21 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         # Half closed: a client that still waits for an answer gets it, and then the end.
         self._close_after = True
-        return self._state is ConnectionState.ANSWERING
+        return self._state is State.ANSWERING
 
     def pause_writing(self) -> None:
         self._writing_paused = True
 
     def resume_writing(self) -> None:
         self._writing_paused = False
-        if self._state is ConnectionState.ANSWERING:
+        if self._state is State.ANSWERING:
             self._answered()
             self._go_on()
 
     def data_received(self, data: bytes) -> None:
-        if self._state is ConnectionState.ENDING:
+        if self._state is State.ENDING:
             return
-        if self._state is ConnectionState.IDLE:
+        if self._state is State.IDLE:
             self._receive()
         self._begun = True
         if self._incoming is None or not self._incoming.method:
@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
             self._cut(request)
         elif request.declared or "transfer-encoding" in headers:
             request.expect_body()
-            if headers.get("expect", "").lower() == "100-continue" and self._state is ConnectionState.RECEIVING:
+            if headers.get("expect", "").lower() == "100-continue" and self._state is State.RECEIVING:
                 self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._give_time()
 
@@ -195,38 +195,38 @@ class Connection(asyncio.Protocol):
 
     def drain(self) -> None:
         """The server stops: an answer on its way goes out, nothing more is taken in."""
-        if self._state in {ConnectionState.RECEIVING, ConnectionState.IDLE}:
-            self._state = ConnectionState.ENDING
+        if self._state in {State.RECEIVING, State.IDLE}:
+            self._state = State.ENDING
             self._transport.close()
 
     def expire(self) -> None:
         """The deadline is over."""
-        if self._state is ConnectionState.RECEIVING:
+        if self._state is State.RECEIVING:
             self._table.dropped["request too slow" if self._begun else "no request"] += 1
             if self._begun:
                 answer = error_answer("408 Request Timeout", "the request took too long to arrive")
                 self._transport.write(self._server.renderer.render(answer, Request(), close=True))
-        elif self._state is ConnectionState.ANSWERING:
+        elif self._state is State.ANSWERING:
             self._table.dropped["answer not read"] += 1
         self.drop()
 
     def drop(self) -> None:
         """Ends the connection now."""
         self._table.remove(self)
-        self._state = ConnectionState.ENDING
+        self._state = State.ENDING
         self._transport.abort()
 
     # steps
 
     def _go_on(self) -> None:
         """Takes the next whole request, where there is one and nothing is under way."""
-        while self._state is ConnectionState.RECEIVING:
+        while self._state is State.RECEIVING:
             if self._whole:
                 request = self._present = self._whole.popleft()
                 request.body.seek(0)
                 answer = self._server.work(self, request, self._client)
                 if answer is None:
-                    self._state = ConnectionState.WORKING
+                    self._state = State.WORKING
                     self._table.set_working(self)
                     self._transport.pause_reading()
                     return
@@ -246,7 +246,7 @@ class Connection(asyncio.Protocol):
         self._cut_off = request.cut
         self._close_after = self._close_after or not request.keep_alive or request.cut or self._server.draining
         data = self._server.renderer.render(answer, request, close=self._close_after)
-        self._state = ConnectionState.ANSWERING
+        self._state = State.ANSWERING
         self.deadline = self._server.loop.time() + self._limits.answer_time_s(len(data))
         self._transport.write(data)
         if self._writing_paused:
@@ -264,19 +264,19 @@ class Connection(asyncio.Protocol):
         elif self._whole or self._fault is not None or self._incoming is not None:
             self._receive()
         else:
-            self._state = ConnectionState.IDLE
+            self._state = State.IDLE
             self._begun = False
             self.deadline = self._server.loop.time() + self._limits.idle_s
             self._table.set_idle(self)
 
     def _receive(self) -> None:
-        self._state = ConnectionState.RECEIVING
+        self._state = State.RECEIVING
         self._give_time()
         self._table.set_unfinished(self)
 
     def _give_time(self) -> None:
         """Until when the header, or the body, must be there."""
-        if self._state is ConnectionState.RECEIVING:
+        if self._state is State.RECEIVING:
             request = self._incoming
             if request is None or not request.method:
                 seconds = self._limits.header_s
@@ -305,7 +305,7 @@ class Connection(asyncio.Protocol):
 
     def _end(self) -> None:
         """Closes; where the client may still be sending, only after it had time to read the answer."""
-        self._state = ConnectionState.ENDING
+        self._state = State.ENDING
         if not self._cut_off:
             self._transport.close()
             return
