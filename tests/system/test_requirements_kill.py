@@ -45,9 +45,7 @@ def test_a_killed_server_goes_on_where_it_was_and_learns_again_under_other_setti
         assert [post(site, token, "feedback", report)["status"] for _ in range(2)] == ["stored", "duplicate"]
         found = site.api("requirements")
         assert (found["asked"], found["finished"], found["groups"][0]["given_bytes"]) == (3, 2, 20 * GIB)
-    site = Site(tmp_path / "again", ["alpha"], free_address(), ("--memory-capacities", "24G 32G"))
-    site._command[site._command.index("--database") + 1] = str(tmp_path / "site" / "jobsight.db")
-    site._token = token
+    site._command += ["--requirements-estimator", "jobsight", "--memory-capacities", "24G 32G"]
     with site.serve():
         # The background learns the two jobs again, for another estimator and other capacities.
         wait_until(lambda: site.api("requirements")["groups"][0]["given_bytes"] == 24 * GIB, 60, site.log.read_text)
