@@ -26,6 +26,10 @@ _LISTED = 20
 _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"}
 _HOURS = {"memory": 2**30 * 3600.0, "runtime": 3600.0}
 _HEADS = ("ask for", "freed", "share", "requested", "reserved", "used", "jobs", "run out")
+_NOTE = (
+    "Ask for: per processor, or as run time; of the user and application that could save most in the row (--json names "
+    "them, --by application --user NAME shows each)."
+)
 _AMOUNTS = ("requested", "used", "reserved", "repeated", "freed")
 _REASONS = {
     "without_request": "without a request",
@@ -100,6 +104,7 @@ def show(found: Savings, console: Console) -> None:
         left = [f"{n:,} {_REASONS[reason]}" for reason in _REASONS if (n := getattr(metric.left_out, reason))]
         if left:
             console.print(Text(f"Jobs left out: {', '.join(left)}."))
+    console.print(f"\n{_NOTE}", highlight=False)
 
 
 def _sentence(metric: MetricSavings) -> str:
@@ -154,12 +159,12 @@ def _write_csv(found: Savings) -> None:
     """A line for each row of each metric; bytes per processor and seconds as they are."""
     fields = [name for name in SavingsRow.__struct_fields__ if name not in ("cluster", "name")]
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["metric", "unit", "cluster", found.by, *fields])
+    writer.writerow(["metric", "unit", "by", "cluster", "name", *fields])
     for metric in found.metrics:
         unit = _TITLES[metric.metric].rpartition(" ")[2]
         for row in metric.rows:
             writer.writerow(
-                [metric.metric, unit, row.cluster, row.name, *(_value(metric, row, name) for name in fields)]
+                [metric.metric, unit, found.by, row.cluster, row.name, *(_value(metric, row, name) for name in fields)]
             )
 
 

@@ -169,10 +169,11 @@ def _of_metric(
         found = sums_of_all(connection, metric, days, nouns, request.cluster)
     else:
         found = sums_of_user(connection, metric, days, nouns, request.cluster, request.user)
-    names = [row[: len(nouns)] for row in found]
+    names = [tuple(row[: len(nouns)]) for row in found]
     sums = np.array([row[len(nouns) :] for row in found], dtype=np.float64).reshape(-1, len(COLUMNS))
     total = sums.sum(axis=0)
-    rows = _rows(request, names, sums)
+    counted = sums[:, _COLUMN["jobs"]] > 0
+    rows = _rows(request, [name for name, there in zip(names, counted, strict=True) if there], sums[counted])
     listed = rows[: request.limit]
     ask_for = _ask_for(connection, reader, metric, listed)
     return MetricSavings(
@@ -186,7 +187,7 @@ def _of_metric(
 
 
 def _rows(request: SavingsRequest, names: Sequence[tuple[str, ...]], sums: Sums) -> list[dict[str, Any]]:
-    """The fields of each row but ``ask_for``, most freed first; without those of which no job counts."""
+    """The fields of each row but ``ask_for``, most freed first."""
     noun = _NOUNS.index(request.by)
     place: dict[tuple[str, str], int] = {}
     of_row = np.array([place.setdefault((name[0], name[noun]), len(place)) for name in names], dtype=np.intp)
@@ -198,14 +199,13 @@ def _rows(request: SavingsRequest, names: Sequence[tuple[str, ...]], sums: Sums)
         greatest[int(of_row[i])] = int(i)
     rows = []
     for (cluster, name), row in place.items():
-        if together[row, _COLUMN["jobs"]]:
-            most = greatest[row]
-            weight, requested = (sums[most, _COLUMN[column]] for column in ("weight", "requested"))
-            rows.append(
-                _amounts(together[row])
-                | {"cluster": cluster, "name": name, "user": names[most][1], "application": names[most][2]}
-                | {"asked_for": float(requested / weight) if weight > 0 else None}
-            )
+        most = greatest[row]
+        weight, requested = (sums[most, _COLUMN[column]] for column in ("weight", "requested"))
+        rows.append(
+            _amounts(together[row])
+            | {"cluster": cluster, "name": name, "user": names[most][1], "application": names[most][2]}
+            | {"asked_for": float(requested / weight) if weight > 0 else None}
+        )
     rows.sort(key=lambda row: (-row["freed"], row["used"] - row["requested"], row["cluster"], row["name"]))
     return rows
 

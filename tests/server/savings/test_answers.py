@@ -165,7 +165,7 @@ def test_the_command_says_the_same(
     assert json.loads(command("--json", "--limit", "25")) == ask()
     lines = list(csv.DictReader(io.StringIO(command("--csv", "--by", "application"))))
     (first, *_) = lines
-    assert (first["metric"], first["unit"], first["cluster"], first["application"]) == (
+    assert (first["metric"], first["unit"], first["cluster"], first["name"]) == (
         "memory",
         "GiB-hours",
         "alpha",
