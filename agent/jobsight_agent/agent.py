@@ -1,4 +1,4 @@
-"""The agent: reads the node at every interval and when a job hook asks, fills batches, hands them to the pusher."""
+"""The agent: reads the node at every interval and on request of a job hook, fills batches, hands them to the pusher."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Agent:
-    """One agent; ``run`` returns when it is told to stop and what can be sent is sent."""
+    """One agent; ``run`` returns once it is stopped and everything that can be sent is sent."""
 
     def __init__(self, config: Config, reader: Reader | None = None, clock: Callable[[], float] = time.time) -> None:
         self._config, self._clock = config, clock
@@ -96,9 +96,9 @@ class Agent:
         self._pusher.finish(_GIVE_UP_S)
         self._spool.note_error(self._pusher.last_error)
         if self._open:
-            self._close(last=True)  # what was sent has made room
+            self._close(last=True)  # sending has made room
         if self._open:
-            self._log.say(f"{len(self._open)} readings are lost: the spool cannot be written")
+            self._log.say(f"{len(self._open)} readings lost: cannot write to the spool")
         self._say()
         self._spool.release()
 
@@ -106,10 +106,10 @@ class Agent:
         try:
             self._control.start()
         except OSError as error:
-            self._log.say(f"no socket in {self._spool.directory}: {error}; job hooks leave files there instead")
+            self._log.say(f"cannot open a socket in {self._spool.directory}: {error}; job hooks leave files instead")
 
     def _answer(self, request: str) -> str:
-        """What the control socket's users get: the word ``ok`` or ``no:`` first."""
+        """The answer on the control socket, which begins with ``ok`` or ``no:``."""
         verb, _, rest = request.partition(" ")
         try:
             if verb in EVENTS:
@@ -126,7 +126,7 @@ class Agent:
         return f"no: unknown request {verb[:40]!r}"
 
     def _mark(self, event: str, request: str) -> str:
-        """Takes a reading for a job hook, now; it is on the disk when the hook gets its answer."""
+        """Takes a reading for a job hook at once; it is on disk when the hook gets its answer."""
         try:
             mark = checked_request(event, request)
         except ValueError as error:
@@ -150,18 +150,18 @@ class Agent:
                 "readings_missed": self._missed,
                 "batches_accepted": self._pusher.accepted,
                 "batches_waiting": self._spool.waiting,
-                "batches_refused": self._spool.refused,
+                "batches_rejected": self._spool.refused,
                 "batches_dropped": self._spool.dropped + self._spool.damaged,
                 "send_failures": self._pusher.failures,
                 "requests_refused": self._control.refused,
                 "last_error": self._pusher.last_error,
-                "last_refusal": self._pusher.last_refusal or None,
+                "last_rejection": self._pusher.last_refusal or None,
             }
 
     def _introduce(self, reading: Reading) -> None:
-        """Who reads what and sends it where, so that a wrong name or place is seen at once."""
+        """Logs what is read and where it is sent, so that a wrong name or address is noticed at once."""
         config = self._config
-        ports = ", ".join(port.name for port in reading.interfaces) or "no interface: there will be no bandwidth"
+        ports = ", ".join(port.name for port in reading.interfaces) or "no network interface, so no bandwidth"
         self._log.say(
             f"{self._node} of cluster {config.cluster}: {ports}; every {config.interval:g} s to {config.server}"
         )
@@ -204,8 +204,8 @@ class Agent:
         self._readings += len(readings)
 
     def _marks_changed(self) -> bool:
-        """Whether the directory is to be listed, which costs half a reading: not if it has the time that it had, and
-        that was well past when it was last looked at; file times are coarse."""
+        """Whether to list the directory, which costs half a reading: not if its time is unchanged and was well past
+        at the last look; file times are coarse."""
         try:
             changed = self._spool.marks.stat().st_mtime
         except OSError:
@@ -214,7 +214,7 @@ class Agent:
         return changed != before[0] or changed > before[1] - 1.0
 
     def _remove_mark(self, file: Path) -> None:
-        """A file that cannot be removed must not be taken again at every interval."""
+        """A file that cannot be removed must not be read again at every interval."""
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
@@ -222,14 +222,14 @@ class Agent:
             self._log.say(f"cannot remove {file}: {error}; the agent must own it")
 
     def _forget_noted_marks(self) -> None:
-        """An agent that was killed may have noted marks whose files it had no time to remove."""
+        """A killed agent may have recorded marks without having had the time to remove their files."""
         noted = set(self._open)
         for file, reading in collect(self._spool.marks, self._stuck_marks)[0]:
             if reading in noted:
                 self._remove_mark(file)
 
     def _close(self, *, last: bool = False) -> None:
-        """Closes the open readings, as several batches where one cannot hold them. ``last``: the agent stops."""
+        """Closes the open readings, as several batches if one cannot hold them. ``last``: the agent is stopping."""
         sent_at = round(self._clock(), 3)
         with self._lock:
             bodies = [
@@ -254,12 +254,12 @@ class Agent:
                 self._open = []
 
     def _keep_open(self, error: OSError) -> None:
-        """The spool took no batch: the readings stay in memory, as many as ten batches would hold."""
+        """The spool could not be written: keeps the readings in memory, up to ten batches' worth."""
         excess = max(0, len(self._open) - _BATCHES_IN_MEMORY * self._config.batch)
         del self._open[:excess]
         self._missed += excess
-        waiting = f"{len(self._open)} readings wait in memory, {self._missed} were missed so far"
-        self._log.once_a_minute("spool", f"cannot write the spool: {error}; {waiting}")
+        waiting = f"{len(self._open)} readings held in memory, {self._missed} lost so far"
+        self._log.once_a_minute("spool", f"cannot write to the spool: {error}; {waiting}")
 
     def _cost(self) -> AgentCost:
         return AgentCost(
@@ -276,25 +276,25 @@ class Agent:
         )
 
     def _say(self) -> None:
-        """A new kind of trouble once, and once that it is over; the first batch that was taken; what is lost or kept
-        aside, once a minute."""
+        """Logs each new kind of trouble once, and its end; the first accepted batch; losses and rejected batches,
+        once a minute."""
         error = self._pusher.last_error
         if error != self._said:
-            self._log.say(error or "the server takes batches again")
+            self._log.say(error or "the server accepts batches again")
             self._said = error
             self._spool.note_error(error)
         if self._pusher.accepted and not self._greeted:
             self._greeted = True
-            self._log.say("the server took the first batch")
-            self._spool.note_error(error)  # not that of an agent before this one
+            self._log.say("the server accepted the first batch")
+            self._spool.note_error(error)  # not that of an earlier agent
         dropped, refused = self._said_lost
         if self._spool.dropped > dropped and self._log.once_a_minute(
-            "dropped", f"the spool is full or its batches too old: {self._spool.dropped} were dropped so far"
+            "dropped", f"{self._spool.dropped} batches dropped so far: too old, or the spool is full"
         ):
             dropped = self._spool.dropped
         if self._pusher.refused > refused and self._log.once_a_minute(
             "refused",
-            f"the server refused a batch for good: {self._pusher.last_refusal}; {self._spool.refused} are kept in "
+            f"the server rejected a batch: {self._pusher.last_refusal}; {self._spool.refused} are kept in "
             f"{self._spool.directory / 'refused'}, `jobsight-agent resend` sends them again",
         ):
             refused = self._pusher.refused
@@ -302,16 +302,16 @@ class Agent:
 
 
 def in_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """The readings in groups that a batch can hold: of one shape, of one run of the clock, not too many.
+    """The readings in groups that fit into a batch: of one shape, without a step back of the clock, not too many.
 
-    When the clock is set back, sorting by time would mix counters from before and after. A card that goes and comes
-    back makes three batches, so that the server sees it go.
+    When the clock is set back, sorting by time would mix counters from before and after. A card that disappears and
+    returns makes three batches, so that the server notices.
     """
     groups: dict[object, list[Reading]] = {}
     turns = 0
     last: Reading | None = None
     for reading in readings:
-        if reading.mark is None:  # those of job hooks may be older than what is before them
+        if reading.mark is None:  # those of job hooks may be older than the ones before them
             turns += last is not None and (reading.time < last.time or reading.shape != last.shape)
             last = reading
         groups.setdefault((turns, reading.shape), []).append(reading)
@@ -337,7 +337,7 @@ def short_host_name() -> str:
 
 
 def resident_bytes() -> int:
-    """Memory that this process holds; 0 where the system does not say."""
+    """Resident memory of this process; 0 if the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - once per batch, and without pathlib's cost
             return int(file.read().split()[1]) * _PAGE_BYTES

@@ -17,7 +17,7 @@ GZIP_CONTAINER = 31
 
 @dataclass(frozen=True, slots=True)
 class AgentCost:
-    """What the agent itself used and lost since it started; drops are counted across restarts."""
+    """The agent's own cost and losses since it started; drops are counted across restarts."""
 
     version: str
     cpu_seconds: float
@@ -49,7 +49,7 @@ class BatchColumns:
 
 
 def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
-    """The readings sorted by time, and their times made strictly rising by moving equal ones a microsecond on."""
+    """The readings sorted by time; equal times are moved on by a microsecond, so that times strictly rise."""
     ordered = sorted(readings, key=lambda reading: reading.time)
     times: list[int] = []
     for reading in ordered:

@@ -1,7 +1,7 @@
 """Sends closed batches to the collector, oldest first, beside the loop that reads.
 
-What the answers mean is in ``docs/wire-format.md``. No batch is deleted before it is acknowledged: one that is refused
-for its content is kept aside, and so is one that the server fails on while it takes others (`Suspicion`).
+What the answers mean is in ``docs/wire-format.md``. No batch is deleted before it is acknowledged: one that is
+rejected for its content is set aside, and so is one that the server fails on while it accepts others (`Suspicion`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from jobsight_agent.spool import Spool
 if TYPE_CHECKING:
     import http.client
 
-_FOR_GOOD = frozenset({400, 409, 411, 413, 415, 422})  # the server will never take this batch
-_UNAVAILABLE = 503  # the server itself says "later": no fault of the batch
+_FOR_GOOD = frozenset({400, 409, 411, 413, 415, 422})  # the server will never accept this batch
+_UNAVAILABLE = 503  # the server itself says "later": not the batch's fault
 ACKNOWLEDGED = frozenset({"stored", "duplicate"})
 _LONGEST_ANSWER = 64 * 1024
 _LONGEST_PAUSE_S = 3600.0  # whatever the server asks for
@@ -43,14 +43,14 @@ class Target:
     backoff_most_s: float = 300.0
 
     def pause_s(self, tries: int, rng: random.Random) -> float:
-        """The wait after so many failures before this one: twice as long each time, up to half of it left to chance."""
+        """The wait after this many earlier failures: twice as long each time, up to half of it random."""
         longest = min(self.backoff_most_s, self.backoff_s * 2.0 ** min(tries, 20))
         return rng.uniform(longest / 2, longest)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server said to a batch: its HTTP status, ``status`` or ``error`` of its body, and the seconds that it
+    """The server's answer to a batch: its HTTP status, ``status`` or ``error`` of its body, and the seconds that it
     asks to wait."""
 
     code: int
@@ -79,7 +79,7 @@ class Sender:
         """Posts one batch.
 
         Raises:
-            OSError: the server cannot be reached or breaks off.
+            OSError: the server cannot be reached or drops the connection.
             TargetError: the token file cannot be used.
         """
         headers = {
@@ -112,8 +112,8 @@ class Sender:
             response = connection.getresponse()
             content = response.read(_LONGEST_ANSWER)
         except (HTTPException, ValueError) as error:
-            raise ConnectionError(f"no proper HTTP answer: {error!r}") from error
-        if not response.isclosed():  # a longer answer than ours ever is: the rest would be taken for the next one
+            raise ConnectionError(f"not a valid HTTP response: {error!r}") from error
+        if not response.isclosed():  # longer than any answer of ours: the rest would be taken for the next one
             self.close()
         retry = response.getheader("Retry-After") or ""
         wait_s = float(retry) if retry.isascii() and retry.isdigit() else None
@@ -152,10 +152,10 @@ class Sender:
 
 
 class Suspicion:
-    """Whether it is a batch, and not the server, that is at fault for answers of 500 and the like.
+    """Whether a batch, and not the server, is to blame for answers of 500 and the like.
 
-    It is if it was answered so ``STRIKES`` times, then the server took or refused another batch, and then it was
-    answered so once more. An outage, in which every batch fails, costs none. The others are tried one after the other,
+    It is if it got such an answer ``STRIKES`` times, then the server accepted or rejected another batch, and then it
+    got such an answer once more. An outage, in which every batch fails, costs none. The others are tried in turn,
     since several may be bad.
     """
 
@@ -168,25 +168,25 @@ class Suspicion:
         self.suspect: int | None = None
         self._strikes = 0
         self._others_pass = False
-        self.another = 0  # the one that was tried last
+        self.another = 0  # the last one tried
         self._tried_another = False
 
     def wants_another(self) -> bool:
-        """Whether one after the suspect is to be tried now: every other time until one was dealt with."""
+        """Whether to try one after the suspect now: every other time until one is dealt with."""
         if self._strikes < self.STRIKES or self._others_pass:
             return False
         self._tried_another = not self._tried_another
         return self._tried_another
 
     def dealt_with(self, number: int) -> None:
-        """The server took the batch, or refused it for its content."""
+        """The server accepted the batch, or rejected it for its content."""
         if number == self.suspect:
             self._acquit()
         elif self._strikes >= self.STRIKES:
             self._others_pass = True
 
     def unavailable(self) -> None:
-        """The server cannot be reached or says so: what it did before proves nothing now."""
+        """The server is unreachable or says so: its earlier answers prove nothing now."""
         self._others_pass = False
 
     def convicts(self, number: int) -> bool:
@@ -222,11 +222,11 @@ class Pusher:
         self._thread.start()
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Wakes the sender: there is something to send."""
         self._wake.set()
 
     def finish(self, seconds: float) -> None:
-        """Sends what is there without waiting between tries, for at most ``seconds``; the rest stays in the spool."""
+        """Sends what is spooled without pauses between attempts, for ``seconds`` at most; the rest stays spooled."""
         self._stopping.set()
         self._wake.set()
         self._thread.join(seconds)
@@ -255,7 +255,7 @@ class Pusher:
         self._sender.close()
 
     def _send_next(self, tries: int) -> float | None:
-        """Sends the next batch; None when it is done with, else the seconds to wait: 0 for there being none to send."""
+        """Sends the next batch; None if that is settled, else the seconds to wait: 0 if there is none to send."""
         batch = self._choose()
         if batch is None:
             return 0.0
@@ -283,7 +283,7 @@ class Pusher:
         if answer.code < 500 or answer.code == _UNAVAILABLE or answer.wait_s is not None:
             self._suspicion.unavailable()
         elif self._suspicion.convicts(number):
-            self._set_aside(number, f"{answer}, {Suspicion.STRIKES} times and while other batches were taken")
+            self._set_aside(number, f"{answer}, {Suspicion.STRIKES} times, while other batches were accepted")
             return None
         return max(min(answer.wait_s or 0.0, _LONGEST_PAUSE_S), self._target.pause_s(tries, self._rng))
 
@@ -305,7 +305,7 @@ class Pusher:
 
 
 def _word(content: bytes) -> str:
-    """What the answer says, printable and short; empty where it is not ours."""
+    """The message in the answer, printable and short; empty if the answer is not ours."""
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):
@@ -317,8 +317,8 @@ def _word(content: bytes) -> str:
 
 
 def _load_http() -> None:
-    """Imports http.client without ssl, which it would import and which is 4 MB that a plain connection does not need;
-    `Sender` wraps the socket of a secure one itself."""
+    """Imports http.client without ssl, 4 MB that a plain connection does not need; `Sender` wraps the socket of a
+    secure one itself."""
     if "ssl" in sys.modules or "http.client" in sys.modules:
         return
     sys.modules["ssl"] = None  # type: ignore[assignment]

@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plays the site; 0 when everything that should have been delivered was, 130 when interrupted."""
+    """Plays the site; returns 0 if everything that should have been delivered was, 130 when interrupted."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
     try:
@@ -147,7 +147,7 @@ def _emulate(args: argparse.Namespace) -> int:
 
 
 def summarise(emulation: Emulation, progress: Progress, counts: Counts, failure: str | None) -> dict[str, Any]:
-    """The figures of an emulation. ``delivered``: every reading was acknowledged, none refused, none stored twice."""
+    """The figures of an emulation. ``delivered``: every reading was acknowledged, none rejected, none stored twice."""
     delivered = (
         failure is None
         and counts.readings_acknowledged == progress.readings_made
@@ -184,7 +184,7 @@ def summarise(emulation: Emulation, progress: Progress, counts: Counts, failure:
 class _Reporter:
     """Shows progress on the terminal and in a file, a few times a second at most.
 
-    ``present`` is the summary as it was when the emulation had reached the present and went on in real time.
+    ``present`` is the summary at the time when the emulation reached the present and continued in real time.
     """
 
     def __init__(self, path: Path | None, show: bool) -> None:

@@ -109,10 +109,10 @@ def read_schedule(file: Path, workload: Workload, users: Floats) -> JobTable:
             except (TypeError, ValueError) as error:
                 raise ScheduleError(f"{place}: {error}") from error
             if not 1 <= job <= len(workload) or not np.isnan(starts[job - 1]):
-                raise ScheduleError(f"{place}: job {job} is there twice, or none of the {len(workload)} jobs")
+                raise ScheduleError(f"{place}: job {job} appears twice or is not one of the {len(workload)} jobs")
             starts[job - 1], ends[job - 1] = start, end
     if np.isnan(starts).any():
-        raise ScheduleError(f"{file} has no start of job {int(np.argmax(np.isnan(starts))) + 1}")
+        raise ScheduleError(f"{file} has no start time of job {int(np.argmax(np.isnan(starts))) + 1}")
     table = table_of(workload, starts, users)
     given = ~np.isnan(ends)
     table.end_s[given] = ends[given]

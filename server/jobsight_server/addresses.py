@@ -36,4 +36,4 @@ def check_addresses(*addresses: str) -> None:
                 probe.bind((host, port))
             except OSError as error:
                 reason = error.strerror or str(error)
-                raise SettingsError(f"{address}: {reason}; choose others by --listen and --ingest-listen") from error
+                raise SettingsError(f"{address}: {reason}; choose others with --listen and --ingest-listen") from error

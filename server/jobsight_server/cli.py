@@ -87,7 +87,7 @@ def _overview(arguments: Sequence[str]) -> int:
     wanted = not arguments or arguments[0] in {"-h", "--help"}
     stream = sys.stdout if wanted else sys.stderr
     if not wanted:
-        print(f"jobsight: no command {arguments[0]!r}", file=stream)
+        print(f"jobsight: unknown command {arguments[0]!r}", file=stream)
     print("usage: jobsight COMMAND [--help] | --version\n\ncommands:", file=stream)
     column = max(map(len, COMMANDS)) + 2
     for name, (_, help_text) in COMMANDS.items():

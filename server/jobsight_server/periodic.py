@@ -36,6 +36,6 @@ class Periodic:
         if trouble != self._trouble:
             self._trouble = trouble
             if trouble is None:
-                log.info("%s: goes on", self._name)
+                log.info("%s: working again", self._name)
             else:
                 log.warning("%s: %s; trying again", self._name, trouble)

@@ -59,7 +59,7 @@ class Hierarchical(Estimator):
         super().__init__(capacities)
         for value in (risk, implicit_risk):
             if not 0.0 < value < 1.0:
-                raise ValueError(f"risk is {value}: it is a probability above 0 and below 1")
+                raise ValueError(f"risk is {value}: give a probability above 0 and below 1")
         self._risk, self._implicit_risk = risk, implicit_risk
         self._is_explicit = False
         self._keys = [attrgetter(*fields) for fields in levels]

@@ -49,7 +49,7 @@ def run_backtest(
         ValueError: there is no such forecaster.
     """
     if unknown := set(forecasters) - set(FORECASTERS):
-        raise ValueError(f"no forecaster {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
+        raise ValueError(f"unknown forecasters {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
     report = progress or (lambda _step, _done: None)
     users = grouped([question.user for question in jobs.questions])
     groups = users if group == "user" else _by_template(jobs, templates)

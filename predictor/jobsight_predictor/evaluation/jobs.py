@@ -38,10 +38,10 @@ class Jobs:
         n = len(self.questions)
         for name in ("submitted", "ended", "values", "seconds", "requested"):
             if getattr(self, name).shape != (n,):
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, for {n} jobs: it has to be ({n},)")
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, for {n} jobs: it must be ({n},)")
         good = (self.values >= 0.0) & np.isfinite(self.values)
         if not good.all():
-            raise ValueError(f"values has {self.values[~good][0]!r}: skip and count what is no measurement")
+            raise ValueError(f"values has {self.values[~good][0]!r}: skip and count values that are not measurements")
         if (self.ended < self.submitted).any():
             raise ValueError("a job ended before it was submitted: skip and count it")
 

@@ -115,7 +115,7 @@ class DecayedMode(Forecaster):
         if self._best is None:
             rows = self._rows
             if not rows:
-                raise LookupError("nothing was learned yet: ask for `forecast()`, or look at `n` first")
+                raise LookupError("nothing learned yet: call `forecast()` instead, or check `n` first")
             # A loop: three times as fast as three ``max`` with a key.
             short = medium = long = rows[0][0]
             most_short, most_medium, most_long = rows[0][4:]

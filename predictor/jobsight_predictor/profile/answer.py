@@ -12,7 +12,7 @@ from .kinds import SHARE, SHARES
 from .model import Model
 from .pending import PendingForecast
 
-NO_HISTORY = "no history: no job of this cluster with a value has ended yet"
+NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
 
 DIFFERENT = 0.01  # share of the better one; forecasts that are further apart differ
 
@@ -129,4 +129,4 @@ def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tu
         if said:
             best = max(said, key=weights.__getitem__)
             return CANDIDATES[best % width], key, forecast.request if key[0] & SHARE else 1.0
-    raise LookupError(f"no candidate said {value!r}")
+    raise LookupError(f"no candidate forecast {value!r}")

@@ -123,10 +123,10 @@ class Model:
 
     def _load_site(self, state: Mapping[str, Any]) -> None:
         if state.get("shape") != _SHAPE or state["bounds"]["objective"] != self.bounds.objective:
-            raise ValueError("this was learned by another version or for another objective: learn the jobs again")
+            raise ValueError("this state comes from another version or objective: retrain on the finished jobs")
         templates = tuple(tuple(template) for template in state["templates"])
         if templates != self.templates.templates:
-            raise ValueError("this was learned by other templates: learn the finished jobs again")
+            raise ValueError("this state was learned with other job groups: retrain on the finished jobs")
         self.n = state["n"]
         self.experts.site = ExpertLosses.from_state(state["losses"])
         self.bounds = Bounds.from_state(self.bounds.coverage, state["bounds"], of_time=self.of_time)

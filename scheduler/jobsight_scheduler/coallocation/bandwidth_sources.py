@@ -78,7 +78,7 @@ def bandwidth_source(
         ValueError: no such source, or an error that is none.
     """
     if not (0.0 < error.bias < np.inf and 0.0 <= error.noise < np.inf):
-        raise ValueError(f"estimates cannot be {error.bias} times too large with noise {error.noise}")
+        raise ValueError(f"bias {error.bias}, noise {error.noise}: give a bias above 0 and a noise of 0 or more")
     if name not in SOURCES:
         raise ValueError(f"unknown bandwidth source {name!r}; choose from {', '.join(SOURCES)}")
     exact_bps = jobs.work.bandwidth_bps if name == "oracle" else jobs.stated_bps

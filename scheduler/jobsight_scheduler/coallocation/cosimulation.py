@@ -60,7 +60,7 @@ class CoSimulation:
             large = int(np.argmax(jobs.processors > clusters.largest))
             raise ValueError(
                 f"job {large + 1} wants {jobs.processors[large]} processors, the largest cluster has "
-                f"{clusters.largest}: it could wait for ever; drop and count it"
+                f"{clusters.largest}: it would wait for ever; drop and count it"
             )
         self.work = work
         self.workload = jobs

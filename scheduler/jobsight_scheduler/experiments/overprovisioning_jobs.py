@@ -79,7 +79,7 @@ def offered_load(jobs: MemoryJobs, nodes: int) -> float:
     """
     span = float(jobs.submit_s[-1] - jobs.submit_s[0])
     if span <= 0.0:
-        raise ValueError(f"{len(jobs)} jobs submitted within no time offer no load that can be scaled")
+        raise ValueError(f"{len(jobs)} jobs, all submitted at once, have no load that can be scaled")
     return jobs.node_seconds / (nodes * span)
 
 

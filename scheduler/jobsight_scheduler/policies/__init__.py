@@ -74,12 +74,12 @@ def choose_policy(name: str, predictor: str | None = None) -> ChosenPolicy:
         ValueError: no such policy or predictor, or a policy that takes none.
     """
     if name not in POLICIES:
-        raise ValueError(f"no policy {name!r}; choose from {', '.join(POLICIES)}")
+        raise ValueError(f"unknown policy {name!r}; choose from {', '.join(POLICIES)}")
     if predictor is not None and predictor not in PREDICTORS:
-        raise ValueError(f"no predictor {predictor!r}; choose from {', '.join(PREDICTORS)}")
+        raise ValueError(f"unknown predictor {predictor!r}; choose from {', '.join(PREDICTORS)}")
     if predictor is not None and not POLICIES[name].takes_predictor:
         predicting = " and ".join(other for other, entry in POLICIES.items() if entry.takes_predictor)
-        raise ValueError(f"{name} goes by requested times and asks no predictor; {predicting} do")
+        raise ValueError(f"{name} uses requested times and takes no predictor; {predicting} do")
     return ChosenPolicy(name, predictor or POLICIES[name].default_predictor)
 
 

@@ -58,7 +58,7 @@ class Policy(ABC):
 
     def woken(self, now: float) -> Sequence[int]:
         """It is ``wake_s``; returns the jobs that start now."""
-        raise NotImplementedError(f"{self.name} asked for no wake at {now}")
+        raise NotImplementedError(f"{self.name} did not ask to be woken at {now}")
 
     @abstractmethod
     def state(self) -> dict[str, Any]:

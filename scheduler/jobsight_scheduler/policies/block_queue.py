@@ -67,7 +67,7 @@ class BlockQueue:
     def remove(self, job: int) -> None:
         """Takes out ``job``, of a line with a key."""
         if self._key is None:
-            raise TypeError("a line without a key does not know where its jobs are")
+            raise TypeError("a queue without a key cannot find its jobs")
         self.take(self._block_of(self._key(job)), [job])
 
     def take(self, i: int, jobs: Iterable[int]) -> bool:

@@ -42,12 +42,12 @@ def resume(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
         content = json.loads(gzip.decompress(file.read_bytes()))
         saved, state = content["identity"], content["state"]
     except (gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{file} is no saved simulation ({error}): remove it to begin anew") from error
+        raise CheckpointError(f"{file} is not a saved simulation ({error}): remove it to start again") from error
     for name, value in _identity(simulation, settings).items():
         if saved.get(name) != value:
             raise CheckpointError(
                 f"{file} was saved with {name} {saved.get(name)!r}, this is {value!r}: "
-                "give what was given then, or another file"
+                "use the same value as then, or another file"
             )
     simulation.restore(state)
 

@@ -79,7 +79,7 @@ def jobs_of_machines(file: Path, metric: str) -> Jobs:
     Network, memory and CPU are per core. TraceError for a file without these columns.
     """
     if metric not in VM_METRICS:
-        raise ValueError(f"virtual machines tell no {metric}; choose from {', '.join(VM_METRICS)}")
+        raise ValueError(f"a trace of virtual machines has no {metric}; choose from {', '.join(VM_METRICS)}")
     column = {"memory": "memory_bytes", "bandwidth": "bandwidth_bps", "cpu": "cpu_percent"}[metric]
     scale = 0.01 if metric == "cpu" else 1.0
     rows: list[tuple[float, str, int, float]] = []

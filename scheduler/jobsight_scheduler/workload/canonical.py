@@ -58,11 +58,11 @@ def canonical(trace: Trace, machine_processors: int) -> Workload:
     estimate = np.where(trace["requested_s"] > 0, trace["requested_s"], run)
     longest = np.maximum(np.maximum(run, estimate), trace["submit_s"])
     faults = (
-        ("no time of submission", trace["submit_s"] < 0, trace["submit_s"]),
+        ("no submit time", trace["submit_s"] < 0, trace["submit_s"]),
         ("no run time", run <= 0, run),
         (f"times beyond {TIME_AT_MOST_S:.0e} s", longest > TIME_AT_MOST_S, longest),
         ("no processors", processors <= 0, processors),
-        ("processors are no whole number", processors != np.floor(processors), processors),
+        ("fractional number of processors", processors != np.floor(processors), processors),
         (f"more than the machine's {machine_processors:,} processors", processors > machine_processors, processors),
     )
     usable = np.ones(len(trace), dtype=bool)

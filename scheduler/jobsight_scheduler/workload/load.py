@@ -17,7 +17,7 @@ def offered_load(workload: Workload, capacity: int) -> float:
     """
     span = float(workload.submit_s[-1]) if len(workload) else 0.0
     if span <= 0.0:
-        raise ValueError(f"{len(workload)} jobs submitted within no time offer no load that can be measured or scaled")
+        raise ValueError(f"{len(workload)} jobs, all submitted at once, have no load that can be measured or scaled")
     return float(workload.processors @ workload.run_s) / (capacity * span)
 
 
@@ -34,5 +34,5 @@ def scaled_to(workload: Workload, capacity: int, load: float) -> Workload:
         )
     stretched = offered_load(workload, capacity) / load
     if float(workload.submit_s[-1]) * stretched > TIME_AT_MOST_S:
-        raise ValueError(f"a load of {load} stretches its jobs beyond {TIME_AT_MOST_S:.0e} s; give a higher one")
+        raise ValueError(f"a load of {load} stretches the workload beyond {TIME_AT_MOST_S:.0e} s; give a higher one")
     return replace(workload, submit_s=workload.submit_s * stretched)

@@ -68,7 +68,7 @@ def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: st
         lock_cluster(connection, cluster)
         lock_learning(connection)
         if any(positions(connection, cluster, path).get(path) != position for path, position in theirs.items()):
-            raise UserError("the files are being read by another process at this moment; try again")
+            raise UserError("another process is reading the files; try again later")
         runs, kept = _runs(connection, cluster, own.starts, shared)
         for some in _pieces(runs):
             connection.execute(delete(jobs).where(jobs.c.id.in_(some)))
@@ -97,7 +97,7 @@ def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[st
     except UnreadableError as error:
         raise UserError(f"{name}: {error}") from error
     if name in known and name not in found:
-        raise UserError(f"{name} is not what was read under this name: put that back first")
+        raise UserError(f"{name} differs from the file that was read under this name: restore that one first")
     if not found:
         raise UserError(f"nothing of cluster {cluster!r} was read from {name}; `jobsight imported` lists what was")
     return found

@@ -80,7 +80,7 @@ def create_token(
     if role not in ROLES:
         raise UserError(f"role {role!r}: choose one of {', '.join(ROLES)}")
     if role != "agent" and (cluster is not None or nodes is not None):
-        raise UserError(f"--cluster and --nodes bind tokens of role agent; a token of role {role} writes no samples")
+        raise UserError(f"--cluster and --nodes bind tokens of role agent; a token of role {role} cannot send samples")
     if nodes is not None and cluster is None:
         raise UserError(f"--nodes {nodes[:60]!r} without a cluster: node names are those of one cluster")
     if nodes is not None:
@@ -108,7 +108,7 @@ def revoke_token(connection: Connection, number: int, now: float) -> None:
         UserError: there is no such token.
     """
     if connection.execute(select(tokens.c.id).where(tokens.c.id == number)).one_or_none() is None:
-        raise UserError(f"token {number}: there is none of this number; `jobsight token list` shows them")
+        raise UserError(f"token {number}: no such token; `jobsight token list` shows them")
     connection.execute(update(tokens).where(tokens.c.id == number, tokens.c.revoked.is_(None)).values(revoked=now))
 
 

@@ -43,7 +43,7 @@ def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 def _metavar(setting: Setting) -> str:
-    """What help writes for the value: what it is, or its unit."""
+    """The metavar: what the value is, or its unit."""
     if setting.metavar or setting.choices:
         return setting.metavar or "|".join(setting.choices)
     last = setting.name.rpartition("_")[2]
@@ -91,13 +91,13 @@ def _writable(url: str) -> Engine:
         return engine
     directory = file.resolve().parent
     if not directory.is_dir():
-        raise DatabaseError(f"database {url!r}: there is no directory {directory}; make it first")
+        raise DatabaseError(f"database {url!r}: there is no directory {directory}; create it first")
     # SQLite, and the lock that keeps a second server away, make files beside the database.
     for place in (directory, file):
         if place.exists() and not os.access(place, os.W_OK | (os.X_OK if place is directory else 0)):
             raise DatabaseError(
                 f"database {url!r}: {place} cannot be written by user {os.geteuid()}; "
-                "run as its owner, or choose another place by --database"
+                "run as its owner, or choose another place with --database"
             )
     return engine
 
@@ -112,7 +112,7 @@ def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
     engine = open_engine(url, access)
     file = database_file(engine)
     if file is not None and not file.exists():
-        raise DatabaseError(f"database {url!r}: there is no such file; `jobsight import` and `jobsight serve` make it")
+        raise DatabaseError(f"database {url!r}: no such file; `jobsight import` and `jobsight serve` create it")
     with _own_words(url):
         present, newest = present_version(engine), newest_version()
     if present != newest:

@@ -51,11 +51,11 @@ def carry_out(
             resume(simulation, state, settings)
         except (CheckpointError, OSError) as error:
             raise UserError(f"--state {state}: {error}") from error
-        print(f"jobsight {command}: goes on at {simulation.now:,.0f} s, {simulation.ended:,} ended", file=sys.stderr)
+        print(f"jobsight {command}: resumed at {simulation.now:,.0f} s, {simulation.ended:,} ended", file=sys.stderr)
     with _watching(simulation, name, state, settings) as watch:
         spent = run_simulation(simulation, watch)
     if not simulation.done:
-        kept = "" if state is None else f"; the same command goes on from {state}"
+        kept = "" if state is None else f"; the same command resumes from {state}"
         print(
             f"jobsight {command}: interrupted at {simulation.now:,.0f} s, {simulation.ended:,} of "
             f"{len(simulation.workload):,} jobs had ended{kept}",

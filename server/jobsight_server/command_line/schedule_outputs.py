@@ -37,7 +37,7 @@ def check_outputs(args: argparse.Namespace) -> None:
     for flag in ("schedule_out", "jobs_out", "state"):
         file = getattr(args, flag)
         if file is not None and not file.parent.is_dir():
-            raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; make it first")
+            raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; create it first")
     if args.jobs_out is not None and args.jobs_out.suffix == ".parquet" and find_spec("pyarrow") is None:
         raise UserError(f"--jobs-out {args.jobs_out}: Parquet needs pyarrow: pip install pyarrow, or name a .csv")
     if args.plot is not None and args.plot.exists() and not args.plot.is_dir():

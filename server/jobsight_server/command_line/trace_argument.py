@@ -51,7 +51,7 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
     except OSError as error:
         raise UserError(f"{trace}: cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
-        raise UserError(f"{trace}: the compressed file is broken ({error}); fetch it anew") from error
+        raise UserError(f"{trace}: the compressed file is broken ({error}); download it again") from error
     except DBAPIError as error:
         raise UserError(f"{trace}: {str(error.orig).strip()}") from error
     except (ValueError, csv.Error) as error:  # what the readers say of a file that is no trace
@@ -59,7 +59,7 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
         raise UserError(told if told.startswith(trace) else f"{trace}: {told}") from error
     if not len(jobs):
         found = ", ".join(f"{count} {reason}" for reason, count in jobs.skipped.items()) or "nothing at all"
-        raise UserError(f"{trace}: no job tells {metric}; found: {found}")
+        raise UserError(f"{trace}: no job has a {metric} value; found: {found}")
     return jobs
 
 
@@ -71,7 +71,7 @@ def _read(trace: str, metric: str, cluster: str | None) -> Jobs:
     if begin.startswith(_SQLITE):
         return _of_database(f"sqlite:///{file}", metric, cluster, file.name)
     if cluster is not None:
-        raise UserError(f"--cluster {cluster!r}: {trace} is no Jobsight database, it has no clusters")
+        raise UserError(f"--cluster {cluster!r}: {trace} is not a Jobsight database, so it has no clusters")
     if file.name.removesuffix(".gz").endswith(".csv"):
         return jobs_of_machines(file, metric)
     return jobs_of_trace(read_swf(file), metric, file.name)

@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         from jobsight_server.plots.backtest import draw_backtest  # takes half a second to load
 
         draw_backtest(account, args.plot)
-        print(f"jobsight backtest: drawn to {args.plot}", file=sys.stderr)
+        print(f"jobsight backtest: plot written to {args.plot}", file=sys.stderr)
     if args.json:
         print(json.dumps(account, indent=2))
     else:
@@ -112,15 +112,15 @@ def run(args: argparse.Namespace) -> int:
 def _check_plot(file: Path) -> None:
     """What would otherwise be found out after minutes."""
     if file.suffix != ".svg":
-        raise UserError(f"--plot {file}: only SVG is drawn; name it {file.with_suffix('.svg').name}")
+        raise UserError(f"--plot {file}: plots are SVG; name it {file.with_suffix('.svg').name}")
     if not file.parent.is_dir():
-        raise UserError(f"--plot {file}: there is no directory {file.parent}; make it first")
+        raise UserError(f"--plot {file}: there is no directory {file.parent}; create it first")
 
 
 def _share(text: str) -> float:
     share = float(text)
     if not 0.0 < share < 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is no share of jobs above 0 and below 1, for example .95")
+        raise argparse.ArgumentTypeError(f"{text} is not a fraction above 0 and below 1, such as 0.95")
     return share
 
 

@@ -142,7 +142,7 @@ def _show(account: dict[str, Any], console: Console) -> None:
 
 def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
     if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
-        raise UserError("no trace: give --trace FILE, or name a directory that has LANL-CM5 by JOBSIGHT_TRACES")
+        raise UserError("no trace: give --trace FILE, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
     for flag, value, good in (
         ("--load", args.load, 0.0 < args.load <= LOAD_AT_MOST),
         ("--verify", args.verify, args.verify >= 1),

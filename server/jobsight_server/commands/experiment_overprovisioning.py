@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=SIMILARITY_RANGE,
         metavar="RATIO",
-        help=f"largest maximum over minimum use of jobs that count as alike (default: {SIMILARITY_RANGE})",
+        help=f"largest ratio of maximum to minimum use at which jobs count as alike (default: {SIMILARITY_RANGE})",
     )
     parser.add_argument(
         "--raw", action="store_true", help="processors as used and run times beyond the requested time, as published"
@@ -104,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", action="store_true", help="also compare alpha, beta and the next try at the restored estimate"
     )
-    parser.add_argument("--search-groups", action="store_true", help="also find the fields that bring the most")
+    parser.add_argument("--search-groups", action="store_true", help="also find the fields that gain the most")
     parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
@@ -156,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
         from jobsight_server.plots.overprovisioning import draw  # takes half a second to load
 
         draw(account, args.plot)
-        print(f"jobsight experiment: drawn to {args.plot}", file=sys.stderr)
+        print(f"jobsight experiment: plots written to {args.plot}", file=sys.stderr)
     if args.json:
         print(json.dumps(account, indent=2))
     else:
@@ -206,7 +206,7 @@ def _tasks(args: argparse.Namespace, source: JobSource) -> Sequence[Task]:
 
 def _source(args: argparse.Namespace) -> JobSource:
     if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
-        raise UserError("no trace: give --trace FILE, or name a directory that has LANL-CM5 by JOBSIGHT_TRACES")
+        raise UserError("no trace: give --trace FILE, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
     for flag, values, good in (
         ("--loads", args.loads, all(0.0 < load <= LOAD_AT_MOST for load in args.loads or ())),
         ("--workers", [args.workers], args.workers is None or args.workers >= 1),

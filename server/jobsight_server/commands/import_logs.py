@@ -69,12 +69,12 @@ def _cluster(given: str | None, known: set[str]) -> str:
     if given is None:
         if len(known) == 1:
             return next(iter(known))
-        raise UserError(f"give --cluster NAME, the cluster that the files are of; known: {listed(known)}")
+        raise UserError(f"give --cluster NAME, the cluster that the files are from; known: {listed(known)}")
     if not given.isprintable() or not 0 < len(given) <= LONGEST_NAME:
         raise UserError(f"--cluster {given[:60]!r}: a cluster's name has 1 to {LONGEST_NAME} printable characters")
     if known and given not in known:
         raise UserError(
-            f"--cluster {given!r} is not declared; known: {listed(known)}. A new one is declared by --clusters {given} "
+            f"--cluster {given!r} is not declared; known: {listed(known)}. Declare a new one with --clusters {given} "
             "or in the setting clusters"
         )
     return given

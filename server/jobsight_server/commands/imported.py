@@ -66,7 +66,7 @@ def _forget(args: argparse.Namespace) -> int:
     """Withdraws the files, and retrains the model without their runs."""
     if absent := [str(file) for file in args.forget if not file.exists()]:
         raise UserError(
-            f"no such file: {', '.join(absent)}; a file says which runs are its own: put it back, under any name"
+            f"no such file: {', '.join(absent)}; the file tells which runs came from it: restore it, under any name"
         )
     settings = settings_of(args)
     engine = open_existing(args)
@@ -87,7 +87,7 @@ def _forget(args: argparse.Namespace) -> int:
         print(json.dumps({"cluster": cluster, **asdict(found)}))
         return 0
     for path in found.paths:
-        print(f"forgotten: {path}")
+        print(f"withdrawn: {path}")
     print(f"{found.lines} lines, {found.runs} runs removed{'; forecasts retrained without them' * bool(found.runs)}")
     print("A server that follows the directory of a withdrawn file reads it again: move the file out.")
     if not found.runs and not found.kept:
@@ -117,6 +117,6 @@ def _cluster(given: str | None, known: set[str]) -> str:
     if given is None and len(known) == 1:
         return next(iter(known))
     if given not in known:
-        hint = "give --cluster NAME" if given is None else f"--cluster {given!r}: no file of it was read"
-        raise UserError(f"{hint}; files were read of: {listed(known)}")
+        hint = "give --cluster NAME" if given is None else f"--cluster {given!r}: no file of this cluster was read"
+        raise UserError(f"{hint}; clusters with files: {listed(known)}")
     return given

@@ -111,7 +111,7 @@ def _show(told: dict[str, Any]) -> None:
         print(
             f"# The default did {'as well' if found == default else 'better'} on the later jobs: no reason to change."
         )
-        print("# What was found, should it be wanted all the same:")
+        print("# What the search found, in case you want it anyway:")
         mark = "# "
     print(f"{mark}job_groups = [")
     for template in told["job_groups"]:

@@ -72,10 +72,10 @@ def run(args: argparse.Namespace) -> int:
 def _say_who_is_unknown(connection: Connection, cluster: str, user: str, settings: Settings) -> None:
     known = stored_clusters(connection) | settings.declared_clusters
     if cluster not in known:
-        raise UserError(f"there is no cluster {cluster!r}; known: {listed(known)}")
+        raise UserError(f"unknown cluster {cluster!r}; known: {listed(known)}")
     finished = select(jobs.c.id).where(jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.end.is_not(None))
     if connection.execute(finished.limit(1)).first() is None:
-        print(f"{user} has no finished job on {cluster}: answers rest on others' jobs", file=sys.stderr)
+        print(f"{user} has no finished job on {cluster}: these forecasts rest on other users' jobs", file=sys.stderr)
 
 
 def show(found: Sequence[Prediction], console: Console) -> None:
@@ -92,8 +92,10 @@ def show(found: Sequence[Prediction], console: Console) -> None:
         console.print(f"{without}: {reason}", markup=False)
     if any(answer.value is not None for answer in found):
         share = found[0].coverage
-        console.print(f"sure: to be within 20 %. reserve: the target is that {share:.0%} of all jobs stay within it.")
-        console.print("exceeds: how likely this job is to need more than the reserve. --json gives SI units.")
+        console.print(
+            f"sure: probability of being within 20 %. reserve: meant to be enough for {share:.0%} of all jobs."
+        )
+        console.print("exceeds: probability that this job needs more than the reserve. --json gives SI units.")
         for answer in found:
             if answer.bound_basis is not None:
                 console.print(Text(_held(answer)))

@@ -26,5 +26,5 @@ def run(args: argparse.Namespace) -> int:
             lambda done, total: progress.update(task, completed=done, total=total),
         )
     engine.dispose()
-    print(f"{count} series learned anew")
+    print(f"{count} series retrained")
     return 0

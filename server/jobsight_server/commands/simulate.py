@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
         title = f"{given.name}: {args.policy} on {given.capacity} processors"
         draw_simulation(table, given.capacity, title, args.plot)
-        print(f"jobsight simulate: drawn to {args.plot}", file=sys.stderr)
+        print(f"jobsight simulate: plots written to {args.plot}", file=sys.stderr)
     if args.json:
         print(json.dumps(account, indent=2))
     else:

@@ -68,7 +68,7 @@ def _check_scope(args: argparse.Namespace) -> None:
     """A token for everything is made only where that was asked for."""
     if args.role != "agent":
         if args.any_cluster:
-            raise UserError(f"--any-cluster: a token of role {args.role} writes no samples; leave it out")
+            raise UserError(f"--any-cluster: a token of role {args.role} cannot send samples; leave it out")
         return
     if args.any_cluster and (args.cluster is not None or args.nodes is not None):
         raise UserError("--any-cluster beside --cluster or --nodes: give one or the other")

@@ -29,8 +29,8 @@ def in_processes(run: Run[Task], tasks: Sequence[Task], workers: int) -> Generat
             yield futures[future], future.result()
     except BrokenProcessPool as error:
         raise UserError(
-            f"one of {workers} workers was killed, perhaps for want of memory: the same command goes on from what is "
-            "finished; give fewer --workers"
+            f"one of {workers} workers was killed, perhaps because memory ran out: the same command resumes from "
+            "what is finished; give fewer --workers"
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)

@@ -49,7 +49,7 @@ class ForecastRequest(NamedTuple):
         if self.metric is None:
             return tuple(METRICS)
         if self.metric not in METRICS:
-            raise UnknownMetricError(f"metric {self.metric!r} is not forecast; ask for one of {', '.join(METRICS)}")
+            raise UnknownMetricError(f"metric {self.metric!r} is not forecast; choose one of {', '.join(METRICS)}")
         return (self.metric,)
 
     @property

@@ -28,7 +28,7 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
         UserError: there is no such metric.
     """
     if metric not in METRICS:
-        raise UserError(f"metric {metric!r} is not known; choose one of {', '.join(METRICS)}")
+        raise UserError(f"unknown metric {metric!r}; choose one of {', '.join(METRICS)}")
     names = set(connection.scalars(select(job_nodes.c.node).distinct()))
     skipped: Counter[str] = Counter()
     kept: list[tuple[float, Any]] = []
@@ -77,7 +77,7 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
         return f"no {metric} value: {row.reason or 'not profiled yet'}"
     if row.shown_only:
         return f"{metric} value is {row.attribution}: shown, not learned"
-    return None if 0.0 <= row.value <= LARGEST else f"{metric} value is no measurement"
+    return None if 0.0 <= row.value <= LARGEST else f"{metric} value is not a measurement"
 
 
 def _without_names(reason: str, names: Set[str]) -> str:

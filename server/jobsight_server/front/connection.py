@@ -110,10 +110,10 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             self._close_after = True  # asked for another protocol: it gets its answer in this one
         except httptools.HttpParserCallbackError:
-            log.exception("a request could not be read")
-            self._try_later("the server failed to read this request; try again later")
+            log.exception("cannot read a request")
+            self._try_later("internal error while reading this request; try again later")
         except httptools.HttpParserError as error:
-            self._fault = self._fault or error_answer("400 Bad Request", f"this is no HTTP request: {error}")
+            self._fault = self._fault or error_answer("400 Bad Request", f"not an HTTP request: {error}")
         if self._head_bytes > self._limits.header_bytes:
             self._refuse_header()
         self._go_on()
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
             request.body.write(kept)
         except OSError as error:
             log.error("cannot keep a body of %d bytes: %s", request.declared or request.received, error)
-            self._try_later("the server cannot keep so long a body now; try again later")
+            self._try_later("the server has no room for a body of this length now; try again later")
             return
         request.received += len(kept)
         self.receiving_bytes = request.received
@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
             return
         self._whole.append(request)
         if len(self._whole) > self._limits.pipelined:
-            message = f"more than {self._limits.pipelined} requests were sent ahead of their answers"
+            message = f"more than {self._limits.pipelined} pipelined requests without an answer"
             self._fault = error_answer("400 Bad Request", message)  # after the answers to those before
 
     # the front
@@ -297,7 +297,7 @@ class Connection(asyncio.Protocol):
         """Too many bytes are held: the oldest unfinished bodies of others go, or else this one."""
         if not self._table.make_room(self._limits.held_bytes, self):
             self._table.dropped["too many bytes of bodies"] += 1
-            self._try_later("the bodies of other requests fill what this server holds at a time; try again later")
+            self._try_later("other requests fill the memory for request bodies; try again later")
 
     def _try_later(self, message: str) -> None:
         # Never 400 for what is not the client's fault: agents throw away what is answered so.

@@ -57,7 +57,9 @@ def run_workers(count: int, work: Callable[[], None]) -> None:
                 continue
             quick_ends = quick_ends + 1 if lasted < _QUICK_END_S else 0
             if quick_ends >= _QUICK_ENDS:
-                raise UserError(f"a query worker ended {quick_ends} times at once (status {status}); see above why")
+                raise UserError(
+                    f"a query worker ended {quick_ends} times right at its start (status {status}); see above"
+                )
             log.warning("query worker %d ended with status %d after %.0f s; starting another", child, status, lasted)
             start()
     finally:

@@ -170,7 +170,7 @@ class Front:
         while len(self.table) and self.loop.time() < until:
             await asyncio.sleep(0.02)
         if len(self.table):
-            log.warning("%d answers were not done %.0f s after the order to stop", len(self.table), grace_s)
+            log.warning("%d responses were unfinished %.0f s after the order to stop", len(self.table), grace_s)
 
     async def _sweep(self) -> None:
         while True:

@@ -81,7 +81,7 @@ def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> Answer:
         return _run(app, environ)
     except Exception:
         log.exception("%s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"][:200])
-        return error_answer("500 Internal Server Error", "the server failed at this; its log says where")
+        return error_answer("500 Internal Server Error", "internal error; the server's log has the details")
 
 
 def _run(app: WSGIApplication, environ: WSGIEnvironment) -> Answer:

@@ -101,7 +101,7 @@ def create_writer(
 
     @app.errorhandler(HTTPException)
     def elsewhere(error: HTTPException) -> Response:
-        message = f"{request.method} {request.path[:200]}: {error.name}; the writer takes POST /api/v1/samples alone"
+        message = f"{request.method} {request.path[:200]}: {error.name}; the writer accepts only POST /api/v1/samples"
         return _answer(error.code or 500, {"error": message})
 
     def away(error: Exception) -> Response:
@@ -129,7 +129,7 @@ def create_writer(
 def _read_body(limit: int) -> bytes:
     length = request.content_length
     if length is not None and length > limit:
-        raise RefusedError(413, f"the body has {length} bytes; at most {limit} are taken", "too large", keep=False)
+        raise RefusedError(413, f"the body has {length} bytes; at most {limit} are accepted", "too large", keep=False)
     body = request.stream.read(limit + 1)
     if len(body) > limit:
         raise RefusedError(413, f"the body has more than {limit} bytes", "too large", keep=False)
@@ -228,8 +228,8 @@ def _outcome(committer: GroupCommitter, submission: Submission) -> Outcome:
     if outcome.status == "conflict":
         raise RefusedError(
             422,
-            f"sequence {batch.sequence} of boot {batch.boot_id} was used before with other content; "
-            "a sequence number names one batch",
+            f"sequence {batch.sequence} of boot {batch.boot_id} was already used with other content; "
+            "give each batch a number of its own",
             "conflict",
             batch,
         )

@@ -102,7 +102,7 @@ class GroupCommitter:
         with self._lock:
             full = self._refused_bytes + size > max(_LARGEST_REFUSED_BYTES, size)
             if full or self._waiting.qsize() >= self._capacity:
-                raise OverloadedError("too many refused batches are waiting to be written; try again later")
+                raise OverloadedError("too many rejected batches are waiting to be written; try again later")
             self._refused_bytes += size
         future = self._put(refusal)
         future.add_done_callback(lambda _: self._let_go(size))
@@ -125,7 +125,7 @@ class GroupCommitter:
 
     def _put(self, work: _Work) -> Future[Outcome]:
         if not self._open:
-            raise UnavailableError("the writer is ending; try again later")
+            raise UnavailableError("the writer is shutting down; try again later")
         future: Future[Outcome] = Future()
         self._waiting.put((work, future))
         return future
@@ -147,7 +147,7 @@ class GroupCommitter:
             self.trouble = "the writer has ended"
             for item in self._gather(0.0, self._waiting.qsize()):
                 if isinstance(item, tuple):
-                    item[1].set_exception(UnavailableError("the writer is ending; try again later"))
+                    item[1].set_exception(UnavailableError("the writer is shutting down; try again later"))
                 elif item is not None:
                     item.set()
 

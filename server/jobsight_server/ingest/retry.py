@@ -64,4 +64,4 @@ def _take_in(store: SampleStore, judge: Judge, body: bytes) -> tuple[str, str]:
         if outage(error) is not None:
             raise
         return "refused", "a value in it cannot be stored"
-    return outcome.status, "the same sequence number was used before with other content"
+    return outcome.status, "the same sequence number was already used with other content"

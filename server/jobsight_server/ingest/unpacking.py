@@ -72,8 +72,7 @@ class UnpackingBudget:
                 while self._line[0] is not me or self._free < wanted:
                     if not self._changed.wait(until - time.monotonic()) and time.monotonic() >= until:
                         raise BudgetError(
-                            f"other batches take the {self._total} bytes that may be unpacked at a time; "
-                            "try again later"
+                            f"other batches use all {self._total} bytes that may be unpacked at a time; try again later"
                         )
                 self._free -= wanted
             finally:
@@ -103,7 +102,7 @@ def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytea
     elif encoding == "gzip":
         unpacked = _inflate(body, stated_length(body, encoding, max_unpacked_bytes), max_unpacked_bytes)
     else:
-        raise WireError(f"Content-Encoding {encoding[:50]!r} is not known; use gzip or none")
+        raise WireError(f"Content-Encoding {encoding[:50]!r} is not supported; use gzip or none")
     return unpacked
 
 
@@ -115,7 +114,7 @@ def check_size(unpacked: bytes | bytearray) -> None:
     """
     for mark, most in _MOST_OF.items():
         if unpacked.count(mark) > most:
-            raise WireError(f"there are more than {most} {mark.decode()!r} in it: no batch has so many values")
+            raise WireError(f"there are more than {most} {mark.decode()!r} in it: no batch has that many values")
 
 
 def _inflate(body: bytes, stated: int, max_unpacked_bytes: int) -> bytearray:
@@ -145,7 +144,7 @@ def _pieces(body: bytes) -> Iterator[bytes]:
     except zlib.error as error:
         raise WireError(f"damaged gzip: {error}") from error
     if not inflater.eof:
-        raise WireError(f"gzip ends before its end, after {len(body)} bytes")
+        raise WireError(f"truncated gzip stream ({len(body)} bytes)")
     following = len(inflater.unused_data) + len(body) - taken
     if following:
         raise WireError(f"{following} bytes follow the end of the gzip stream")

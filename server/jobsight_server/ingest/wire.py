@@ -113,7 +113,7 @@ def decode(payload: bytes | bytearray) -> Batch:
             raise WireError(f"a mark of job {mark.job!r} points to reading {mark.index} of {n}")
     for text in (batch.cluster, batch.node, batch.boot_id, *(mark.job for mark in batch.marks)):
         if "\x00" in text:
-            raise WireError(f"the name {text!r} holds a NUL character")
+            raise WireError(f"the name {text!r} contains a NUL character")
     return batch
 
 

@@ -33,7 +33,7 @@ def _accuracy(axes: Axes, account: Mapping[str, Any]) -> None:
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0.0, 1.0)
-    axes.set_title("How exact")
+    axes.set_title("Accuracy")
     axes.set_xlabel("mean accuracy: of jobs (solid), of users (pale)")
 
 
@@ -44,7 +44,7 @@ def _calibration(axes: Axes, steps: list[dict[str, float]]) -> None:
     axes.plot(claimed, came, color=OURS, linewidth=1.2)
     axes.scatter(claimed, came, s=[12 + 120 * step["jobs"] / most for step in steps], color=OURS, zorder=3)
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability claimed", ylabel="share within 20 %")
-    axes.set_title("How honest (larger dot: more jobs)")
+    axes.set_title("Calibration (larger dot: more jobs)")
 
 
 def _bounds(axes: Axes, account: Mapping[str, Any]) -> None:

@@ -47,7 +47,7 @@ def draw_experiment(rows: Rows, directory: Path) -> None:
             axis.set(ylabel="% of link time", ylim=(0, None))
     sensitive = [panel for panel in panels if any(_is(row, panel) and row["policy"] == "locality" for row in rows)]
     if sensitive:
-        title = f"Turnaround by who is believed, load {SENSITIVE_LOAD:g}"
+        title = f"Turnaround by bandwidth source, load {SENSITIVE_LOAD:g}"
         with drawing(directory / "sensitivity.svg", title, 2, -(-len(sensitive) // 2), height=4.2) as axes:
             for axis, panel in zip(axes, sensitive, strict=False):
                 _sensitivity(axis, rows, panel)

@@ -59,7 +59,7 @@ def measure_again(engine: Engine, config: ForecastConfig, limit: int = 200, stop
         totals += counts
     measured, dropped = (_sum(totals, name) for name in ("profiles_remeasured", "profiles_dropped"))
     if measured or dropped:
-        log.info("values of release 0.1: measured %d again, dropped %d; see the page Refused", measured, dropped)
+        log.info("values of release 0.1: measured %d again, dropped %d; see the page Rejected data", measured, dropped)
     return measured + dropped
 
 

@@ -1,6 +1,6 @@
 """What one job moved and computed on one node: pure arithmetic on readings (docs/definitions.md, Bandwidth).
 
-Between two readings the counters are taken to rise evenly. Where the node was shared, each piece between two
+Between two readings the counters are assumed to rise evenly. Where the node was shared, each piece between two
 events (a job starts or ends there) is split by the processors that the jobs hold.
 """
 

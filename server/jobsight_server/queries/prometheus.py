@@ -78,7 +78,9 @@ def _counters(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
         labels = _LABELS.get(name, ("label",) if label else ())
         if name not in families:
             metric = _NAMES.get(name, name)
-            family = CounterMetricFamily(f"jobsight_{metric}", f"{metric} since the database was made", labels=labels)
+            family = CounterMetricFamily(
+                f"jobsight_{metric}", f"{metric} since the database was created", labels=labels
+            )
             families[name] = family
         separator = " " if name == "accounting_outcomes" else ": "
         parts = label.split(separator, len(labels) - 1) if labels else []
@@ -89,7 +91,7 @@ def _counters(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
 def _nodes(connection: Connection, now: float) -> Iterator[Metric]:
     by_status = GaugeMetricFamily("jobsight_nodes", "Nodes by how long ago they last sent", labels=("cluster", "state"))
     oldest = GaugeMetricFamily(
-        "jobsight_oldest_node_age_seconds", "Since the node that was silent longest last sent", labels=("cluster",)
+        "jobsight_oldest_node_age_seconds", "Time since the longest silent node last sent", labels=("cluster",)
     )
     ages: dict[str, list[float]] = {}
     for cluster, received_at in connection.execute(select(nodes.c.cluster, nodes.c.received_at)):
@@ -125,7 +127,7 @@ def _accuracy(connection: Connection) -> Iterator[Metric]:
     """Of the last 500 runs learned, as they were forecast at submission (docs/definitions.md)."""
     families = {
         "jobs": GaugeMetricFamily(
-            "jobsight_forecast_jobs", "Jobs that the accuracy is taken over, of the last learned", labels=("metric",)
+            "jobsight_forecast_jobs", "Jobs that the accuracy is measured on, the last ones learned", labels=("metric",)
         ),
         "accuracy": GaugeMetricFamily(
             "jobsight_forecast_accuracy_ratio", "Mean accuracy of forecasts at submission", labels=("metric",)
@@ -134,7 +136,7 @@ def _accuracy(connection: Connection) -> Iterator[Metric]:
             "jobsight_forecast_within_20_percent_ratio", "Forecasts within 20 % of the value", labels=("metric",)
         ),
         "coverage": GaugeMetricFamily(
-            "jobsight_reservation_coverage_ratio", "Jobs that fitted into the recommended bound", labels=("metric",)
+            "jobsight_reservation_coverage_ratio", "Jobs that stayed within the recommended bound", labels=("metric",)
         ),
     }
     for row in recent_accuracy(connection):

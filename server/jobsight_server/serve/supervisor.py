@@ -91,11 +91,13 @@ class Supervisor:
         if status is None:
             return
         if status == REFUSED:
-            raise UserError(f"the {role.name} cannot work on this database; see above why")
+            raise UserError(f"the {role.name} cannot work on this database; see the messages above")
         lasted = time.monotonic() - role.started
         role.quick_ends = role.quick_ends + 1 if lasted < _QUICK_END_S else 0
         if role.quick_ends >= _QUICK_ENDS:
-            raise UserError(f"the {role.name} ended {_QUICK_ENDS} times at once (status {status}); see above why")
+            raise UserError(
+                f"the {role.name} ended {_QUICK_ENDS} times right at its start (status {status}); see above"
+            )
         log.warning("the %s ended with status %s after %.0f s; starting it again", role.name, status, lasted)
         role.process, role.started = self._start(role.name), time.monotonic()
 

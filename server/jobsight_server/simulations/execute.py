@@ -130,5 +130,5 @@ def _reason(folder: Path, status: int, reported: Mapping[str, Any], limits: RunL
         return limits.memory_message
     log.error("a simulation ended with status %d: %s", status, text)
     if status < 0:
-        return f"it was ended by signal {-status}; 9 is what comes when memory has run out"
+        return f"it was killed by signal {-status} (9: memory has run out)"
     return f"it ended with status {status}; the server's log has more"

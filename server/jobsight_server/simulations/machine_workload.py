@@ -34,7 +34,7 @@ def read_trace(file: Path, processors: int | None, load: float | None) -> Machin
     except FileNotFoundError as error:
         raise UserError(f"{file}: no such file; give a trace of the Standard Workload Format") from error
     except (EOFError, zlib.error) as error:
-        raise UserError(f"{file}: the compressed file is broken ({error}); fetch it again") from error
+        raise UserError(f"{file}: the compressed file is broken ({error}); download it again") from error
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # what the reader says of a file that is no trace
@@ -67,7 +67,7 @@ def _capacity(trace: Trace, given: int | None, file: Path) -> int:
             raise UserError(f"--processors {given}: give from 1 to {LARGEST_MACHINE:,}")
         return given
     if trace.max_processors is None:
-        raise UserError(f"{file} does not tell MaxProcs in its header: give --processors")
+        raise UserError(f"{file} has no MaxProcs in its header: give --processors")
     if trace.max_processors > LARGEST_MACHINE:
         raise UserError(
             f"{file}: MaxProcs: {trace.max_processors} in the header; at most {LARGEST_MACHINE:,} processors are "

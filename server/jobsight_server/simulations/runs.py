@@ -43,7 +43,9 @@ def add_run(
     """
     waiting = connection.scalar(select(func.count()).where(simulations.c.state.in_(UNDER_WAY))) or 0
     if waiting >= kept:
-        raise UserError(f"{waiting} simulations are under way, and no more are kept: wait for one, or stop one")
+        raise UserError(
+            f"{waiting} simulations are waiting or running, and no more are kept: wait for one, or stop one"
+        )
     if isinstance(trace, str):
         digest = trace
     else:

@@ -29,7 +29,7 @@ def site_trace(connection: Connection, cluster: str) -> KeptTrace:
     ended = (jobs.c.cluster == cluster, jobs.c.state == "ended", jobs.c.end > jobs.c.start, jobs.c.processors > 0)
     first = connection.scalar(select(func.min(_SUBMITTED)).where(*ended))
     if first is None:
-        raise UserError(f"cluster {cluster!r} has no finished job that tells its processors")
+        raise UserError(f"cluster {cluster!r} has no finished job with a known number of processors")
     columns = (
         _SUBMITTED.label("submitted"), jobs.c.start, jobs.c.end, jobs.c.processors, jobs.c.user, jobs.c.name,
         jobs.c.queue, jobs.c.used_cpu_s, jobs.c.used_memory_bytes, jobs.c.requested_memory_bytes,

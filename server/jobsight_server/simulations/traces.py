@@ -55,7 +55,7 @@ def read_upload(stream: BinaryIO, name: str, limit_bytes: int) -> KeptTrace:
                         "setting simulation_trace_bytes"
                     )
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{shown}: the compressed file is broken ({error}); fetch it anew") from error
+        raise UserError(f"{shown}: the compressed file is broken ({error}); download it again") from error
     kept = packer.kept()
     _require_job(kept.begin, shown)
     return kept

@@ -86,7 +86,7 @@ def lock_file(descriptor: int) -> bool:
 
 
 def _message(engine: Engine, role: str) -> str:
-    return f"another process is the {role} of database {engine.url.database or ''}; only one may be"
+    return f"another process is the {role} of database {engine.url.database or ''}; only one is allowed"
 
 
 class _Session:

@@ -27,7 +27,7 @@ _SQLITE_KINDS = {
     5: "the database is busy",
     6: "the database is busy",
     8: "the database is read-only",
-    10: "the disk does not take writes",
+    10: "the disk does not accept writes",
     11: "the database is damaged",
     13: "the disk is full",
     14: "the database cannot be opened",

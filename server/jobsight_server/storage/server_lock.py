@@ -34,7 +34,7 @@ class ServerLock:
         self._engine = engine
         self._message = (
             f"another `jobsight serve` runs on database {shown}: stop that one first, "
-            "or give this one a database of its own by --database"
+            "or give this one a database of its own with --database"
         )
         self._descriptor: int | None = None
         self._session: Connection | None = None

@@ -51,7 +51,7 @@ def _database_problem(here: AppContext) -> str | None:
             version = MigrationContext.configure(connection).get_current_revision()
     except SQLAlchemyError as error:
         return outage(error) or AWAY
-    return None if version == here.schema_version else "the database has other tables than this program needs"
+    return None if version == here.schema_version else "the database schema version does not match this program"
 
 
 def _writer_problem(here: AppContext) -> str | None:
@@ -73,7 +73,7 @@ ROUTES = tuple(
     Route("GET", f"{prefix}/{name}", handler, None, summary, answer=answer, errors=errors)
     for prefix in ("", "/api/v1")
     for name, handler, summary, answer, errors in (
-        ("health", show_health, "Whether this process lives", Health, ()),
-        ("ready", show_ready, "Whether database and writer answer", Ready, (503,)),
+        ("health", show_health, "Whether this process is alive", Health, ()),
+        ("ready", show_ready, "Whether the database and the writer answer", Ready, (503,)),
     )
 )

@@ -26,7 +26,9 @@ def name_text(value: str, place: str) -> str:
     if not value:
         raise BadRequest(f"{place} is empty; give a name")
     if "\0" in value or (not value.isprintable() and _has_surrogate(value)):
-        raise BadRequest(f"{place} = {value[:_SHOWN]!r} holds a character that no name has (NUL or a lone surrogate)")
+        raise BadRequest(
+            f"{place} = {value[:_SHOWN]!r} contains a character that no name can have (NUL or a lone surrogate)"
+        )
     return value
 
 
@@ -68,7 +70,7 @@ def cluster_name(value: str, place: str) -> str:
     """
     known = context().clusters
     if name_text(value, place) not in known:
-        raise NotFound(f"{place} = {value[:_SHOWN]!r}: there is no such cluster; known: {listed(known.all())}")
+        raise NotFound(f"{place} = {value[:_SHOWN]!r}: unknown cluster; known: {listed(known.all())}")
     return value
 
 

@@ -64,7 +64,7 @@ def _log_in(*, once: str | None = None, token: str | None = None) -> AnyResponse
         try:
             known = here.tokens.authenticate(f"Bearer {token}", ("admin",), now)
         except AuthError as error:
-            problem = f"Not let in: {error}."
+            problem = f"Login failed: {error}."
         else:
             with here.write_engine.begin() as connection:
                 secret = create_session(connection, known.id, now, session_s)

@@ -22,13 +22,13 @@ _HEADERS = {
 _MEANINGS = {
     400: "The request is wrong; the error says where, what it holds and what to do",
     401: "No token, or one that is unknown or revoked",
-    403: "The token's role does not reach this",
-    404: "There is no such thing",
+    403: "The token's role does not allow this",
+    404: "Not found",
     413: "The body is too large",
     415: "The body is not JSON",
     422: "The batch can never be stored; it is kept in quarantine",
     429: "Too many requests; send it again later",
-    503: "Something that this needs does not answer; try again",
+    503: "A part of the server that this request needs does not answer; try again",
 }
 
 

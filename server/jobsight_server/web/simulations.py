@@ -51,7 +51,7 @@ def simulation() -> SimulationDetail:
     with context().read_engine.connect() as connection:
         found = simulation_detail(connection, run_id)
     if found is None:
-        raise NotFound(f"there is no simulation {run_id}, or it had to go; the oldest are deleted first")
+        raise NotFound(f"no simulation {run_id}; it may have been deleted, as the oldest are")
     return found
 
 
@@ -65,7 +65,7 @@ def compared() -> Comparison:
     with context().read_engine.connect() as connection:
         found = comparison(connection, [int(text) for text in texts])
     if found is None:
-        raise NotFound(f"of the simulations {', '.join(texts)}, some are not there or not done")
+        raise NotFound(f"some of the simulations {', '.join(texts)} do not exist or are not finished")
     return found
 
 
@@ -91,7 +91,7 @@ COMPARISON = Route(
     compared,
     (),
     "Simulations side by side, with the differences to the first, paired job by job",
-    (Parameter("run", "number of a simulation that is done; once for each", _RUNS, required=True),),
+    (Parameter("run", "number of a finished simulation; repeat for each", _RUNS, required=True),),
     errors=(400, 404),
 )
 ROUTES = (SIMULATIONS, SIMULATION, COMPARISON)
@@ -179,5 +179,5 @@ def _file(run_id: int, name: str, media_type: str) -> Response:
     with context().read_engine.connect() as connection:
         content = simulation_file(connection, run_id, name)
     if content is None:
-        abort(404, f"simulation {run_id} has no {name}: it is not done, or had to go")
+        abort(404, f"simulation {run_id} has no {name}: it is not finished, or was deleted")
     return Response(gzip.decompress(content), mimetype=media_type)

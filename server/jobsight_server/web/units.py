@@ -170,7 +170,7 @@ REJECTION_TITLES = {
     "quarantined_because": "batches quarantined",
     "accounting_rejected_because": "accounting lines rejected",
     "accounting_unreadable": "accounting files not readable",
-    "profiles_refused": "profiles refused",
+    "profiles_refused": "profiles rejected",
     "profiles_dropped": "profiles dropped",
 }
 METRIC_FORMATS = {"bandwidth": "bps", "memory": "bytes", "cpu": "share", "runtime": "seconds"}

@@ -72,7 +72,7 @@ def test_unpack_refuses_what_is_cut_damaged_or_followed() -> None:
     assert unpack(packed, "gzip", 10**6) == GOLDEN
     assert unpack(GOLDEN, "", 10**6) == GOLDEN
     for body, reason in [
-        (packed[:-9], "ends before its end"),
+        (packed[:-9], "truncated gzip stream"),
         (b"rubbish", "damaged gzip"),
         (packed + b"more", "4 bytes follow"),
         (packed[:-8] + b"\0" * 8, "damaged gzip"),

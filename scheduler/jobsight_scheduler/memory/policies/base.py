@@ -57,4 +57,4 @@ class MemoryPolicy(ABC):
 
     def woken(self, now: float) -> Sequence[Start]:
         """It is ``wake_s``; the jobs that start now."""
-        raise NotImplementedError(f"{self.name} asked for no wake at {now}")
+        raise NotImplementedError(f"{self.name} did not ask to be woken at {now}")

@@ -55,7 +55,7 @@ def parse_line(line: str) -> JobEvent:
         raise AccountingError("control characters")
     parts = line.split(";", 3)
     if len(parts) < 4:
-        raise AccountingError("fewer than four parts between semicolons")
+        raise AccountingError("fewer than four fields separated by semicolons")
     stamp, kind, job_id, message = parts
     local_s = _local_s(stamp)
     if not (len(kind) == 1 and kind.isascii() and kind.isalpha()):
