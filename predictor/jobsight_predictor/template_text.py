@@ -1,4 +1,4 @@
-"""Templates as text: what settings, commands and answers write."""
+"""Templates as text, as in settings, commands and answers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ SITE = "site"
 
 
 def parse_template(text: str) -> Template:
-    """The template that settings and answers write as ``user+queue``, fields in any order; ``site`` groups all jobs.
+    """The template written as ``user+queue`` in settings and answers, fields in any order; ``site`` groups all jobs.
 
     Raises:
-        ValueError: a field does not exist or comes twice.
+        ValueError: a field does not exist or is given twice.
     """
     if text.strip() == SITE:
         return ()
@@ -24,5 +24,5 @@ def parse_template(text: str) -> Template:
 
 
 def template_text(template: Template) -> str:
-    """What ``parse_template`` reads: ``user+queue``, ``site``."""
+    """The text that ``parse_template`` reads: ``user+queue``, ``site``."""
     return "+".join(template) or SITE

@@ -1,4 +1,4 @@
-"""Which earlier jobs a job is like: groups by what is known at submission, from specific to general."""
+"""Which earlier jobs a job resembles: groups by what is known at submission, from specific to general."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DEFAULT_TEMPLATES: tuple[Template, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is known of a job when it is submitted; None is unknown, and no template groups by it."""
+    """What is known about a job when it is submitted; None is unknown, and no template groups by it."""
 
     user: str | None = None
     application: str | None = None
@@ -55,9 +55,9 @@ def label(template: Template) -> str:
 class Templates:
     """The groups of a job under each template.
 
-    Fields that are unknown of a job are left out of its templates, and templates that then coincide count once, as
-    the one of which the least is left out: where applications are never known, users do not vote twice, and where
-    nothing but the user is known, the forecast weighs what users alone have been good for.
+    Unknown fields are left out of a job's templates, and templates that then coincide count once, as the one with the
+    fewest fields left out: if applications are never known, users do not vote twice, and if only the user is known,
+    the forecast weighs the past success of users alone.
 
     Raises:
         ValueError: a template groups by something else than ``FIELDS``, or there is none at all.
@@ -87,7 +87,7 @@ class Templates:
         return [(index, (mask, values_of(values))) for index, mask, values_of in levels]
 
     def level(self, key: Key) -> str:
-        """How an answer names the group: by the fields that the job known, of the template's."""
+        """The group's name in an answer: the template's fields that are known of the job."""
         return label(tuple(field for bit, field in enumerate(FIELDS) if key[0] >> bit & 1))
 
     def _levels_for(self, known: int) -> list[tuple[int, int, Any]]:

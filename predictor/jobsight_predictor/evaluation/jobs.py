@@ -1,4 +1,4 @@
-"""A recorded workload, and in which order its jobs are submitted and learned (docs/definitions.md, Backtest)."""
+"""A recorded workload, and the order in which its jobs are submitted and learned (docs/definitions.md, Backtest)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def learning_order(jobs: Jobs, group: Indices, protocol: Protocol) -> tuple[Indi
 
 
 def in_time(jobs: Jobs, protocol: Protocol) -> Iterator[tuple[Literal["submit", "finish"], int]]:
-    """The submissions and ends of all jobs in the order in which a server would learn of them.
+    """The submissions and ends of all jobs in the order in which a server would learn about them.
 
     At one instant ends come before submissions. Under the submission protocol each job ends as it is submitted.
     """

@@ -10,10 +10,10 @@ from jobsight_predictor.template_text import template_text
 from jobsight_predictor.templates import FIELDS, Question, Template
 
 START: tuple[Template, ...] = (("user",), ())
-"""What every set has, and the search begins with: the user, and the whole site for those never seen."""
+"""Part of every set, and the start of the search: the user, and the whole site for unknown users."""
 
-MOST = 12  # templates; in a set: each costs time with every question
-GAIN = 3e-4  # score; what a template has to add to be worth its time
+MOST = 12  # templates; in a set: each one costs time in every question
+GAIN = 3e-4  # score; gain that makes a template worth its time
 
 Score = Callable[[Sequence[Template]], float]
 
@@ -26,7 +26,7 @@ def ordered(templates: Sequence[Template]) -> tuple[Template, ...]:
 def candidates(questions: Sequence[Question]) -> list[Template]:
     """Templates by fields that differ between these jobs: all that have the user; of the others some.
 
-    Those are pairs, single fields and all fields together. More would cost much search for little.
+    Those are pairs, single fields and all fields together. More would make the search much longer for little gain.
     """
     known = [field for field in FIELDS if len({getattr(question, field) for question in questions}) > 1]
     others = [field for field in known if field != "user"]
@@ -37,7 +37,7 @@ def candidates(questions: Sequence[Question]) -> list[Template]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best set so far, its score, and how many sets were tried for it; ``doing`` says what is tried next."""
+    """The best set so far, its score, and the number of sets tried; ``doing`` describes the next trial."""
 
     templates: tuple[Template, ...]
     score: float
@@ -46,7 +46,7 @@ class Found:
 
 
 def search(pool: Sequence[Template], score: Score) -> Iterator[Found]:
-    """Grows a set from ``START`` by the template that adds the most, then drops what is not missed; a step per trial.
+    """Grows a set from ``START`` by the template that adds the most, then drops templates not needed; a step per trial.
 
     Greedy and lazy: what a template added to a smaller set is taken as the most it can add to a larger one, so that
     few are tried again. ``score`` is to be as great as possible. The last step is the result.
@@ -54,7 +54,7 @@ def search(pool: Sequence[Template], score: Score) -> Iterator[Found]:
     chosen = list(START)
     best = score(chosen)
     tried = 1
-    # At first anything may be gained, and all are tried once.
+    # At first the gains are unknown, so all are tried once.
     gains = {template: 1.0 for template in pool if template not in START}
     fresh: set[Template] = set()
     while gains and len(chosen) < MOST:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .base import LARGEST, Floats, Forecaster, checked_series, refusal
 
-_BLOCK = 32  # values; smoothed by one product of matrices
+_BLOCK = 32  # values; smoothed in one matrix product
 
 
 @lru_cache(maxsize=64)

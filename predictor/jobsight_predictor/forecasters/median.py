@@ -1,4 +1,4 @@
-"""The median of the last few values: follows a switch once most of them have seen it, and sleeps through a spike."""
+"""The median of the last few values: follows a switch once most of them are new, and ignores a spike."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .base import LARGEST, Floats, Forecaster, checked_series, refusal
 
 
 class Median(Forecaster):
-    """The median of the last ``window`` values, or of all while fewer; of an even number, the lower middle."""
+    """The median of the last ``window`` values, or of all while there are fewer; of an even number, the lower
+    middle."""
 
     __slots__ = ("_values",)
 

@@ -1,4 +1,4 @@
-"""The weighted quantile of the recent values, each weighing less than the one after it."""
+"""The weighted quantile of recent values, each with less weight than the one after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups beside those of the templates: by kind of job, by share of the request, and of the first job of each kind."""
+"""Groups besides those of the templates: by kind of job, by share of the request, and of first jobs of each kind."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ SHARES = (("user", "application"), ("user",), ())
 
 SHARE = 1 << 6
 FIRST = 1 << 7
-"""Bits beside those of the fields in the key of a group: its values are shares, it holds first jobs of a kind."""
+"""Bits besides those of the fields in a group's key: its values are shares; it contains first jobs of a kind."""
 
 _USER, _APPLICATION = 1, 2
 
 
 def kind_key(question: Question) -> Key:
-    """A user's application, or the user where no application is known: the jobs that a burst is made of."""
+    """A user's application, or the user if no application is known: the jobs that a burst consists of."""
     if question.application is None:
         return (0, ()) if question.user is None else (_USER, (question.user,))
     if question.user is None:
@@ -24,7 +24,7 @@ def kind_key(question: Question) -> Key:
 
 
 def share_keys(question: Question) -> list[Key | None]:
-    """The groups of shares of the request, as in ``SHARES``; None for one that would be the same as the next."""
+    """The groups of shares of the request, as in ``SHARES``; None for one that would equal the next."""
     kind = kind_key(question)
     user = None if question.user is None else (SHARE | _USER, (question.user,))
     own = (SHARE | kind[0], kind[1]) if question.application is not None and user is not None else None
@@ -32,7 +32,7 @@ def share_keys(question: Question) -> list[Key | None]:
 
 
 def first_keys(question: Question, shares: bool) -> list[Key]:
-    """The groups that hold the first job to end of each kind: of the user, and of the site."""
+    """The groups of the first job of each kind to end: of the user, and of the site."""
     bits = FIRST | (SHARE if shares else 0)
     site: Key = (bits, ())
     return [site] if question.user is None else [(bits | _USER, (question.user,)), site]

@@ -1,4 +1,4 @@
-"""All that is known of one metric on one cluster, in pieces that a database can hold."""
+"""Everything known about one metric on one cluster, in pieces that a database can store."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SITE: Key = (0, ())
 
 _SITE_KEY = '["site"]'
 _SHAPE = 5
-"""Of the stored state; that of another shape is learned again."""
+"""Version of the stored state; state of another version is retrained."""
 
 
 class Model:
     """Groups of jobs, the losses of experts, the calibration of bounds, and what has changed since it was stored.
 
-    State is stored by key: that under the few ``state_keys`` of a question is enough to answer it and to learn such a
-    job; ``changed_state`` is what to store.
+    State is stored by key: the few ``state_keys`` of a question are enough to answer it and to learn such a job;
+    ``changed_state`` is what to store.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class Model:
         self._changed_groups: set[Key] = set()
 
     def learn_groups(self, keys: list[Key], value: float, hit: bool | None, known: int, adds: bool | None) -> None:
-        """Take a job into the groups of these keys, as ``group.learn_groups`` does."""
+        """Add a job to the groups of these keys, as ``group.learn_groups`` does."""
         learn_groups(self.groups, keys, value, hit, known, self.n, adds)
         self._changed_groups.update(keys)
 
     def state_keys(self, question: Question) -> list[str]:
-        """Keys of the state on which the answer to this question rests, and which learning such a job changes."""
+        """Keys of the state that the answer to this question needs, and that learning such a job changes."""
         keys = [key for _, key in self.templates.keys(question)]
         alone = [_SITE_KEY, _user(question.user), _named("kind", kind_key(question)), *self.failed.state_keys(question)]
         asked = self.requests.of(question) is not None
@@ -70,7 +70,7 @@ class Model:
         return [*alone, *[_named("group", key) for key in keys]]
 
     def changed_state(self) -> dict[str, Any]:
-        """By key the state that has changed since this was last asked, as values that JSON can carry."""
+        """The state changed since the last call, by key, as JSON values."""
         found: dict[str, Any] = {_named("group", key): self.groups[key].state() for key in self._changed_groups}
         found |= self.failed.changed_state()
         found |= {_named("kind", key): self.kinds[key] for key in self.changed_kinds}
@@ -83,7 +83,7 @@ class Model:
         return dict(sorted(found.items()))
 
     def state(self) -> dict[str, Any]:
-        """By key all the state, as values that JSON can carry."""
+        """All state, by key, as JSON values."""
         self._changed_groups.update(self.groups)
         found = self.failed.state()
         self.changed_kinds.update(self.kinds)
@@ -91,12 +91,12 @@ class Model:
         return dict(sorted((found | self.changed_state()).items()))
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take over state as ``changed_state`` and ``state`` hand it out.
+        """Load state from ``changed_state`` or ``state``.
 
         Raises:
-            ValueError: it is of other templates, another objective or another shape.
+            ValueError: it has other templates, another objective or another version.
         """
-        if _SITE_KEY in state:  # says whether the others can be read
+        if _SITE_KEY in state:  # decides whether the others can be read
             self._load_site(state[_SITE_KEY])
         for key, piece in state.items():
             kind, *what = json.loads(key)

@@ -16,7 +16,7 @@ class Requirements(ABC):
     """What to ask for each job, by its index; at most its request."""
 
     sees_system = False
-    """Whether the state of the cluster makes a difference."""
+    """Whether the estimate depends on the state of the cluster."""
 
     @abstractmethod
     def ask(self, job: int, system: SystemState | None) -> float:
@@ -66,7 +66,7 @@ class Oracle(Requirements):
         return float(self._need[job])
 
     def learn(self, job: int, outcome: Outcome) -> None:
-        """There is nothing to learn."""
+        """Does nothing."""
 
     def kinds(self, jobs: MemoryJobs) -> Sequence[int]:
         return range(len(jobs))
