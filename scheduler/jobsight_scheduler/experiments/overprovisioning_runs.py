@@ -1,7 +1,7 @@
-"""What does it bring to give jobs the memory that they need instead of what they request (Yom-Tov and Aridor 2006)?
+"""What is gained by giving jobs the memory they need instead of what they request (Yom-Tov and Aridor 2006)?
 
 A run simulates one cluster, fill order, policy, load and estimator on all jobs of a trace. Runs are independent of one
-another, and a seed decides after which part of its run time a job fails.
+another; a seed decides after which fraction of its run time a job fails.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PUBLISHED_PAIR = ("none", "successive-approximation")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """An estimator and the feedback that it gets; None is the truth."""
+    """An estimator and its feedback; None is the truth."""
 
     estimator: type[Estimator] | None
     explicit: bool = False
@@ -49,14 +49,14 @@ VARIANTS: dict[str, Variant] = {
     "jobsight-implicit": Variant(ESTIMATORS["jobsight"]),
     "oracle": Variant(None),
 }
-"""What ``--estimators`` chooses from."""
+"""The choices of ``--estimators``."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverprovisioningCase:
     """One run. ``alpha`` and ``beta`` are those of successive approximation.
 
-    With ``failures_cost`` off a failed job comes back at once: what failures delay is the difference.
+    With ``failures_cost`` off, a failed job returns at once: the difference is the delay due to failures.
     """
 
     classes: str = CLASSES
@@ -72,13 +72,13 @@ class OverprovisioningCase:
 
     @property
     def second_mb(self) -> float | None:
-        """Memory of the smaller nodes in MB; None where there are more than two classes."""
+        """Memory of the smaller nodes in MB; None if there are more than two classes."""
         sizes = [entry.memory_bytes / MIB for entry in parse_classes(self.classes)]
         return sizes[0] if len(sizes) < 3 else None
 
     @property
     def without_failure_cost(self) -> OverprovisioningCase:
-        """The same with failed jobs that come back at once."""
+        """The same with failed jobs that return at once."""
         return replace(self, failures_cost=False)
 
 

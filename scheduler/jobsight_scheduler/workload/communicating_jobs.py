@@ -1,4 +1,4 @@
-"""Jobs whose communication is known, as the simulation needs them; whatever cannot be simulated is named."""
+"""Jobs with known communication, as the simulation needs them; errors name what cannot be simulated."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class CommunicatingJobs:
-    """Jobs and what they do to the network, arrays of shape (jobs,).
+    """Jobs and their network use, arrays of shape (jobs,).
 
     ``bandwidth_bps`` per processor, on average over a dedicated run; ``share`` of that run in communication, 0..1.
 
     Raises:
-        ValueError: a field of some job is no number, negative, or out of its range; jobs are out of order.
+        ValueError: a job has a field that is not a number, negative, or out of range; or jobs are out of order.
     """
 
     jobs: Workload

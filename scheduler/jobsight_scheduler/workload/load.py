@@ -1,4 +1,4 @@
-"""How much work a workload brings to a machine, and the same workload with more or less of it."""
+"""The load of a workload on a machine, and the same workload at another load."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LOAD_AT_MOST = 100.0
 
 
 def offered_load(workload: Workload, capacity: int) -> float:
-    """Processor seconds that arrive, of those that the machine has from the first submission to the last.
+    """Processor seconds submitted, as a share of those that the machine has from the first submission to the last.
 
     Raises:
-        ValueError: all jobs come at once, or there are none: the load has no bounds.
+        ValueError: all jobs are submitted at once, or there are none: the load is infinite or undefined.
     """
     span = float(workload.submit_s[-1]) if len(workload) else 0.0
     if span <= 0.0:
@@ -26,7 +26,7 @@ def scaled_to(workload: Workload, capacity: int, load: float) -> Workload:
 
     Raises:
         ValueError: ``load`` is not above 0 or beyond 100, the workload has none that can be scaled, or it would last
-            for longer than times can be told apart.
+            too long for precise times.
     """
     if not 0.0 < load <= LOAD_AT_MOST:
         raise ValueError(
