@@ -1,4 +1,4 @@
-"""Amounts of memory and of time as people, TORQUE and Slurm write them; one reader for flags, queries and bodies.
+"""Amounts of memory and time as people, TORQUE and Slurm write them; one parser for flags, queries and bodies.
 
 Units of memory are powers of 1024, whatever their spelling: that is what schedulers mean by them.
 """
@@ -29,7 +29,7 @@ def memory_bytes(text: str) -> float:
     """Bytes of ``4294967296``, ``4gb``, ``4G``, ``4GiB`` or ``1.5 TB``.
 
     Raises:
-        ValueError: saying what can be written.
+        ValueError: the message shows valid forms.
 
     >>> memory_bytes("4gb") == memory_bytes("4G") == memory_bytes("4096MiB") == memory_bytes("4294967296") == 4 * 2**30
     True
@@ -44,7 +44,7 @@ def time_s(text: str) -> float:
     """Seconds of ``3600``, ``MM:SS``, ``HH:MM:SS``, ``D:HH:MM:SS``, ``D-HH``, ``D-HH:MM`` or ``D-HH:MM:SS``.
 
     Raises:
-        ValueError: saying what can be written.
+        ValueError: the message shows valid forms.
 
     >>> [time_s(text) for text in ("3600", "60:00", "01:00:00", "2-12:00:00", "2:12:00:00", "2-12")]
     [3600.0, 3600.0, 3600.0, 216000.0, 216000.0, 216000.0]

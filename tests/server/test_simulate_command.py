@@ -195,9 +195,9 @@ def test_load_is_scaled_by_the_times_between_submissions(trace: Path, simulate: 
         (
             f"{swf(1, 1, 10, 1)}\n{swf(2, 5, 9, 1)}",
             ("--processors", "4", "--load", "1e-300"),
-            "a load of 1e-300 stretches its jobs beyond 1e+11 s; give a higher one",
+            "a load of 1e-300 stretches the workload beyond 1e+11 s; give a higher one",
         ),
-        (swf(1, 0, 10, 1), ("--processors", "4", "--load", ".5"), "offer no load that can be measured or scaled"),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--load", ".5"), "have no load that can be measured or scaled"),
         (swf(1, 0, 9, 1) + "\n" + swf(2, 5, 9, 1), ("--processors", "4", "--load", "-1"), "a load of -1.0 cannot"),
         (swf(1, 0, 10, 1), ("--processors", "4", "--predictor", "locality"), "easy uses requested times"),
         (swf(1, 0, 10, 1), ("--processors", "4", "--schedule-out", "no/where.csv"), "there is no directory"),

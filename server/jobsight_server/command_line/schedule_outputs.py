@@ -1,4 +1,4 @@
-"""What commands that simulate write: a table of the jobs, pictures, where they stand."""
+"""Outputs of simulating commands: a table of the jobs, plots, saved state."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def add_outputs(parser: argparse.ArgumentParser, drawn: str) -> None:
 
 
 def check_outputs(args: argparse.Namespace) -> None:
-    """Finds out now what would otherwise be found out after minutes.
+    """Checks now what would otherwise fail after minutes.
 
     Raises:
-        UserError: something that was asked for cannot be written.
+        UserError: a requested output cannot be written.
     """
     for flag in ("schedule_out", "jobs_out", "state"):
         file = getattr(args, flag)

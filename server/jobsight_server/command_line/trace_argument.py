@@ -1,4 +1,4 @@
-"""The argument TRACE: a recorded workload, wherever it lies."""
+"""The argument TRACE: a recorded workload in a file or database."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
 
 
 def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
-    """The jobs of ``trace`` that tell ``metric``.
+    """The jobs of ``trace`` with a value of ``metric``.
 
     Raises:
-        UserError: there is no such trace, it is none, or nothing in it tells the metric.
+        UserError: the trace does not exist, is not a trace, or has no value of the metric.
     """
     try:
         jobs = _read(trace, metric, cluster)
@@ -54,7 +54,7 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
         raise UserError(f"{trace}: the compressed file is broken ({error}); download it again") from error
     except DBAPIError as error:
         raise UserError(f"{trace}: {str(error.orig).strip()}") from error
-    except (ValueError, csv.Error) as error:  # what the readers say of a file that is no trace
+    except (ValueError, csv.Error) as error:  # the readers' errors for a file that is not a trace
         told = str(error)
         raise UserError(told if told.startswith(trace) else f"{trace}: {told}") from error
     if not len(jobs):

@@ -1,4 +1,4 @@
-"""``jobsight backtest``: what Jobsight would have said of a recorded workload, and how good that was."""
+"""``jobsight backtest``: what Jobsight would have answered on a recorded workload, and how good it was."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_plot(file: Path) -> None:
-    """What would otherwise be found out after minutes."""
+    """Checks now what would otherwise fail after minutes."""
     if file.suffix != ".svg":
         raise UserError(f"--plot {file}: plots are SVG; name it {file.with_suffix('.svg').name}")
     if not file.parent.is_dir():

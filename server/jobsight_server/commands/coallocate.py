@@ -1,4 +1,4 @@
-"""``jobsight coallocate``: what spreading jobs over several clusters would have made of a workload."""
+"""``jobsight coallocate``: how a workload would have run spread over several clusters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from jobsight_server.simulations.machine_workload import counted
 RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kMGT]?)", re.ASCII)
 CLUSTERS_AT_MOST = 1000
 SETTINGS = ("uplink", "placement", "bandwidth", "sharing", "theta", "bias", "noise", "seed")
-"""What the schedule depends on, beside the clusters and the jobs."""
+"""What the schedule depends on besides the clusters and the jobs."""
 
 SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 

@@ -1,4 +1,4 @@
-"""``jobsight experiment coallocation``: on all cores or a Dask cluster, that goes on where it was stopped."""
+"""``jobsight experiment coallocation``: on all cores or a Dask cluster; resumes where it was stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
 Runs = Generator[tuple[ExperimentCase, dict[str, Any]]]
 
 VERSION = 1
-"""Of the simulation: another one runs everything anew."""
+"""Version of the simulation: a new one reruns everything."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(files: dict[str, Path], case: ExperimentCase) -> dict[str, Any]:
-    """One run, in whatever process."""
+    """One run, in any process."""
     return run_case(case, files[case.trace])
 
 
@@ -135,7 +135,7 @@ def _digest(file: Path) -> str:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """What would otherwise be found out after minutes."""
+    """Checks now what would otherwise fail after minutes."""
     for flag, values, good in (
         ("--seeds", [args.seeds], args.seeds >= 1),
         ("--jobs", [args.jobs], args.jobs == 0 or args.jobs >= 2),

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"--trace {source.file}: cannot be read: {error.strerror or error}") from error
-    # Beside the best: what the same money buys in nodes of the largest size, where estimation brings nothing.
+    # For comparison: nodes of the largest size for the same money, where estimation gains nothing.
     alike = [design for design in found if design.second_mb == largest_mb]
     verified = found[: args.verify] + [design for design in alike if design not in found[: args.verify]]
     tasks: list[Task] = [
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """One run, in whatever process."""
+    """One run, in any process."""
     return run_case(*of)
 
 
@@ -158,5 +158,5 @@ def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
         raise UserError(f"--first {args.first}: give one kind of nodes, such as 512x32M") from error
     file = args.trace or Path(os.environ["JOBSIGHT_TRACES"]) / TRACE
     largest = f"{first.count}x{first.memory_bytes / MIB:g}M"
-    # As many smaller nodes: it decides which jobs are too large for any design.
+    # With as many smaller nodes: decides which jobs are too large for any design.
     return first, JobSource(file.resolve(), f"{largest},{first.count}x{first.memory_bytes / MIB / 2.0:g}M")

@@ -46,7 +46,7 @@ from jobsight_server.reports.overprovisioning import show
 
 TRACE = "LANL-CM5-1994-4.1-cln.swf.gz"
 Task = tuple[str, OverprovisioningCase, JobSource]
-"""What the run is for, and what is run."""
+"""Each run with its purpose."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -165,7 +165,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """One run, in whatever process."""
+    """One run, in any process."""
     _, case, source = of
     return run_case(case, source)
 
@@ -222,7 +222,7 @@ def _source(args: argparse.Namespace) -> JobSource:
         raise UserError(f"--classes: {error}") from error
     file = args.trace or Path(os.environ["JOBSIGHT_TRACES"]) / TRACE
     total = sum(entry.count for entry in parse_classes(args.classes))
-    # The jobs depend on the number of nodes and on the largest alone, so that they are the same for every second size.
+    # The jobs depend only on the number of nodes and on the largest, so they are the same for every second size.
     classes = f"{total - largest.count}x{largest.memory_bytes / MIB / 2.0:g}M," if total > largest.count else ""
     return JobSource(
         file.resolve(), f"{classes}{largest.count}x{largest.memory_bytes / MIB:g}M", args.raw, tuple(args.group_by)

@@ -100,7 +100,7 @@ def _forget(args: argparse.Namespace) -> int:
 
 
 def _read_files(connection: Connection, cluster: str | None = None) -> list[dict[str, Any]]:
-    """Every file with its lines; ``rejected`` is None where nothing was counted under this name."""
+    """Every file with its lines; ``rejected`` is None if nothing was counted under this name."""
     table = accounting_files
     query = select(table.c.cluster, table.c.path, table.c.lines, table.c.updated, table.c.counts)
     if cluster is not None:

@@ -1,4 +1,4 @@
-"""``jobsight job-groups search``: which jobs of this site are alike, found out on its own history."""
+"""``jobsight job-groups search``: finds which jobs of this site are alike, from its own history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.errors import UserError
 
 SEARCHED = 0.7
-"""Share of the jobs, the earliest, that the search may look at."""
+"""Share of the jobs, the earliest, that the search may use."""
 
 LEAST = 20
 
@@ -90,14 +90,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _score(jobs: Jobs, templates: Sequence[Template], last: int | None = None) -> float:
-    """Mean accuracy over all jobs, or those submitted last; replayed from the first one anyhow."""
+    """Mean accuracy over all jobs, or the last submitted; replayed from the first one in any case."""
     hits = accuracies(replay_jobsight(jobs, "completion", templates).forecasts, jobs.values)
     counted = np.argsort(jobs.submitted, kind="stable")[-last if last else 0 :]
     return float(hits[counted].mean())
 
 
 def _show(told: dict[str, Any]) -> None:
-    """Settings that can be pasted; what is said of them as comments."""
+    """Settings to paste, with remarks as comments."""
     print(f"# {told['metric']} of {told['trace']}: {told['tried']} sets tried, mean accuracy (default groups)")
     for name, words in (("searched", "jobs searched on"), ("held_back", "later jobs, held back")):
         line = told[name]

@@ -79,7 +79,7 @@ def _say_who_is_unknown(connection: Connection, cluster: str, user: str, setting
 
 
 def show(found: Sequence[Prediction], console: Console) -> None:
-    """The answer per metric with what it rests on, then what each of the five says, in units that read well."""
+    """The answer per metric with its basis, then the forecast of each of the five, in readable units."""
     # As Text, because a user may be named like one of rich's markup tags.
     title = Text(f"Next job of {found[0].user} on {found[0].cluster}, {_per(found)}")
     console.print(_answered(found, title), markup=False)
@@ -128,7 +128,7 @@ def _where_from(answer: Prediction) -> str:
 
 
 def _held(answer: Prediction) -> str:
-    """On what the reservation rests, and what such reservations have held so far."""
+    """The basis of the reservation, and the coverage of such reservations so far."""
     text = f" reserve {answer.metric} by {answer.bound_basis}"
     if answer.observed_coverage is None:
         return text
@@ -155,7 +155,7 @@ def _of_five(found: Sequence[Prediction]) -> Table:
 
 
 def _per(found: Sequence[Prediction]) -> str:
-    """What the values are for; a run time is always the job's."""
+    """What the values are per; a run time is always the job's."""
     if not any(answer.per == "processor" for answer in found):
         return "values for the whole job"
     of_job = any(answer.metric == "runtime" for answer in found)
@@ -182,7 +182,7 @@ def _processors(text: str) -> int:
 
 
 def _amount(read: Callable[[str], float]) -> Callable[[str], float]:
-    """Reads an amount above 0; argparse adds the flag's name to what is wrong with it."""
+    """Parses an amount above 0; argparse adds the flag's name to the error."""
 
     def amount(text: str) -> float:
         try:

@@ -1,4 +1,4 @@
-"""``jobsight quarantine``: what was refused, with reasons; the content of a batch; taking batches in again."""
+"""``jobsight quarantine``: what was rejected, with reasons; the content of a batch; retrying batches."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _retry(engine: Engine, ids: Sequence[int], wait_s: float) -> int:
 
 
 def _unpacked(body: bytes) -> bytes:
-    """What can be shown of it: unpacked as far as it goes."""
+    """The body unpacked as far as possible."""
     if not body.startswith(b"\x1f\x8b"):
         return body
     try:
@@ -141,5 +141,5 @@ def _moment(time_s: float) -> str:
 
 
 def _shown(text: str) -> str:
-    """What came from outside, without the control characters that could command a terminal."""
+    """Text from outside, without control characters that could command a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

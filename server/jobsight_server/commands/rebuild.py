@@ -1,4 +1,4 @@
-"""``jobsight rebuild``: learns all forecasts anew from the stored profiles."""
+"""``jobsight rebuild``: retrains all forecasts from the stored profiles."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.action == "create":
         _check_scope(args)
-    # Only a new token may come before the server's first start; all else is about a database that is there.
+    # Only a new token may precede the server's first start; everything else needs an existing database.
     engine = open_database(args) if args.action == "create" else open_existing(args)
     now = time.time()
     try:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_scope(args: argparse.Namespace) -> None:
-    """A token for everything is made only where that was asked for."""
+    """A token for everything is created only on explicit request."""
     if args.role != "agent":
         if args.any_cluster:
             raise UserError(f"--any-cluster: a token of role {args.role} cannot send samples; leave it out")

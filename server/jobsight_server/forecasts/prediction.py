@@ -66,7 +66,7 @@ class Prediction(Record):
 
 
 class Predictions(Record):
-    """In the order of the questions; a question without a metric has one of each."""
+    """In the order of the questions; a question without a metric gets one for each."""
 
     predictions: list[Prediction]
 

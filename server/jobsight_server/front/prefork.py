@@ -1,4 +1,5 @@
-"""Several processes of one role: forked once all is loaded, so that they share its memory; each started again."""
+"""Several processes of one role: forked once everything is loaded, so that they share memory; restarted when they
+end."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def run_workers(count: int, work: Callable[[], None]) -> None:
     """Runs ``work`` in ``count`` children until SIGTERM or SIGINT, which is passed on to them.
 
     Raises:
-        UserError: workers cannot stay up; their own last words are on standard error.
+        UserError: workers cannot stay up; their last messages are on standard error.
     """
     parent_alive, held = os.pipe()  # its other end closes with this process, however it ends
     started: dict[int, float] = {}
@@ -68,7 +69,7 @@ def run_workers(count: int, work: Callable[[], None]) -> None:
 
 
 def _be_worker(parent_alive: int, work: Callable[[], None]) -> None:
-    """Never returns: what stands above in the parent's stack is not this process's to go on with."""
+    """Never returns: this process must not continue with the parent's call stack."""
     status = 1
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

@@ -36,13 +36,13 @@ log = logging.getLogger(__name__)
 
 _COMMIT_TIMEOUT_S = 30.0
 _GZIP = b"\x1f\x8b"
-_BUDGET_BYTES = 40 * 2**20  # for all batches that are being unpacked, decoded and committed, together
+_BUDGET_BYTES = 40 * 2**20  # for all batches together that are being unpacked, decoded and committed
 _LOGGED_S, _MOST_LOGGED = 60.0, 100  # a cluster and node whose batches are refused; lines within that time
-_EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of what is refused
+_EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of rejected data
 
 
 class RefusedError(RefusalError):
-    """A request that is answered with ``status``; ``body`` is what to keep in quarantine, if anything."""
+    """A request to be answered with ``status``; ``body`` is what to keep in quarantine, if anything."""
 
     def __init__(self, status: int, reason: str, label: str, batch: Batch | None = None, *, keep: bool = True) -> None:
         super().__init__(reason)
@@ -52,7 +52,7 @@ class RefusedError(RefusalError):
 def create_writer(
     settings: Settings, engine: Engine, clock: Callable[[], float] = time.time, fence: Fence | None = None
 ) -> Flask:
-    """The writer application on a writing ``engine``: takes in samples, nothing else.
+    """The writer application on a writing ``engine``: accepts only samples.
 
     ``fence``: of the process that holds the writer's lock; without one, the writer takes over from any other.
     """
@@ -105,7 +105,7 @@ def create_writer(
         return _answer(error.code or 500, {"error": message})
 
     def away(error: Exception) -> Response:
-        """A look-up that the database did not answer, such as that of a token."""
+        """A look-up, such as that of a token, that the database did not answer."""
         reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
         if reason is None:
             raise error
@@ -141,7 +141,7 @@ def _read_body(limit: int) -> bytes:
 def _judge(
     settings: Settings, body: bytes, encoding: str, now: float, permitted: Callable[[Batch], None]
 ) -> Submission:
-    """What is to be stored; ``permitted`` refuses a batch that its sender may not send."""
+    """The batch to be stored; ``permitted`` refuses one that its sender may not send."""
     try:
         payload = unpack(body, encoding, settings.max_unpacked_bytes)
     except TooLargeError as error:
@@ -165,9 +165,9 @@ def _judge_again(settings: Settings, body: bytes, now: float, clusters: KnownClu
 
 
 def _check_sender(token: Token, clusters: KnownClusters, batch: Batch) -> None:
-    """Refuses what the token is not for, and clusters that are not declared.
+    """Refuses batches that the token does not allow, and undeclared clusters.
 
-    403 and not 422: the agent keeps the batch, which is stored once the token or the settings are put right.
+    403 and not 422: the agent keeps the batch, which is stored once the token or the settings are corrected.
     """
     if not token.may_write(batch.cluster, batch.node):
         raise RefusedError(
@@ -247,7 +247,7 @@ def _done(future: Future[Outcome]) -> Outcome:
 def _refuse(
     committer: GroupCommitter, refused: RefusedError, body: bytes, now: float, *, example: bool = False
 ) -> Response:
-    """Answers when the body is in quarantine: the agent will not send it again."""
+    """Answers only once the body is in quarantine: the agent will not send it again."""
     batch = refused.batch
     refusal = Refusal(
         refused.reason,
@@ -272,7 +272,7 @@ def _refuse(
 
 
 def _reject(committer: GroupCommitter, reason: str, label: str, now: float) -> Response:
-    """A batch that is to be sent again later: counted, not kept."""
+    """A batch to be sent again later: counted, not kept."""
     committer.refuse(Refusal(reason, label, now, 0, None))
     return _answer(503, {"error": reason}, {"Retry-After": "5"})
 

@@ -18,7 +18,7 @@ LARGEST_INTEGER = 2**63 - 1
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Count = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER)]
 Counter = Annotated[int, Meta(ge=0)]
-# Far beyond any real value, and far below where sums of such values would leave the range of a double.
+# Far above any real value, and far below the point where sums of such values exceed the range of a double.
 Seconds = Annotated[float, Meta(ge=0, le=1e15)]
 Instant = Annotated[float, Meta(ge=-1e15, le=1e15)]
 

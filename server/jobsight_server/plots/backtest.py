@@ -1,4 +1,4 @@
-"""One backtest at a glance: how exact, how honest about it, and what reserving costs."""
+"""One backtest at a glance: accuracy, calibration, and the cost of reservations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobsight_server.plots.style import BEST, INK, OTHERS, OURS, drawing
 
 
 def draw_backtest(account: Mapping[str, Any], file: Path) -> None:
-    """The account that ``run_backtest`` gives, as three panels; overwrites ``file``."""
+    """Plots the result of ``run_backtest`` in three panels; overwrites ``file``."""
     title = f"{account['trace']}: {account['metric']}, {account['jobs']:,} jobs of {account['users']:,} users"
     with drawing(file, title, columns=3) as (accuracy, calibration, bounds):
         _accuracy(accuracy, account)
@@ -68,5 +68,5 @@ def _bounds(axes: Axes, account: Mapping[str, Any]) -> None:
     axes.set_ylim(0.0, 1.0)
     drawn = [100.0 * (1.0 - line["coverage"]) for line in (ours, *account["baselines"].values()) if line["jobs"]]
     drawn += [100.0 * failed for failed, _ in own]
-    axes.set_xlim(0.0, 1.4 * max(drawn, default=0.0) or 1.0)  # room for the names at the right
+    axes.set_xlim(0.0, 1.4 * max(drawn, default=0.0) or 1.0)  # room for the names on the right
     axes.set_title("What reserving costs (up and left is better)")

@@ -1,4 +1,4 @@
-"""Pictures of the over-provisioning experiment, numbered as published (Yom-Tov and Aridor 2006)."""
+"""Plots of the over-provisioning experiment, numbered as published (Yom-Tov and Aridor 2006)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ PAIR = {"none": OTHERS, "successive-approximation": OURS}
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Writes the figures 1 and 3 to 8 for which there are runs into ``directory``, which is made if need be."""
+    """Writes the figures 1 and 3 to 8, if there are runs for them, into ``directory``, which is created if
+    necessary."""
     directory.mkdir(parents=True, exist_ok=True)
     _similarity(account["similarity"], directory)
     rows, ratios = account["rows"], account["ratios"]

@@ -1,4 +1,4 @@
-"""What Prometheus reads: everything counted, and how nodes, jobs and forecasts stand."""
+"""Metrics for Prometheus: everything counted, and the state of nodes, jobs and forecasts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobsight_server.queries.freshness import status
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, nodes, series
 
-# The labels of what is counted with one: it is these values with ": " between them, of outcomes with a space.
+# The label names of counters: a stored label is these values joined with ": ", for outcomes with a space.
 _LABELS: Mapping[str, tuple[str, ...]] = {
     "accounting_files": ("event",),
     "accounting_lines": ("kind",),
@@ -38,7 +38,7 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "reservations_ran_out": ("metric",),
     "simulations_deleted": ("reason",),
 }
-# Counted under names that Prometheus would not take or that would mislead there.
+# Counters whose names Prometheus would not accept or that would be misleading there.
 _NAMES = {
     "accounting_rejected_because": "accounting_lines_rejected",
     "cpu_above_1.05": "profiles_cpu_above_processors",
@@ -62,7 +62,7 @@ class _Database(Collector):
     now: float
 
     def describe(self) -> list[Metric]:
-        """Nothing: it is made for one scrape."""
+        """Nothing: the collector is made for one scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -105,7 +105,7 @@ def _nodes(connection: Connection, now: float) -> Iterator[Metric]:
 
 
 def _jobs(connection: Connection) -> Iterator[Metric]:
-    """Runs under way, by the index of what is not profiled yet: what is, stands in the counters."""
+    """Runs under way, through the index of runs not profiled yet; profiled ones are in the counters."""
     under_way = GaugeMetricFamily(
         "jobsight_jobs", "Runs under way: running, or ended and waiting for a profile", labels=("cluster", "state")
     )

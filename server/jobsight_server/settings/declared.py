@@ -21,10 +21,10 @@ ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
 
 
 def from_text(kind: type, value: str) -> Any:
-    """For msgspec: a path, which JSON and TOML write as text.
+    """A msgspec hook: parses a path, which is text in JSON and TOML.
 
     Raises:
-        ValueError: it is empty, which would be the present directory.
+        ValueError: it is empty, which would mean the current directory.
     """
     if not value:
         raise ValueError("expected a path, got ''")
@@ -118,10 +118,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return frozenset(self.clusters) | {source.cluster for source in self.accounting}
 
     def to_json(self) -> str:
-        """One line that ``from_json`` reads."""
+        """The settings as one line, for ``from_json``."""
         return msgspec.json.encode(self, enc_hook=str).decode()
 
     @classmethod
     def from_json(cls, line: str) -> Settings:
-        """The settings that ``to_json`` wrote."""
+        """Parses the output of ``to_json``."""
         return msgspec.json.decode(line, type=cls, dec_hook=from_text)

@@ -1,4 +1,4 @@
-"""What the form on the page asks for, checked."""
+"""Checks the input of the form on the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parameters_of(form: Mapping[str, str]) -> SimulationParameters:
     """The fields ``policy``, ``predictor``, ``processors`` and ``load``; empty ones were not given.
 
     Raises:
-        UserError: naming field, value and what would do.
+        UserError: naming field, value and what to do.
     """
     try:
         chosen = choose_policy(form.get("policy", ""), form.get("predictor") or None)
@@ -44,7 +44,7 @@ def trace_of(
     parameters: SimulationParameters,
     limit_bytes: int,
 ) -> KeptTrace | str:
-    """The workload that ``source`` names: from a file, from a cluster's finished jobs, or (its digest) of a run.
+    """The workload named by ``source``: from a file, a cluster's finished jobs, or (as its digest) a run.
 
     Raises:
         UserError: there is no such source, or it cannot be simulated.

@@ -1,4 +1,4 @@
-"""``/api/v1/failures``: jobs that ran out of what was reserved for them."""
+"""``/api/v1/failures``: jobs that ran out of their reservations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _READ = {"memory": memory_bytes, "runtime": time_s}
 
 
 class ReportedFailure(JobFields, kw_only=True):
-    """The job as a question names it, and what had been reserved, in the unit of the answer."""
+    """The job as in a question, and its reservation, in the unit of the answer."""
 
     metric: Metric
     reserved: Reserved
@@ -41,7 +41,7 @@ _decode = msgspec.json.Decoder(ReportedFailure).decode
 
 
 def report_failure() -> Response:
-    """Answers with what is recommended from now on."""
+    """Answers with the new recommendation."""
     here = context()
     body = json_body(here.settings.max_body_bytes)
     try:

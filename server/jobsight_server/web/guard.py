@@ -1,4 +1,4 @@
-"""Lets a request in: by bearer token, or by the login cookie of somebody who looks at the pages."""
+"""Access check of a request: by bearer token, or by the login cookie of the pages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ COOKIE = "jobsight_session"
 
 
 def require_role(roles: Collection[str]) -> None:
-    """Ends the request unless it bears a token of one of ``roles`` (or admin), or reads with a login cookie.
+    """Ends the request unless it has a token of one of ``roles`` (or admin), or reads with a login cookie.
 
-    The cookie opens GET and HEAD only, so that no other site can make a browser change anything here.
+    The cookie allows only GET and HEAD, so that no other site can make a browser change anything here.
 
     Raises:
         AuthError: not let in.
@@ -29,7 +29,7 @@ def require_role(roles: Collection[str]) -> None:
 
 
 def require_login() -> Response | None:
-    """For ``blueprint.before_request`` of the pages: sends whoever has no session to the login."""
+    """For ``blueprint.before_request`` of the pages: redirects to the login without a session."""
     if has_session():
         return None
     if request.method in {"GET", "HEAD"}:
@@ -47,7 +47,7 @@ def has_session() -> bool:
 
 
 def require_same_origin() -> None:
-    """Refuses a state-changing request that another site made a browser send."""
+    """Refuses a state-changing request that another site had a browser send."""
     fetch_site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
     if fetch_site is not None and fetch_site not in {"same-origin", "none"}:

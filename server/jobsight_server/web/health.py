@@ -1,4 +1,4 @@
-"""``/health``: this process lives. ``/ready``: it can do its work."""
+"""``/health``: this process is alive. ``/ready``: it can do its work."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def show_health() -> Response:
 
 
 def show_ready() -> Response:
-    """Says no more than the kind of what is missing: this answer is open."""
+    """Reveals only the kind of problem: this answer needs no token."""
     here = context()
     reason = _database_problem(here) or _writer_problem(here)
     if reason is None:

@@ -1,4 +1,4 @@
-"""``/api/v1/openapi.json``, made from the tables of routes that are served."""
+"""``/api/v1/openapi.json``, generated from the tables of served routes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def show_openapi() -> Response:
 
 
 def openapi(routes: Iterable[Route]) -> dict[str, Any]:
-    """The description of ``routes`` in OpenAPI 3.1; its components are made from the types of their answers."""
+    """The OpenAPI 3.1 description of ``routes``; its components are generated from the types of their answers."""
     routes = tuple(routes)
     types = [kind for route in routes for kind in (route.answer_type, route.body) if kind is not None]
     shapes, components = msgspec.json.schema_components((*types, Error), ref_template="#/components/schemas/{name}")
@@ -68,7 +68,7 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
 
 
 def _described(schema: dict[str, Any]) -> dict[str, Any]:
-    """A component whose description, the docstring of its type, is written as Markdown."""
+    """A component whose description, the docstring of its type, is converted to Markdown."""
     text = cleandoc(schema.get("description", "")).replace("``", "`")
     return schema | ({"description": text} if text else {})
 

@@ -45,7 +45,7 @@ def ask_one() -> Response:
 
 
 def ask_many() -> Response:
-    """Answers stand in the order of the questions."""
+    """Answers are in the order of the questions."""
     here = context()
     return json_text(here.answers.reply(_questions(json_body(here.settings.max_body_bytes))))
 

@@ -67,7 +67,7 @@ Per = Annotated[
 
 
 class JobFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A job in a body. Its constraints are checked in ``question_of``, whose messages say what to do."""
+    """A job in a body. ``question_of`` checks its constraints; its messages say what to do."""
 
     cluster: Name
     user: Name

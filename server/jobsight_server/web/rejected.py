@@ -1,4 +1,4 @@
-"""What was rejected, by reason, with the kept examples."""
+"""Rejected data, by reason, with the stored examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``/simulations``: start one, watch it, look at it, compare several."""
+"""``/simulations``: start, watch, view and compare simulations."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from jobsight_server.web.units import size
 COMPARED_AT_MOST = 8
 
 _FIELDS_BYTES = 64 * 1024
-# The parser counts pieces of files, of 64 KiB and a rest, while it looks at them.
+# The parser counts the pieces of files, of 64 KiB and a rest, that it is examining.
 _FORM_MEMORY_BYTES = 1024 * 1024
 
-# A picture that is opened by itself: it may style itself, and nothing more.
+# A plot opened by itself: it may style itself, and nothing more.
 _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 

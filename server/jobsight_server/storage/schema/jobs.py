@@ -1,4 +1,4 @@
-"""What the accounting logs said: runs of jobs, their nodes, the files, and lines that could not be used."""
+"""From the accounting logs: runs of jobs, their nodes, the files, and unusable lines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ jobs = Table(
     Column("used_cpu_s", Double),
     Column("used_memory_bytes", BigInteger),
     Column("used_walltime_s", Double),
-    Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the present state
+    Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the current state
     Column("profiled", Boolean, nullable=False),
     Column("submitted", Double),  # queued, or else created, or else start
     Column("forecast_seq", BigInteger),  # the last profiles.learn_seq when its forecast was made
@@ -56,7 +56,7 @@ job_nodes = Table(
     sqlite_with_rowid=False,
 )
 
-# How far each accounting file was read, committed with the rows that came from it. ``counts``: what it added to the
+# How far each accounting file was read, committed with the rows from it. ``counts``: what it added to the
 # event counts, as JSON [name, label, value].
 accounting_files = Table(
     "accounting_files",
