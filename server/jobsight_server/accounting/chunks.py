@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into chunks of complete lines, whatever it holds."""
+"""Cuts a stream of bytes into chunks of complete lines, whatever its content."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 LONGEST_LINE = 64 * 1024
 PIECE_BYTES = 256 * 1024
-# Kept of the bytes before a position, to tell whether a file is still the one that was read up to there.
+# Bytes kept before a position, to recognise whether a file is still the one that was read up to there.
 TAIL_BYTES = 4096
-# Kept of a line that is too long.
+# Bytes kept of a line that is too long.
 _HEAD_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class RawLine:
-    """One line without its end: ``data`` is only the beginning where it is ``too_long``.
+    """One line without its end: ``data`` is only the beginning if it is ``too_long``.
 
-    ``length`` counts its bytes in the file with the line end; ``complete`` is False where the stream ended before.
+    ``length`` counts its bytes in the file with the line end; ``complete`` is False if the stream ended before it.
     """
 
     data: bytes
@@ -28,7 +28,7 @@ class RawLine:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some lines in a row; ``tail`` are the last bytes up to the end of the last one."""
+    """Consecutive lines; ``tail`` are the last bytes up to the end of the last one."""
 
     lines: tuple[RawLine, ...]
     tail: bytes
@@ -37,7 +37,7 @@ class Chunk:
 def chunks(
     read: Callable[[int], bytes], tail: bytes = b"", most_lines: int = 500, most_bytes: int = PIECE_BYTES
 ) -> Iterator[Chunk]:
-    """Portions of at most ``most_lines`` lines and about ``most_bytes``; bounded memory whatever the stream holds.
+    """Chunks of at most ``most_lines`` lines and about ``most_bytes``; memory is bounded whatever the stream contains.
 
     ``read(n)`` gives up to n bytes, b"" at the end. ``tail`` are the bytes before the stream's first. A last line
     without line end comes as a chunk of its own.
@@ -61,7 +61,7 @@ def chunks(
             yield Chunk(tuple(lines), tail)
         held = data[begin:]
         if len(held) > LONGEST_LINE:
-            # What comes after is counted and kept as tail only; the line is rejected in any case.
+            # The rest is only counted and kept as tail; the line is rejected in any case.
             excess = len(held) - LONGEST_LINE
             head = head or held[:_HEAD_BYTES]
             dropped += excess

@@ -16,7 +16,7 @@ from jobsight_server.accounting.chunks import LONGEST_LINE, PIECE_BYTES, TAIL_BY
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _DAY = re.compile(r"[0-9]{8}(\.gz)?", re.ASCII)
-# Enough before a position to see the whole of a cut line there.
+# Enough before a position to include a whole truncated line there.
 WINDOW_BYTES = LONGEST_LINE + TAIL_BYTES
 
 
@@ -25,7 +25,7 @@ class UnreadableError(OSError):
 
 
 def day_files(directory: Path) -> list[Path]:
-    """The accounting files ``YYYYMMDD`` and ``YYYYMMDD.gz``, oldest first; other names are somebody else's.
+    """The accounting files ``YYYYMMDD`` and ``YYYYMMDD.gz``, oldest first; other names are ignored.
 
     Raises:
         UnreadableError: the directory cannot be listed.
@@ -38,12 +38,12 @@ def day_files(directory: Path) -> list[Path]:
 
 
 def leads_out(path: Path, directory: Path) -> bool:
-    """Whether ``path``, an entry of ``directory``, is a symbolic link to somewhere outside of it.
+    """Whether ``path``, an entry of ``directory``, is a symbolic link that leads outside.
 
-    The server may read what the one who writes the log may not: such a link would show it lines of other files.
+    The server may read files that the writer of the log may not: such a link would expose their lines.
 
     Raises:
-        UnreadableError: the links run in a circle.
+        UnreadableError: the links form a loop.
     """
     try:
         return path.is_symlink() and not path.resolve().is_relative_to(directory.resolve())
@@ -53,7 +53,7 @@ def leads_out(path: Path, directory: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What tells, without opening it, that a file has not changed."""
+    """The data that shows, without opening a file, that it has not changed."""
 
     size: int
     text: str
@@ -75,7 +75,7 @@ def look(path: Path) -> Stat:
 
 
 class Content:
-    """The unpacked content of one file, read forward. Damage in a gzip file ends it; ``damage`` then says what."""
+    """The unpacked content of one file, read forward. Damage in a gzip file ends it; ``damage`` then describes it."""
 
     def __init__(self, path: Path) -> None:
         """Raises UnreadableError."""
@@ -101,7 +101,7 @@ class Content:
 
     @property
     def raw_position(self) -> int:
-        """How much of the file as it lies on disk has been read, in bytes: for showing progress."""
+        """How much of the file on disk has been read, in bytes, for progress."""
         return self._raw.tell()
 
     def read(self, size: int) -> bytes:
@@ -109,7 +109,7 @@ class Content:
         if self.damage is not None:
             return b""
         try:
-            # Not more than one step of unpacking at a time, so that damage costs only the step that meets it.
+            # At most one step of unpacking at a time, so that damage costs only the step that hits it.
             return self._stream.read1(size) if isinstance(self._stream, gzip.GzipFile) else self._stream.read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             self.damage = f"damaged gzip: {error}"
@@ -118,18 +118,18 @@ class Content:
         return b""
 
     def head(self) -> bytes:
-        """The first bytes that a fingerprint is made of."""
+        """The first bytes, for the fingerprint."""
         self._rewind()
         head = self._exactly(TAIL_BYTES)
         self._rewind()
         return head
 
     def grown_head(self) -> bytes:
-        """The same of a plain file as it is now, without moving; b"" of a packed one, to which nobody adds."""
+        """The same of a plain file as it is now, without moving; b"" for a packed one, which does not grow."""
         return b"" if self.packed else os.pread(self._raw.fileno(), TAIL_BYTES, 0)
 
     def go_to(self, offset: int) -> bytes:
-        """Moves to ``offset`` and returns up to ``WINDOW_BYTES`` bytes before it; short where the file ends before."""
+        """Moves to ``offset`` and returns up to ``WINDOW_BYTES`` bytes before it; fewer if the file ends before."""
         first = max(0, offset - WINDOW_BYTES)
         self._rewind()
         if not self.packed:
@@ -155,14 +155,15 @@ class Content:
 
 
 class Fingerprint(NamedTuple):
-    """Digests of a file's first bytes, and of these with the bytes before the place up to which it was read."""
+    """Digests of a file's first bytes, and of these with the bytes before the position up to which it was read."""
 
     head: str
     content: str
 
 
 def fingerprint(head: bytes, tail: bytes, offset: int) -> Fingerprint:
-    """Tells, with ``offset``, whether content is still what was read: of its beginning and of what ends there."""
+    """Shows, with ``offset``, whether content is still what was read: a digest of its beginning and of the end of
+    that."""
     length = min(offset, TAIL_BYTES)
     return Fingerprint(_digest(head[:length]), _digest(head[:length] + tail[-length:] if length else b""))
 

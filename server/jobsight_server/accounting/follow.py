@@ -26,12 +26,12 @@ def follow_once(
     links_seen: set[Path] | None = None,
     said: Seldom | None = None,
 ) -> LoadReport:
-    """Takes in whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
+    """Imports whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
 
-    ``zone`` is the scheduler's, for the case that its log does not show it; None is this machine's. What cannot be
-    read is counted and reported, and the rest is read. A symbolic link that leads out of the directory is not
+    ``zone`` is the scheduler's, in case its log does not show it; None is this machine's. Unreadable files are
+    counted and reported, and the rest is read. A symbolic link that leads out of the directory is not
     followed; one in ``links_seen``, to which new ones are added, was counted and reported before.
-    ``said`` keeps the log from saying the same of a file at each round.
+    ``said`` keeps the log from repeating the same about a file in each round.
     """
     reader = LogReader(engine, source.cluster, clock, source.format, ClockOffset(zone), stop, said=said)
     try:
@@ -49,7 +49,7 @@ def follow_once(
 
 
 def _inside(reader: LogReader, directory: Path, links_seen: set[Path]) -> list[Path]:
-    """The day files that are no way out of the directory."""
+    """The day files that do not lead out of the directory."""
     found = []
     for file in day_files(directory):
         try:

@@ -1,4 +1,4 @@
-"""Reads accounting files once, and says what is in them and what came of it."""
+"""Reads accounting files once, and reports their content and the outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobsight_server.storage.schema import jobs
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """``figures`` of the files, ``taken_in`` of what was new in them, and how many runs the database gained."""
+    """``figures`` of the files, ``taken_in`` of what was new in them, and the number of runs added to the database."""
 
     figures: Figures
     taken_in: LoadReport
@@ -31,7 +31,7 @@ def import_files(
     log_format: str = "torque",
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Takes in ``files``, plain or gzip, in the order given. Files that were read before change nothing."""
+    """Imports ``files``, plain or gzip, in the order given. Files read before change nothing."""
     figures = Figures()
     reader = LogReader(engine, cluster, clock, log_format, progress=progress)
     before = _runs(engine, cluster)

@@ -1,6 +1,6 @@
-"""The runs of one job, and what a record does to them.
+"""The runs of one job, and the effect of a record on them.
 
-Applying the same records again, in whatever chunks, leaves the runs as they are; so a file may be read twice.
+Applying the same records again, in any chunks, leaves the runs as they are, so a file may be read twice.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 from jobsight_server.accounting.record import JobEvent, RunRecord
 
 STATES = RUNNING, ENDED, REQUEUED, DELETED = "running", "ended", "requeued", "deleted"
-"""Every value of ``jobs.state``. A run whose end was never logged stays `running`: nothing proves it gone."""
+"""Every value of ``jobs.state``. A run whose end was never logged stays `running`: nothing proves that it has ended."""
 
-# How far before a run's start the R or D record that ends it may seem to lie.
+# How far before a run's start the R or D record that ends it may appear to be.
 _SLACK_S = 60.0
 
 
 @dataclass(slots=True)
 class StoredRun:
-    """One run as it is kept. ``id`` is None while it is new; ``changed`` when it is to be written."""
+    """One stored run. ``id`` is None while it is new; ``changed`` if it has to be written."""
 
     id: int | None
     state: str
@@ -41,7 +41,7 @@ class JobRuns:
     runs: list[StoredRun] = field(default_factory=list)
 
     def apply(self, event: JobEvent, utc: float, utc_known: bool) -> str:
-        """Takes in a record of kind S, E, R, D or A; ``utc`` is its stamp. Returns what came of it, for counting."""
+        """Applies a record of kind S, E, R, D or A; ``utc`` is its stamp. Returns the outcome, for counting."""
         if event.run is not None:
             return self._started(event.run) if event.kind == "S" else self._ended(event.run)
         state = REQUEUED if event.kind == "R" else DELETED
@@ -73,7 +73,7 @@ class JobRuns:
             same = (run.record.end, run.record.exit_status) == (record.end, record.exit_status)
             return "already known" if same else "already ended otherwise"
         else:
-            # What the E record leaves out, the S record has said.
+            # What the E record leaves out was in the S record.
             run.nodes_changed |= record.exec_host not in (None, run.record.exec_host)
             run.state, run.record, run.changed = ENDED, _merged(run.record, record), True
             outcome = "ended"
@@ -81,7 +81,7 @@ class JobRuns:
         return outcome
 
     def _close_before(self, start: float) -> None:
-        """A job runs once at a time: earlier runs that nothing has ended were requeued, and the R record is lost."""
+        """A job runs once at a time: earlier runs without an end were requeued, and the R record is lost."""
         for run in self.runs:
             if run.state == RUNNING and run.record.start < start:
                 run.close(REQUEUED, _latest_end(run.record, start))
@@ -97,13 +97,13 @@ class JobRuns:
 
 
 def _latest_end(record: RunRecord, next_start: float) -> float:
-    """When a run whose end is not known was over at the latest."""
+    """The latest possible end of a run whose end is unknown."""
     walltime_s = record.requested_walltime_s
     return next_start if walltime_s is None else min(next_start, record.start + walltime_s)
 
 
 def _merged(older: RunRecord, newer: RunRecord) -> RunRecord:
-    """``newer``, with the values of ``older`` where it has none."""
+    """``newer``, with missing values filled in from ``older``."""
     kept: dict[str, Any] = {}
     for column in fields(RunRecord):
         if getattr(newer, column.name) in (None, ()):

@@ -1,4 +1,4 @@
-"""What a scheduler's accounting log says, whatever the scheduler."""
+"""Records of an accounting log, independent of the scheduler."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class AccountingError(ValueError):
-    """A line that cannot be used. ``reason`` is one of few texts and is counted; the message adds the value."""
+    """An unusable line. ``reason`` is one of a few texts, and is counted; the message adds the value."""
 
     def __init__(self, reason: str, value: str | None = None) -> None:
         shown = "" if value is None else f": {value[:80]!r}"
@@ -47,8 +47,8 @@ class RunRecord:
 class JobEvent:
     """One line. ``local_s`` is its stamp, the server's wall clock read as if it were UTC (see ``clock_offset``).
 
-    ``job_id`` is kept as the log writes it, the server's name included: a job's prologue knows it by that text.
-    ``run`` comes with S and E records of what can run; other kinds and parents of arrays have none.
+    ``job_id`` is kept as in the log, including the server's name: a job's prologue knows it in that form.
+    ``run`` is set for S and E records of jobs that can run; other kinds and parents of arrays have none.
     """
 
     kind: str

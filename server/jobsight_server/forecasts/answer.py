@@ -1,4 +1,4 @@
-"""An answer as it is stored and sent: what a job will need, how sure that is, and on what it rests."""
+"""An answer as stored and sent: what a job will need, how certain that is, and its basis."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from jobsight_server.forecasts.per import WHOLE, whole_job
 NOWHERE = "no history: no cluster knows this user; name a cluster to get an answer from other users' jobs there"
 RETRAINING = "the model was trained with other settings or by another version and is being retrained; try again later"
 
-# The one way in which answers are written: a name is the same bytes wherever it is asked for.
+# The only encoder of answers: a name is the same bytes everywhere.
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def series_answer(profile: Profile, user: str, series: Series, updated: float | None) -> str:
-    """The answer to a question that names nothing but the user, as it is stored with the user's series.
+    """The answer to a question about the user alone, as stored with the user's series.
 
     ``updated``: end of the last job learned.
     """
@@ -30,22 +30,22 @@ def series_answer(profile: Profile, user: str, series: Series, updated: float | 
 
 
 def computed_answer(profile: Profile, question: Question, metric: str, coverage: float, own: str | None) -> str:
-    """The profile's answer; ``own``, the user's stored answer, if there is one, has the published five."""
+    """The profile's answer; ``own``, the user's stored answer if there is one, has the published five."""
     return _encode(_own(metric, coverage, own) | _of_job(profile, question))
 
 
 def retraining(metric: str, coverage: float, own: str | None) -> str:
-    """The answer while what is stored was learned otherwise."""
+    """The answer while the stored model is outdated."""
     return _encode(_own(metric, coverage, own) | _nothing(metric, coverage, RETRAINING))
 
 
 def no_history(metric: str, coverage: float) -> str:
-    """The answer for a user whom no cluster knows, where none was named."""
+    """The answer for an unknown user if no cluster was named."""
     return _encode(_own(metric, coverage, None))
 
 
 def written(cluster: str | None, user: str, metric: str, answer: str, scale: int | None = None) -> str:
-    """An answer as it is sent: ``answer``, which does not name what it is about, with these names before it.
+    """An answer as sent: ``answer``, which does not name its subject, preceded by these names.
 
     ``scale``: how many processors the values are for; None leaves them per processor.
     """
@@ -63,12 +63,12 @@ def _own(metric: str, coverage: float, own: str | None) -> dict[str, Any]:
 
 
 def _of_job(profile: Profile, question: Question) -> dict[str, Any]:
-    """``value``, how much to reserve, and where that comes from."""
+    """``value``, how much to reserve, and the source of both."""
     return _fields(profile.answer(question), profile.mean_error(question.user))
 
 
 def _nothing(metric: str, coverage: float, reason: str) -> dict[str, Any]:
-    """The same fields where there is no answer."""
+    """The same fields if there is no answer."""
     nothing = JobForecast(
         value=None,
         unit=METRICS[metric],
@@ -90,7 +90,7 @@ def _nothing(metric: str, coverage: float, reason: str) -> dict[str, Any]:
 
 
 def _of_five(five: SeriesForecast, updated: float | None) -> dict[str, Any]:
-    """What the published five say of the user's own jobs."""
+    """The published five's forecasts from the user's own jobs."""
     return {
         "user_jobs": five.n,
         "forecasts": five.forecasts,

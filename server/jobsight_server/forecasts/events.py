@@ -1,4 +1,4 @@
-"""What happens to jobs, in the order in which it is learned."""
+"""Events of jobs, in the order in which they are learned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORECAST_FOR = ("running", "ended")
 
 
 class Submitted(NamedTuple):
-    """A job was submitted: what is forecast for it now is what counts."""
+    """A job was submitted: its forecast at this moment is the one that counts."""
 
     job: Job
     metrics: Sequence[str]
@@ -26,7 +26,7 @@ class Submitted(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """A job has ended and used this much of each metric; None: there is no value."""
+    """A job has ended and used this much of each metric; None: no value."""
 
     job: Job
     values: Mapping[str, float | None]
@@ -39,7 +39,7 @@ class Finished(NamedTuple):
 
 
 class RanOut(NamedTuple):
-    """A job ran out of what was reserved for it."""
+    """A job ran out of its reservation."""
 
     cluster: str
     metric: str
@@ -60,8 +60,8 @@ def events_by_time(
 ) -> list[Submitted | Finished]:
     """The ends of the ``finished``, with what they used, and the submissions of those ``waiting`` for a forecast.
 
-    At one instant jobs end before others are submitted. Left out is whose forecast at its submission can never be
-    judged: it was removed, or ended before.
+    At one instant, jobs end before others are submitted. Jobs whose forecast at submission can never be judged are left
+    out: they were removed, or ended before.
     """
     ends = {job.run_id: job.end or 0.0 for job in finished}
     events: list[tuple[float, int, Submitted | Finished]] = [
@@ -77,7 +77,7 @@ def events_by_time(
 
 
 def forecasts_among(events: Sequence[Submitted | Finished], forecast_before: Set[int], before: int) -> dict[int, int]:
-    """Per run that is forecast among the events: ``learn_seq`` of the last run learned before that.
+    """For each run forecast among the events: ``learn_seq`` of the last run learned before that.
 
     A run that ends without a forecast is forecast, and judged, when it is learned.
     """

@@ -1,4 +1,4 @@
-"""A prediction as schedulers, pages and commands read it."""
+"""A prediction for schedulers, pages and commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NextBest(Record):
 
 
 class MeanError(Record):
-    """Mean relative error, each capped at 1, over the user's jobs: as answered, and of the best single candidate."""
+    """Mean relative error, each capped at 1, over the user's jobs: of the answers, and of the best single candidate."""
 
     jobs: int
     answered: Share
@@ -35,7 +35,7 @@ class MeanError(Record):
 
 
 class Prediction(Record):
-    """What a user's next job will need in one metric, how sure that is, and on what it rests (docs/http-api.md)."""
+    """What a user's next job will need in one metric, how certain that is, and its basis (docs/http-api.md)."""
 
     cluster: str | None
     user: str

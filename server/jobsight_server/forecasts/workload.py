@@ -19,13 +19,13 @@ from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 
 def jobs_of_database(connection: Connection, metric: str, cluster: str | None, name: str) -> Jobs:
-    """The runs that have ended and told ``metric``; of one cluster, or of all as one site.
+    """The ended runs with a value of ``metric``; of one cluster, or of all as one site.
 
-    With several clusters as one, a user's name is ``cluster/user``: the same name may be somebody else there. What is
-    left out is counted with its reason.
+    With several clusters as one, a user's name is ``cluster/user``: the same name may belong to different people. Runs
+    left out are counted by reason.
 
     Raises:
-        UserError: there is no such metric.
+        UserError: unknown metric.
     """
     if metric not in METRICS:
         raise UserError(f"unknown metric {metric!r}; choose one of {', '.join(METRICS)}")
@@ -81,7 +81,7 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
 
 
 def _without_names(reason: str, names: Set[str]) -> str:
-    """The reason with ``a node`` for the node that it names, so that many like it are counted as one."""
+    """The reason with ``a node`` in place of the node's name, so that similar ones are counted as one."""
     return " ".join("a node" if word in names else word for word in reason.split(" "))
 
 
