@@ -28,7 +28,7 @@ KNOWN: tuple[tuple[str, tuple[float | None, ...], Callable[[Account], float] | N
     ("choice among the five by past error", (0.746, 0.629, 0.593), None),
     ("templates, {last, median of 5, median}", (0.830, 0.666, 0.653), lambda a: a["jobsight"]["micro"]),
 )
-"""What was measured before, on which workload, and which of our figures stands beside it."""
+"""Earlier measurements, their workload, and the comparable figure of ours."""
 
 BASELINES = {
     "request": "the user's request",
@@ -137,7 +137,7 @@ def _held(accounts: Accounts, beside: Accounts) -> str:
 
 
 def _cheapest(accounts: Accounts) -> str:
-    """Waste beside the cheapest of three rules, each at its own failures, on the same jobs."""
+    """Waste compared with the cheapest of three rules, each at its own failures, on the same jobs."""
     rows = []
     for key, found in accounts.items():
         wasted = {name: found["baselines"][name]["wasted"] for name in ("request", "maximum", "p90-x-1.15")}

@@ -105,7 +105,7 @@ def _emulate(args: argparse.Namespace) -> int:
     if not 1 <= args.batch <= 5_000:
         raise EmulatorError(f"{args.batch} readings per batch: give 1 to 5000")
     if args.live < 0 or (args.live and args.speed is not None):
-        raise EmulatorError(f"--live {args.live}: give seconds, and no --speed beside them")
+        raise EmulatorError(f"--live {args.live}: give seconds, without --speed")
     start = end - int(args.weeks * WEEK_S)
     plan = Plan(args.nodes, args.clusters, start, end + args.live, args.interval, args.seed)
     target = Target(args.server, args.token_file, timeout_s=60.0, backoff_s=0.1, backoff_most_s=10.0)

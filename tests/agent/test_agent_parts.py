@@ -190,7 +190,7 @@ def test_a_spool_that_can_hold_no_socket_is_said_and_costs_nothing(
 ) -> None:
     (tmp_path / "spool" / "agent.socket").mkdir(parents=True)
     Agent(make_config(tmp_path), Still(), clock=lambda: 5000.0).run(lambda seconds: True)
-    assert "job hooks leave files there instead" in capsys.readouterr().err
+    assert "job hooks leave files instead" in capsys.readouterr().err
     assert len(list((tmp_path / "spool/batches").iterdir())) == 1
 
 

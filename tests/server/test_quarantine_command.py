@@ -68,7 +68,7 @@ def test_without_a_server_batches_wait(url: str, capsys: pytest.CaptureFixture[s
     assert main(["quarantine", "retry", "--wait", "0", "--database", url]) == 1
     said = capsys.readouterr()
     assert said.out == "0 of 2 batches were accepted\n"
-    assert "2 wait: a running server takes them in" in said.err
+    assert "2 waiting: a server retries them while it runs" in said.err
     assert main(["quarantine", "--database", url]) == 0
     assert capsys.readouterr().out.count("(waiting for a retry)") == 2
 

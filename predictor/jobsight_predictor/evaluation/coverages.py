@@ -15,7 +15,7 @@ EARLIEST = 200  # jobs; with fewer, the share held so far means little
 WINDOW = 500  # jobs; in a window
 LOW = 0.92  # share; of a window's or a user's jobs that should be held
 MANY = 50  # jobs; users with at least this many are judged by themselves
-PERCENTILE = 0.05  # share; of the windows, that hold less than the figure given beside the worst
+PERCENTILE = 0.05  # share; of the windows with less than the figure given beside the worst
 
 
 def coverages(

@@ -65,7 +65,7 @@ def designs(
         )
     if not found:
         raise ValueError(
-            f"a budget of {budget:g} leaves {left:g} beside {first.count} nodes with {largest_mb:g} MB: too little for "
+            f"a budget of {budget:g} leaves {left:g} after {first.count} nodes with {largest_mb:g} MB: too little for "
             "one node of another size"
         )
     return sorted(found, key=lambda design: (-design.helped_processors, -design.nodes))

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(FORECASTERS),
         default=FIVE,
         metavar="NAME",
-        help=f"forecasters beside Jobsight (default: the published five; available: {', '.join(FORECASTERS)})",
+        help=f"forecasters to compare with Jobsight (default: the published five; available: {', '.join(FORECASTERS)})",
     )
     parser.add_argument(
         "--coverage",

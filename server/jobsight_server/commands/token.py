@@ -71,7 +71,7 @@ def _check_scope(args: argparse.Namespace) -> None:
             raise UserError(f"--any-cluster: a token of role {args.role} cannot send samples; leave it out")
         return
     if args.any_cluster and (args.cluster is not None or args.nodes is not None):
-        raise UserError("--any-cluster beside --cluster or --nodes: give one or the other")
+        raise UserError("--any-cluster with --cluster or --nodes: give one or the other")
     if args.cluster is None and not args.any_cluster:
         raise UserError(
             "an agent's token is for one cluster: give --cluster NAME, and --nodes 'n[001-128]' for some of its nodes, "

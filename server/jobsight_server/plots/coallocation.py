@@ -31,7 +31,7 @@ def draw_experiment(rows: Rows, directory: Path) -> None:
     columns = max(len({uplink for _, uplink in panels}), 1)
     down = -(-len(panels) // columns)
     with drawing(
-        directory / "turnaround.svg", "Turnaround beside jobs that are never spread", columns, down, 3.0
+        directory / "turnaround.svg", "Turnaround compared with jobs that are never spread", columns, down, 3.0
     ) as axes:
         for axis, panel in zip(axes, panels, strict=False):
             _by_load(axis, rows, panel, "turnaround_percent")
@@ -100,7 +100,7 @@ def _sensitivity(axis: Any, rows: Rows, panel: tuple[str, float]) -> None:
         if low is not None:
             axis.plot([low, min(high, 20.0)], [place, place], color=colour, linewidth=1)
     axis.axvline(0.0, color=INK, linewidth=0.8)
-    axis.set(xlim=(-25, 20), xlabel="turnaround beside none, %", title=_title(panel))
+    axis.set(xlim=(-25, 20), xlabel="turnaround compared with none, %", title=_title(panel))
     axis.set_yticks(range(len(shown)), shown, fontsize=7)
     axis.invert_yaxis()
 

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, I
 
 from jobsight_server.storage.schema.metadata import metadata
 
-# One row per run of a job: a requeued job has several, told apart by their start.
+# One row per run of a job: a requeued job has several, distinguished by their start.
 # state: running (or its end was never logged), ended, requeued, deleted (a run whose D record came before any E).
 jobs = Table(
     "jobs",
@@ -63,7 +63,7 @@ accounting_files = Table(
     metadata,
     Column("cluster", Text, primary_key=True),
     Column("path", Text, primary_key=True),
-    Column("head_digest", Text, nullable=False),  # of the file's first bytes: tells a new file of the same name
+    Column("head_digest", Text, nullable=False),  # of the file's first bytes: reveals a new file of the same name
     Column("content_digest", Text, nullable=False, server_default=""),  # of these and the last bytes before the offset
     Column("stat", Text, nullable=False, server_default=""),  # when all of it was read; empty before
     Column("offset", BigInteger, nullable=False),
