@@ -146,7 +146,7 @@ class Sender:
             raise TargetError(f"token file {file}: {error}") from error
         if not token or not token.isprintable() or " " in token:
             raise TargetError(
-                f"token file {file} holds no token; `jobsight token create --role agent --cluster NAME` makes one"
+                f"token file {file} contains no token; `jobsight token create --role agent --cluster NAME` creates one"
             )
         return token
 

@@ -196,7 +196,7 @@ class DayFiles:
         except OSError as error:
             raise EmulatorError(f"{directory}: {error.strerror}: give a directory that can be written") from error
         if held is not None:
-            raise EmulatorError(f"{directory} already holds {held.name}: give an empty directory or remove it")
+            raise EmulatorError(f"{directory} already contains {held.name}: give an empty directory or remove it")
         return cls(directory, utc_offset_s)
 
     def append(self, entry: LogLine) -> None:

@@ -90,7 +90,7 @@ def with_second(classes: str, second_mb: float) -> str:
     """
     parsed = parse_classes(classes)
     if len(parsed) > 2:
-        raise ValueError(f"{classes}: a second size can only be set where there are two classes")
+        raise ValueError(f"{classes}: a second size can only be set for two classes")
     largest = parsed[-1].memory_bytes / MIB
     if not 0.0 < second_mb <= largest:
         raise ValueError(f"{second_mb:g} MB for the smaller nodes: the larger ones have {largest:g} MB")

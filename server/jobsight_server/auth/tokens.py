@@ -176,14 +176,14 @@ def bearer(header: str | None) -> str:
     scheme, _, secret = (header or "").partition(" ")
     secret = secret.strip()
     if scheme.lower() != "bearer" or not secret:
-        raise AuthError(401, "send a token: Authorization: Bearer TOKEN (made by `jobsight token create`)")
+        raise AuthError(401, "send a token: Authorization: Bearer TOKEN (created by `jobsight token create`)")
     return secret
 
 
 def _checked(secret: str, find: Callable[[str], Token | None], roles: Collection[str]) -> Token:
     token = find(secret)
     if token is None:
-        raise AuthError(401, "this token is unknown or revoked; make another with `jobsight token create`")
+        raise AuthError(401, "this token is unknown or revoked; create another with `jobsight token create`")
     if token.role != "admin" and token.role not in roles:
         raise AuthError(403, f"a token of role {token.role} may not do this; needed: {' or '.join(roles) or 'admin'}")
     return token

@@ -53,7 +53,7 @@ def _synthetic(args: argparse.Namespace, processors: int | None) -> Trace:
     if args.synthetic is None:
         raise UserError("give a trace of the Standard Workload Format, or --synthetic lublin")
     if processors is None:
-        raise UserError("--synthetic makes jobs for a machine: give its --processors, such as 128")
+        raise UserError("--synthetic generates jobs for a machine: give its --processors, such as 128")
     try:
         trace = lublin(args.jobs, processors, args.workload_seed)
     except ValueError as error:

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         _check_plot(args.plot)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(f"reads {args.trace}", total=1.0)
+        task = progress.add_task(f"reading {args.trace}", total=1.0)
         try:
             account = run_backtest(
                 read_jobs(args.trace, args.metric, args.cluster),
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
                 coverage=args.coverage,
                 objective=args.objective,
                 baselines=args.baselines,
-                progress=lambda step, done: progress.update(task, description=f"replays {step}", completed=done),
+                progress=lambda step, done: progress.update(task, description=f"replaying {step}", completed=done),
             )
         except KeyboardInterrupt:
             step = progress.tasks[0]

@@ -135,7 +135,7 @@ def _show(account: dict[str, Any], console: Console) -> None:
         )
     console.print(table)
     console.print(
-        "helped: processors of jobs that fit on the smaller nodes by what they use only; busy nodes: utilisation times "
+        "helped: processors of jobs that fit on the smaller nodes only by actual use; busy nodes: utilisation times "
         "nodes; slow: mean bounded slowdown."
     )
 

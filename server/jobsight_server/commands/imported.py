@@ -95,7 +95,7 @@ def _forget(args: argparse.Namespace) -> int:
     if found.kept:
         print(f"{found.kept} runs stay: other files describe them too")
     if found.absent:
-        print(f"{found.absent} other files that were read are gone: what they say of the removed runs is removed too")
+        print(f"{found.absent} other files that were read are gone: what they say about these runs is removed too")
     return 0
 
 

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("tries the default")
+        task = progress.add_task("trying the default")
         found: Found | None = None
         default = None
         beside: dict[str, float] | None = None
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
             default = _score(sample, DEFAULT_TEMPLATES)
             for found in search(candidates(sample.questions), lambda templates: _score(sample, templates)):
                 progress.update(task, description=f"{found.tried} tried, best {found.score:.4f}; {found.doing}")
-            progress.update(task, description="replays the jobs held back")
+            progress.update(task, description="replaying the jobs held back")
             templates = found.templates if found and found.score > default else DEFAULT_TEMPLATES
             beside = {
                 "found": _score(jobs, templates, held_back),

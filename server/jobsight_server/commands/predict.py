@@ -46,9 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--per", choices=PER, default=PER[0], help="values per processor (default) or for the whole job of --processors"
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON (the default where the output is not a terminal)"
-    )
+    parser.add_argument("--json", action="store_true", help="print JSON (the default if the output is not a terminal)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -177,7 +175,7 @@ def _share(value: float | None) -> str:
 
 def _processors(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) < 10**9):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0; leave it out where it is not known")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0; leave it out if unknown")
     return int(text)
 
 
@@ -190,7 +188,7 @@ def _amount(read: Callable[[str], float]) -> Callable[[str], float]:
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
         if not 0 < value <= 1e18:
-            raise argparse.ArgumentTypeError(f"{text!r} is not above 0; leave it out where it is not known")
+            raise argparse.ArgumentTypeError(f"{text!r} is not above 0; leave it out if unknown")
         return value
 
     return amount

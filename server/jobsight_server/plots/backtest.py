@@ -64,9 +64,9 @@ def _bounds(axes: Axes, account: Mapping[str, Any]) -> None:
         failed, maq = own[-1]
         near = (100 * failed, maq)
         axes.annotate("Jobsight", near, xytext=(5, 4), textcoords="offset points", fontsize=8, color=OURS)
-    axes.set(xlabel="jobs that run out, %", ylabel="used, of all that was held (MAQ)")
+    axes.set(xlabel="jobs that run out, %", ylabel="used share of all reservations (MAQ)")
     axes.set_ylim(0.0, 1.0)
     drawn = [100.0 * (1.0 - line["coverage"]) for line in (ours, *account["baselines"].values()) if line["jobs"]]
     drawn += [100.0 * failed for failed, _ in own]
     axes.set_xlim(0.0, 1.4 * max(drawn, default=0.0) or 1.0)  # room for the names on the right
-    axes.set_title("What reserving costs (up and left is better)")
+    axes.set_title("Cost of reservations (up and left is better)")

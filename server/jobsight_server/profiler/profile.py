@@ -23,10 +23,10 @@ ABOVE = f"above {CPU_FLAGGED_ABOVE}"
 # The source of memory values, by what is known about the nodes without the job.
 SAMPLES, IDLE_REMEMBERED, IDLE_UNKNOWN = "samples", "samples-idle-remembered", "samples-idle-unknown"
 
-NO_NODES = Missing("the accounting log names no node of it")
+NO_NODES = Missing("the accounting log names no node for it")
 NO_PROCESSORS = Missing("the accounting log gives no processors")
 NO_TIME = Missing("it ran for less than a second")
-NO_SHARE = Missing("other jobs were on {node} and their share of it is not known")
+NO_SHARE = Missing("other jobs were on {node} and their share is unknown")
 
 
 @dataclass(frozen=True, slots=True)

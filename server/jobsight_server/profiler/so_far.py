@@ -93,14 +93,14 @@ def _use(
     processors = run.processors or sum(run.nodes.values())
     nothing = Use(run.id, run.start if known is None else known.until, None, None, None)
     if not found or processors <= 0:
-        return nothing._replace(reason="the accounting log names no node or no processors of it")
+        return nothing._replace(reason="the accounting log gives no nodes or no processors for it")
     near = {
         node: neighbours(run, histories.get((run.cluster, node)), run.start - FRESH_S, run.end) for node in run.nodes
     }
     if silent := [node for node, sampled in found.items() if sampled is None]:
         return nothing._replace(reason=f"no samples of {silent[0]}")
     if shared := [node for node in run.nodes if near[node].overlapping]:
-        return nothing._replace(reason=f"other jobs were on {shared[0]} and their share of it is not known")
+        return nothing._replace(reason=f"other jobs were on {shared[0]} and their share is unknown")
     nodes = [sampled for sampled in found.values() if sampled is not None]
     lives = _lives(connection, run, nodes)
     use = known

@@ -34,7 +34,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     write("By how many of the user's jobs were known: " + _by_history(account["by_history"]))
     console.print(_bounds(account))
     write(f"On the {account['bounds_compared']['jobs']:,} jobs that every rule reserves for.")
-    write("MAQ: what was used, of all that was held; a job that runs out is run again with twice as much.")
+    write("MAQ: the used share of all reservations; a job that runs out is run again with twice as much.")
     for line in _coverages(account["bounds"]):
         write(line)
     if any("jobsight_at_its_failures" in line for line in account["baselines"].values()):

@@ -63,7 +63,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_unpacked_bytes: Annotated[int, _meta("largest batch accepted, unpacked", ge=1)] = 16 * 2**20
     max_future_s: Annotated[float, _meta("how far a reading's time may be ahead of the server's clock", ge=0)] = 300.0
     assumed_speed_bps: Annotated[
-        float, _meta("link speed assumed where the agent reports none, to detect counter wraps", ge=1)
+        float, _meta("link speed assumed if the agent reports none, to detect counter wraps", ge=1)
     ] = 1e10
     retention_days: Annotated[float, _meta("raw samples older than this are deleted; profiles stay", ge=0.01)] = 90.0
     quarantine_bytes: Annotated[

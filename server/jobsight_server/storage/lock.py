@@ -128,7 +128,7 @@ class _Session:
                 if self._connection is not None:
                     self._connection.execute(text("SELECT 1"))
                 elif self.try_lock():
-                    log.info("the lock of the %s is held again", fence.role)
+                    log.info("the lock of the %s has been taken again", fence.role)
                 else:
                     # Still held by our own lost session, or by a successor: the epoch says which.
                     with self._engine.begin() as connection:

@@ -57,7 +57,7 @@ class ServerLock:
                 self._session.execute(text("SELECT 1"))
                 return
             self._lock_session()
-            log.warning("the lock on the database was lost with its session, and is taken again")
+            log.warning("the lock on the database was lost with its session and has been taken again")
         except DBAPIError:
             self._forget_session()
 

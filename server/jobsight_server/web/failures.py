@@ -48,7 +48,7 @@ def report_failure() -> Response:
         reported = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         shape = '{"cluster": C, "user": U, "metric": M, "reserved": NUMBER}'
-        raise BadRequest(f"{error}; send {shape}, and what else was known of the job") from error
+        raise BadRequest(f"{error}; send {shape}, and whatever else is known about the job") from error
     request = request_of(reported, reported.metric, "")
     reserved = amount_of(reported.reserved, "reserved", _READ.get(reported.metric, _number), RESERVED_AT_MOST)
     try:
@@ -64,7 +64,7 @@ ROUTES = (
         "/api/v1/failures",
         report_failure,
         ("scheduler",),
-        "A job ran out of what was reserved for it: the bound for such jobs is above that from now on, as answered; "
+        "Reports a job that ran out of its reservation. The answer has the new bound for such jobs, which is above it; "
         f"metric is one of {METRIC_CHOICES}",
         answer=Prediction,
         body=ReportedFailure,

@@ -124,9 +124,7 @@ def number_of(value: float, place: str, largest: float) -> float:
         BadRequest: it is not, or it is above ``largest``.
     """
     if not 0 < value <= largest:
-        raise BadRequest(
-            f"{place} = {value!r} is not above 0 and at most {largest:g}; leave it out where it is not known"
-        )
+        raise BadRequest(f"{place} = {value!r} is not above 0 and at most {largest:g}; leave it out if unknown")
     return value
 
 

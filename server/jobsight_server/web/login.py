@@ -59,7 +59,7 @@ def _log_in(*, once: str | None = None, token: str | None = None) -> AnyResponse
     if once is not None:
         with here.write_engine.begin() as connection:
             secret = redeem_login(connection, once, now, session_s)
-        problem = "This login link is unknown, used or older than an hour: `jobsight token login` makes another."
+        problem = "This login link is unknown, used or older than an hour: `jobsight token login` prints a new one."
     else:
         try:
             known = here.tokens.authenticate(f"Bearer {token}", ("admin",), now)

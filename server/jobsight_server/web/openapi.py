@@ -20,7 +20,7 @@ _HEADERS = {
     503: ("Retry-After", "seconds to wait"),
 }
 _MEANINGS = {
-    400: "The request is wrong; the error says where, what it holds and what to do",
+    400: "Bad request; the error names the value, the place and what to do",
     401: "No token, or one that is unknown or revoked",
     403: "The token's role does not allow this",
     404: "Not found",
@@ -50,7 +50,7 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
         "info": {
             "title": "Jobsight",
             "version": API_VERSION,
-            "summary": "What a user's next job will need, and what it rests on",
+            "summary": "What a user's next job will need, and the basis of the forecast",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -60,7 +60,7 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A token made by `jobsight token create`; one of role admin may do everything",
+                    "description": "A token created by `jobsight token create`; one of role admin may do everything",
                 }
             },
         },
@@ -85,7 +85,7 @@ def _operation(route: Route, schemas: Mapping[Any, dict[str, Any]]) -> dict[str,
         answers[str(status)] = _response(_MEANINGS[status], schema, "application/json")
         if status in _HEADERS:
             answers[str(status)]["headers"] = _header(*_HEADERS[status])
-    roles = "open to everybody" if route.roles is None else "role " + " or ".join((*route.roles, "admin"))
+    roles = "open" if route.roles is None else "role " + " or ".join((*route.roles, "admin"))
     operation: dict[str, Any] = {
         "operationId": f"{route.method.lower()}{route.path.replace('/', '_')}".translate(_NOT_IN_IDS),
         "summary": route.summary,
@@ -118,7 +118,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     in_path = [
         {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
         for name, text, schema in (
-            ("name", "any characters, percent-encoded; slashes may stand as they are", NAME),
+            ("name", "any characters, percent-encoded; slashes may stay as they are", NAME),
             ("id", "its number", ID),
         )
         if f"{{{name}}}" in route.path

@@ -66,10 +66,10 @@ ROUTES = (
         "/api/v1/predictions",
         ask_one,
         ("scheduler",),
-        "What this user's next job will need; the more the question says about the job, the better the answer; an "
-        "unknown user is answered from others' jobs or with a reason, not with an error",
+        "What this user's next job will need. The more the question says about the job, the better the answer. For an "
+        "unknown user, the answer comes from other users' jobs or is a reason, not an error",
         (
-            Parameter("user", "as the accounting log writes the name", NAME, required=True),
+            Parameter("user", "name as in the accounting log", NAME, required=True),
             Parameter("cluster", "without it: every cluster on which the user has a history", NAME),
             Parameter("metric", "without it: all metrics", choice_of(tuple(METRICS))),
             *PARAMETERS,
@@ -82,7 +82,7 @@ ROUTES = (
         "/api/v1/predictions",
         ask_many,
         ("scheduler",),
-        f"At most {QUESTIONS_AT_MOST} questions at once, answered in their order; without a metric: all metrics",
+        f"At most {QUESTIONS_AT_MOST} questions at once, answered in order; without a metric: all metrics",
         answer=Predictions,
         body=Questions,
         errors=(400, 404, 413, 415),

@@ -81,16 +81,14 @@ _RUNS = {
     "uniqueItems": True,
 }
 
-SIMULATIONS = Route(
-    "GET", "/api/v1/simulations", simulations, (), "Simulations that the pages started, the newest first"
-)
+SIMULATIONS = Route("GET", "/api/v1/simulations", simulations, (), "Simulations started from the pages, newest first")
 SIMULATION = Route("GET", "/api/v1/simulations/{id}", simulation, (), "One simulation: its figures", errors=(404,))
 COMPARISON = Route(
     "GET",
     "/api/v1/simulations/compare",
     compared,
     (),
-    "Simulations side by side, with the differences to the first, paired job by job",
+    "Simulations side by side, with the differences from the first, paired job by job",
     (Parameter("run", "number of a finished simulation; repeat for each", _RUNS, required=True),),
     errors=(400, 404),
 )
