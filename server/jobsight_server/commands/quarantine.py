@@ -71,7 +71,7 @@ def _print_list(found: Rejected) -> None:
     )
     for batch in found.quarantine:
         where = f"{batch.cluster or '-'}/{batch.node or '-'}"
-        size = f"{batch.bytes} bytes" if batch.bytes or batch.cluster is None else "the agent has it"
+        size = f"{batch.bytes} bytes" if batch.bytes or batch.cluster is None else "kept by its agent"
         waits = " (waiting for a retry)" if batch.retry else ""
         print(f"{batch.id:>10}  {_moment(batch.received_at)}  {_shown(where)}  {size}: {_shown(batch.reason)}{waits}")
     print(f"\naccounting lines: {found.accounting_rejects_kept} kept")

@@ -125,7 +125,7 @@ def test_whose_batches_are_refused_is_in_the_log_and_in_the_list(
         assert len(rejected_data(connection, 1000).quarantine) == 2 + 19
     assert sum("was refused with 403" in record.getMessage() for record in caplog.records) == 2 + 100
     assert main(["quarantine", "--database", database_url]) == 0
-    assert "alhpa/n1  the agent has it: cluster 'alhpa' is not declared" in capsys.readouterr().out
+    assert "alhpa/n1  kept by its agent: cluster 'alhpa' is not declared" in capsys.readouterr().out
     assert main(["quarantine", "show", "1", "--database", database_url]) == 0
     assert "Not kept here: its agent has it" in capsys.readouterr().out
     assert main(["quarantine", "retry", "--database", database_url]) == 0
