@@ -28,7 +28,7 @@ KNOWN: tuple[tuple[str, tuple[float | None, ...], Callable[[Account], float] | N
     ("choice among the five by past error", (0.746, 0.629, 0.593), None),
     ("templates, {last, median of 5, median}", (0.830, 0.666, 0.653), lambda a: a["jobsight"]["micro"]),
 )
-"""What was measured before, on which workload, and which of our figures stands beside it."""
+"""Earlier measurements, their workload, and the comparable figure of ours."""
 
 BASELINES = {
     "request": "the user's request",
@@ -137,7 +137,7 @@ def _held(accounts: Accounts, beside: Accounts) -> str:
 
 
 def _cheapest(accounts: Accounts) -> str:
-    """Waste beside the cheapest of three rules, each at its own failures, on the same jobs."""
+    """Waste compared with the cheapest of three rules, each at its own failures, on the same jobs."""
     rows = []
     for key, found in accounts.items():
         wasted = {name: found["baselines"][name]["wasted"] for name in ("request", "maximum", "p90-x-1.15")}
@@ -206,16 +206,17 @@ def _failures(accounts: Accounts) -> str:
     more = {key: found["mean_error"]["answered"] - found["mean_error"]["best"] for key, found in accounts.items()}
     points = (
         "Hardest: " + ", ".join(f"{' '.join(key)} ({_figure(a['jobsight']['micro'])})" for key, a in hardest) + ".",
-        f"Forecasts are too low for {_percent(min(lows))} to {_percent(max(lows))} of jobs: never kill by them.",
+        f"Forecasts are too low for {_percent(min(lows))} to {_percent(max(lows))} of jobs: do not kill by them.",
         below("micro"),
         below("macro"),
         f"Bounds at 95 % that cover less than 93 % or more than 97 %: {where(_off_target)}.",
         f"Share held so far below 92 % at some time from the 200th job on: {where(_ever_low)}.",
         f"Waste more than 5 % above the cheapest rule's: {where(_dearer)}.",
-        f"Bounds of less MAQ than a rule's at no more failures, or that cannot fail as seldom: {where(_outdone)}.",
-        "Answers that err more than the best single candidate (forecaster and template) of each user in hindsight: "
+        f"Bounds with a lower MAQ than a rule at no more failures, or that cannot fail as rarely: {where(_outdone)}.",
+        "Answers with larger errors than the best single candidate (forecaster and job group) of each user "
+        "in hindsight: "
         + where(lambda a: a["mean_error"]["answered"] > a["mean_error"]["best"])
-        + f"; by {max(more.values()):.3f} a job at most.",
+        + f"; by at most {max(more.values()):.3f} per job.",
     )
     return "\n".join(f"- {point}" for point in points)
 
@@ -247,7 +248,7 @@ def _table(names: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _cost(line: Account, scale: float) -> tuple[str, str, str, str]:
     if not line["jobs"]:
-        return ("never told", "", "", "")
+        return ("never stated", "", "", "")
     share = f"{line['coverage']:.1%}".replace("%", " %")
     return (share, f"{line['failures']:,}", _figure(line["maq"]), f"{line['wasted'] / scale:,.0f}")
 

@@ -34,7 +34,7 @@ class Lifetime:
 
     @property
     def accuracy(self) -> dict[str, float]:
-        """Mean accuracy of each forecaster over all of the user's jobs but the first, which nobody can foretell."""
+        """Mean accuracy of each forecaster over all of the user's jobs but the first, which cannot be forecast."""
         return {name: float(accuracies(said, self.values)[1:].mean()) for name, said in self.forecasts.items()}
 
     @property
@@ -132,7 +132,7 @@ _BEHAVIOURS: dict[str, Callable[[Floats], float]] = {"X": _spikes, "Y": _drift, 
 def missed_after_jumps(user: Lifetime, forecaster: str) -> list[int]:
     """For each jump in the window after which at least five jobs are alike: how many of the jobs up to the next jump
 
-    were forecast wrong by more than 20 %. 1 is as good as can be: nobody foresees the jump itself.
+    were forecast wrong by more than 20 %. 1 is the optimum: the jump itself cannot be foreseen.
     """
     values = user.values[: user.begin + WINDOW]
     missed = ~(np.abs(user.forecasts[forecaster][: len(values)] - values) <= 0.2 * values)

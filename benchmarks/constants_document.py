@@ -12,16 +12,16 @@ COLUMNS = ("hit", "brier", "held", "waste")
 
 TEXT = """# What the constants do
 
-`python benchmarks/constants.py` makes this document. It halves and doubles each constant on which Jobsight's answers rest, or switches off what it is for, and replays the first {jobs:,} jobs of two traces: the memory of UniLu-Gaia and of LANL-CM5, with bounds for 95 % of jobs. A constant that only matters elsewhere is varied there: run time, the objective per-job, or a coverage of 90 %, as its line says. Of a memory that fades, the length is halved and doubled; of factors, their distance from 1.
+`python benchmarks/constants.py` generates this document. It halves and doubles each constant behind Jobsight's answers, or switches off its purpose, and replays the first {jobs:,} jobs of two traces: the memory of UniLu-Gaia and of LANL-CM5, with bounds for 95 % of jobs. A constant that only matters elsewhere is varied there: with run times, the objective per-job, or a coverage of 90 %, as its line says. For a fading memory, the length is halved and doubled; for a factor, its distance from 1.
 
 - *Hits*: jobs whose forecast is within 20 %, in points (1 point is 1 % of jobs).
 - *Brier*: mean squared error of the probability of a hit, in points (0.01); less is better.
 - *Covered*: jobs that stay within their bound, in points.
-- *Waste*: what bounds waste, by value x seconds, in per cent of what they wasted before; less is better.
+- *Waste*: change in what bounds waste, in value x seconds, in per cent; less is better.
 
-**Bold** is more than noise: beyond three standard errors, by blocks of 100 jobs. A dot is no change at all.
+**Bold** is more than noise: beyond three standard errors, computed over blocks of 100 jobs. A dot means no change at all.
 
-{clear} of {varied} constants change something beyond noise when they are halved, doubled or switched off. The others are within the noise of so many jobs: {flat}. [Constants](design.md#constants) says why they stay, and which are gone.
+{clear} of {varied} constants change something beyond noise when halved, doubled or switched off. The others are within the noise of this many jobs: {flat}. [Constants](design.md#constants) explains why they stay, and which were removed.
 
 {tables}
 ## Not varied

@@ -158,7 +158,7 @@ def river(series: list[Floats]) -> Iterator[Contender]:
 
 
 def statsforecast(series: list[Floats]) -> Iterator[Contender]:
-    """Models of a whole history, asked anew for each job: they cannot be taught one value more.
+    """Models of a whole history, fitted again for each job: they cannot learn a single value.
 
     Exponential is single smoothing: its Holt searches for parameters, milliseconds for each forecast.
     """

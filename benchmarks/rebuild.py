@@ -1,4 +1,4 @@
-"""A recorded workload in a database: learned anew from its profiles, and a server that answers from what is stored.
+"""A recorded workload in a database: retrained from its profiles, and a server that answers from the stored model.
 
     python benchmarks/rebuild.py [TRACE.swf.gz] [--metric memory] [--rows N] [--postgresql URL] [--json]
 

@@ -45,7 +45,7 @@ def taken(host: str, port: int) -> str | None:
     """Why nothing can listen there; None where it can."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does; a listener still counts
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does; a listener still conflicts
         try:
             probe.bind((host.strip("[]"), port))
         except OSError as error:

@@ -139,7 +139,7 @@ class Site:
         return self._run("token", "create", "--role", role, *options).split()[-1]
 
     def _run(self, *command: str) -> str:
-        """What the command printed; what it says besides that is told only if it failed."""
+        """The command's output; its messages are shown only if it failed."""
         done = subprocess.run([*JOBSIGHT, *command, "--database", self.database], capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(done.stderr.strip())

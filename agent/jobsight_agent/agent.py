@@ -1,4 +1,4 @@
-"""The agent: reads the node at every interval and when a job hook asks, fills batches, hands them to the pusher."""
+"""The agent: reads the node at every interval and on request of a job hook, fills batches, hands them to the pusher."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Agent:
-    """One agent; ``run`` returns when it is told to stop and what can be sent is sent."""
+    """One agent; ``run`` returns once it is stopped and everything that can be sent is sent."""
 
     def __init__(self, config: Config, reader: Reader | None = None, clock: Callable[[], float] = time.time) -> None:
         self._config, self._clock = config, clock
@@ -95,9 +95,9 @@ class Agent:
         self._pusher.finish(_GIVE_UP_S)
         self._spool.note_error(self._pusher.last_error)
         if self._open:
-            self._close(last=True)  # what was sent has made room
+            self._close(last=True)  # sending has made room
         if self._open:
-            self._log.say(f"{len(self._open)} readings are lost: the spool cannot be written")
+            self._log.say(f"{len(self._open)} readings lost: cannot write to the spool")
         self._trouble.say()
         self._spool.release()
 
@@ -105,10 +105,10 @@ class Agent:
         try:
             self._control.start()
         except OSError as error:
-            self._log.say(f"no socket in {self._spool.directory}: {error}; job hooks leave files there instead")
+            self._log.say(f"cannot open a socket in {self._spool.directory}: {error}; job hooks leave files instead")
 
     def _answer(self, request: str) -> str:
-        """What the control socket's users get: the word ``ok`` or ``no:`` first."""
+        """The answer on the control socket, which begins with ``ok`` or ``no:``."""
         verb, _, rest = request.partition(" ")
         try:
             if verb in EVENTS:
@@ -125,7 +125,7 @@ class Agent:
         return f"no: unknown request {verb[:40]!r}"
 
     def _mark(self, event: str, request: str) -> str:
-        """Takes a reading for a job hook, now; it is on the disk when the hook gets its answer."""
+        """Takes a reading for a job hook at once; it is on disk when the hook gets its answer."""
         try:
             mark = checked_request(event, request)
         except ValueError as error:
@@ -149,18 +149,18 @@ class Agent:
                 "readings_missed": self._missed,
                 "batches_accepted": self._pusher.accepted,
                 "batches_waiting": self._spool.waiting,
-                "batches_refused": self._spool.refused,
+                "batches_rejected": self._spool.refused,
                 "batches_dropped": self._spool.dropped + self._spool.damaged,
                 "send_failures": self._pusher.failures,
                 "requests_refused": self._control.refused,
                 "last_error": self._pusher.last_error,
-                "last_refusal": self._pusher.last_refusal or None,
+                "last_rejection": self._pusher.last_refusal or None,
             }
 
     def _introduce(self, reading: Reading) -> None:
-        """Who reads what and sends it where, so that a wrong name or place is seen at once."""
+        """Logs what is read and where it is sent, so that a wrong name or address is noticed at once."""
         config = self._config
-        ports = ", ".join(port.name for port in reading.interfaces) or "no interface: there will be no bandwidth"
+        ports = ", ".join(port.name for port in reading.interfaces) or "no network interface, so no bandwidth"
         self._log.say(
             f"{self._node} of cluster {config.cluster}: {ports}; every {config.interval:g} s to {config.server}"
         )
@@ -202,7 +202,7 @@ class Agent:
         self._readings += len(readings)
 
     def _close(self, *, last: bool = False) -> None:
-        """Closes the open readings, as several batches where one cannot hold them. ``last``: the agent stops."""
+        """Closes the open readings, as several batches if one cannot hold them. ``last``: the agent is stopping."""
         sent_at = round(self._clock(), 3)
         with self._lock:
             bodies = [
@@ -227,12 +227,12 @@ class Agent:
                 self._open = []
 
     def _keep_open(self, error: OSError) -> None:
-        """The spool took no batch: the readings stay in memory, as many as ten batches would hold."""
+        """The spool could not be written: keeps the readings in memory, up to ten batches' worth."""
         excess = max(0, len(self._open) - _BATCHES_IN_MEMORY * self._config.batch)
         del self._open[:excess]
         self._missed += excess
-        waiting = f"{len(self._open)} readings wait in memory, {self._missed} were missed so far"
-        self._log.once_a_minute("spool", f"cannot write the spool: {error}; {waiting}")
+        waiting = f"{len(self._open)} readings held in memory, {self._missed} lost so far"
+        self._log.once_a_minute("spool", f"cannot write to the spool: {error}; {waiting}")
 
     def _cost(self) -> AgentCost:
         return AgentCost(
@@ -264,7 +264,7 @@ def short_host_name() -> str:
 
 
 def resident_bytes() -> int:
-    """Memory that this process holds; 0 where the system does not say."""
+    """Resident memory of this process; 0 if the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - once per batch, and without pathlib's cost
             return int(file.read().split()[1]) * _PAGE_BYTES

@@ -1,7 +1,7 @@
-"""Batches that the server refused for good, kept aside: perhaps it was the server that was wrong, or its clock.
+"""Batches that the server rejected, set aside: perhaps the server was wrong, or its clock.
 
 SPOOL/refused/SEQUENCE.gz     the batch as it was sent
-SPOOL/refused/SEQUENCE.txt    why it was refused
+SPOOL/refused/SEQUENCE.txt    why it was rejected
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Aside:
         return len(self._sizes)
 
     def keep(self, number: int, file: Path, reason: str) -> int:
-        """Moves the batch in ``file`` here; how many were deleted for it.
+        """Moves the batch in ``file`` here and returns how many were deleted for it.
 
         Raises:
             OSError: it cannot be moved.
@@ -32,7 +32,7 @@ class Aside:
         size = file.stat().st_size
         file.replace(self.directory / f"{number}.gz")
         self._sizes[number] = size
-        with contextlib.suppress(OSError):  # on a full disk the batch counts, not the reason
+        with contextlib.suppress(OSError):  # on a full disk the batch matters, not the reason
             (self.directory / f"{number}.txt").write_text(reason + "\n")
         excess = 0
         while sum(self._sizes.values()) > self._max_bytes and len(self._sizes) > 1:

@@ -18,7 +18,7 @@ _LONGEST_BATCH = 1000  # the server takes 5,000 readings and 2,000 marks
 
 @dataclass(frozen=True, slots=True)
 class AgentCost:
-    """What the agent itself used and lost since it started; drops are counted across restarts."""
+    """The agent's own cost and losses since it started; drops are counted across restarts."""
 
     version: str
     cpu_seconds: float
@@ -50,7 +50,7 @@ class BatchColumns:
 
 
 def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
-    """The readings sorted by time, and their times made strictly rising by moving equal ones a microsecond on."""
+    """The readings sorted by time; equal times are moved on by a microsecond, so that times strictly rise."""
     ordered = sorted(readings, key=lambda reading: reading.time)
     times: list[int] = []
     for reading in ordered:
@@ -60,16 +60,16 @@ def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
 
 
 def in_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """The readings in groups that a batch can hold: of one shape, of one run of the clock, not too many.
+    """The readings in groups that fit into a batch: of one shape, without a step back of the clock, not too many.
 
-    When the clock is set back, sorting by time would mix counters from before and after. A card that goes and comes
-    back makes three batches, so that the server sees it go.
+    When the clock is set back, sorting by time would mix counters from before and after. A card that disappears and
+    returns makes three batches, so that the server notices.
     """
     groups: dict[object, list[Reading]] = {}
     turns = 0
     last: Reading | None = None
     for reading in readings:
-        if reading.mark is None:  # those of job hooks may be older than what is before them
+        if reading.mark is None:  # those of job hooks may be older than the ones before them
             turns += last is not None and (reading.time < last.time or reading.shape != last.shape)
             last = reading
         groups.setdefault((turns, reading.shape), []).append(reading)

@@ -12,7 +12,7 @@ from jobsight_agent import __version__
 from jobsight_agent.config import OPTIONS, Config, ConfigError, Option, load_config
 
 _HOOKS = {"job-start": "start", "job-end": "end"}
-_RESEND = "resend the batches that the server refused"
+_RESEND = "resend the batches that the server rejected"
 _METAVARS = {
     "server": "URL",
     "_file": "FILE",
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "--strict", action="store_true", help="exit with status 1 if the reading could not be taken or stored"
         )
         _add_options(hook, _HOOK_OPTIONS)
-    for name, what in {"status": "show spooled batches, refused batches and problems", "resend": _RESEND}.items():
+    for name, what in {"status": "show spooled batches, rejected batches and problems", "resend": _RESEND}.items():
         _add_options(commands.add_parser(name, help=what), ["spool"])
     replay = commands.add_parser("replay", help="emulate a whole site, with jobs and accounting files")
     if arguments[:1] == ["replay"]:
@@ -71,7 +71,7 @@ def _add_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
 
 
 def _metavar(option: Option) -> str:
-    """What help writes for the value: what it is, or its unit."""
+    """The metavar: what the value is, or its unit."""
     for ending, shown in _METAVARS.items():
         if option.name.endswith(ending):
             return shown
@@ -79,7 +79,7 @@ def _metavar(option: Option) -> str:
 
 
 def _replay(parser: argparse.ArgumentParser, replay: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
-    """Runs the emulator. A node's set of packages may leave it out: nothing else of the agent needs it."""
+    """Runs the emulator. A node's package may omit it: the rest of the agent does not need it."""
     try:
         from jobsight_emulator.cli import add_arguments, run
     except ModuleNotFoundError as error:
@@ -87,7 +87,7 @@ def _replay(parser: argparse.ArgumentParser, replay: argparse.ArgumentParser, ar
             raise
         print(
             "jobsight-agent replay: the package jobsight_emulator is not installed: "
-            "`pip install .` in a checkout of Jobsight installs it beside the agent",
+            "`pip install .` in a checkout of Jobsight installs it with the agent",
             file=sys.stderr,
         )
         return 1
@@ -117,15 +117,15 @@ def _run(config: Config) -> int:
 
 
 def _mark(config: Config, job: str, event: str, *, strict: bool) -> int:
-    """Lets the agent take the reading, or takes and leaves it. Whatever goes wrong, the job must run: only ``--strict``
-    reports by status."""
+    """Has the agent take the reading, or takes it and leaves it as a file. Whatever goes wrong, the job must run:
+    only ``--strict`` affects the exit status."""
     from jobsight_agent.control import ask
     from jobsight_agent.hooks import checked_mark, leave, mark_request
     from jobsight_agent.portable import reader_for
 
     try:
         mark = checked_mark(job, event)
-        with suppress(OSError):  # no agent runs
+        with suppress(OSError):  # no agent is running
             if ask(Path(config.spool), mark_request(mark), seconds=1.0) == "ok":
                 return 0
         reader = reader_for(

@@ -1,4 +1,4 @@
-"""What the agent can be told, each option declared once: from a TOML file, then flags."""
+"""The agent's options, each declared once; read from a TOML file, then flags."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    import tomllib  # not needed, and so not loaded, where flags say all
+    import tomllib  # loaded only if there is a file
 
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))

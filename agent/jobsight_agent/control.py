@@ -2,7 +2,7 @@
 
 A connection carries one request and one answer, each a packet of text (``SOCK_SEQPACKET``: no packet is ever half
 there). Only root and the agent's own user are answered. A connection that sends nothing is closed after two seconds,
-and before that where newer ones need its place, so that idle connections hold up nobody.
+or earlier if newer ones need its place, so that idle connections block no one.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class ControlSocket:
     def __init__(self, directory: Path, answer: Callable[[str], str]) -> None:
         self.refused = 0
         self._directory, self._answer = directory, answer
-        self._waiting: dict[socket.socket, float] = {}  # connections, oldest first, and when they are given up
+        self._waiting: dict[socket.socket, float] = {}  # connections, oldest first, and when to drop them
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begins to listen.
 
         Raises:
-            OSError: there can be no socket in this directory.
+            OSError: no socket can be created in this directory.
         """
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -64,7 +64,7 @@ class ControlSocket:
         self._thread.start()
 
     def stop(self) -> None:
-        """Answers what was asked so far; later requests find no socket."""
+        """Answers pending requests; later ones find no socket."""
         if self._thread is None:
             return
         with contextlib.suppress(OSError):
@@ -95,12 +95,12 @@ class ControlSocket:
             continue
 
     def _accept(self) -> bool:
-        """Takes a connection, whose request is mostly there already; whether there was one."""
+        """Accepts a connection, whose request has usually arrived already; returns whether there was one."""
         try:
             connection, _ = self._listener.accept()
         except BlockingIOError:
             return False
-        except OSError:  # it is gone, or there are no descriptors: those that wait give theirs back
+        except OSError:  # it is gone, or descriptors ran out: waiting connections will free some
             self._give_up_oldest()
             return False
         connection.setblocking(False)
@@ -117,7 +117,7 @@ class ControlSocket:
         return True
 
     def _serve(self, connection: socket.socket) -> None:
-        if connection not in self._waiting:  # given up in the same round
+        if connection not in self._waiting:  # dropped in the same round
             return
         try:
             request = connection.recv(LONGEST_PACKET + 1)
@@ -126,7 +126,7 @@ class ControlSocket:
         except OSError:
             request = b""
         if request:
-            with contextlib.suppress(OSError):  # the asker is gone, or does not read; what was asked is done
+            with contextlib.suppress(OSError):  # the client is gone or does not read; the request has been carried out
                 connection.send(self._reply(request))
             self._forget(connection)
         else:
@@ -158,10 +158,10 @@ class ControlSocket:
 
 
 def ask(directory: Path, request: str, seconds: float = 5.0) -> str:
-    """What the agent of the spool in ``directory`` answers.
+    """The answer of the agent of the spool in ``directory``.
 
     Raises:
-        OSError: no agent runs there, it does not answer, or it does not answer this user.
+        OSError: no agent is running there, or it does not answer, or not this user.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(seconds)
@@ -170,13 +170,13 @@ def ask(directory: Path, request: str, seconds: float = 5.0) -> str:
         connection.send(request.encode())
         answer = connection.recv(64 * LONGEST_PACKET).decode()
     if not answer:
-        raise ConnectionResetError(f"the agent of {directory} broke off")
+        raise ConnectionResetError(f"the agent of {directory} closed the connection")
     return answer
 
 
 @contextlib.contextmanager
 def _reachable(directory: Path) -> Iterator[str]:
-    """A short path of the socket, whose address holds 107 bytes however long the directory's is."""
+    """A short path of the socket: an address holds at most 107 bytes, however long the directory's path is."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}/{NAME}"

@@ -1,7 +1,7 @@
-"""Reads one node out of ``/proc`` and ``/sys``.
+"""Reads one node from ``/proc`` and ``/sys``.
 
 psutil reads the same files, but hides the counters' width and the InfiniBand ports, lists bridges beside their
-cards, and costs more than the reading itself; `portable` uses it where there is no ``/proc``.
+cards, and costs more than the reading itself; `portable` uses it if there is no ``/proc``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Counts = list[int | None]
 
 
 class NodeReader:
-    """Reads the node whose ``proc`` and ``sys`` stand under ``root``.
+    """Reads the node whose ``proc`` and ``sys`` are under ``root``.
 
     A file that cannot be read, or makes no sense, costs its metric one value and is named in ``Reading.missed``:
     ``memory``, ``cpu``, ``network``, ``infiniband``, ``infiniband_stuck``, ``interfaces``, ``boot_id``.
@@ -101,7 +101,7 @@ class NodeReader:
         self.close()
 
     def _listing(self, missed: list[str]) -> frozenset[tuple[str, int]]:
-        """What is there by name and inode, so that one that is made again under its name is another. Looked at with
+        """The interfaces by name and inode, so that one recreated under its name is a different one. Checked with
         every reading: what a new card carried is then unknown since the last reading and no longer."""
         found: list[tuple[str, int]] = []
         for kind in ("net", "infiniband"):
@@ -121,13 +121,13 @@ class NodeReader:
         try:
             ports = find_ports(self._sys, self._widths)
             cards = find_interfaces(self._sys, infiniband_counted=bool(ports), widths=self._widths)
-        except OSError:  # of a kind that is not simply a file that is not there; go on with what was known
+        except OSError:  # not just a missing file; continue with what was known
             missed.append("interfaces")
             return
         ports = tuple(port for port in ports if port.interface.name not in self._exclude)
         cards = tuple(card for card in cards if card.name not in self._exclude)
         found = len(cards) + len(ports)
-        # One name that the server cannot take would cost the whole batch.
+        # One name that the server does not accept would cost the whole batch.
         ports = tuple(port for port in ports if sendable_name(port.interface.name))
         cards = tuple(card for card in cards if sendable_name(card.name))
         if found > min(len(cards) + len(ports), MOST_INTERFACES):
@@ -215,5 +215,5 @@ class NodeReader:
 
 
 def _wider(interface: Interface) -> Interface:
-    """A counter declared as 32 bits showed a larger value: it has 64, and the server would refuse the batch."""
+    """A counter declared as 32 bits showed a larger value: it has 64, and the server would reject the batch."""
     return Interface(interface.name, interface.kind, 64, interface.speed_bps)

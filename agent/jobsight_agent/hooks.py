@@ -1,8 +1,8 @@
 """Readings at the start and end of a job, asked for by its prologue and epilogue.
 
 The hook is a process of its own that must be quick and never fail a job. It asks the running agent, which takes the
-reading at that moment. Where no agent answers, it takes the reading itself and leaves it as a file; the agent picks it
-up at its next interval, or when it runs again.
+reading at that moment. If no agent answers, it takes the reading itself and leaves it as a file, which the agent
+collects at its next interval, or when it runs again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LATEST_S = 10.0
 
 
 def leave(marks: Path, reading: Reading, most_files: int = 10_000) -> Path:
-    """Leaves a marked reading in ``marks``; the agent sees the whole file or none.
+    """Writes a marked reading to ``marks``; the agent sees the whole file or none.
 
     A hook runs as root in a directory that belongs to the agent: links are not followed.
 
@@ -34,7 +34,7 @@ def leave(marks: Path, reading: Reading, most_files: int = 10_000) -> Path:
     directory = os.open(marks, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if len(os.listdir(directory)) >= most_files:  # noqa: PTH208 - of the directory that is held open
-            raise OSError(f"{marks} holds {most_files} files that no agent took; is it running?")
+            raise OSError(f"{marks} holds {most_files} files that no agent has collected; is it running?")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(f".{name}", flags, 0o600, dir_fd=directory), "w", encoding="utf-8") as file:
             json.dump(to_record(reading), file)
@@ -46,7 +46,7 @@ def leave(marks: Path, reading: Reading, most_files: int = 10_000) -> Path:
 
 
 def forget_unfinished(marks: Path) -> None:
-    """Removes what hooks that were killed in the middle have left half written."""
+    """Removes half-written files of hooks that were killed."""
     with contextlib.suppress(OSError):
         for file in marks.glob(".[0-9]*"):
             if time.time() - file.stat().st_mtime > _UNFINISHED_S:
@@ -65,7 +65,7 @@ def checked_mark(job: str, event: str) -> Mark:
 
 
 def mark_request(mark: Mark) -> str:
-    """What asks the agent for a reading with this mark. The clock is the one that all processes of a node share."""
+    """The request for a reading with this mark. The clock is the one that all processes of a node share."""
     return f"{mark.event} {time.monotonic():.3f} {mark.job}"
 
 
@@ -73,20 +73,20 @@ def checked_request(event: str, request: str) -> Mark:
     """The mark that the rest of a ``mark_request`` asks for.
 
     Raises:
-        ValueError: it cannot be read, names no job, or was made so long ago that the reading would be another one.
+        ValueError: it is malformed, names no job, or is so old that the reading would be a different one.
     """
     asked, _, job = request.partition(" ")
     mark = checked_mark(job, event)
     late_s = time.monotonic() - float(asked)
     if not late_s <= _LATEST_S:
-        raise ValueError(f"asked {late_s:.0f} s ago; a reading now would not be of the {event} of the job")
+        raise ValueError(f"requested {late_s:.0f} s ago; a reading taken now would not show the {event} of the job")
     return mark
 
 
 def collect(marks: Path, ignore: Collection[str] = ()) -> tuple[list[tuple[Path, Reading]], list[Path]]:
-    """The readings that hooks left, in the order of their times, and the files that are none.
+    """The readings that hooks left, in the order of their times, and the files that are not readings.
 
-    Files named in ``ignore`` were taken already and could not be removed.
+    Files in ``ignore`` were collected already and could not be removed.
     """
     found: list[tuple[Path, Reading]] = []
     damaged: list[Path] = []
@@ -109,7 +109,7 @@ def collect(marks: Path, ignore: Collection[str] = ()) -> tuple[list[tuple[Path,
 
 
 def set_aside(file: Path, folder: Path) -> bool:
-    """Moves a file that is no reading where an operator can look at it; whether that could be done."""
+    """Moves a file that is not a reading to where an operator can inspect it; returns whether that worked."""
     try:
         folder.mkdir(exist_ok=True)
         file.replace(folder / file.name)

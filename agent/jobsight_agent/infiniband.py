@@ -1,4 +1,4 @@
-"""InfiniBand and Omni-Path ports, whose traffic passes the kernel's interface counters by.
+"""InfiniBand and Omni-Path ports, whose traffic bypasses the kernel's interface counters.
 
 The data counters count words of 4 bytes whatever the number of lanes. Cards without extended counters hold 32 bits
 and stay at the largest value once there: such a counter is stuck, not idle.
@@ -35,7 +35,7 @@ def find_ports(sys_root: Path, widths: Mapping[str, int] | None = None) -> tuple
         name = f"{folder.parent.parent.name}/{folder.name}"
         for counters, suffix in (("counters_ext", "_64"), ("counters_ext", ""), ("counters", "")):
             data_in, data_out = (folder / counters / f"port_{way}_data{suffix}" for way in ("rcv", "xmit"))
-            if data_in.exists() or data_out.exists():  # one that is missing is missed at each reading
+            if data_in.exists() or data_out.exists():  # a missing one is reported at each reading
                 width = (widths or {}).get(name) or _width_bits(name, folder, data_in, data_out)
                 interface = Interface(name, _kind(name), width, _speed_bps(folder / "rate"))
                 ports.append(Port(interface, str(data_in), str(data_out)))
@@ -58,7 +58,7 @@ def read_words(path: str, width_bits: int) -> tuple[int | None, bool]:
     if words == (MOST_32 if width_bits == 32 else MOST_64):
         return None, True
     if words * WORD_BYTES > MOST_64:
-        raise ValueError(f"{path}: {words} words are more bytes than a batch can say")
+        raise ValueError(f"{path}: {words} words are more bytes than a batch can hold")
     return words * WORD_BYTES, False
 
 
@@ -67,7 +67,7 @@ def _kind(name: str) -> str:
 
 
 def _width_bits(name: str, folder: Path, *files: Path) -> int:
-    """The kernel does not say; 64 where only cards with wide counters have such files or values."""
+    """The kernel does not say; 64 if only cards with wide counters have such files or values."""
     if _kind(name) == "opa" or files[0].parent.name == "counters_ext":
         return 64
     if (folder / "counters" / "unicast_rcv_packets").exists():

@@ -1,15 +1,15 @@
 """Which network interfaces are counted, so that each byte of a node's traffic counts once.
 
 A kernel lists each packet under every interface that it passes: on the card, on the bond above it, on the VLAN above
-that. What an interface is, sysfs says; its name says nothing (docs/definitions.md, Interfaces).
+that. sysfs tells what an interface is; its name tells nothing (docs/definitions.md, Interfaces).
 
 1. *Cards*, which have a ``device``; a virtual machine's virtio card has one too. Not counted: a card below a
    paravirtual one, a switch port for a virtual function, and a child of another card (an InfiniBand partition).
 2. A container or network namespace has no card. There the interfaces count whose other end (``iflink``) is outside
    of it: veth, macvlan, ipvlan, a VLAN that was moved in. Not counted: pairs with both ends here, and ports of a
    bridge (the way to containers inside this one) beside an interface that is no such port.
-3. Where there are none of these either, a tunnel or tap counts if it is the only one and up: a rootless container's
-   way out. Of several it is unknown which carries the others, so none counts.
+3. If there are none of these either, a tunnel or tap counts if it is the only one and up: a rootless container's
+   way out. With several, it is unknown which carries the others, so none counts.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def find_interfaces(
 
 
 def _passes_another(folder: Path, devices: Sequence[Path]) -> bool:
-    """Whether what this device counts is counted by another one too."""
+    """Whether another device counts this one's traffic as well."""
     # A virtual function enslaved to a paravirtual card (Hyper-V, virtio failover): the card's counters include it.
     if (folder / "master" / "device").exists():
         return True
@@ -94,7 +94,7 @@ def _ways_out(folders: Sequence[Path]) -> list[Path]:
     free = [folder for folder in outward if not (folder / "master" / "bridge").exists()]
     if free:
         return free
-    # All are ports of bridges: which one leads outside is not visible, but it was there before those to the inside.
+    # All are ports of bridges: which one leads outside is not visible, but it is older than those to the inside.
     oldest: dict[str, Path] = {}
     for folder in sorted(outward, key=lambda folder: _whole(folder / "ifindex")):
         oldest.setdefault(_master(folder), folder)
@@ -102,13 +102,13 @@ def _ways_out(folders: Sequence[Path]) -> list[Path]:
 
 
 def _leads_out(folder: Path, links: Mapping[int, int]) -> bool:
-    """Whether the other end is in another namespace. Its number is one of over there: a stranger may have it here, or
-    this interface itself."""
+    """Whether the other end is in another namespace. Its number belongs to that namespace: here, an unrelated interface
+    may have it, or this one itself."""
     own, other = _whole(folder / "ifindex", -1), _whole(folder / "iflink")
     if other == 0 or (folder / "tun_flags").exists():
         return False
     if other == own:
-        # Without another end it would be of a kind that is named, or a dummy or mirror, which know no ARP.
+        # Without another end it would be of a kind that the kernel names, or a dummy or mirror, which have no ARP.
         plain = _type(folder) == ARP_ETHERNET and "DEVTYPE=" not in _text(folder / "uevent")
         return plain and not _whole(folder / "flags") & _NO_ARP
     if links.get(other) == own:
@@ -131,7 +131,7 @@ def _lower(folder: Path) -> set[str]:
     """The interfaces that this one is stacked on."""
     try:
         entries = os.listdir(folder)  # noqa: PTH208
-    except OSError:  # it went away just now
+    except OSError:  # it has just disappeared
         return set()
     return {entry.removeprefix("lower_") for entry in entries if entry.startswith("lower_")}
 

@@ -1,4 +1,4 @@
-"""The agent's log: lines on standard error, none of them over and over."""
+"""The agent's log: lines on standard error, without endless repetition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PAUSE_S = 60.0
 
 
 class Log:
-    """Lasting trouble is a line a minute, however often it is met."""
+    """Lasting trouble is one line a minute, however often it occurs."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

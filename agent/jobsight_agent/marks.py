@@ -25,7 +25,7 @@ class MarkFiles:
         return collect(self._directory, self._stuck) if self._changed() else ([], [])
 
     def remove(self, file: Path) -> None:
-        """A file that cannot be removed must not be taken again at every interval."""
+        """A file that cannot be removed must not be read again at every interval."""
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
@@ -38,19 +38,19 @@ class MarkFiles:
             self._stuck.add(file.name)
 
     def forget(self, noted: Collection[Reading]) -> None:
-        """An agent that was killed may have noted marks whose files it had no time to remove."""
+        """A killed agent may have recorded marks without having had the time to remove their files."""
         known = set(noted)
         for file, reading in collect(self._directory, self._stuck)[0]:
             if reading in known:
                 self.remove(file)
 
     def forget_unfinished(self) -> None:
-        """Removes what hooks that were killed in the middle have left half written."""
+        """Removes half-written files of hooks that were killed."""
         forget_unfinished(self._directory)
 
     def _changed(self) -> bool:
-        """Whether the directory is to be listed, which costs half a reading: not if it has the time that it had, and
-        that was well past when it was last looked at; file times are coarse."""
+        """Whether to list the directory, which costs half a reading: not if its time is unchanged and was well past
+        at the last look; file times are coarse."""
         try:
             changed = self._directory.stat().st_mtime
         except OSError:

@@ -1,4 +1,4 @@
-"""``jobsight-agent status`` and ``resend``: what operators ask the agent of a spool, whether it runs or not."""
+"""``jobsight-agent status`` and ``resend``: what operators ask about a spool, whether or not its agent runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GIVE = "give the agent's own with --spool DIRECTORY"
 
 
 def status(spool: Path) -> int:
-    """Prints a line for each figure; 1 where no agent runs on the spool or it cannot be read."""
+    """Prints a line for each figure; returns 1 if no agent runs on the spool or it cannot be read."""
     absent = ""
     try:
         figures = json.loads(_answer(spool, "status"))
@@ -30,7 +30,7 @@ def status(spool: Path) -> int:
         try:
             figures = {
                 "batches_waiting": len(list((spool / "batches").glob("[0-9]*.gz"))),
-                "batches_refused": len(Aside(spool / "refused", 0)),
+                "batches_rejected": len(Aside(spool / "refused", 0)),
                 "last_error": _last_error(spool),
             }
         except OSError as error:
@@ -43,7 +43,7 @@ def status(spool: Path) -> int:
 
 
 def _last_error(spool: Path) -> str | None:
-    """What kept the agent from sending when it was stopped; None where nothing did."""
+    """What kept the agent from sending when it was stopped; None if nothing did."""
     try:
         return (spool / LAST_ERROR).read_text(encoding="utf-8", errors="replace").strip() or None
     except FileNotFoundError:
@@ -51,7 +51,7 @@ def _last_error(spool: Path) -> str | None:
 
 
 def resend(spool: Path) -> int:
-    """Has the batches that are kept aside sent again, by the running agent or when one runs next."""
+    """Has rejected batches sent again, by the running agent or by the next one."""
     try:
         count, when = int(_answer(spool, "resend")), "are being sent again"
     except PermissionError as error:
@@ -69,7 +69,7 @@ def _answer(spool: Path, request: str) -> str:
     """What follows ``ok``.
 
     Raises:
-        OSError: no agent answers, or it does not want to.
+        OSError: no agent answers, or it declines.
     """
     word, _, rest = ask(spool, request).partition(" ")
     if word != "ok":
@@ -81,7 +81,7 @@ def _give_back(spool: Path) -> int:
     """Under the agent's own lock; files keep their owner, so that it can read them.
 
     Raises:
-        OSError: there is no such spool, or an agent holds it that does not answer.
+        OSError: there is no such spool, or its agent does not answer.
     """
     lock = os.open(spool / "lock", os.O_RDWR | os.O_CLOEXEC)
     try:

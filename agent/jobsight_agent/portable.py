@@ -12,7 +12,7 @@ from jobsight_agent.counters import NodeReader
 from jobsight_agent.interfaces import kernel_width_bits
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Mark, Reading, sendable_name
 
-# Without sysfs there is nothing but the name to judge by.
+# Without sysfs there is only the name to go by.
 VIRTUAL_NAMES = re.compile(
     r"(lo|veth|docker|podman|cni|flannel|cali|br-|br\d|virbr|ifb|tun|tap|dummy|bond|team|vlan|vxlan|geneve|gre|sit|"
     r"ip6|ipip|tunl|wg|macvtap|nlmon|vmnet|lxc)|.*[.@]"
@@ -28,14 +28,14 @@ class Reader(Protocol):
 
 
 def reader_for(root: Path, *, exclude: Collection[str] = (), widths: Mapping[str, int] | None = None) -> Reader:
-    """The reader that fits the node: `NodeReader` wherever ``root/proc`` is there."""
+    """The reader for this node: `NodeReader` if ``root/proc`` exists."""
     if (root / "proc" / "stat").exists() or root != Path("/"):
         return NodeReader(root, exclude=exclude, widths=widths)
     return PsutilReader(exclude=exclude, widths=widths)
 
 
 class PsutilReader:
-    """Interfaces that are down are left out; which ones are physical is judged by their names alone."""
+    """Interfaces that are down are left out; which ones are physical is judged by name only."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the kernel's text files say; a value that is cut off or no number is a `ValueError`, never a guess."""
+"""Parses the kernel's text files; a truncated or non-numeric value is a `ValueError`, never a guess."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bytes_in_and_out(row: bytes) -> tuple[int, int]:
     """Of one interface.
 
     Raises:
-        ValueError: the row is cut, or holds no numbers.
+        ValueError: the row is truncated, or has no numbers.
     """
     columns = row.split()
     if len(columns) < 10:  # the one after the bytes sent shows that these are whole
@@ -43,7 +43,7 @@ def bytes_in_and_out(row: bytes) -> tuple[int, int]:
 
 
 def memory_bytes(contents: bytes, label: bytes) -> int | None:
-    """A line of ``/proc/meminfo`` in bytes; None where it is not there or makes no sense."""
+    """A line of ``/proc/meminfo`` in bytes; None if it is missing or makes no sense."""
     line = (b"\n" + contents).partition(b"\n" + label)[2]
     words = line[:40].split(None, 2)
     if len(words) < 2 or words[1] != b"kB":
@@ -55,12 +55,12 @@ def memory_bytes(contents: bytes, label: bytes) -> int | None:
 
 
 def busy_ticks(contents: bytes) -> int:
-    """Clock ticks that all processors together were busy, from ``/proc/stat``.
+    """Busy clock ticks of all processors together, from ``/proc/stat``.
 
     All modes but idle and iowait; guest time is part of user time already.
 
     Raises:
-        ValueError: the line is cut, or is another.
+        ValueError: the line is truncated, or a different one.
     """
     label, user, nice, system, _idle, _iowait, irq, softirq, steal, _rest = contents.split(None, 9)
     if label != b"cpu":

@@ -1,7 +1,7 @@
 """Sends closed batches to the collector, oldest first, beside the loop that reads.
 
-What the answers mean is in ``docs/wire-format.md``. No batch is deleted before it is acknowledged: one that is refused
-for its content is kept aside, and so is one that the server fails on while it takes others (`Suspicion`).
+What the answers mean is in ``docs/wire-format.md``. No batch is deleted before it is acknowledged: one that is
+rejected for its content is set aside, and so is one that the server fails on while it accepts others (`Suspicion`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import threading
 from jobsight_agent.send import ACKNOWLEDGED, Sender, Target
 from jobsight_agent.spool import Spool
 
-_FOR_GOOD = frozenset({400, 409, 411, 413, 415, 422})  # the server will never take this batch
-_UNAVAILABLE = 503  # the server itself says "later": no fault of the batch
+_FOR_GOOD = frozenset({400, 409, 411, 413, 415, 422})  # the server will never accept this batch
+_UNAVAILABLE = 503  # the server itself says "later": not the batch's fault
 _LONGEST_PAUSE_S = 3600.0  # whatever the server asks for
 
 
 class Suspicion:
-    """Whether it is a batch, and not the server, that is at fault for answers of 500 and the like.
+    """Whether a batch, and not the server, is to blame for answers of 500 and the like.
 
-    It is if it was answered so ``STRIKES`` times, then the server took or refused another batch, and then it was
-    answered so once more. An outage, in which every batch fails, costs none. The others are tried one after the other,
+    It is if it got such an answer ``STRIKES`` times, then the server accepted or rejected another batch, and then it
+    got such an answer once more. An outage, in which every batch fails, costs none. The others are tried in turn,
     since several may be bad.
     """
 
@@ -34,25 +34,25 @@ class Suspicion:
         self.suspect: int | None = None
         self._strikes = 0
         self._others_pass = False
-        self.another = 0  # the one that was tried last
+        self.another = 0  # the last one tried
         self._tried_another = False
 
     def wants_another(self) -> bool:
-        """Whether one after the suspect is to be tried now: every other time until one was dealt with."""
+        """Whether to try one after the suspect now: every other time until one is dealt with."""
         if self._strikes < self.STRIKES or self._others_pass:
             return False
         self._tried_another = not self._tried_another
         return self._tried_another
 
     def dealt_with(self, number: int) -> None:
-        """The server took the batch, or refused it for its content."""
+        """The server accepted the batch, or rejected it for its content."""
         if number == self.suspect:
             self._acquit()
         elif self._strikes >= self.STRIKES:
             self._others_pass = True
 
     def unavailable(self) -> None:
-        """The server cannot be reached or says so: what it did before proves nothing now."""
+        """The server is unreachable or says so: its earlier answers prove nothing now."""
         self._others_pass = False
 
     def convicts(self, number: int) -> bool:
@@ -88,11 +88,11 @@ class Pusher:
         self._thread.start()
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Wakes the sender: there is something to send."""
         self._wake.set()
 
     def finish(self, seconds: float) -> None:
-        """Sends what is there without waiting between tries, for at most ``seconds``; the rest stays in the spool."""
+        """Sends what is spooled without pauses between attempts, for ``seconds`` at most; the rest stays spooled."""
         self._stopping.set()
         self._wake.set()
         self._thread.join(seconds)
@@ -121,7 +121,7 @@ class Pusher:
         self._sender.close()
 
     def _send_next(self, tries: int) -> float | None:
-        """Sends the next batch; None when it is done with, else the seconds to wait: 0 for there being none to send."""
+        """Sends the next batch; None if that is settled, else the seconds to wait: 0 if there is none to send."""
         batch = self._choose()
         if batch is None:
             return 0.0
@@ -149,7 +149,7 @@ class Pusher:
         if answer.code < 500 or answer.code == _UNAVAILABLE or answer.wait_s is not None:
             self._suspicion.unavailable()
         elif self._suspicion.convicts(number):
-            self._set_aside(number, f"{answer}, {Suspicion.STRIKES} times and while other batches were taken")
+            self._set_aside(number, f"{answer}, {Suspicion.STRIKES} times, while other batches were accepted")
             return None
         return max(min(answer.wait_s or 0.0, _LONGEST_PAUSE_S), self._target.pause_s(tries, self._rng))
 

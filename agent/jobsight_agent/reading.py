@@ -36,7 +36,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Says that a job's prologue (``"start"``) or epilogue (``"end"``) took the reading."""
+    """Marks a reading taken by a job's prologue (``"start"``) or epilogue (``"end"``)."""
 
     job: str
     event: str
@@ -44,7 +44,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a node's counters said at one instant; None is a value that could not be read.
+    """A node's counters at one instant; None is a value that could not be read.
 
     ``time`` is UTC epoch seconds; ``bytes_in`` and ``bytes_out`` are the raw counters in bytes, one per interface;
     ``cpu_busy_s`` is cumulative over all processors; ``missed`` names those of ``METRICS`` that could not be read.
@@ -64,7 +64,7 @@ class Reading:
 
     @property
     def shape(self) -> tuple[str, int, tuple[Interface, ...]]:
-        """What all readings of one batch have in common."""
+        """What all readings of a batch have in common."""
         return self.boot_id, self.cpus, self.interfaces
 
 
@@ -88,7 +88,7 @@ def to_record(reading: Reading) -> list[Any]:
 def from_record(record: Any) -> Reading:
     """The reading that ``to_record`` wrote.
 
-    What the server would refuse is refused here: one such record must not cost the batch that it would be part of.
+    What the server would reject is rejected here: one such record must not cost its whole batch.
 
     Raises:
         ValueError: it is not such a record; files in the spool may be damaged or foreign.
@@ -122,7 +122,7 @@ def from_record(record: Any) -> Reading:
 
 
 def sendable_name(text: str, longest: int = _LONGEST_NAME) -> bool:
-    """Whether the server takes it; printable, so that no NUL or half a character is in it."""
+    """Whether the server accepts it: printable, so without NUL or half a character."""
     return 0 < len(text) <= longest and text.isprintable()
 
 
@@ -130,7 +130,7 @@ def _interface(name: Any, kind: Any, width_bits: Any, speed_bps: Any) -> Interfa
     if width_bits not in (32, 64):
         raise ValueError(f"not a counter's width: {width_bits!r:.80}")
     if speed_bps is not None and _count(speed_bps, _MOST_BYTES) == 0:
-        raise ValueError("a speed of 0; one that is not known is null")
+        raise ValueError("a speed of 0; use null for an unknown speed")
     return Interface(_name(name, _LONGEST_NAME), _one_of(kind, KINDS), int(width_bits), speed_bps)
 
 
@@ -158,7 +158,7 @@ def _name(value: Any, longest: int) -> str:
 
 def _one_of(value: Any, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
-        raise ValueError(f"{value!r:.80} is none of {', '.join(allowed)}")
+        raise ValueError(f"{value!r:.80} is not one of {', '.join(allowed)}")
     return str(value)
 
 

@@ -17,25 +17,25 @@ class TroubleReport:
         self._greeted = False
 
     def say(self) -> None:
-        """A new kind of trouble once, and once that it is over; the first batch that was taken; what is lost or kept
-        aside, once a minute."""
+        """Logs each new kind of trouble once, and its end; the first accepted batch; losses and rejected batches,
+        once a minute."""
         error = self._pusher.last_error
         if error != self._said:
-            self._log.say(error or "the server takes batches again")
+            self._log.say(error or "the server accepts batches again")
             self._said = error
             self._spool.note_error(error)
         if self._pusher.accepted and not self._greeted:
             self._greeted = True
-            self._log.say("the server took the first batch")
-            self._spool.note_error(error)  # not that of an agent before this one
+            self._log.say("the server accepted the first batch")
+            self._spool.note_error(error)  # not that of an earlier agent
         dropped, refused = self._said_lost
         if self._spool.dropped > dropped and self._log.once_a_minute(
-            "dropped", f"the spool is full or its batches too old: {self._spool.dropped} were dropped so far"
+            "dropped", f"{self._spool.dropped} batches dropped so far: too old, or the spool is full"
         ):
             dropped = self._spool.dropped
         if self._pusher.refused > refused and self._log.once_a_minute(
             "refused",
-            f"the server refused a batch for good: {self._pusher.last_refusal}; {self._spool.refused} are kept in "
+            f"the server rejected a batch: {self._pusher.last_refusal}; {self._spool.refused} are kept in "
             f"{self._spool.directory / 'refused'}, `jobsight-agent resend` sends them again",
         ):
             refused = self._pusher.refused

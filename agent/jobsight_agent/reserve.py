@@ -1,4 +1,4 @@
-"""Room on the disk that is kept free of others, so that what is in memory can be written when the disk is full."""
+"""Reserved disk space, so that what is in memory can be written when the disk is full."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Reserve:
-    """A file of ``size`` bytes; deleting it makes room for as much."""
+    """A file of ``size`` bytes; deleting it frees as much."""
 
     def __init__(self, file: Path, size: int) -> None:
         self._file, self._size = file, size
@@ -16,7 +16,7 @@ class Reserve:
         self.take()
 
     def take(self) -> None:
-        """Takes the room again, where there is any; nothing if it is held already."""
+        """Reserves the space again if there is any; does nothing if it is reserved already."""
         if self._held:
             return
         try:
@@ -33,7 +33,7 @@ class Reserve:
             os.close(descriptor)
 
     def spend(self) -> bool:
-        """Makes the room free; whether there was any."""
+        """Frees the space; returns whether there was any."""
         if not self._held:
             return False
         self._held = False

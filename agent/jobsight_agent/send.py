@@ -33,14 +33,14 @@ class Target:
     backoff_most_s: float = 300.0
 
     def pause_s(self, tries: int, rng: random.Random) -> float:
-        """The wait after so many failures before this one: twice as long each time, up to half of it left to chance."""
+        """The wait after this many earlier failures: twice as long each time, up to half of it random."""
         longest = min(self.backoff_most_s, self.backoff_s * 2.0 ** min(tries, 20))
         return rng.uniform(longest / 2, longest)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the server said to a batch: its HTTP status, ``status`` or ``error`` of its body, and the seconds that it
+    """The server's answer to a batch: its HTTP status, ``status`` or ``error`` of its body, and the seconds that it
     asks to wait."""
 
     code: int
@@ -69,7 +69,7 @@ class Sender:
         """Posts one batch.
 
         Raises:
-            OSError: the server cannot be reached or breaks off.
+            OSError: the server cannot be reached or drops the connection.
             TargetError: the token file cannot be used.
         """
         headers = {
@@ -102,8 +102,8 @@ class Sender:
             response = connection.getresponse()
             content = response.read(_LONGEST_ANSWER)
         except (HTTPException, ValueError) as error:
-            raise ConnectionError(f"no proper HTTP answer: {error!r}") from error
-        if not response.isclosed():  # a longer answer than ours ever is: the rest would be taken for the next one
+            raise ConnectionError(f"not a valid HTTP response: {error!r}") from error
+        if not response.isclosed():  # longer than any answer of ours: the rest would be taken for the next one
             self.close()
         retry = response.getheader("Retry-After") or ""
         wait_s = float(retry) if retry.isascii() and retry.isdigit() else None
@@ -136,13 +136,13 @@ class Sender:
             raise TargetError(f"token file {file}: {error}") from error
         if not token or not token.isprintable() or " " in token:
             raise TargetError(
-                f"token file {file} holds no token; `jobsight token create --role agent --cluster NAME` makes one"
+                f"token file {file} contains no token; `jobsight token create --role agent --cluster NAME` creates one"
             )
         return token
 
 
 def _word(content: bytes) -> str:
-    """What the answer says, printable and short; empty where it is not ours."""
+    """The message in the answer, printable and short; empty if the answer is not ours."""
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):
@@ -154,8 +154,8 @@ def _word(content: bytes) -> str:
 
 
 def _load_http() -> None:
-    """Imports http.client without ssl, which it would import and which is 4 MB that a plain connection does not need;
-    `Sender` wraps the socket of a secure one itself."""
+    """Imports http.client without ssl, 4 MB that a plain connection does not need; `Sender` wraps the socket of a
+    secure one itself."""
     if "ssl" in sys.modules or "http.client" in sys.modules:
         return
     sys.modules["ssl"] = None  # type: ignore[assignment]

@@ -1,10 +1,10 @@
-"""What has been read and not yet acknowledged, on disk, bounded.
+"""Readings not yet acknowledged, on disk, bounded.
 
     SPOOL/open-SEQUENCE.jsonl     the readings of the batch that is being filled, a line each
     SPOOL/batches/SEQUENCE.gz     closed batches, the very bytes that are sent
     SPOOL/state.json              next sequence number, what was dropped
-    SPOOL/refused/                batches that the server refused for good (see `aside`)
-    SPOOL/reserve                 room for the readings in memory, for when the disk is full
+    SPOOL/refused/                batches that the server rejected (see `aside`)
+    SPOOL/reserve                 space for the readings in memory when the disk is full
     SPOOL/agent.socket            where job hooks reach the agent (see `control`)
     SPOOL/marks/                  readings that job hooks left (see `hooks`)
     SPOOL/last-error              what keeps batches from being sent, for `jobsight-agent status` when no agent runs
@@ -29,7 +29,7 @@ from jobsight_agent.reading import Reading, from_record, to_record
 from jobsight_agent.reserve import Reserve
 
 LAST_ERROR = "last-error"
-REFUSED_SHARE = 0.2  # of the bound of the spool, for batches that were refused
+REFUSED_SHARE = 0.2  # of the spool's limit, for rejected batches
 DIRECTORY_MODE = 0o750
 MARKS_MODE = 0o770
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -40,7 +40,7 @@ class SpoolError(Exception):
 
 
 class Spool:
-    """The spool of one agent; a second one on the same directory is refused.
+    """The spool of one agent; a second one cannot use the same directory.
 
     Bounded by ``max_bytes`` and ``max_age_s``: the oldest batches are dropped and counted in ``dropped``, which
     outlives the agent.
@@ -77,10 +77,10 @@ class Spool:
         self._stateless = not self._load_state()
         self._sizes = {number: file.stat().st_size for number, file in _numbered(self._batches, "", ".gz")}
         self._discard_unfinished()
-        # Closed, but the disk was too full to say so: the number is used all the same.
+        # Closed, but the disk was too full to record it: the number is used nevertheless.
         self._next = max(self._next, max(self._sizes, default=-1) + 1)
         if self._stateless:
-            # Begin where no earlier sequence number can be, even if the directory was lost.
+            # Start beyond any earlier sequence number, even if the directory was lost.
             self._next = max(int(clock() * 1e6), self._next)
         self._journal: int | None = None
 
@@ -96,27 +96,27 @@ class Spool:
 
     @property
     def refused(self) -> int:
-        """Batches that the server refused and that are kept aside."""
+        """Batches that the server rejected, set aside."""
         return len(self._aside)
 
     def leftover(self) -> list[Reading]:
-        """The readings that an agent noted and did not close, oldest first; they are to be closed now."""
+        """The readings that an earlier agent recorded and did not close, oldest first; to be closed now."""
         readings = []
         for _, file in _numbered(self.directory, "open-", ".jsonl"):
             for line in file.read_bytes().split(b"\n"):
                 if line:
                     try:
                         readings.append(from_record(json.loads(line)))
-                    except (ValueError, RecursionError):  # the last line may be cut
+                    except (ValueError, RecursionError):  # the last line may be truncated
                         self.damaged += 1
         return readings
 
     def note(self, reading: Reading) -> None:
-        """Keeps a reading of the batch that is being filled."""
+        """Records a reading of the batch being filled."""
         if self._journal is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._journal = os.open(self.directory / f"open-{self._next}.jsonl", flags, 0o640)
-        # The line break comes first too: a line that a full disk cut does not take the next one with it.
+        # A line break also comes first: a line truncated by a full disk must not spoil the next one.
         os.write(self._journal, b"\n" + _ENCODER.encode(to_record(reading)).encode() + b"\n")
 
     def note_error(self, error: str | None) -> None:
@@ -128,7 +128,7 @@ class Spool:
                 (self.directory / LAST_ERROR).write_text(f"{error}\n", encoding="utf-8", errors="backslashreplace")
 
     def close_batches(self, bodies: Sequence[bytes], *, last: bool = False) -> None:
-        """Closes what was noted as these batches, numbered from ``next_sequence`` on; then drops what is too much.
+        """Closes what was recorded as these batches, numbered from ``next_sequence`` on; then drops the excess.
 
         On a full disk the reserve is spent: if these are the ``last`` ones, or if nothing else waits, so that they
         are sent at once and give the room back.
@@ -191,7 +191,7 @@ class Spool:
         self._reserve.take()
 
     def set_aside(self, number: int, reason: str) -> None:
-        """The server will not take the batch; the oldest of those aside are dropped where they are too many."""
+        """The server rejected the batch: sets it aside, and drops the oldest of these if there are too many."""
         excess = self._aside.keep(number, self._batches / f"{number}.gz", reason)
         self._sizes.pop(number, None)
         if excess:
@@ -200,7 +200,7 @@ class Spool:
                 self._save_state()
 
     def resend(self) -> int:
-        """Lets the batches that are kept aside wait again; how many."""
+        """Puts the rejected batches back in the queue and returns how many."""
         given = self._aside.give_back(self._batches)
         self._sizes.update(given)
         return len(given)
@@ -227,7 +227,7 @@ class Spool:
             self._save_state()
 
     def _load_state(self) -> bool:
-        """Whether there is a state to go on from."""
+        """Whether there is a state to resume from."""
         file = self.directory / "state.json"
         try:
             state = json.loads(file.read_bytes())
@@ -244,7 +244,7 @@ class Spool:
         _write(self.directory / "state.json", json.dumps(state).encode())
 
     def _discard_unfinished(self) -> None:
-        """A journal that was closed before the crash is done with; batches of one that was not are made anew."""
+        """A journal closed before the crash is settled; batches of one that was not are made again."""
         for number, file in _numbered(self.directory, "open-", ".jsonl"):
             if number < self._next:
                 file.unlink()
@@ -254,7 +254,7 @@ class Spool:
 
 
 def _numbered(folder: Path, prefix: str, suffix: str) -> list[tuple[int, Path]]:
-    """The files of ``folder`` named by a sequence number, in its order; others are none of ours."""
+    """The files of ``folder`` named by a sequence number, in order; others are not ours."""
     found = []
     for file in folder.iterdir():
         digits = file.name.removeprefix(prefix).removesuffix(suffix)

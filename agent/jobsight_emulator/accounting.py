@@ -34,7 +34,7 @@ class LogLine:
 
 
 def make_entries(cluster: Cluster, jobs: Iterable[EmulatedJob], runs: Iterable[EmulatedRun]) -> list[LogLine]:
-    """Every line of the cluster's log in the order in which they are written."""
+    """Every line of the cluster's log in the order of writing."""
     entries: list[LogLine] = []
     arrays: dict[str, list[EmulatedJob]] = {}
     for job in jobs:
@@ -90,7 +90,7 @@ def _start_message(cluster: Cluster, run: EmulatedRun) -> str:
     parts = [*_running(cluster, run)]
     if run.start_count > 1:
         parts.append(f"start_count={run.start_count}")
-    # A server leaves a space at the end of this one.
+    # A server leaves a space at the end of this line.
     return " ".join(parts) + " "
 
 
@@ -140,7 +140,7 @@ def _requested(cluster: Cluster, job: EmulatedJob) -> list[str]:
     nodes = f"{job.demand.nodes}:ppn={job.demand.processors_per_node}"
     if job.demand.application.gigabit:
         nodes += ":gigabit"
-    # People ask for what they once needed and half as much again, rounded up.
+    # People request what they once needed and half as much again, rounded up.
     megabytes = -(-int(job.demand.application.memory_bytes * 1.5 / 2**20) // 100) * 100
     if cluster.position % 2 == 0:
         memory = f"Resource_List.pmem={megabytes}mb"
@@ -189,18 +189,18 @@ class DayFiles:
 
     @classmethod
     def create(cls, directory: Path, utc_offset_s: int) -> DayFiles:
-        """An empty directory. EmulatorError if it holds files: their lines would be doubled."""
+        """Creates an empty directory. EmulatorError if it has files: their lines would be duplicated."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             held = next(directory.iterdir(), None)
         except OSError as error:
             raise EmulatorError(f"{directory}: {error.strerror}: give a directory that can be written") from error
         if held is not None:
-            raise EmulatorError(f"{directory} already holds {held.name}: give an empty directory or remove it")
+            raise EmulatorError(f"{directory} already contains {held.name}: give an empty directory or remove it")
         return cls(directory, utc_offset_s)
 
     def append(self, entry: LogLine) -> None:
-        """Writes one line; ``flush`` makes it seen."""
+        """Writes one line; ``flush`` makes it visible."""
         local = datetime.fromtimestamp(entry.time, UTC) + timedelta(seconds=self.utc_offset_s)
         day = local.strftime("%Y%m%d")
         if self._file is None or day != self._day:
@@ -210,7 +210,7 @@ class DayFiles:
         self._file.write(f"{local:%m/%d/%Y %H:%M:%S};{entry.kind};{entry.job_id};{entry.message}\n")
 
     def flush(self) -> None:
-        """Hands what was appended to whoever follows the files."""
+        """Makes appended lines visible to readers of the files."""
         if self._file is not None:
             self._file.flush()
 

@@ -34,13 +34,13 @@ class EmulatedApplication:
 
     @property
     def whole_nodes(self) -> bool:
-        """Whether its jobs take their nodes for themselves."""
+        """Whether its jobs have their nodes to themselves."""
         return self.shapes[0][1] == 16
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one job will really use; bandwidth and memory per processor."""
+    """The real needs of one job; bandwidth and memory per processor."""
 
     application: EmulatedApplication
     nodes: int
@@ -79,7 +79,7 @@ _KINDS = (
 
 @dataclass(slots=True)
 class EmulatedUser:
-    """One user; ``draw`` gives the needs of the next job and moves on."""
+    """One user; ``draw`` returns the needs of the next job and advances."""
 
     name: str
     group: str
@@ -91,7 +91,7 @@ class EmulatedUser:
 
     @property
     def whole_nodes(self) -> bool:
-        """Whether the user's jobs take their nodes for themselves."""
+        """Whether the user's jobs have their nodes to themselves."""
         return self.applications[0].whole_nodes
 
     def draw(self, rng: random.Random) -> Demand:

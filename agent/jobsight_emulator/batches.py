@@ -1,4 +1,4 @@
-"""A node's readings as batches on their way: closed, encoded, and some of them delivered in a bad order."""
+"""A node's readings as batches in transit: closed, encoded, and some of them delivered out of order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PackedBatch:
 
 
 class Packer:
-    """Closes and encodes the batches of one node. Deterministic, whatever the delivery meets."""
+    """Closes and encodes the batches of one node. Deterministic, whatever happens in delivery."""
 
     def __init__(self, node: EmulatedNode, plan: Plan, batch_readings: int) -> None:
         self._node = node

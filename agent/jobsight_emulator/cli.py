@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plays the site; 0 when everything that should have been delivered was, 130 when interrupted."""
+    """Plays the site; returns 0 if everything that should have been delivered was, 130 when interrupted."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
     try:
@@ -105,7 +105,7 @@ def _emulate(args: argparse.Namespace) -> int:
     if not 1 <= args.batch <= 5_000:
         raise EmulatorError(f"{args.batch} readings per batch: give 1 to 5000")
     if args.live < 0 or (args.live and args.speed is not None):
-        raise EmulatorError(f"--live {args.live}: give seconds, and no --speed beside them")
+        raise EmulatorError(f"--live {args.live}: give seconds, without --speed")
     start = end - int(args.weeks * WEEK_S)
     plan = Plan(args.nodes, args.clusters, start, end + args.live, args.interval, args.seed)
     target = Target(args.server, args.token_file, timeout_s=60.0, backoff_s=0.1, backoff_most_s=10.0)
@@ -147,7 +147,7 @@ def _emulate(args: argparse.Namespace) -> int:
 
 
 def summarise(emulation: Emulation, progress: Progress, counts: DeliveryCounts, failure: str | None) -> dict[str, Any]:
-    """The figures of an emulation. ``delivered``: every reading was acknowledged, none refused, none stored twice."""
+    """The figures of an emulation. ``delivered``: every reading was acknowledged, none rejected, none stored twice."""
     delivered = (
         failure is None
         and counts.readings_acknowledged == progress.readings_made
@@ -184,7 +184,7 @@ def summarise(emulation: Emulation, progress: Progress, counts: DeliveryCounts, 
 class _Reporter:
     """Shows progress on the terminal and in a file, a few times a second at most.
 
-    ``present`` is the summary as it was when the emulation had reached the present and went on in real time.
+    ``present`` is the summary at the time when the emulation reached the present and continued in real time.
     """
 
     def __init__(self, path: Path | None, show: bool) -> None:

@@ -1,4 +1,4 @@
-"""Hands batches to the server over a few keep-alive connections, each in a thread of its own.
+"""Sends batches to the server over a few keep-alive connections, each in its own thread.
 
 Batches of one node always take the same connection, so they arrive in the order in which they were given.
 """
@@ -25,7 +25,7 @@ _WAITING = 32
 
 @dataclass(slots=True)
 class DeliveryCounts:
-    """What became of the batches. ``stored_twice``: copies that the server took for new batches."""
+    """The outcome of the batches. ``stored_twice``: copies that the server took for new batches."""
 
     requests: int = 0
     bytes: int = 0
@@ -121,7 +121,7 @@ class Delivery:
                 lane.put(item, timeout=0.2)
             except queue.Full:
                 if self._stop.is_set():
-                    # The thread leaves without looking at what waits.
+                    # The thread leaves without looking at what is queued.
                     return
             else:
                 return
@@ -145,7 +145,7 @@ class Delivery:
             sender.close()
 
     def _deliver(self, sender: Sender, batch: PackedBatch, group: BatchGroup) -> None:
-        """Tries until there is a final answer, the delivery stops, or patience ends (EmulatorError)."""
+        """Tries until there is a final answer, the delivery stops, or time runs out (EmulatorError)."""
         since = time.monotonic()
         for tries in count():
             try:
@@ -158,8 +158,8 @@ class Delivery:
                 pause_s = error.after_s if error.after_s is not None else self._target.pause_s(tries, self._rng)
                 if time.monotonic() - since + pause_s > self._give_up_s:
                     raise EmulatorError(
-                        f"{self._target.url}: no answer to a batch for {self._give_up_s:g} s, last: {reason}: "
-                        "see that the server runs"
+                        f"{self._target.url}: no batch accepted for {self._give_up_s:g} s (last error: {reason}); "
+                        "check that the server is running"
                     ) from error
                 if self._stop.wait(pause_s):
                     return

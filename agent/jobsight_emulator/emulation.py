@@ -37,7 +37,7 @@ class Emulation:
 
 
 def make_emulation(plan: Plan, batch_readings: int) -> Emulation:
-    """Everything that ``plan`` implies."""
+    """The emulation of ``plan``."""
     clusters = make_site(plan)
     facts: Counter[str] = Counter()
     stations: list[Station] = []

@@ -14,7 +14,7 @@ from jobsight_emulator.workload import EmulatedJob
 
 # Between a scheduler's decision and the start of the job.
 _START_DELAY_S = 2
-# A node takes no job this long before it goes down (it is known to be ill), nor until it is seen again.
+# A node takes no job this long before it goes down (its fault is known), nor until it is seen again.
 _DRAINED_S = 30
 
 WALLTIME_EXIT = -11
@@ -188,7 +188,7 @@ def _start(state: _State, job: EmulatedJob, start_count: int, start: int, chosen
 
 
 def _length(rng: random.Random, job: EmulatedJob) -> tuple[int, int]:
-    """Run time and exit status, if nothing befalls the nodes."""
+    """Run time and exit status, if nothing happens to the nodes."""
     if job.deleted_after_s is not None and job.deleted_after_s < job.walltime_s:
         return job.deleted_after_s, DELETED_EXIT
     if job.demand.runtime_s > job.walltime_s:
@@ -226,7 +226,7 @@ def _still_running(run: EmulatedRun) -> EmulatedRun:
 
 
 def exclusive_runs(runs: Iterable[EmulatedRun]) -> set[tuple[str, int]]:
-    """Job id and start of the runs that had their nodes to themselves for all of their life."""
+    """Job id and start of the runs that had their nodes to themselves throughout."""
     stays: dict[int, list[EmulatedRun]] = {}
     for run in runs:
         for place in run.places:

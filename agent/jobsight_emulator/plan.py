@@ -59,5 +59,5 @@ class Plan:
         return self.end - 2 * self.interval_s
 
     def rng(self, *purpose: object) -> random.Random:
-        """A stream of its own for each purpose, so that a change in one leaves the others as they were."""
+        """A separate stream for each purpose, so that a change in one leaves the others as they were."""
         return random.Random("/".join(str(part) for part in (self.seed, *purpose)))

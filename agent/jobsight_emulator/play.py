@@ -23,7 +23,7 @@ _SLICES_AHEAD = 2
 
 @dataclass(slots=True)
 class Progress:
-    """How far the emulation is; times are emulated, UTC epoch seconds."""
+    """How far the emulation has come; times are emulated, UTC epoch seconds."""
 
     start: int
     end: int
@@ -44,7 +44,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Live:
-    """From ``since`` on (UTC epoch) it keeps pace with the clock; ``at_present`` is called once it is there."""
+    """From ``since`` on (UTC epoch) it keeps pace with the clock; ``at_present`` is called when it gets there."""
 
     since: int
     at_present: Callable[[Progress], None]
@@ -108,7 +108,7 @@ def play(
     live: Live | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Progress:
-    """Plays to the end, ``speed`` times as fast as real time (None: as fast as it goes; ``live``: up to the present).
+    """Plays to the end, ``speed`` times as fast as real time (None: as fast as possible; ``live``: up to the present).
 
     ``report`` is called whenever more was acknowledged. Raises EmulatorError when the delivery fails.
     """
@@ -152,7 +152,7 @@ def play(
 
 
 def _slices(emulation: Emulation, batch_readings: int, speed: float | None, live: Live | None) -> Iterator[int]:
-    """Ends of the slices of time that are sent as a whole; at a given speed not more than a second of it."""
+    """Ends of the slices of time that are sent as a whole; at a given speed, at most a second each."""
     plan = emulation.plan
     present = plan.end if live is None else live.since
     readings = max(1, int(batch_readings * _REGULAR_SHARE))

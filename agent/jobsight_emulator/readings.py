@@ -12,7 +12,7 @@ from jobsight_emulator.plan import Plan
 from jobsight_emulator.segments import Segment, first_reading, reading_number
 from jobsight_emulator.site import MEMORY_BYTES, PROCESSORS, EmulatedNode
 
-# A table of noise in [-1, 1], looked up by the number of the reading: cheap and the same however it is sliced.
+# Noise in [-1, 1], looked up by the number of the reading: cheap, and the same however it is sliced.
 _NOISE_BITS = 12
 _NOISE_MASK = 2**_NOISE_BITS - 1
 # A job's memory breathes by this share, traffic comes early or late by this share of an interval.
@@ -62,7 +62,7 @@ class EmulatedReader:
         self._next = 0
 
     def advance(self, until: float) -> list[NodeColumns]:
-        """All readings before ``until`` that were not yet given, one ``NodeColumns`` for each boot."""
+        """All readings before ``until`` not yet returned, one ``NodeColumns`` per boot."""
         number = reading_number(self.node, self._plan, until)
         given: list[NodeColumns] = []
         while self._current < len(self._segments):
@@ -130,7 +130,7 @@ class EmulatedReader:
         idle = self.node.idle_memory_bytes
         level = segment.memory_bytes / 1024
         swing = MEMORY_NOISE * (segment.memory_bytes - idle) / 1024 + _IDLE_NOISE_KIB
-        # Another part of the table than the jitter's, so that the two have nothing to do with each other.
+        # A different part of the table from the jitter's, so that the two are unrelated.
         columns.memory_used_bytes += [int(level + swing * noise[~number & _NOISE_MASK]) * 1024 for number in numbers]
 
     def _take_counters(self, segment: Segment, elapsed: list[float], columns: NodeColumns) -> None:

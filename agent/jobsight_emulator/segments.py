@@ -10,7 +10,7 @@ from jobsight_emulator.placement import EmulatedRun, Place
 from jobsight_emulator.plan import Plan
 from jobsight_emulator.site import EmulatedNode
 
-# What a machine has done by the time its agent starts after a boot.
+# A machine's totals by the time its agent starts after a boot.
 _BOOT_CPU_S = 18.0
 _BOOT_BYTES = 4096
 
@@ -139,7 +139,7 @@ def _rates(
 
 
 def wraps(node: EmulatedNode, segments: Iterable[Segment]) -> int:
-    """How often a 32-bit counter of the node starts anew at zero."""
+    """How often a 32-bit counter of the node wraps to zero."""
     total = 0
     for segment in segments:
         length = segment.end - segment.start

@@ -1,4 +1,4 @@
-"""What each job really used, to judge everything downstream by."""
+"""What each job really used: the reference for everything downstream."""
 
 from __future__ import annotations
 
@@ -110,6 +110,6 @@ class TruthFile:
         self._writer.writerow(COLUMNS)
 
     def append(self, rows: Iterable[Truth]) -> None:
-        """Writes the rows and makes them seen."""
+        """Writes the rows and makes them visible."""
         self._writer.writerows(astuple(row) for row in rows)
         self._file.flush()

@@ -64,7 +64,7 @@ def make_jobs(plan: Plan, cluster: Cluster) -> list[EmulatedJob]:
     submissions: list[tuple[int, int, EmulatedUser, int]] = []
     works = [_mean_work(plan, cluster, user) for user in users]
     for position, (user, work) in enumerate(zip(users, works, strict=True)):
-        # Users of large jobs get more of the machine, as they do at real sites, but not in proportion.
+        # Users of large jobs get more of the machine, as at real sites, but not in proportion.
         peers = sum(other**0.5 for other, one in zip(works, users, strict=True) if one.whole_nodes == user.whole_nodes)
         nodes = whole if user.whole_nodes else cluster.shared
         capacity = _LOAD[user.whole_nodes] * PROCESSORS * nodes * work**0.5 / peers
@@ -144,6 +144,6 @@ def _make_job(
 
 
 def _walltime(rng: random.Random, demand: Demand) -> int:
-    """What the user asks for: typical run time with a margin, in quarters of an hour; sometimes too little."""
+    """The user's request: typical run time with a margin, in quarters of an hour; sometimes too little."""
     asked = demand.application.runtime_s * rng.choice((1.5, 2.0, 2.0, 3.0))
     return max(1, round(asked / 900)) * 900

@@ -1,4 +1,4 @@
-"""Which earlier jobs a job is like: groups by what is known at submission, from specific to general."""
+"""Which earlier jobs a job resembles: groups by what is known at submission, from specific to general."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class JobGroups:
     """Puts a job into its group by each of the site's job groups, as the setting ``job_groups`` lists them.
 
     Fields that are unknown of a job are left out of its job groups, and job groups that then coincide count once, as
-    the one of which the least is left out: where applications are never known, users do not vote twice, and where
-    nothing but the user is known, the forecast weighs what users alone have been good for.
+    fewest fields left out: if applications are never known, users do not vote twice, and if only the user is known,
+    the forecast weighs the past success of users alone.
 
     Raises:
         ValueError: a job group groups by something else than ``FIELDS``, or there is none at all.
@@ -100,7 +100,7 @@ def parse_job_group(text: str) -> JobGroup:
     """The job group that settings and answers write as ``user+queue``, fields in any order; ``site`` groups all jobs.
 
     Raises:
-        ValueError: a field does not exist or comes twice.
+        ValueError: a field does not exist or is given twice.
     """
     if text.strip() == _SITE:
         return ()

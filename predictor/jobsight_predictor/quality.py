@@ -1,4 +1,4 @@
-"""How alike the values of a series are, and how good one forecast was (docs/definitions.md, Quality)."""
+"""How similar the values of a series are, and how good one forecast was (docs/definitions.md, Quality)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Self
 from .forecasters import checked
 
 NEAR = 0.2  # share of the reference; values are alike when they differ by less
-RECENT = 20  # values; that the recent PQM looks at
+RECENT = 20  # values; number that the recent PQM considers
 
 
 def near(value: float, reference: float) -> bool:
-    """Whether a value is within 20 % of the reference; a reference of 0 is near nothing but 0."""
+    """Whether a value is within 20 % of the reference; only 0 is near a reference of 0."""
     if reference == 0.0:
         return value == 0.0
     return abs(value - reference) < NEAR * reference
@@ -38,7 +38,7 @@ def accuracy(forecast: float, actual: float) -> float:
     """``max(0, 1 - |forecast - actual| / actual)``, 0..1. Of an actual 0: 1 when forecast exactly, else 0.
 
     Raises:
-        ValueError: either is no measurement (NaN, infinite, negative).
+        ValueError: either is not a measurement (NaN, infinite, negative).
     """
     checked(forecast)
     if checked(actual) == 0.0:
@@ -63,10 +63,10 @@ class Pqm:
         self._recent: deque[float] = deque(maxlen=RECENT)
 
     def learn(self, value: float) -> None:
-        """Take in the next value.
+        """Learn the next value.
 
         Raises:
-            ValueError: it is no measurement.
+            ValueError: it is not a measurement.
         """
         checked(value)
         if self._n == 0:
@@ -77,7 +77,7 @@ class Pqm:
 
     @property
     def n(self) -> int:
-        """How many values were learned."""
+        """Number of values learned."""
         return self._n
 
     @property
@@ -94,12 +94,12 @@ class Pqm:
         return recent_pqm(list(self._recent))
 
     def state(self) -> dict[str, Any]:
-        """Everything known, as values that JSON can carry."""
+        """The whole state, as JSON values."""
         return {"first": self._first, "n": self._n, "alike": self._alike, "recent": list(self._recent)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The one whose ``state()`` this was, exactly."""
+        """Restores exactly the one whose ``state()`` this was."""
         restored = cls()
         restored._first = float(state["first"])
         restored._n = int(state["n"])

@@ -1,4 +1,4 @@
-"""What is kept of one user's values of one metric, and the answer that it gives."""
+"""What is kept about one user's values of one metric, and the answer from it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Self
 from .forecasters import FIVE, FORECASTERS, Forecaster, checked
 from .quality import Pqm
 
-FADE = 0.8  # share; of an error that still counts one job later, when the forecaster to use is chosen
+FADE = 0.8  # share; of an error that still counts one job later in choosing the forecaster
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesForecast:
-    """What the next job is expected to use; ``value`` is None, with a ``reason``, when nothing is known."""
+    """The next job's expected use; ``value`` is None, with a ``reason``, if nothing is known."""
 
     value: float | None
     forecaster: str | None
@@ -39,14 +39,14 @@ class Series:
 
     @property
     def n(self) -> int:
-        """How many values were learned."""
+        """Number of values learned."""
         return self._quality.n
 
     def learn(self, value: float) -> None:
         """Score every forecaster on the value, then let it learn it.
 
         Raises:
-            ValueError: the value is no measurement.
+            ValueError: the value is not a measurement.
         """
         checked(value)
         accuracy_sums, recent_errors = self._accuracy_sums, self._recent_errors
@@ -54,7 +54,7 @@ class Series:
             forecast = forecaster.forecast()
             if forecast is not None:
                 # 1 - ``quality.accuracy``: the relative error, capped at 1, so that one wild miss weighs no more than a
-                # plain one. Its checks would take as long as all else here.
+                # plain one. Its checks would take as long as everything else here.
                 miss = abs(forecast - value)
                 error = miss / value if miss < value else float(miss > 0.0)
                 accuracy_sums[name] += 1.0 - error
@@ -63,7 +63,7 @@ class Series:
         self._quality.learn(value)
 
     def answer(self) -> SeriesForecast:
-        """The forecast of the next value, and what it rests on."""
+        """The forecast of the next value, and its basis."""
         scored = max(0, self.n - 1)
         forecasts = {name: forecaster.forecast() for name, forecaster in self._forecasters.items()}
         chosen = self._chosen() if self.n else None
@@ -86,7 +86,7 @@ class Series:
         return min(("locality", *FIVE), key=errors.__getitem__)
 
     def state(self) -> dict[str, Any]:
-        """Everything known, as values that JSON can carry."""
+        """The whole state, as JSON values."""
         return {
             "forecasters": {name: forecaster.state() for name, forecaster in self._forecasters.items()},
             "quality": self._quality.state(),

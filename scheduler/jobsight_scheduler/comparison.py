@@ -1,4 +1,4 @@
-"""Schedules of the same jobs side by side: how they differ, and how sure that is."""
+"""Schedules of the same jobs side by side: their differences, and how certain these are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESAMPLES = 4000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Mean of ``other - ours`` over the jobs, and a confidence interval of it."""
+    """Mean of ``other - ours`` over the jobs, and its confidence interval."""
 
     mean: float
     low: float
@@ -27,9 +27,9 @@ class Difference:
 def compare(ours: JobTable, other: JobTable, confidence: float = 0.95, seed: int = 0) -> dict[str, Difference]:
     """Paired differences of wait, turnaround and bounded slowdown, ``other`` minus ``ours``.
 
-    Jobs that queue together wait together, so that single jobs are no independent observations. The jobs are cut
-    into 50 batches in the order of submission, and batches are drawn again and again (paired bootstrap of batch
-    means). A difference that depends on a rare event of months, such as an outage, is still understated.
+    Jobs that queue together wait together, so single jobs are not independent observations. The jobs are cut into 50
+    batches in the order of submission, and batches are resampled (paired bootstrap of batch means). The uncertainty of
+    a difference that depends on a rare event, such as an outage every few months, is still understated.
 
     Raises:
         ValueError: the tables are not of the same jobs.

@@ -29,7 +29,7 @@ def schedule_figures(table: JobTable, capacity: int) -> dict[str, Any]:
 
 
 def by_user(table: JobTable) -> dict[str, dict[str, Any]]:
-    """Figures of each user's jobs, those with most jobs first; ``-`` where the trace does not tell the user."""
+    """Figures of each user's jobs, users with the most jobs first; ``-`` if the trace does not name the user."""
     users, counts = np.unique(table.user, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return {(str(user) if user >= 0 else "-"): _of_jobs(table, table.user == user) for user in users[order].tolist()}

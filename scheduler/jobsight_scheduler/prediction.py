@@ -1,4 +1,4 @@
-"""What a scheduler asks about a job when it is submitted, and learns when it has ended: run time or bandwidth."""
+"""Predictions of a job's run time or bandwidth when it is submitted, learned when it has ended."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from jobsight_predictor.profile.pending import PendingForecast
 from jobsight_predictor.question import Question
 
 SHORTEST_S = 1.0
-"""No run time is forecast below this."""
+"""Least run time forecast."""
 
 SURE = 0.5
-"""A doubtful forecast is one that is within 20 % of the truth with no more than this probability."""
+"""A forecast is doubtful if its probability of being within 20 % is at most this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What is forecast. ``metric`` names the one that users request, if they do.
+    """A quantity to forecast. ``metric`` names the one that users request, if they do.
 
-    ``cautious``: where a forecast is doubtful, expect what is recommended to reserve, if that is more.
+    ``cautious``: if a forecast is doubtful, expect the recommended reservation, if that is more.
     """
 
     unit: str
@@ -41,7 +41,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def forecast(self, job: int) -> float | None:
-        """What is expected of ``job``, which is submitted now; None when nothing is known."""
+        """The forecast for ``job``, which is submitted now; None if nothing is known."""
 
     @abstractmethod
     def learn(self, job: int, value: float) -> None:
@@ -49,15 +49,15 @@ class Predictor(ABC):
 
     @abstractmethod
     def state(self) -> Any:
-        """All that was learned, as values that JSON can carry."""
+        """Everything learned, as JSON values."""
 
     @abstractmethod
     def restore(self, state: Any) -> None:
-        """Takes over what ``state`` gave."""
+        """Restores the result of ``state``."""
 
 
 class Stated(Predictor):
-    """Values given beforehand: what users state or, as an oracle, the truth."""
+    """Values given in advance: users' statements or, as an oracle, the truth."""
 
     def __init__(self, values: Sequence[float]) -> None:
         self._values = values
@@ -76,7 +76,7 @@ class Stated(Predictor):
 
 
 class LastTwo(Predictor):
-    """The mean of the user's last two jobs (Tsafrir, Etsion and Feitelson 2007); nothing before there are two."""
+    """The mean of the user's last two jobs (Tsafrir, Etsion and Feitelson 2007); none before there are two."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self._questions = questions
@@ -98,7 +98,7 @@ class LastTwo(Predictor):
 
 
 class PerUser(Predictor):
-    """One forecaster of the predictor wing for each user."""
+    """One forecaster per user."""
 
     def __init__(self, questions: Sequence[Question], forecaster: type[Forecaster]) -> None:
         self._questions = questions
@@ -123,7 +123,7 @@ class PerUser(Predictor):
 
 
 class Jobsight(Predictor):
-    """The profile that the server asks, by the default job groups."""
+    """The profile that the server uses, with the default job groups."""
 
     def __init__(self, questions: Sequence[Question], quantity: Quantity) -> None:
         self._questions = questions
@@ -163,10 +163,10 @@ PREDICTORS: dict[str, Callable[[Sequence[Question], Quantity], Predictor]] = {
     **{name: _per_user(name) for name in FIVE},
     "jobsight": Jobsight,
 }
-"""Those that learn, by the names that commands use."""
+"""The predictors that learn, by the names used in commands."""
 
 
 def expected_run_s(predictor: Predictor, job: int, request_s: float) -> float:
-    """What to expect of ``job``: between a second and the request; the request if nothing is known."""
+    """The expected run time of ``job``: between a second and the request; the request if nothing is known."""
     forecast = predictor.forecast(job)
     return request_s if forecast is None else min(request_s, max(SHORTEST_S, forecast))

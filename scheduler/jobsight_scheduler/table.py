@@ -1,4 +1,4 @@
-"""What comes out of a simulation: one flat table with a row per job, from which all figures are computed."""
+"""The result of a simulation: one flat table with a row per job, from which all figures are computed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SCHEDULE = ("job", "submit_s", "start_s", "end_s", "processors")
 
 
 class ScheduleError(ValueError):
-    """A file that is no schedule, or not one of this workload."""
+    """A file that is not a schedule, or not one of this workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobTable:
     """Arrays of shape (jobs,), in the order of submission; times in seconds. ``run_s`` is the dedicated run time.
 
-    ``user`` is -1 where the trace does not tell.
+    ``user`` is -1 if unknown.
     """
 
     job: Ints
@@ -50,7 +50,7 @@ class JobTable:
 
     @property
     def bounded_slowdown(self) -> Floats:
-        """``max(1, (wait + run) / max(run, 10 s))``, run being the dedicated run time.
+        """``max(1, (wait + run) / max(run, 10 s))``, where run is the dedicated run time.
 
         (docs/definitions.md, Figures of a schedule)
         """
@@ -82,17 +82,17 @@ def write_table(table: JobTable, file: Path, columns: tuple[str, ...] | None = N
 
 
 def write_parquet(table: JobTable, file: Path) -> None:
-    """Writes the whole table as Parquet. ImportError without pyarrow, which is no dependency of Jobsight."""
+    """Writes the whole table as Parquet. ImportError without pyarrow, which is not a dependency of Jobsight."""
     from pandas import DataFrame  # takes half a second to load, and 40 MB
 
     DataFrame({field.name: getattr(table, field.name) for field in fields(JobTable)}).to_parquet(file, engine="pyarrow")
 
 
 def read_schedule(file: Path, workload: Workload, users: Floats) -> JobTable:
-    """The schedule in a CSV file with the columns ``job``, ``start_s`` and, if it likes, the others of ``SCHEDULE``.
+    """The schedule in a CSV file with the columns ``job``, ``start_s`` and, optionally, the others of ``SCHEDULE``.
 
     Raises:
-        ScheduleError: no such columns, or other jobs than those of ``workload``; job numbers count from 1.
+        ScheduleError: columns are missing, or the jobs are not those of ``workload``; job numbers count from 1.
         OSError: the file cannot be read.
     """
     with gzip.open(file, "rt", newline="") if file.suffix == ".gz" else file.open(newline="") as stream:
@@ -109,10 +109,10 @@ def read_schedule(file: Path, workload: Workload, users: Floats) -> JobTable:
             except (TypeError, ValueError) as error:
                 raise ScheduleError(f"{place}: {error}") from error
             if not 1 <= job <= len(workload) or not np.isnan(starts[job - 1]):
-                raise ScheduleError(f"{place}: job {job} is there twice, or none of the {len(workload)} jobs")
+                raise ScheduleError(f"{place}: job {job} appears twice or is not one of the {len(workload)} jobs")
             starts[job - 1], ends[job - 1] = start, end
     if np.isnan(starts).any():
-        raise ScheduleError(f"{file} has no start of job {int(np.argmax(np.isnan(starts))) + 1}")
+        raise ScheduleError(f"{file} has no start time of job {int(np.argmax(np.isnan(starts))) + 1}")
     table = table_of(workload, starts, users)
     given = ~np.isnan(ends)
     table.end_s[given] = ends[given]

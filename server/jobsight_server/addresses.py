@@ -1,4 +1,4 @@
-"""Addresses to listen on, as settings write them: ``HOST:PORT``."""
+"""Addresses to listen on, written as ``HOST:PORT``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def check_addresses(*addresses: str) -> None:
-    """Asserts that each address is one, that none is named twice and that nobody listens there yet.
+    """Checks that each address is valid, that none is named twice and that nothing listens there yet.
 
     Raises:
         SettingsError: the message names the address and the flags that choose another.
@@ -31,9 +31,11 @@ def check_addresses(*addresses: str) -> None:
         host, port = split_address(address)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does; a listener still counts
+            probe.setsockopt(
+                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+            )  # as the server does; a listener still conflicts
             try:
                 probe.bind((host, port))
             except OSError as error:
                 reason = error.strerror or str(error)
-                raise SettingsError(f"{address}: {reason}; choose others by --listen and --ingest-listen") from error
+                raise SettingsError(f"{address}: {reason}; choose others with --listen and --ingest-listen") from error

@@ -34,7 +34,7 @@ def memory_bytes(text: str) -> float:
     """Bytes of ``4294967296``, ``4gb``, ``4G``, ``4GiB`` or ``1.5 TB``.
 
     Raises:
-        ValueError: saying what can be written.
+        ValueError: the message shows valid forms.
 
     >>> memory_bytes("4gb") == memory_bytes("4G") == memory_bytes("4096MiB") == memory_bytes("4294967296") == 4 * 2**30
     True
@@ -49,7 +49,7 @@ def time_s(text: str) -> float:
     """Seconds of ``3600``, ``MM:SS``, ``HH:MM:SS``, ``D:HH:MM:SS``, ``D-HH``, ``D-HH:MM`` or ``D-HH:MM:SS``.
 
     Raises:
-        ValueError: saying what can be written.
+        ValueError: the message shows valid forms.
 
     >>> [time_s(text) for text in ("3600", "60:00", "01:00:00", "2-12:00:00", "2:12:00:00", "2-12")]
     [3600.0, 3600.0, 3600.0, 216000.0, 216000.0, 216000.0]
@@ -67,7 +67,7 @@ def utc_day(text: str) -> int:
     """The day, counted from 1970-01-01, of ``2026-11-22`` or of a UTC time in epoch seconds.
 
     Raises:
-        ValueError: saying what can be written.
+        ValueError: the message shows valid forms.
 
     >>> utc_day("2026-11-22"), utc_day("1795305600"), utc_day("1970-01-01")
     (20779, 20779, 0)

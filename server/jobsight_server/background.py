@@ -1,4 +1,4 @@
-"""What happens by itself: following accounting, profiling jobs, simulations, retention, database upkeep."""
+"""Background work: following accounting, profiling jobs, simulations, retention, database upkeep."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from jobsight_server.storage.upkeep import delete_old
 log = logging.getLogger(__name__)
 
 _LOOK_FOR_SIMULATIONS_S = 1.0
-_UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # lines about files that cannot be read, of one directory
+_UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files, per directory
 _LOOK_AT_REQUIREMENTS_S = 5.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
@@ -39,8 +39,8 @@ _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 def run_until(
     stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float] = time.time
 ) -> None:
-    """Runs the periodic work until ``stop`` is set; what runs then is finished first."""
-    # One thread: the jobs write to the same tables, and two of them at once would only wait for each other.
+    """Runs the periodic work until ``stop`` is set; work under way is finished first."""
+    # One thread: the jobs write to the same tables, and two at once would only wait for each other.
     scheduler = BackgroundScheduler(
         # Simulations take minutes, in a process of their own; nothing else waits for them.
         executors={"default": ThreadPoolExecutor(1), "simulations": ThreadPoolExecutor(1)},

@@ -42,16 +42,16 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns its exit status: 0 done, 1 failed, 2 wrong usage, 141 nobody reads on (`| head`)."""
+    """Runs one command; returns its exit status: 0 done, 1 failed, 2 wrong usage, 141 output closed (`| head`)."""
     try:
         try:
             return _run(argv)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # What is still in the buffer goes nowhere; the interpreter would complain of it while it shuts down.
+        # The buffered rest has nowhere to go; the interpreter would complain about it while shutting down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141  # as a shell has it of a program that SIGPIPE ended
+        return 141  # as shells report a program ended by SIGPIPE
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -68,7 +68,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("jobsight_"):
             raise
-        # A node has the agent alone; this command is there too, because both come in one distribution.
+        # A node has only the agent; this command is there too, because both come in one distribution.
         print(f"jobsight {name}: {error.name} is not installed: pip install 'jobsight[server]'", file=sys.stderr)
         return 1
     parser = HelpParser(prog=f"jobsight {name}", description=f"{help_text[:1].upper()}{help_text[1:]}.")
@@ -88,7 +88,7 @@ def _overview(arguments: Sequence[str]) -> int:
     wanted = not arguments or arguments[0] in {"-h", "--help"}
     stream = sys.stdout if wanted else sys.stderr
     if not wanted:
-        print(f"jobsight: no command {arguments[0]!r}", file=stream)
+        print(f"jobsight: unknown command {arguments[0]!r}", file=stream)
     print("usage: jobsight COMMAND [--help] | --version\n\ncommands:", file=stream)
     column = max(map(len, COMMANDS)) + 2
     for name, (_, help_text) in COMMANDS.items():

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class UserError(ValueError):
-    """Something that the person at the command line can put right; the message says what and how."""
+    """Something that the user at the command line can correct; the message says what and how."""

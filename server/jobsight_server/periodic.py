@@ -1,4 +1,4 @@
-"""Periodic work that outlasts an outage of the database: a line when it begins, a line when it is over."""
+"""Periodic work that survives an outage of the database: one log line when it begins, one when it is over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Periodic:
-    """Calls ``work``; where the database fails, the next call is the next attempt, after ``recover``."""
+    """Calls ``work``; if the database fails, the next call is the next attempt, after ``recover``."""
 
     def __init__(self, name: str, work: Callable[..., Any], recover: Callable[[], Any] = lambda: None) -> None:
         self._name, self._work, self._recover = name, work, recover
@@ -36,6 +36,6 @@ class Periodic:
         if trouble != self._trouble:
             self._trouble = trouble
             if trouble is None:
-                log.info("%s: goes on", self._name)
+                log.info("%s: working again", self._name)
             else:
                 log.warning("%s: %s; trying again", self._name, trouble)

@@ -1,4 +1,4 @@
-"""What an answer is made of: typed records, from which its JSON and its description in OpenAPI are made."""
+"""Typed records, from which an answer's JSON and its OpenAPI description are made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Metric = Annotated[str, Meta(extra_json_schema={"enum": [*METRICS]})]
 
 
 class Record(msgspec.Struct, forbid_unknown_fields=True):
-    """Exactly these fields. Times are UTC epoch seconds, units are in names; None means that there is no value."""
+    """A record with exactly these fields. Times are UTC epoch seconds, units are in names; None means no value."""
 
     @classmethod
     def of_row(cls, row: Row[*tuple[Any, ...]], **more: Any) -> Self:

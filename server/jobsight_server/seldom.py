@@ -1,4 +1,4 @@
-"""What is said, or kept as an example, seldom: so that an agent that goes on trying fills no log and no table."""
+"""Rate limits for log lines and examples, so that an agent that keeps retrying fills no log and no table."""
 
 from __future__ import annotations
 

@@ -55,5 +55,5 @@ def test_replay_says_what_to_install(alone: dict[str, str], options: list[str]) 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "jobsight-agent replay: the package jobsight_emulator is not installed: "
-        "`pip install .` in a checkout of Jobsight installs it beside the agent\n"
+        "`pip install .` in a checkout of Jobsight installs it with the agent\n"
     )

@@ -172,7 +172,7 @@ def test_hooks_and_the_loop_share_the_reader_and_the_batch(tmp_path: Path) -> No
         ("dance", "no: unknown request 'dance'"),
         ("start", "no: job id ''"),
         ("start x", "no: job id ''"),
-        ("end 1.0 1.s", "no: asked"),
+        ("end 1.0 1.s", "no: requested"),
         ("resend", "ok 0"),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_spool_that_can_hold_no_socket_is_said_and_costs_nothing(
 ) -> None:
     (tmp_path / "spool" / "agent.socket").mkdir(parents=True)
     Agent(make_config(tmp_path), Still(), clock=lambda: 5000.0).run(lambda seconds: True)
-    assert "job hooks leave files there instead" in capsys.readouterr().err
+    assert "job hooks leave files instead" in capsys.readouterr().err
     assert len(list((tmp_path / "spool/batches").iterdir())) == 1
 
 
@@ -315,7 +315,7 @@ def test_what_the_server_says_is_understood(token: Path, raw: bytes, expected: R
 def test_what_is_no_answer_is_an_error(token: Path, raw: bytes) -> None:
     with answering(raw) as (port, _):
         sender = Sender(Target(f"http://127.0.0.1:{port}", token, timeout_s=1.0))
-        with pytest.raises(ConnectionError, match="HTTP answer"):
+        with pytest.raises(ConnectionError, match="HTTP response"):
             sender.send(b"body")
 
 

@@ -196,7 +196,7 @@ def test_a_request_names_its_mark(job: str) -> None:
         ("nan 1.s", "ago"),
         ("1.0 " + "x" * 256, "give 1 to 255"),
         ("1.0 a\nb", "printable"),
-        ("-1000 1.s", r"asked \d+ s ago"),
+        ("-1000 1.s", r"requested \d+ s ago"),
     ],
 )
 def test_a_request_that_cannot_be_followed_says_why(rest: str, reason: str) -> None:

@@ -29,7 +29,7 @@ PORTS = (Interface("eth0", "ethernet", 64, 10**9), Interface("mlx5_0/1", "infini
 MARKED = Reading(1.7e9, "boot", 16, 2**36, PORTS, (5, None), (6, 12), 2**30, 1.5, Mark("1.s", "end"), ("infiniband",))
 RECORD = json.loads(json.dumps(to_record(MARKED)))
 NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=64)
-REFUSAL = "not a|none of|counters for|speed of|interfaces"
+REFUSAL = "not a|not one of|counters for|speed of|interfaces"
 PLACES = {
     "time": 0, "boot_id": 1, "cpus": 2, "total": 3, "interfaces": 4, "in": 5, "out": 6, "used": 7, "busy": 8, "mark": 9,
     "missed": 10,

@@ -103,7 +103,7 @@ def test_a_batch_that_alone_fails_is_put_aside_and_the_agent_goes_on(spool: Spoo
         wait_until(lambda: spool.waiting == 0)
     assert (pusher.accepted, pusher.refused, spool.refused, spool.dropped) == (3, 1, 1, 0)
     assert pusher.last_error is None
-    assert pusher.last_refusal == f"{status} trouble, 20 times and while other batches were taken"
+    assert pusher.last_refusal == f"{status} trouble, 20 times, while other batches were accepted"
     assert requests.count(poison) == Suspicion.STRIKES + 1
     # Twenty tries before another batch is; then once more, and it is aside before the next is sent.
     assert requests[:1] + requests[21:] == [body(0), body(2), poison, body(3)]

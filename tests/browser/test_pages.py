@@ -127,7 +127,7 @@ def test_login_by_token_and_logout(browser: Browser, address: Any) -> None:
     page.goto("/login")
     page.get_by_label("Token of an admin").fill("jobsight_admin_wrong")
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("alert")).to_contain_text("Not let in")
+    expect(page.get_by_role("alert")).to_contain_text("Login failed")
     page.get_by_label("Token of an admin").fill(token)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()

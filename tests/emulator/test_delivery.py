@@ -359,4 +359,4 @@ def test_a_live_replay_has_no_other_speed(
     serve: Callable[[Sink], str], token: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
 ) -> None:
     assert run(_parse([*_arguments(serve(Sink()), token, tmp_path / "log"), *more])) == 2
-    assert "give seconds, and no --speed beside them" in capsys.readouterr().err
+    assert "give seconds, without --speed" in capsys.readouterr().err

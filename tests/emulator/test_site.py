@@ -289,5 +289,5 @@ def test_the_log_is_rotated_by_the_day_of_local_time(tmp_path: Path) -> None:
 def test_a_log_is_never_written_over(tmp_path: Path) -> None:
     (tmp_path / "alpha").mkdir()
     (tmp_path / "alpha" / "20231113").write_text("here before\n")
-    with pytest.raises(EmulatorError, match="already holds 20231113"):
+    with pytest.raises(EmulatorError, match="already contains 20231113"):
         DayFiles.create(tmp_path / "alpha", 0)

@@ -87,7 +87,7 @@ def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
         resume(simulation(workload(0), "fcfs"), file, {"policy": "fcfs"})
     for content in (b"", b"rubbish", file.read_bytes()[:100]):
         file.write_bytes(content)
-        with pytest.raises(CheckpointError, match="no saved simulation"):
+        with pytest.raises(CheckpointError, match="not a saved simulation"):
             resume(simulation(workload(0), "easy"), file, {"policy": "easy"})
 
 
@@ -130,9 +130,9 @@ def test_a_workload_without_jobs_is_done_at_once() -> None:
 
 
 def test_names_that_do_not_exist() -> None:
-    with pytest.raises(ValueError, match="no policy 'lifo'; choose from fcfs"):
+    with pytest.raises(ValueError, match="unknown policy 'lifo'; choose from fcfs"):
         choose_policy("lifo")
-    with pytest.raises(ValueError, match="no predictor 'oracle'; choose from last-two"):
+    with pytest.raises(ValueError, match="unknown predictor 'oracle'; choose from last-two"):
         choose_policy("easy++", "oracle")
-    with pytest.raises(ValueError, match="easy goes by requested times and asks no predictor"):
+    with pytest.raises(ValueError, match="easy uses requested times and takes no predictor"):
         choose_policy("easy", "locality")

@@ -71,7 +71,7 @@ def test_placements_for_people(trace: Path, tmp_path: Path, capsys: pytest.Captu
     [
         (["--uplink", "0"], "the uplink of cluster 0 carries 0.0 bit/s"),
         (["--theta", "0"], "--theta 0.0: no link could be booked"),
-        (["--bias", "-1"], "estimates cannot be -1.0 times too large"),
+        (["--bias", "-1"], "bias -1.0, noise 0.0: give a bias above 0"),
         (["--load", "inf"], "a load of inf cannot be offered"),
         (["--load", "-1"], "a load of -1.0 cannot be offered"),
         (["--clusters", "1x1"], "none of its"),
@@ -172,7 +172,7 @@ def test_an_interrupted_experiment_goes_on(trace: Path, tmp_path: Path) -> None:
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does: the workers get it, too
     shown, errors = running.communicate()
     assert (running.returncode, shown) == (130, "")
-    assert "runs finished; the same command goes on from" in errors
+    assert "runs finished; the same command resumes from" in errors
     assert "Traceback" not in errors
     kept = out.read_text()
     assert kept.endswith("\n")
@@ -190,8 +190,8 @@ def test_what_the_experiment_refuses(
     rubbish = tmp_path / "rubbish"
     rubbish.write_text("not a run\n")
     for options, message in (
-        (["--seeds", "0"], "--seeds 0: there is no such run"),
-        (["--uplinks", "100", "0"], "--uplinks 100.0 0.0: there is no such run"),
+        (["--seeds", "0"], "--seeds 0: give numbers above 0"),
+        (["--uplinks", "100", "0"], "--uplinks 100.0 0.0: give numbers above 0"),
         (["--loads", "nan"], "--loads nan"),
         (["--out", str(tmp_path / "no" / "where")], "there is no directory"),
         (["--out", str(rubbish)], "none of its 1 lines is a run"),

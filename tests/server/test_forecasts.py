@@ -181,9 +181,9 @@ def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: 
     printed = capsys.readouterr()
     (answer,) = json.loads(printed.out)["predictions"]
     assert answer["reason"].startswith("no history")
-    assert printed.err == "w has no finished job on alpha: answers rest on others' jobs\n"
+    assert printed.err == "w has no finished job on alpha: these forecasts rest on other users' jobs\n"
     assert cli.main(["predict", "--database", database_url, "--cluster", "beta", "--user", "u"]) == 1
-    assert capsys.readouterr().err == "jobsight predict: there is no cluster 'beta'; known: alpha\n"
+    assert capsys.readouterr().err == "jobsight predict: unknown cluster 'beta'; known: alpha\n"
 
 
 def test_the_command_takes_what_is_known_of_the_job(
@@ -227,7 +227,7 @@ def test_on_a_terminal_everything_stands_in_eighty_columns(engine: Engine) -> No
     assert memory[6] == f"{asked.runner_up.value / 2**20:,.0f}"
     text = " ".join(" ".join(lines).split())
     assert "Next job of u[bold] on alpha, values per processor (run time: of the job)" in text
-    assert "exceeds: how likely this job is to need more than the reserve" in text
+    assert "exceeds: probability that this job needs more than the reserve" in text
     assert f"memory by {asked.forecaster} from 4 jobs of user, the last: 1,431 2,384 2,384 1,144" in text
     assert "history window weighted locality exp. jobs PQM recent" in text
     assert "bandwidth, cpu, runtime: no history" in text
@@ -236,7 +236,7 @@ def test_on_a_terminal_everything_stands_in_eighty_columns(engine: Engine) -> No
 def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path}/none.db"
     assert cli.main(["predict", "--database", url, "--cluster", "c", "--user", "u"]) == 1
-    assert "there is no such file" in capsys.readouterr().err
+    assert "no such file" in capsys.readouterr().err
     assert cli.main(["predict", "--database", f"sqlite:///{tmp_path}", "--cluster", "c", "--user", "u"]) == 1
     assert f"{tmp_path} is no file" in capsys.readouterr().err
 
@@ -244,4 +244,4 @@ def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys
 def test_rebuild_the_command(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     fill(engine, "u", STEPS)
     assert cli.main(["rebuild", "--database", database_url]) == 0
-    assert capsys.readouterr().out == "1 series learned anew\n"
+    assert capsys.readouterr().out == "1 series retrained\n"

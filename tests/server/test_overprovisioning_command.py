@@ -153,7 +153,7 @@ def test_steps_and_groups_are_ranked_by_what_they_bring(trace: Path, capsys: pyt
     [
         (["--classes", "four"], "node class 'four': give COUNTxMEMORYM"),
         (["--second-mb", "64"], "the larger ones have 32 MB"),
-        (["--classes", "2x32M,2x24M,2x16M", "--second-mb", "8"], "only be set where there are two classes"),
+        (["--classes", "2x32M,2x24M,2x16M", "--second-mb", "8"], "only be set for two classes"),
         (["--loads", "0"], "--loads 0.0"),
         (["--classes", "4x8M,4x4M"], "no job fits on"),
         (["--workers", "0"], "--workers 0"),

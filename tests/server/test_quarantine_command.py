@@ -67,10 +67,10 @@ def test_it_gives_json_and_bodies(url: str, capfdbinary: pytest.CaptureFixture[b
 def test_without_a_server_batches_wait(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quarantine", "retry", "--wait", "0", "--database", url]) == 1
     said = capsys.readouterr()
-    assert said.out == "0 of 2 batches were taken in\n"
-    assert "2 wait: a running server takes them in" in said.err
+    assert said.out == "0 of 2 batches were accepted\n"
+    assert "2 waiting: a server retries them while it runs" in said.err
     assert main(["quarantine", "--database", url]) == 0
-    assert capsys.readouterr().out.count("(to be taken in again)") == 2
+    assert capsys.readouterr().out.count("(waiting for a retry)") == 2
 
 
 def test_nothing_to_retry_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,4 +79,4 @@ def test_nothing_to_retry_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFi
     upgrade(engine)
     engine.dispose()
     assert main(["quarantine", "retry", "--database", url]) == 0
-    assert "no batch is in quarantine" in capsys.readouterr().out
+    assert "the quarantine is empty" in capsys.readouterr().out

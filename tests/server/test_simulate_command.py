@@ -111,9 +111,9 @@ def test_a_schedule_that_breaks_the_rules_fails(
     assert "job 2: is first in the queue and fits at 50, but starts at 51" in shown.err
     for content, message in (
         ("a,b\n", "lacks the columns job, start_s"),
-        ("job,start_s\n9,1\n", "job 9 is there twice, or none of the 4 jobs"),
+        ("job,start_s\n9,1\n", "job 9 appears twice or is not one of the 4 jobs"),
         ("job,start_s\n1,x\n", "line 2: could not convert"),
-        ("job,start_s\n1,1\n", "has no start of job 2"),
+        ("job,start_s\n1,1\n", "has no start time of job 2"),
     ):
         file.write_text(content)
         assert main(["simulate", str(trace), "--check", str(file)]) == 1
@@ -169,7 +169,7 @@ def test_load_is_scaled_by_the_times_between_submissions(trace: Path, simulate: 
     [
         ("", (), "has no job of the Standard Workload Format: no lines"),
         ("; only a header\n", (), "has no job"),
-        (swf(1, 0, 10, 1), (), "does not tell MaxProcs in its header: give --processors"),
+        (swf(1, 0, 10, 1), (), "has no MaxProcs in its header: give --processors"),
         (swf(1, 0, 10, 8), ("--processors", "4"), "none of its 1 jobs can run"),
         (swf(1, 0, 0, 1), ("--processors", "4"), "none of its 1 jobs can run"),
         (swf(1, -5, 10, 1), ("--processors", "4"), "none of its 1 jobs can run"),
@@ -195,11 +195,11 @@ def test_load_is_scaled_by_the_times_between_submissions(trace: Path, simulate: 
         (
             f"{swf(1, 1, 10, 1)}\n{swf(2, 5, 9, 1)}",
             ("--processors", "4", "--load", "1e-300"),
-            "a load of 1e-300 stretches its jobs beyond 1e+11 s; give a higher one",
+            "a load of 1e-300 stretches the workload beyond 1e+11 s; give a higher one",
         ),
-        (swf(1, 0, 10, 1), ("--processors", "4", "--load", ".5"), "offer no load that can be measured or scaled"),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--load", ".5"), "have no load that can be measured or scaled"),
         (swf(1, 0, 9, 1) + "\n" + swf(2, 5, 9, 1), ("--processors", "4", "--load", "-1"), "a load of -1.0 cannot"),
-        (swf(1, 0, 10, 1), ("--processors", "4", "--predictor", "locality"), "easy goes by requested times"),
+        (swf(1, 0, 10, 1), ("--processors", "4", "--predictor", "locality"), "easy uses requested times"),
         (swf(1, 0, 10, 1), ("--processors", "4", "--schedule-out", "no/where.csv"), "there is no directory"),
     ],
 )
@@ -235,11 +235,11 @@ def test_what_is_dropped_and_mended_is_shown_by_reason_with_its_first_place(
     found = simulate(file)
     assert (found["jobs"], found["dropped"], found["processors"]) == (2, 8, 4)
     assert found["dropped_because"] == {
-        "no time of submission": 1,
+        "no submit time": 1,
         "no run time": 1,
         "times beyond 1e+11 s": 2,
         "no processors": 1,
-        "processors are no whole number": 2,
+        "fractional number of processors": 2,
         "more than the machine's 4 processors": 1,
     }
     assert found["repairs"] == {
@@ -247,13 +247,13 @@ def test_what_is_dropped_and_mended_is_shown_by_reason_with_its_first_place(
         "longer than 65,536 characters: left out": 2,
     }
     places = found["first_places"]
-    assert places["processors are no whole number"] == "line 3: 2.5"
+    assert places["fractional number of processors"] == "line 3: 2.5"
     assert places["times beyond 1e+11 s"] == "line 5: 1e+17"
     assert places["more than the machine's 4 processors"] == "line 7: 5"
     assert places["longer than 65,536 characters: left out"] == f"line 11: '{'x' * 40}'"
     assert main(["simulate", str(file)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "2 dropped: processors are no whole number (first: line 3: 2.5)" in shown
+    assert "2 dropped: fractional number of processors (first: line 3: 2.5)" in shown
     assert "1 begins with a byte order mark: mark left out (first: line 1: " in shown
 
 
@@ -292,6 +292,6 @@ def test_interrupted_and_taken_up_again(tmp_path: Path, simulate: Command, capsy
     status = main(["simulate", *arguments, "--state", str(state)])
     thread.join()
     assert status == 130
-    assert f"the same command goes on from {state}" in capsys.readouterr().err
+    assert f"the same command resumes from {state}" in capsys.readouterr().err
     assert simulate(*arguments, "--state", state)["mean_wait_s"] == expected["mean_wait_s"]
     assert not state.exists()

@@ -188,7 +188,7 @@ def test_a_mistyped_database_is_not_made(tmp_path: Path, command: list[str]) -> 
     flags = ["--database", f"sqlite:///{tmp_path / 'typo.db'}"]
     done = subprocess.run([*JOBSIGHT, *command, *flags], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "there is no such file" in done.stderr
+    assert "no such file" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -207,4 +207,4 @@ def test_what_is_no_database_says_so(tmp_path: Path) -> None:
 def test_unknown_commands_are_usage_errors() -> None:
     done = subprocess.run([sys.executable, "-m", "jobsight_server.cli", "sreve"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "no command 'sreve'" in done.stderr
+    assert "unknown command 'sreve'" in done.stderr

@@ -1,4 +1,4 @@
-"""Requirements learned from feedback: how much memory (or disk, ...) a job needs, which is often less than it asks."""
+"""Requirements learned from feedback: how much memory (or disk, ...) a job needs, often less than it requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every estimator is: says which capacity a job needs, learns from whether that was enough."""
+"""The base of all estimators, which estimate the capacity a job needs and learn from whether it was enough."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SIMILAR = ("user", "application", "requested_memory_bytes")
 
 
 class SystemState(NamedTuple):
-    """What an estimator may see of the cluster: free nodes and all nodes of each class, in order of capacity, and how
-    many jobs wait.
+    """What an estimator may see of the cluster: free nodes and all nodes of each class, by capacity, and the number of
+    waiting jobs.
     """
 
     free: tuple[int, ...]
@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     """How one attempt of a job ended.
 
     ``asked`` is the capacity that was asked for, ``given`` the smallest among its nodes, which may be more; ``used``
-    is what the job used, None with implicit feedback and where a failed job's use is unknown. ``system`` is the
+    is what the job used, None with implicit feedback or if a failed job's use is unknown. ``system`` is the
     cluster as it was when the job was started.
     """
 
@@ -41,7 +41,8 @@ class Outcome(NamedTuple):
 
 
 class Estimator(ABC):
-    """Estimates the capacity (memory of a node, disk, ...) that each job needs, from how earlier ones like it fared.
+    """Estimates the capacity (memory of a node, disk, ...) that each job needs, from the results of similar earlier
+    jobs.
 
     ``capacities`` are those of the cluster's node classes, ascending: what is asked for is rounded up to one of them.
 
@@ -52,7 +53,7 @@ class Estimator(ABC):
     name: ClassVar[str]
 
     sees_system: ClassVar[bool] = False
-    """Whether the state of the cluster makes a difference."""
+    """Whether the estimate depends on the state of the cluster."""
 
     def __init__(self, capacities: Sequence[float]) -> None:
         """Raises:
@@ -68,7 +69,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
-        """Take in how an attempt ended. O(1) amortised."""
+        """Learn from the result of an attempt. O(1) amortised."""
 
     @abstractmethod
     def keys(self, job: Question, requested: float) -> list[str]:
@@ -87,7 +88,7 @@ class Estimator(ABC):
         """Takes in parts that ``state`` of an estimator with the same arguments gave."""
 
     def rounded(self, capacity: float) -> float:
-        """The smallest capacity of the cluster that is at least ``capacity``; itself where it exceeds all."""
+        """The smallest capacity of the cluster that is at least ``capacity``; ``capacity`` itself if it exceeds all."""
         place = bisect_left(self.capacities, capacity)
         return self.capacities[place] if place < len(self.capacities) else capacity
 
@@ -104,7 +105,7 @@ def key_of(text: str) -> Any:
 
 
 class Requested(Estimator):
-    """No estimation: every job gets what it asks for."""
+    """No estimation: every job gets what it requests."""
 
     name = "none"
 
@@ -112,7 +113,7 @@ class Requested(Estimator):
         return requested
 
     def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
-        """There is nothing to learn."""
+        """Does nothing."""
 
     def keys(self, job: Question, requested: float) -> list[str]:
         return []

@@ -1,4 +1,4 @@
-"""Jobsight's estimator: the smallest capacity that is likely enough, by the job's group and by wider ones."""
+"""Jobsight's estimator: the smallest capacity that is probably enough, by the job's group and by wider ones."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 """From general to specific."""
 
 PRIOR = 1.0
-"""Jobs' worth of evidence that a wider group's failures count for in a narrower one."""
+"""Weight, in jobs, of a wider group's failures as evidence in a narrower one."""
 
 UNKNOWN = 0.5
-"""Probability that a capacity below the request fails, where nothing at all is known."""
+"""Probability that a capacity below the request fails if nothing at all is known."""
 
 EXPLORE = 0.9
 """Probability of a failure up to which a group tries a capacity for the first time, with implicit feedback."""
 
 RISK = 0.04
-"""A capacity is asked for where the probability that it fails is at most this, once the use of jobs is known."""
+"""Largest probability of failure at which a capacity is chosen once the use of jobs is known."""
 
 IMPLICIT_RISK = 0.2
-"""The same as long as only success and failure are known: evidence is scarcer, and a larger risk pays off."""
+"""The same while only success and failure are known: evidence is scarcer, so a larger risk pays off."""
 
 
 _EXPLICIT = "explicit"
@@ -41,7 +41,7 @@ _EXPLICIT = "explicit"
 class Hierarchical(Estimator):
     """Counts for each group and capacity how many jobs it was enough for, and how many needed more.
 
-    The probability that a job needs more is that of its widest group, moved by each narrower one as far as that has
+    The probability that a job needs more is that of its widest group, adjusted by each narrower one according to its
     evidence (a beta-binomial posterior whose prior is the wider group's). A success says that all larger capacities
     would have been enough, a failure that all smaller ones would have failed; where the use is known, it says so of
     every capacity.
@@ -65,7 +65,7 @@ class Hierarchical(Estimator):
         super().__init__(capacities)
         for value in (risk, implicit_risk):
             if not 0.0 < value < 1.0:
-                raise ValueError(f"risk is {value}: it is a probability above 0 and below 1")
+                raise ValueError(f"risk is {value}: give a probability above 0 and below 1")
         self._risk, self._implicit_risk, self._explore = risk, implicit_risk, explore
         self._is_explicit = False
         self._keys = [attrgetter(*fields) for fields in levels]
@@ -80,7 +80,7 @@ class Hierarchical(Estimator):
         counts = self._groups[-1].get(self._keys[-1](job))
         risk = self._risk if self._is_explicit else self._implicit_risk
         for place, probability in enumerate(probabilities):
-            # Where use is not measured only a trial shows whether less is enough: one in each group.
+            # If use is not measured, only a trial shows whether less is enough: one in each group.
             is_untried = not self._is_explicit and not (counts and counts[2 * place])
             if probability <= (self._explore if is_untried else risk):
                 return self.capacities[place]

@@ -12,7 +12,7 @@ from .base import SIMILAR, Estimator, Outcome, SystemState, key_of, key_text
 
 
 class LastInstance(Estimator):
-    """Asks for what the group's last finished job used, and for the request again after a failure."""
+    """Asks for what the group's last finished job used; after a failure, for the request again."""
 
     name = "last-instance"
 

@@ -1,4 +1,4 @@
-"""Regression: what a job will use, from all that it requests (explicit feedback; Yom-Tov and Aridor 2006, Table 1)."""
+"""Regression: a job's use, from everything that it requests (explicit feedback; Yom-Tov and Aridor 2006, Table 1)."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from jobsight_predictor.question import Question
 from .base import Estimator, Outcome, SystemState
 
 QUANTILE = 0.95
-"""Share of jobs that are to stay within the estimate."""
+"""Share of jobs that should stay within the estimate."""
 
 FIRST = 50
 """Jobs before the first fit."""
 
 WINDOW = 4000
-"""Latest jobs that a fit is made from."""
+"""Number of latest jobs in a fit."""
 
 GROWTH = 1.5
-"""The fit is repeated when this many times as many jobs are known, or the whole window is new."""
+"""The fit is repeated when the number of known jobs has grown by this factor, or the whole window is new."""
 
 
 class Regression(Estimator):
     """The quantile of ``used / requested`` by quantile regression on the requested memory, processors and time.
 
-    ``linear`` takes them as they are; otherwise logarithms and their squares are taken, and the ratio's logarithm is
-    fitted. Where the use of a failed job is not known, it counts as the whole request.
+    ``linear`` uses them as they are; otherwise their logarithms and the squares of these are used, and the logarithm of
+    the ratio is fitted. If the use of a failed job is unknown, it counts as the whole request.
     """
 
     name = "regression"
@@ -90,7 +90,7 @@ class Regression(Estimator):
         features = np.array([features for features, _ in self._jobs])
         ratios = np.array([ratio for _, ratio in self._jobs])
         self._fitted_on, self._since = len(ratios), 0
-        # Where the fit is exact, its standard errors, which are not needed, are not defined.
+        # If the fit is exact, its standard errors (not needed) are undefined.
         with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
             # Full convergence makes no difference to a capacity that is rounded up.
             warnings.simplefilter("ignore", ModelWarning)

@@ -1,4 +1,5 @@
-"""Reinforcement learning: one policy for all jobs, learned from what each attempt brought (Yom-Tov and Aridor 2006)."""
+"""Reinforcement learning: one policy for all jobs, learned from the reward of each attempt (Yom-Tov and Aridor
+2006)."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from jobsight_predictor.question import Question
 from .base import Estimator, Outcome, SystemState, key_of, key_text
 
 OPTIMISM = 1.0
-"""Value of what was never tried, at least: no reward is larger, so that everything is tried."""
+"""Least value of an untried choice: no reward is larger, so everything is tried."""
 
 FAILURE = 1.0
-"""Reward that a failed attempt costs; the whole memory of its nodes, saved, would bring 1."""
+"""Penalty for a failed attempt; saving the whole memory of its nodes would earn 1."""
 
 SLOWEST = 0.002
-"""Weight of the latest reward where a choice has been tried often, so that old ones are forgotten."""
+"""Weight of the latest reward for a choice that has been tried often, so that old rewards are forgotten."""
 
 BUSY_LEVELS = (0.5, 1.0)
 QUEUE_LEVELS = (1, 10)
@@ -30,9 +31,9 @@ _State = tuple[int, ...]
 class Reinforcement(Estimator):
     """A table of values by state and capacity asked for; always asks for the most valuable, the smaller among equals.
 
-    The state is known without looking at who submits what: the requested class, how busy the nodes are, and how many
-    jobs wait. Values begin at random, above every possible reward, so that each choice is tried until it disappoints.
-    With explicit feedback, an attempt says of every capacity whether it would have been enough.
+    The state does not depend on who submits what: it is the requested class, how busy the nodes are, and how many
+    jobs wait. Values start at random, above every possible reward, so that each choice is tried until it disappoints.
+    With explicit feedback, an attempt shows for every capacity whether it would have been enough.
     """
 
     name = "reinforcement"
@@ -69,7 +70,7 @@ class Reinforcement(Estimator):
         if outcome.used is not None:
             places: Sequence[int] = range(highest + 1)
         else:
-            # More than was asked for says nothing of what was asked for.
+            # Success on more than was asked for says nothing about what was asked for.
             places = [min(bisect_left(self.capacities, outcome.given), highest)]
         for place in places:
             if outcome.used is not None:
@@ -117,7 +118,7 @@ def change_in_utilisation(
 def change_in_slowdown(
     job: Question, capacities: Sequence[float], highest: int, place: int, failed: bool, system: SystemState | None
 ) -> float:
-    """1 for a job that starts where its request would have had to wait; a failure has to run twice."""
+    """1 for a job that starts when its request would have had to wait; a failed job has to run twice."""
     if failed:
         return -FAILURE
     if system is None or job.processors is None:

@@ -11,14 +11,14 @@ from jobsight_predictor.question import Question
 from .base import SIMILAR, Estimator, Outcome
 
 DROPPED, KEPT = 1.0, 2.0
-"""Capacities of a prerequisite that a job may or may not need: a resource that is lowered once, to nothing."""
+"""Capacities of a prerequisite that a job may or may not need: a resource that is lowered only once, to nothing."""
 
 
 class SeveralResources:
     """An estimator for each resource (memory, disk, a prerequisite) of jobs.
 
-    Of a group, each resource has a value that is known to be enough: the request at first. A submission tries less
-    of one resource only and gets of all others what is known to be enough; the next one tries the next resource.
+    In each group, every resource has a value that is known to be enough, at first the request. A submission tries less
+    of only one resource and gets the known sufficient value of all others; the next one tries the next resource.
     """
 
     def __init__(self, estimators: Mapping[str, Estimator], fields: Sequence[str] = SIMILAR) -> None:
@@ -33,7 +33,7 @@ class SeveralResources:
         self._turn: dict[Any, int] = {}
 
     def estimate(self, job: Question, requested: Mapping[str, float]) -> dict[str, float]:
-        """What to ask for of each resource, at most what is ``requested``. Changes nothing.
+        """The amount of each resource to ask for, at most ``requested``. Changes nothing.
 
         Raises:
             KeyError: a resource that has no estimator is requested.
@@ -53,11 +53,11 @@ class SeveralResources:
         return asked
 
     def learn(self, job: Question, requested: Mapping[str, float], asked: Mapping[str, float], *, failed: bool) -> None:
-        """Take in how an attempt ended that got what it ``asked`` for."""
+        """Learn from the result of an attempt that got what it ``asked`` for."""
         key = self._key(job)
         enough = self._enough.setdefault(key, {})
         tried = [name for name in asked if asked[name] < enough.get(name, requested[name])]
-        # Where nothing was tried the job is unlike those before: nothing is known to be enough any more.
+        # Nothing was tried, so the job is unlike earlier ones: nothing is known to be enough any more.
         for name in asked if not (failed and tried) else tried:
             self._estimators[name].learn(job, requested[name], Outcome(asked[name], asked[name], failed))
             if not failed:

@@ -16,7 +16,7 @@ class _Group:
 
     def __init__(self, requested: float, alpha: float) -> None:
         self.estimate = self.good = requested
-        self.failed = 0.0  # the most that was not enough
+        self.failed = 0.0  # the largest insufficient capacity
         self.alpha = alpha
 
     def values(self) -> list[float]:
@@ -30,10 +30,11 @@ class _Group:
 
 
 class SuccessiveApproximation(Estimator):
-    """Divides what sufficed by ``alpha`` for the group's next job; after a failure goes back, and on by ``alpha beta``.
+    """Divides the last sufficient size by ``alpha`` for the group's next job; after a failure goes back, then by
+    ``alpha beta``.
 
     With ``beta`` 0 a group that failed once stays where it is. As printed, a group whose jobs differ can fail for
-    ever, and a late success can undo what was learned. Here what has failed is never estimated again for the group,
+    ever, and a late success can undo what was learned. Here a failed size is never estimated again for the group,
     and a success of more than the estimate changes nothing.
     """
 

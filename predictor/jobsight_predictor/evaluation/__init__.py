@@ -1,1 +1,1 @@
-"""How good forecasts and bounds are: replays of a workload, scores, baselines, cost."""
+"""The quality of forecasts and bounds: replays of a workload, scores, baselines, cost."""

@@ -1,4 +1,4 @@
-"""How good forecasts and bounds would have been on a recorded workload (docs/definitions.md, Backtest)."""
+"""The quality of forecasts and bounds on a recorded workload, in hindsight (docs/definitions.md, Backtest)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .scores import accuracies, auc, calibration, hindsight, summary
 
 Grouping = Literal["user", "template"]
 
-HISTORIES = (0, 1, 5, 20, 100, 1000)  # jobs; steps of how much is known of a user, by which accuracy is broken down
-ALIKE = 0.8  # share; PQM above which a user's jobs are taken as alike
+HISTORIES = (0, 1, 5, 20, 100, 1000)  # jobs; numbers of known jobs of a user, by which accuracy is broken down
+ALIKE = 0.8  # share; PQM above which a user's jobs count as alike
 
 
 def run_backtest(
@@ -42,14 +42,14 @@ def run_backtest(
 ) -> dict[str, Any]:
     """The whole account of one workload, in the shape that ``jobsight backtest --json`` prints.
 
-    ``baselines`` compares with each baseline at its own number of failures, and replays the bounds again where that
-    takes another target. ``progress`` gets what comes next and the share that is done.
+    ``baselines`` compares with each baseline at its own number of failures, and replays the bounds again if that
+    takes another target. ``progress`` receives the next step and the share done.
 
     Raises:
         ValueError: there is no such forecaster.
     """
     if unknown := set(forecasters) - set(FORECASTERS):
-        raise ValueError(f"no forecaster {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
+        raise ValueError(f"unknown forecasters {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
     report = progress or (lambda _step, _done: None)
     users = grouped([question.user for question in jobs.questions])
     groups = users if group == "user" else _by_job_group(jobs, job_groups)
@@ -132,7 +132,7 @@ def _baselines(
     """The cost of Jobsight's bounds and of each baseline, on the jobs that all of them reserve for.
 
     Baselines that never reserve do not count. With ``bounds_at``, which replays Jobsight's bounds for another target,
-    each baseline has those at its own number of failures, too.
+    each baseline also gets the bounds at its own number of failures.
     """
     known = {coverage: bounds}
 
@@ -170,9 +170,9 @@ def _mean_error(jobs: Jobs, profile: Profile) -> dict[str, float | None]:
 def _by_history(
     forecasts: Floats, jobs: Jobs, users: Sequence[Indices], protocol: Protocol
 ) -> list[dict[str, float | int | None]]:
-    """Accuracy of the answers by how many of the user's jobs were known ``from`` so many on, up to the next line.
+    """Accuracy of the answers by the number of the user's known jobs: ``from`` this number up to the next line's.
 
-    A job for which there was no answer is in no line.
+    A job without an answer is in no line.
     """
     hits = accuracies(forecasts, jobs.values)
     known = np.zeros(len(jobs), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""The rules by which others reserve, to compare with: learned from the finished jobs of one user."""
+"""Other rules for reservations, for comparison: learned from the finished jobs of one user."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from bisect import insort
 
 import numpy as np
 
-QUANTILE = 0.9  # share; of the user's jobs, as Kubernetes' vertical autoscaler looks at
-PADDING = 1.15  # factor; what it adds to that
-MEMORY = 1000  # jobs; the last ones, which the first allocation looks at
-GROWN = 1.01  # factor; growth of the history after which the first allocation is looked for again
+QUANTILE = 0.9  # share; quantile of the user's jobs that Kubernetes' vertical autoscaler uses
+PADDING = 1.15  # factor; its margin on top of that
+MEMORY = 1000  # jobs; number of last ones that the first allocation uses
+GROWN = 1.01  # factor; growth of the history after which the first allocation is recomputed
 
 
 class Baseline(ABC):
-    """Reserves for the next job of one user from what the user's finished jobs used."""
+    """Reserves for a user's next job by what the user's finished jobs used."""
 
     @abstractmethod
     def learn(self, value: float, seconds: float) -> None:
-        """Take in a finished job."""
+        """Learn from a finished job."""
 
     @abstractmethod
     def reserve(self) -> float | None:
-        """What to reserve for the next; None before anything was learned."""
+        """The reservation for the next job; None before anything was learned."""
 
 
 class MaximumSeen(Baseline):
-    """The most that any job of the user has used."""
+    """The largest use of any of the user's jobs."""
 
     def __init__(self) -> None:
         self._most: float | None = None
@@ -53,7 +53,8 @@ class PaddedP90(Baseline):
 
 
 class FirstAllocation(Baseline):
-    """The first allocation of Tovar et al. 2018: the value seen that would have wasted least, retried at the maximum.
+    """The first allocation of Tovar et al. 2018: the seen value that would have wasted least, with retries at the
+    maximum.
 
     Minimises ``a sum(t) + a_max sum(t of jobs above a)`` over the last 1,000 jobs; looked for again whenever the
     history has grown by 1 %.
@@ -86,4 +87,4 @@ BASELINES: dict[str, type[Baseline]] = {
     "p90-x-1.15": PaddedP90,
     "first-allocation": FirstAllocation,
 }
-"""Those that learn; one more is the user's own request."""
+"""The rules that learn; the user's own request is one more."""

@@ -1,4 +1,4 @@
-"""What reservations cost (docs/definitions.md, Reservations)."""
+"""The cost of reservations (docs/definitions.md, Reservations)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobsight_predictor.profile.retries import RETRIES
 
 @dataclass(frozen=True, slots=True)
 class ReservationCost:
-    """``failures`` jobs whose first reservation was too small, of ``jobs``; ``maq`` what was used of all that was held.
+    """``failures`` jobs whose first reservation was too small, of ``jobs``; ``maq`` the used share of all reservations.
 
     MAQ (memory allocation quality, Witt et al. 2019) is used / (used + wasted), in value x seconds, the failed
     attempts included; ``wasted`` is in value x seconds.
@@ -29,7 +29,7 @@ def reservation_cost(reserved: Floats, values: Floats, seconds: Floats) -> Reser
     """Cost of first reservations ``reserved``, (n,), NaN where there was none; None when there were none at all.
 
     A job that runs out fails at its end and is run again with twice as much, until it fits; after ``RETRIES`` with
-    just what it needs. The same rule for all.
+    exactly what it needs. The rule is the same for all.
     """
     there = ~np.isnan(reserved)
     if not there.any():

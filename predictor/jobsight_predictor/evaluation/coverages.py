@@ -1,4 +1,4 @@
-"""Whether bounds hold what they promise: on the whole, at any time, for dear jobs and for each user."""
+"""Whether bounds keep their promise: overall, at any time, for expensive jobs and for each user."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from jobsight_predictor.forecasters import Floats
 
 from .scores import Indices
 
-EARLIEST = 200  # jobs; before so many the share held so far says little
+EARLIEST = 200  # jobs; with fewer, the share held so far means little
 WINDOW = 500  # jobs; in a window
-LOW = 0.92  # share; of a window or of a user's jobs, that should be held
-MANY = 50  # jobs; from so many on a user's own share is looked at
-PERCENTILE = 0.05  # share; of the windows, that hold less than the figure given beside the worst
+LOW = 0.92  # share; of a window's or a user's jobs that should be held
+MANY = 50  # jobs; users with at least this many are judged by themselves
+PERCENTILE = 0.05  # share; of the windows with less than the figure given beside the worst
 
 
 def coverages(
@@ -24,8 +24,8 @@ def coverages(
     """The shares of jobs within their bounds, all arrays (n,), NaN where there was no bound or forecast.
 
     Jobs without a bound do not count. ``order`` is that in which the jobs ended. ``cost_coverage`` weighs each job by
-    value x seconds; ``lowest_so_far`` is the least share of all jobs up to one, from the 200th on; ``windows`` are of
-    500 jobs in a row; ``deciles`` of the value forecast, from cheap to dear; ``users`` those with 50 jobs or more.
+    value x seconds; ``lowest_so_far`` is the lowest cumulative share from the 200th job on; ``windows`` are of 500
+    consecutive jobs; ``deciles`` of the value forecast, from cheap to expensive; ``users`` those with 50 jobs or more.
     """
     there = ~np.isnan(bounds)
     held = there & (values <= bounds)
@@ -54,7 +54,7 @@ def coverages(
 
 
 def _deciles(held: np.ndarray[Any, Any], forecasts: Floats, there: np.ndarray[Any, Any]) -> list[float | None]:
-    """The share held in each tenth of the jobs by the value forecast; jobs of equal forecasts stay together."""
+    """The share held in each tenth of the jobs by forecast; jobs with equal forecasts stay together."""
     if not there.any():
         return [None] * 10
     edges = np.quantile(forecasts[there], np.linspace(0.0, 1.0, 11)[1:-1], method="lower")

@@ -1,4 +1,4 @@
-"""Jobsight's bounds beside a baseline's, at no more failures than that baseline had."""
+"""Jobsight's bounds compared with a baseline's, at no more failures than the baseline had."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .cost import reservation_cost
 
 TRIES = 6  # replays; at most
 SAFEST = 0.9999  # share; the highest target tried
-MARGIN = 0.02  # log failures; aimed this much below the baseline's: bounds do not keep their target exactly
-NEARLY = 0.9  # share; of the baseline's failures, from which on the target is near enough
+MARGIN = 0.02  # log failures; aim this far below the baseline's, since bounds do not meet their target exactly
+NEARLY = 0.9  # share; of the baseline's failures that is close enough
 FLATTEST = 0.1  # log failures per log share; the least slope that secants assume
-NONE = 0.5  # failures; what none counts as in logarithms
+NONE = 0.5  # failures; stands for none in logarithms
 
 
 class AtEqualFailures(TypedDict):

@@ -10,7 +10,7 @@ from jobsight_predictor.job_groups import JobGroup, job_group_text
 from jobsight_predictor.question import FIELDS, Question
 
 START: tuple[JobGroup, ...] = (("user",), ())
-"""What every set has, and the search begins with: the user, and the whole site for those never seen."""
+"""Part of every set, and the start of the search: the user, and the whole site for unknown users."""
 
 MOST = 12  # job groups; in a set: each costs time with every question
 GAIN = 3e-4  # score; what a job group has to add to be worth its time
@@ -26,7 +26,7 @@ def ordered(job_groups: Sequence[JobGroup]) -> tuple[JobGroup, ...]:
 def candidates(questions: Sequence[Question]) -> list[JobGroup]:
     """Job groups by fields that differ between these jobs: all that have the user; of the others some.
 
-    Those are pairs, single fields and all fields together. More would cost much search for little.
+    Those are pairs, single fields and all fields together. More would make the search much longer for little gain.
     """
     known = [field for field in FIELDS if len({getattr(question, field) for question in questions}) > 1]
     others = [field for field in known if field != "user"]
@@ -37,7 +37,7 @@ def candidates(questions: Sequence[Question]) -> list[JobGroup]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best set so far, its score, and how many sets were tried for it; ``doing`` says what is tried next."""
+    """The best set so far, its score, and the number of sets tried; ``doing`` describes the next trial."""
 
     job_groups: tuple[JobGroup, ...]
     score: float
@@ -54,7 +54,7 @@ def search(pool: Sequence[JobGroup], score: Score) -> Iterator[Found]:
     chosen = list(START)
     best = score(chosen)
     tried = 1
-    # At first anything may be gained, and all are tried once.
+    # At first the gains are unknown, so all are tried once.
     gains = {job_group: 1.0 for job_group in pool if job_group not in START}
     fresh: set[JobGroup] = set()
     while gains and len(chosen) < MOST:

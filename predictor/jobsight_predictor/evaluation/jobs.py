@@ -1,4 +1,4 @@
-"""A recorded workload, and in which order its jobs are submitted and learned (docs/definitions.md, Backtest)."""
+"""A recorded workload, and the order in which its jobs are submitted and learned (docs/definitions.md, Backtest)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Jobs:
         n = len(self.questions)
         for name in ("submitted", "ended", "values", "seconds", "requested"):
             if getattr(self, name).shape != (n,):
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, for {n} jobs: it has to be ({n},)")
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, for {n} jobs: it must be ({n},)")
         good = (self.values >= 0.0) & np.isfinite(self.values)
         if not good.all():
-            raise ValueError(f"values has {self.values[~good][0]!r}: skip and count what is no measurement")
+            raise ValueError(f"values has {self.values[~good][0]!r}: skip and count values that are not measurements")
         if (self.ended < self.submitted).any():
             raise ValueError("a job ended before it was submitted: skip and count it")
 
@@ -90,7 +90,7 @@ def learning_order(jobs: Jobs, group: Indices, protocol: Protocol) -> tuple[Indi
 
 
 def in_time(jobs: Jobs, protocol: Protocol) -> Iterator[tuple[Literal["submit", "finish"], int]]:
-    """The submissions and ends of all jobs in the order in which a server would learn of them.
+    """The submissions and ends of all jobs in the order in which a server would learn about them.
 
     At one instant ends come before submissions. Under the submission protocol each job ends as it is submitted.
     """

@@ -21,7 +21,7 @@ from .jobs import Indices, Jobs, Protocol, in_time, learning_order
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What Jobsight would have said of each job, arrays (n,), NaN where it had nothing to say."""
+    """Jobsight's answers for each job, arrays (n,), NaN where it had none."""
 
     forecasts: Floats
     bounds: Floats
@@ -41,7 +41,7 @@ def replay_forecaster(
     replay = forecaster.raw_replay if raw and isinstance(forecaster, Exponential) else forecaster.replay
     for group in groups:
         order, known = learning_order(jobs, group, protocol)
-        # One value more at the end: its forecast is the one after all have been learned.
+        # One extra value at the end: its forecast is the one after all were learned.
         after = replay(np.append(jobs.values[group][order], 0.0))
         forecasts[group] = after[known]
     return forecasts
@@ -74,7 +74,7 @@ def replay_jobsight(
 
 
 def replay_baseline(name: str, jobs: Jobs, users: Sequence[Indices], protocol: Protocol) -> Floats:
-    """What a baseline would have reserved for each job, (n,), NaN where it knew nothing; per user."""
+    """What a baseline would have reserved for each job, (n,), NaN where it had no answer; per user."""
     reserved = np.full(len(jobs), np.nan)
     for group in users:
         order, known = learning_order(jobs, group, protocol)

@@ -71,10 +71,10 @@ def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
 
 
 def calibration(probabilities: Floats, hits: NDArray[np.bool_]) -> list[dict[str, float | int]]:
-    """How often forecasts came true that claimed much the same, by tenths of the probability; both arrays (n,).
+    """Calibration: how often forecasts of similar probability came true, by tenths of it; both arrays (n,).
 
-    For each tenth that has any the mean ``probability`` claimed, the ``hit_rate`` seen, and how many ``jobs``; NaN
-    claims nothing.
+    For each non-empty tenth the mean ``probability`` claimed, the ``hit_rate`` observed, and the number of ``jobs``;
+    NaN is ignored.
     """
     there = ~np.isnan(probabilities)
     claimed, came = probabilities[there], hits[there]

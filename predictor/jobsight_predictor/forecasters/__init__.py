@@ -1,4 +1,4 @@
-"""One algorithm a file; all of them, by the name that answers and settings use, in one table."""
+"""One algorithm per file; one table of all of them, by the name used in answers and settings."""
 
 from __future__ import annotations
 

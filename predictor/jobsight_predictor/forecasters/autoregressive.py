@@ -73,7 +73,7 @@ class Autoregressive(Forecaster):
         return type(self)(self._lags, self._values.maxlen or 0)
 
     def _fit(self) -> None:
-        # Importing statsmodels takes a second: only who fits pays for it.
+        # Importing statsmodels takes a second: only fitting pays for it.
         from statsmodels.tools.sm_exceptions import SingularMatrixWarning
         from statsmodels.tsa.ar_model import AutoReg
 
@@ -85,7 +85,7 @@ class Autoregressive(Forecaster):
             return
         # Scaled to 1, so that squares of huge or tiny values stay normal numbers.
         with warnings.catch_warnings():
-            # A series that stood still for a while has many fits that are as good: any of them will do.
+            # A series that was constant for a while has many equally good fits: any of them will do.
             warnings.simplefilter("ignore", SingularMatrixWarning)
             fit = AutoReg(series / top, lags=self._lags, trend="c").fit()
         constant, *slopes = (float(parameter) for parameter in fit.params)

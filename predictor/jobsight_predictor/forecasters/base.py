@@ -1,4 +1,4 @@
-"""What every forecaster is: learns one series value by value, says what comes next, can be saved and restored."""
+"""The base of all forecasters: learns one series value by value, forecasts the next, can be saved and restored."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Sums of a thousand squares of counts times such values still fit into a double; nothing measured comes near.
+# Sums of a thousand squares of counts times such values still fit into a double; no measurement comes near.
 LARGEST = 1e300
 
 
 def refusal(value: float) -> ValueError:
-    """The error that ``learn`` raises for a value that is no measurement."""
+    """The error that ``learn`` raises for a value that is not a measurement."""
     return ValueError(f"cannot learn {value!r}: a measured value is finite, from 0 to {LARGEST:g}; drop and count it")
 
 
@@ -35,7 +35,7 @@ def checked_series(values: Floats) -> Floats:
     """The series as float64, shape (n,).
 
     Raises:
-        ValueError: one of the values, the first of which is named, is none that ``learn`` takes.
+        ValueError: ``learn`` does not accept one of the values; the first is named.
     """
     series = np.asarray(values, dtype=np.float64)
     good = (series >= 0.0) & (series <= LARGEST)
@@ -51,7 +51,7 @@ class Forecaster(ABC):
 
     @abstractmethod
     def learn(self, value: float) -> None:
-        """Take in the next finished job's value. O(1) amortised, bounded memory.
+        """Learn the next finished job's value. O(1) amortised, bounded memory.
 
         Raises:
             ValueError: the value is NaN, infinite, negative or above ``LARGEST``; nothing changes then.
@@ -63,7 +63,7 @@ class Forecaster(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Everything known, as values that JSON can carry."""
+        """The whole state, as JSON values."""
 
     @classmethod
     @abstractmethod
@@ -74,7 +74,7 @@ class Forecaster(ABC):
         """Forecasts of each value from those before it, shape (n,), NaN where there was none.
 
         Starts from an empty history, with the parameters of this forecaster, which it leaves alone. An algorithm
-        may override it with a faster form; the contract suite holds the two equal.
+        may override it with a faster form; the contract suite checks that both agree.
         """
         series = checked_series(values)
         fresh = self.fresh()

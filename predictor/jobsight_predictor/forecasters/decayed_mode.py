@@ -1,4 +1,4 @@
-"""The value that most of the past would have called a good forecast."""
+"""The value that would have been a good forecast for most of the past."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Self
 
 from .base import LARGEST, Forecaster, refusal
 
-FADES = (0.8, 0.97, 0.995)  # shares; of a value's weight that is left one job later in short, medium and long memory
-SAME = 0.005  # share of the newer; values this close are one place
-PLACES = 12  # places; as many are kept: the lightest hands its weight to its neighbour when one more is needed
-SHIFT = 20.0  # factor; how much less the past counts in the short memory once the level has shifted
-LEVEL = 0.1  # share of the weight; a level at which less than this was is a new one
+FADES = (0.8, 0.97, 0.995)  # shares; of a value's weight left one job later in short, medium and long memory
+SAME = 0.005  # share of the newer; values this close count as one place
+PLACES = 12  # places; number kept: when one more is needed, the lightest gives its weight to its neighbour
+SHIFT = 20.0  # factor; reduction of the past's weight in short memory once the level has shifted
+LEVEL = 0.1  # share of the weight; a level with less than this is a new one
 
 _ALIKE = 0.8  # within 20 %
 _RESCALE = 1e90
@@ -26,13 +26,15 @@ Triple = tuple[float, float, float]
 class DecayedMode(Forecaster):
     """Scores every place that the history visits by the accuracy it would have had, faded with age.
 
-    The score of a place c is ``sum_i f^(age of i) max(0, 1 - |c - y_i| / y_i)``; the forecast is the best place. Where
-    the mean of a series that jumps between two levels lies where no value ever was, and its median changes sides at
-    a whim, this is the level that pays. Three fades f are kept side by side: short, medium (the one ``forecast`` uses)
-    and long memory. A new place is scored on the weights of those known: O(PLACES) a value however long the history.
+    The score of a place c is ``sum_i f^(age of i) max(0, 1 - |c - y_i| / y_i)``; the forecast is the best place. For a
+    series that jumps between two levels, the mean lies where no value ever was and the median changes sides
+    erratically, while this is the better level. Three fades f are kept side by side: short, medium (the one
+    ``forecast`` uses) and long memory. A new place is scored on the weights of those known: O(PLACES) a value however
+    long the history.
 
-    The short memory notices a shift of level at once: two values in a row that agree within 20 %, where less than a
-    tenth of the history was, make all before them count ``SHIFT`` times less. One value alone, a spike, does not.
+    The short memory notices a shift of level at once: two consecutive values that agree within 20 %, at a level with
+    less than a tenth of the history, make all earlier ones count ``SHIFT`` times less. A single value, a spike, does
+    not.
     """
 
     __slots__ = ("_best", "_fades", "_last", "_rows", "_total", "_weights", "n")
@@ -90,7 +92,7 @@ class DecayedMode(Forecaster):
         here[3] += long
         fades = self._fades
         if self.n > 2 and _ALIKE * value <= self._last <= (2.0 - _ALIKE) * value:
-            own = long * fades[2]  # what the last value itself brought is no history yet
+            own = long * fades[2]  # the last value itself is not history yet
             if alike - own < LEVEL * (self._total - own):
                 short = self._shift(value, here)
         self._total += long
@@ -115,7 +117,7 @@ class DecayedMode(Forecaster):
         if self._best is None:
             rows = self._rows
             if not rows:
-                raise LookupError("nothing was learned yet: ask for `forecast()`, or look at `n` first")
+                raise LookupError("nothing learned yet: call `forecast()` instead, or check `n` first")
             # A loop: three times as fast as three ``max`` with a key.
             short = medium = long = rows[0][0]
             most_short, most_medium, most_long = rows[0][4:]
@@ -136,7 +138,7 @@ class DecayedMode(Forecaster):
         return places, sum([weight for _, weight in places])
 
     def copy(self) -> Self:
-        """Another one that has learned the same."""
+        """A copy that has learned the same."""
         twin = type(self)(self._fades)
         twin.n = self.n
         twin._last = self._last
@@ -167,12 +169,12 @@ class DecayedMode(Forecaster):
         return restored
 
     def row(self) -> list[Any]:
-        """The state of one of default fades without names: for those who keep tens of thousands."""
+        """The state, for default fades, without names: for callers that keep tens of thousands."""
         return [self.n, self._last, self._rows, self._weights, self._total]
 
     @classmethod
     def from_row(cls, row: list[Any]) -> Self:
-        """The one whose ``row()`` this was, exactly; takes over the lists in it."""
+        """Restores exactly the one whose ``row()`` this was; takes over the lists in it."""
         restored = cls()
         restored.n, restored._last, restored._rows, restored._weights, restored._total = row
         return restored
@@ -210,9 +212,9 @@ class DecayedMode(Forecaster):
         return row
 
     def _leave(self) -> None:
-        """Give up the lightest place but the highest; its nearest neighbour takes its weight.
+        """Drop the lightest place, but not the highest; its nearest neighbour takes its weight.
 
-        The highest stays for those who read the places as a distribution and reserve by its upper end.
+        The highest stays for callers that read the places as a distribution and reserve by its upper end.
         """
         rows = self._rows
         rows.sort()

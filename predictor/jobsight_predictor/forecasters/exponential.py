@@ -10,7 +10,7 @@ import numpy as np
 
 from .base import LARGEST, Floats, Forecaster, checked_series, refusal
 
-_BLOCK = 32  # values; smoothed by one product of matrices
+_BLOCK = 32  # values; smoothed in one matrix product
 
 
 @lru_cache(maxsize=64)
@@ -48,7 +48,7 @@ class Exponential(Forecaster):
 
     def __init__(self, alpha: float = 0.5) -> None:
         if not 0.0 < alpha < 1.0:
-            raise ValueError(f"alpha is {alpha}: it has to be above 0 and below 1")
+            raise ValueError(f"alpha is {alpha}: it must be above 0 and below 1")
         self._alpha = alpha
         self._gain = alpha / (1.0 - alpha)
         self._single = 0.0

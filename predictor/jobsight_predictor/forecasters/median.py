@@ -1,4 +1,4 @@
-"""The median of the last few values: follows a switch once most of them have seen it, and sleeps through a spike."""
+"""The median of the last few values: follows a switch once most of them are new, and ignores a spike."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from .base import LARGEST, Floats, Forecaster, checked_series, refusal
 
 
 class Median(Forecaster):
-    """The median of the last ``window`` values, or of all while fewer; of an even number, the lower middle."""
+    """The median of the last ``window`` values, or of all while there are fewer; of an even number, the lower
+    middle."""
 
     __slots__ = ("_values",)
 
     def __init__(self, window: int = 5) -> None:
         if window < 1:
-            raise ValueError(f"window is {window}: at least 1 value has to be in it")
+            raise ValueError(f"window is {window}: it must hold at least 1 value")
         self._values: deque[float] = deque(maxlen=window)
 
     def learn(self, value: float) -> None:

@@ -1,4 +1,4 @@
-"""The weighted quantile of the recent values, each weighing less than the one after it."""
+"""The weighted quantile of recent values, each with less weight than the one after it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Quantile(Forecaster):
         if not 0.0 < quantile < 1.0 or not 0.0 < alpha < 1.0 or memory < 1:
             raise ValueError(
                 f"quantile is {quantile}, alpha {alpha}, memory {memory}: the first two lie between 0 and 1, "
-                "and at least 1 value has to be remembered"
+                "and at least 1 value must be remembered"
             )
         self._quantile = quantile
         self._alpha = alpha

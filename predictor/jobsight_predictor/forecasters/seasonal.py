@@ -1,4 +1,4 @@
-"""The value one period ago: for who submits the same jobs in the same order again and again."""
+"""The value one period ago: for users who submit the same jobs in the same order again and again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALIKE = 0.2  # share of the newer; values agree when they differ by no more
 
 
 class Seasonal(Forecaster):
-    """The value one period ago: that of a fixed ``period``, or else of one found again after each value.
+    """The value one period ago, for a fixed ``period`` or else one redetermined after each value.
 
     A period p is one of which the last p values agree with the p before them. Of several, the one that has held for
     most values in a row, of equals the shortest; with none, as with less than a period of history, the last value.

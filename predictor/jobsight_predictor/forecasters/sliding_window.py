@@ -18,7 +18,7 @@ class SlidingWindow(Forecaster):
 
     def __init__(self, window: int = 5) -> None:
         if window < 1:
-            raise ValueError(f"window is {window}: at least 1 value has to be in it")
+            raise ValueError(f"window is {window}: it must hold at least 1 value")
         self._values: deque[float] = deque(maxlen=window)
 
     def learn(self, value: float) -> None:

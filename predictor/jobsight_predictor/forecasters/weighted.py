@@ -1,4 +1,4 @@
-"""A mean that leans towards the values that occur most (docs/definitions.md, Weighted)."""
+"""A mean that leans towards the most frequent values (docs/definitions.md, Weighted)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 
 from .base import LARGEST, Floats, Forecaster, checked_series, refusal
 
-CELLS_PER_BIN = 20  # cells; of the grid that stands for a history longer than is remembered
+CELLS_PER_BIN = 20  # cells; of the grid that represents a history too long to remember
 
-_WORTH_IT = 64  # values in a row; from so many on arrays are faster than a loop
+_WORTH_IT = 64  # values in a row; arrays are faster than a loop from here on
 
 
 class Weighted(Forecaster):
@@ -103,7 +103,7 @@ class Weighted(Forecaster):
             "high": self._high,
             "points": list(self._points),
             "weights": list(self._weights),
-            # These follow from the points but for the order of additions, and so for the last bit.
+            # These follow from the points except for the order of additions, hence the last bit.
             "counts": list(self._counts),
             "sums": list(self._sums),
             "numerator": self._numerator,
@@ -153,7 +153,7 @@ class Weighted(Forecaster):
     def _learn_within(self, values: Floats, *, remember: bool) -> Floats:
         """Learn values inside the range; the forecast before each of them.
 
-        Points are remembered for the sake of a wider range only: not where none follows.
+        Points are remembered only for a wider range, and not if none follows.
         """
         if remember:
             self._remember(values)

@@ -1,4 +1,4 @@
-"""What is known of jobs alike, which forecasts to follow, how much to reserve and how sure that is."""
+"""What is known about similar jobs, which forecasts to follow, how much to reserve, and how certain that is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scheduler gets, and on what it rests."""
+"""The answer that a scheduler gets, and its basis."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .keys import SHARE, SHARES
 from .model import Model
 from .pending import PendingForecast
 
-NO_HISTORY = "no history: no job of this cluster with a value has ended yet"
+NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
 
-DIFFERENT = 0.01  # share of the better one; forecasts that are further apart differ
+DIFFERENT = 0.01  # share of the better one; forecasts further apart than this differ
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerUp:
-    """The next best forecast, and who made it."""
+    """The next best forecast and its source."""
 
     value: float
     forecaster: str
@@ -28,12 +28,12 @@ class RunnerUp:
 
 @dataclass(frozen=True, slots=True)
 class JobForecast:
-    """What a job is expected to use and how much to reserve; ``value`` is None, with a ``reason``, if nothing is known.
+    """A job's expected use and its reservation; ``value`` is None, with a ``reason``, if nothing is known.
 
-    ``probability`` is that of being within 20 %; ``bound`` holds what to reserve so that ``coverage`` of all jobs fit,
+    ``probability`` is that of being within 20 %; ``bound`` is what to reserve so that ``coverage`` of all jobs fit,
     ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more; what
     the site's bounds have held so far is ``observed_coverage`` by jobs and ``observed_cost_coverage`` by value x
-    seconds. ``level`` names the group of earlier jobs that the forecast came from, ``n`` how many there are,
+    seconds. ``level`` names the group of earlier jobs that the forecast came from, ``n`` is its size,
     ``last_values`` what the last of them used, oldest first.
     """
 
@@ -68,7 +68,7 @@ class MeanError:
 
 
 def explain(model: Model, unit: str, user: str | None, forecast: PendingForecast) -> JobForecast:
-    """What was forecast for a job just now, and where it came from."""
+    """A fresh forecast for a job, and its source."""
     value, forecaster, level, n, runner_up = forecast.value, None, None, 0, None
     last_values: tuple[float, ...] = ()
     if value is not None:
@@ -101,7 +101,7 @@ def explain(model: Model, unit: str, user: str | None, forecast: PendingForecast
 
 
 def mean_error(model: Model, user: str | None) -> MeanError | None:
-    """How the answers did beside the user's best single candidate in hindsight; None for a user without jobs."""
+    """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""
     error = model.experts.mean_error(user)
     if error is None:
         return None
@@ -121,7 +121,7 @@ def level_name(model: Model, key: GroupKey) -> str:
 def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, GroupKey, float]:
     """(candidate, key, factor) of the most specific group that forecast ``value``, by the greatest weight.
 
-    The factor turns what the group holds into the unit.
+    The factor converts the group's values to the unit.
     """
     width = len(CANDIDATES)
     assert forecast.keys is not None
@@ -130,4 +130,4 @@ def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tu
         if said:
             best = max(said, key=weights.__getitem__)
             return CANDIDATES[best % width], key, (forecast.keys.request or 1.0) if key[0] & SHARE else 1.0
-    raise LookupError(f"no candidate said {value!r}")
+    raise LookupError(f"no candidate forecast {value!r}")

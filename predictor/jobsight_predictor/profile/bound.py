@@ -15,9 +15,9 @@ BASES: tuple[Basis, ...] = ("quantile", "largest seen", "request")
 
 
 class Bound(NamedTuple):
-    """``value`` to reserve, the estimated ``exceed_probability`` that the job needs more, and on what it rests.
+    """``value`` to reserve, the estimated ``exceed_probability`` that the job needs more, and the basis.
 
-    ``learned`` is what would be reserved if requests were not the cheaper choice; where they are not, it is the value.
+    ``learned`` is what would be reserved if requests were not cheaper; if they are not, it equals the value.
     """
 
     value: float
@@ -27,13 +27,13 @@ class Bound(NamedTuple):
 
 
 class Case(NamedTuple):
-    """What is known of a job beside its prospect.
+    """What is known about a job besides its prospect.
 
-    ``seconds`` how long it may hold the reservation, None where unknown; ``above`` the highest reservation known to
-    have failed; ``request`` what the user asks for and whether that ``is_limit``; ``own`` the evidence there is of the
+    ``seconds`` how long it may hold the reservation, None if unknown; ``above`` the highest reservation known to
+    have failed; ``request`` what the user asks for and whether that ``is_limit``; ``own`` the evidence from the
     user's jobs; ``is_new`` whether none of its kind has ended; ``largest`` the largest value seen of jobs like it,
-    ``largest_of_all`` of any on the site; ``owed`` the user's failures too many, ``forecast`` what the job is expected
-    to use: both say how its like has fared.
+    ``largest_of_all`` of any on the site; ``owed`` the user's excess failures, ``forecast`` the job's expected use:
+    both show how similar jobs have fared.
     """
 
     seconds: float | None = None

@@ -14,13 +14,13 @@ from jobsight_predictor.quality import NEAR
 from .hit_probability import Hits
 
 FADE = 0.995  # share; of a loss that still counts one job later
-PRIOR = 3.0  # jobs; how many of a user's own weigh as much as all that the site has seen
-FAINTEST = 1e-3  # share of the heaviest; votes that weigh less are left out, and are no runner-up
-TRUST = 20.0  # 1 / error; a vote weighs exp(-TRUST d) where its expected capped relative error is d above the least
+PRIOR = 3.0  # jobs; number of a user's own that weigh as much as everything seen on the site
+FAINTEST = 1e-3  # share of the heaviest; votes with less weight are left out, and cannot be runner-up
+TRUST = 20.0  # 1 / error; a vote weighs exp(-TRUST d) if its expected capped relative error is d above the least
 
 
 def capped_error(forecast: float, actual: float) -> float:
-    """``min(1, |forecast - actual| / actual)``, 0..1: what accuracy lacks to 1. Of an actual 0: 0 if exact, else 1."""
+    """``min(1, |forecast - actual| / actual)``, 0..1: 1 minus the accuracy. For an actual of 0: 0 if exact, else 1."""
     miss = abs(forecast - actual)
     return miss / actual if miss < actual else float(miss > 0.0)
 
@@ -39,9 +39,9 @@ class ExpertError:
 
 
 class ExpertLosses:
-    """Losses of each expert: faded for the choice, and plain for the mean error; and how the answers fared.
+    """Losses of each expert: faded for the choice, and plain for the mean error; and those of the answers.
 
-    ``debt`` is how many more of the user's jobs ran out of their bounds than may.
+    ``debt`` is the user's excess of jobs that ran out of their bounds.
     """
 
     __slots__ = ("answered", "counts", "debt", "hits", "jobs", "losses", "totals", "weights")
@@ -57,7 +57,7 @@ class ExpertLosses:
         self.debt = 0.0
 
     def take(self, lost: Floats, spoke: Floats) -> None:
-        """Fade what those who ``spoke`` (1, else 0) have lost so far, and add what they ``lost`` (0 for the silent)."""
+        """Fade the losses of the experts that ``spoke`` (1, else 0), and add what they ``lost`` (0 for the silent)."""
         fades = 1.0 - (1.0 - FADE) * spoke
         self.losses *= fades
         self.counts *= fades
@@ -65,12 +65,12 @@ class ExpertLosses:
         self.counts += spoke
 
     def expected(self) -> Floats:
-        """Capped relative error that each expert is expected to make, as if each had been half wrong once."""
+        """Expected capped relative error of each expert, starting as if each had been half wrong once."""
         expected: Floats = (self.losses + 0.5) / (self.counts + 1.0)
         return expected
 
     def state(self) -> dict[str, Any]:
-        """Everything known, as values that JSON can carry."""
+        """The whole state, as JSON values."""
         return {
             "losses": self.losses.tolist(),
             "counts": self.counts.tolist(),
@@ -98,10 +98,10 @@ class ExpertLosses:
 
 
 class ExpertWeights:
-    """Turns the losses of a fixed number of experts into weights of their votes.
+    """Turns the losses of a fixed number of experts into weights for their votes.
 
-    A user's weights rest on the user's own jobs, and on the site's as long as those are few; a user never seen gets
-    the site's.
+    A user's weights rest on the user's own jobs, and on the site's while those are few; an unknown user gets the
+    site's.
     """
 
     def __init__(self, experts: int) -> None:
@@ -117,9 +117,9 @@ class ExpertWeights:
     def score(
         self, user: str | None, forecasts: list[float | None], answered: float | None, actual: float
     ) -> bool | None:
-        """Take in how far each expert (None: it had nothing to say) and the answer given were off.
+        """Learn how far each expert (None: it had no forecast) and the answer given were off.
 
-        Returns whether the answer was within 20 %; None where there was none.
+        Returns whether the answer was within 20 %; None if there was none.
         """
         losses = self.users.get(user)
         if losses is None:
@@ -128,7 +128,7 @@ class ExpertWeights:
         spoke = (values == values).astype(np.float64)  # not NaN
         lost = np.abs(values - actual)
         if actual > 0.0:
-            # Capped before divided: no quotient overflows. ``fmin`` takes the other of a NaN: silence loses all.
+            # Capped before dividing, so no quotient overflows. ``fmin`` ignores NaN, so silence costs the whole loss.
             np.fmin(lost, actual, out=lost)
             lost /= actual
         else:
@@ -149,7 +149,7 @@ class ExpertWeights:
         return hit
 
     def mean_error(self, user: str | None) -> ExpertError | None:
-        """How the answers did beside the user's best single expert in hindsight; None for a user without jobs."""
+        """The answers compared with the user's best single expert in hindsight; None for a user without jobs."""
         losses = self.users.get(user)
         if losses is None:
             return None
@@ -163,7 +163,7 @@ def _votes(expected: Floats) -> list[float]:
 
 
 def best_vote(votes: Mapping[float, float]) -> list[tuple[float, float]]:
-    """(accuracy expected by the weighted votes, forecast) for each forecast that counts, the best first.
+    """(accuracy expected by the weighted votes, forecast) for each forecast that counts, best first.
 
     The first maximises ``sum_q w_q max(0, 1 - |p - q| / q)``, whose maximum always lies at one of the votes. Votes
     that weigh less than ``FAINTEST`` of the heaviest are left out.

@@ -1,4 +1,4 @@
-"""Reservations that jobs ran out of, by what was known of these jobs."""
+"""Reservations that ran out, by what was known about the jobs."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Any
 
 from jobsight_predictor.question import FIELDS, Question
 
-KEPT = 100  # reports; the last different ones of each application of a user and each set of fields are kept
+KEPT = 100  # reports; number of different ones kept for each application of a user and each set of fields
 
 ReportPlace = tuple[str | None, str | None]
-"""User and application of a report; None where the report names none."""
+"""User and application of a report; None if the report names none."""
 
 _known = attrgetter(*FIELDS)
 
 
 class FailedReservations:
-    """The highest reservation that is known to have failed, of all reports that match a job.
+    """The highest reservation known to have failed, of all reports that match a job.
 
     A report matches a job that has the same value in every field of the report; the job may have more fields.
     """
 
     def __init__(self) -> None:
-        # Of each place: which fields a report has -> their values -> what ran out. A job is looked up by its values
-        # in these fields, so reports cost nothing where there are none and a look-up for each set of fields otherwise.
+        # By place: the fields of a report -> their values -> what ran out. A job is looked up by its values
+        # in these fields, so this costs nothing without reports and one look-up per set of fields otherwise.
         self._reports: dict[ReportPlace, dict[tuple[int, ...], dict[tuple[Any, ...], float]]] = {}
         self._changed: set[ReportPlace] = set()
 
     def add(self, question: Question, reserved: float) -> None:
-        """Take in that ``reserved`` was too little for such a job."""
+        """Learn that ``reserved`` was too little for such a job."""
         known = _known(question)
         fields = tuple([field for field, value in enumerate(known) if value is not None])
         values = tuple([known[field] for field in fields])
         place = _places(question)[0]
         reports = self._reports.setdefault(place, {}).setdefault(fields, {})
-        reports[values] = max(reserved, reports.pop(values, 0.0))  # the last one reported comes last
+        reports[values] = max(reserved, reports.pop(values, 0.0))  # the latest report comes last
         if len(reports) > KEPT:
             del reports[next(iter(reports))]
         self._changed.add(place)
 
     def above(self, question: Question) -> float:
-        """What the bound of such a job has to exceed; 0 where nothing failed."""
+        """What the bound of such a job must exceed; 0 if nothing failed."""
         if not self._reports:
             return 0.0
         highest = 0.0
@@ -53,11 +53,11 @@ class FailedReservations:
 
     @staticmethod
     def state_keys(question: Question) -> list[str]:
-        """Keys of the state that holds the reports that may match such a job."""
+        """Keys of the state with the reports that may match such a job."""
         return [_name(place) for place in _places(question)]
 
     def changed_state(self) -> dict[str, Any]:
-        """By key the state that has changed since this was last asked."""
+        """The state changed since the last call, by key."""
         found = {
             _name(place): [
                 [fields, values, reserved]
@@ -70,7 +70,7 @@ class FailedReservations:
         return found
 
     def state(self) -> dict[str, Any]:
-        """By key all the state."""
+        """All state, by key."""
         self._changed.update(self._reports)
         return self.changed_state()
 
@@ -83,7 +83,7 @@ class FailedReservations:
 
 
 def _places(question: Question) -> list[ReportPlace]:
-    """Where the reports may be that match the job, its own place first."""
+    """The places of reports that may match the job, its own first."""
     user, application = question.user, question.application
     if user is None:
         return [(None, None)]

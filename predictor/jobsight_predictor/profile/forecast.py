@@ -1,4 +1,4 @@
-"""The forecast of one job: the votes of its groups, how sure that is, and how much to reserve."""
+"""The forecast of one job: the votes of its groups, how certain it is, and how much to reserve."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .model import SITE, Model
 from .pending import Forecasts, PendingForecast
 from .prospect import Level, Prospect, prospect
 
-FIRST_SHARE = 0.5  # share; of hits, of a user who is new
-UNSEEN = 1.0  # jobs; weight of what may be anywhere, when the weight near the forecast is looked at
+FIRST_SHARE = 0.5  # share; of hits, for a new user
+UNSEEN = 1.0  # jobs; weight of values that may lie anywhere, in assessing the weight near the forecast
 
 
 def make_forecast(model: Model, question: Question) -> PendingForecast:

@@ -1,4 +1,4 @@
-"""What is kept of jobs that are alike."""
+"""What is kept about a group of similar jobs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .hit_probability import Hits
 CANDIDATES = ("mode-short", "mode-medium", "mode-long", "locality")
 """What a group forecasts: the mode of its values in three lengths of memory, and its last value."""
 
-SHOWN = 5  # jobs; last values that an answer shows
-BLOCKS = 32  # bursts; of the last ones the largest value is kept; as many jobs as the medium memory holds
+SHOWN = 5  # jobs; number of last values in an answer
+BLOCKS = 32  # bursts; number of last ones whose largest value is kept; as many as jobs in the medium memory
 
 
 class Group:
-    """The modes of the group's values, how its forecasts fared, and the last of the values.
+    """The modes of the group's values, the success of its forecasts, and its last values.
 
-    Jobs that were submitted before any of them had ended may share whatever made the first of them large: together they
-    are one piece of evidence. A job opens a new one when it was submitted after the job that opened the last one had
+    Jobs submitted before any of them had ended may share whatever made the first of them large: together they are
+    one piece of evidence. A job opens a new one when it was submitted after the job that opened the last one had
     ended, so ``evidence`` is the size of the largest set of the group's jobs no two of which were under way at once.
     ``blocks`` holds the largest value of each of the last pieces, ``top`` the largest of all.
 
     Groups of several job groups that hold the very same jobs are one object, until a job comes that belongs to some
-    of them only: most of a site's groups, in number, are of one job each, and many users have but one application.
-    ``keys`` counts under how many names the object is kept.
+    most of a site's groups contain one job each, and many users have only one application. ``keys`` is the number of
+    names of the object.
     """
 
     __slots__ = ("_mark", "_said", "blocks", "evidence", "hits", "keys", "mode", "recent", "top")
@@ -45,10 +45,10 @@ class Group:
         self._said: tuple[float, ...] | None = None
 
     def learn(self, value: float, known: int, now: int, adds: bool | None = None) -> None:
-        """Take in what one more job of the group used.
+        """Learn what one more job of the group used.
 
-        ``known`` jobs of the site had been learned when it was submitted, ``now`` with it. ``adds`` says whether it is
-        a piece of evidence of its own, where that is not for this group to decide.
+        ``known`` jobs of the site had been learned when it was submitted, ``now`` including it. ``adds``: whether it
+        is a separate piece of evidence, if that is not for this group to decide.
         """
         opens = known >= self._mark
         if opens:
@@ -67,7 +67,7 @@ class Group:
         return 1.0 - len(self.blocks) / min(self.mode.n, BLOCKS)
 
     def forecasts(self) -> tuple[float, ...]:
-        """What each of ``CANDIDATES`` says of the next job.
+        """The forecast of each of ``CANDIDATES`` for the next job.
 
         Raises:
             LookupError: nothing was learned yet.
@@ -78,7 +78,7 @@ class Group:
         return said
 
     def split(self, keys: int) -> Group:
-        """The same group once more, for so many of its keys."""
+        """A copy of the group, for this many of its keys."""
         self.keys -= keys
         twin = Group(keys)
         twin.mode = self.mode.copy()
@@ -89,7 +89,7 @@ class Group:
         return twin
 
     def state(self) -> list[Any]:
-        """Everything known, as values that JSON can carry."""
+        """The whole state, as JSON values."""
         kept = [self.top, self.evidence, self._mark, list(self.blocks)]
         return [self.mode.row(), self.hits.hits, self.hits.trials, list(self.recent), kept]
 
@@ -116,7 +116,7 @@ class Groups(dict[GroupKey, Group]):
     def learn(
         self, keys: Sequence[GroupKey], value: float, hit: bool | None, known: int, now: int, adds: bool | None
     ) -> None:
-        """Take a job into the groups of these keys; those that hold the very same jobs stay one object.
+        """Add a job to the groups of these keys; those that contain the same jobs stay one object.
 
         ``hit`` whether its forecast was near, ``known`` and ``now`` how many jobs were learned when it was submitted
         and now; ``adds`` whether it is a piece of evidence of its own, None: that is for each group to find out.

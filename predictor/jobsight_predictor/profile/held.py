@@ -1,4 +1,4 @@
-"""How many jobs stayed within their bounds: by jobs, and by what they held."""
+"""How many jobs stayed within their bounds: by jobs, and weighted by use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobsight_predictor.forecasters import LARGEST
 class Held:
     """Both coverages of the jobs that had a bound.
 
-    A bound that spends its failures on dear jobs looks well by jobs and badly by value x seconds, and both count.
+    Bounds that let expensive jobs fail look good by jobs and bad by value x seconds, and both matter.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Held:
         self.used_held = 0.0
 
     def score(self, bound: float | None, value: float, seconds: float) -> None:
-        """Take in what a job used for ``seconds``; one without a bound does not count."""
+        """Count what a job used for ``seconds``; one without a bound does not count."""
         if bound is None:
             return
         used = min(value * seconds, LARGEST)
@@ -32,7 +32,7 @@ class Held:
 
     @property
     def coverage(self) -> float | None:
-        """Share of jobs within their bound; None before any."""
+        """Share of jobs within their bound; None before the first."""
         return self.held / self.jobs if self.jobs else None
 
     @property
@@ -41,12 +41,12 @@ class Held:
         return self.used_held / self.used if self.used else None
 
     def state(self) -> list[Any]:
-        """Everything known, as values that JSON can carry."""
+        """The whole state, as JSON values."""
         return [self.jobs, self.held, self.used, self.used_held]
 
     @classmethod
     def from_state(cls, state: list[Any]) -> Self:
-        """The one whose ``state()`` this was, exactly."""
+        """Restores exactly the one whose ``state()`` this was."""
         restored = cls()
         restored.jobs, restored.held, restored.used, restored.used_held = state
         return restored

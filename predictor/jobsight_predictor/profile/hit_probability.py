@@ -8,17 +8,17 @@ from operator import mul
 from typing import Any, Self
 
 FEATURES = ("votes agree", "user's hits", "group's hits", "group near the forecast")
-"""What the estimate rests on, each 0..1."""
+"""The inputs of the estimate, each 0..1."""
 
 HIT_FADE = 0.9  # share; of a hit or miss that still counts one job later
-STEP = 0.05  # log odds; by which a job moves each weight at first
-STEADY = 0.1  # share; of that step once the weights have found their place
+STEP = 0.05  # log odds; step by which a job moves each weight at first
+STEADY = 0.1  # share; of that step once the weights have settled
 FINDING = 2000.0  # jobs; after which the step is half of the first
-FIRST_WEIGHTS = (-4.0, 2.0, 2.0, 2.0, 1.0)  # log odds; before any job, of a constant and of each feature
+FIRST_WEIGHTS = (-4.0, 2.0, 2.0, 2.0, 1.0)  # log odds; before the first job, of a constant and of each feature
 
 
 class Hits:
-    """A faded share of forecasts within 20 %, leaning on a prior while there are few."""
+    """A faded share of forecasts within 20 %, close to a prior while there are few."""
 
     __slots__ = ("hits", "trials")
 
@@ -27,7 +27,7 @@ class Hits:
         self.trials = trials
 
     def score(self, hit: bool) -> None:
-        """Take in whether one more forecast was within 20 %."""
+        """Learn whether one more forecast was within 20 %."""
         self.hits = self.hits * HIT_FADE + hit
         self.trials = self.trials * HIT_FADE + 1.0
 
@@ -37,10 +37,10 @@ class Hits:
 
 
 class HitProbability:
-    """Logistic regression of hit or miss on ``FEATURES``, learned on line, one small step a job.
+    """Logistic regression of hit or miss on ``FEATURES``, learned online, one small step per job.
 
-    Starts from weights that let every feature count, so that the first answers rank sensibly; PQM looks only at how
-    alike the values are to the first one, and knows nothing of how forecasts fared.
+    Starts from weights that let every feature count, so that the first answers rank sensibly. PQM only considers how
+    similar the values are to the first one, not how forecasts fared.
     """
 
     def __init__(self) -> None:
@@ -53,8 +53,8 @@ class HitProbability:
         return 1.0 / (1.0 + exp(-lean)) if lean > -500.0 else 0.0
 
     def score(self, features: Sequence[float], hit: bool) -> None:
-        """Take in whether the forecast with these features was within 20 %."""
-        # Quick to find its place, steady once there.
+        """Learn whether the forecast with these features was within 20 %."""
+        # Quick to settle, steady afterwards.
         self._n += 1
         step = STEP * max(STEADY, 1.0 / (1.0 + self._n / FINDING))
         push = step * (hit - self.probability(features))
@@ -64,12 +64,12 @@ class HitProbability:
             weights[i] += push * feature
 
     def state(self) -> dict[str, Any]:
-        """Everything known, as values that JSON can carry."""
+        """The whole state, as JSON values."""
         return {"weights": list(self._weights), "n": self._n}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The one whose ``state()`` this was, exactly."""
+        """Restores exactly the one whose ``state()`` this was."""
         restored = cls()
         restored._weights = [float(weight) for weight in state["weights"]]
         restored._n = int(state["n"])

@@ -12,7 +12,7 @@ SHARES = (("user", "application"), ("user",), ())
 
 SHARE = 1 << 6
 FIRST = 1 << 7
-"""Bits beside those of the fields in the key of a group: its values are shares, it holds first jobs of a kind."""
+"""Bits besides those of the fields in a group's key: its values are shares; it contains first jobs of a kind."""
 
 _USER, _APPLICATION = 1, 2
 

@@ -1,4 +1,4 @@
-"""Which groups say what a job may need, from specific to general."""
+"""Which groups tell what a job may need, most specific first."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .group import Group
 from .keys import JobKeys
 from .prospect import Level, Witness
 
-BETWEEN = 3  # 1 / share; how far down the groups, from specific to general, the one between them lies
+BETWEEN = 3  # 1 / share; position of the group in between, from specific to general
 
 
 def levels_of(
     present: Sequence[tuple[GroupKey, Group]], shares: Sequence[Group | None], request: float | None
 ) -> list[Level]:
-    """Of the groups that hold jobs like this one: the most specific, one between, the user's, the site's."""
+    """Of the groups of jobs like this one: the most specific, one in between, the user's, the site's."""
     by_user = [group for key, group in present if key[0] & 1]
     chosen = [present[len(present) // BETWEEN][1], by_user[-1] if by_user else None, present[-1][1]]
     levels: list[Level] = [[Witness(present[0][1], 1.0, present[0][0][0] & 1 == 1)]]
@@ -24,7 +24,7 @@ def levels_of(
     for place, (group, share) in enumerate(zip(chosen, shares, strict=True)):
         level = []
         bursts = place < len(chosen) - 1 and bool(by_user)
-        if group is not None and group.mode.n > n:  # of no more jobs than the one before, it says nothing new
+        if group is not None and group.mode.n > n:  # with no more jobs than the one before, it adds nothing
             level.append(Witness(group, 1.0, bursts))
             n = group.mode.n
         if request is not None and share is not None and share.mode.n > n_shares:
@@ -36,9 +36,9 @@ def levels_of(
 
 
 def firsts(groups: Mapping[GroupKey, Group], keys: JobKeys) -> list[Level]:
-    """For a job of a kind that was not seen before: the first jobs of other kinds, the user's and the site's.
+    """For a job of a new kind: the first jobs of other kinds, the user's and the site's.
 
-    A thousand jobs of one application say little of what the user's next application will need.
+    A thousand jobs of one application tell little about what the user's next application will need.
     """
     levels: list[Level] = []
     n = 0

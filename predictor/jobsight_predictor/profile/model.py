@@ -1,4 +1,4 @@
-"""All that is known of one metric on one cluster, in pieces that a database can hold."""
+"""Everything known about one metric on one cluster, in pieces that a database can store."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SITE: GroupKey = (0, ())
 
 _SITE_KEY = '["site"]'
 _SHAPE = 5
-"""Of the stored state; that of another shape is learned again."""
+"""Version of the stored state; state of another version is retrained."""
 
 
 class Model:
     """Groups of jobs, the losses of experts, the calibration of bounds, and what has changed since it was stored.
 
-    State is stored by key: that under the few ``state_keys`` of a question is enough to answer it and to learn such a
-    job; ``changed_state`` is what to store.
+    State is stored by key: the few ``state_keys`` of a question are enough to answer it and to learn such a job;
+    ``changed_state`` is what to store.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Model:
         return job_keys(self.job_groups, question, self.requests.of(question))
 
     def state_keys(self, question: Question) -> list[str]:
-        """Keys of the state on which the answer to this question rests, and which learning such a job changes."""
+        """Keys of the state that the answer to this question needs, and that learning such a job changes."""
         keys = self.keys(question)
         alone = [_SITE_KEY, _user(question.user), _named("kind", keys.kind), *self.failed.state_keys(question)]
         groups = [*[key for _, key in (*keys.groups, *keys.shares)], *keys.firsts]
@@ -68,7 +68,7 @@ class Model:
         return [*alone, *[_named("group", key) for key in groups]]
 
     def changed_state(self) -> dict[str, Any]:
-        """By key the state that has changed since this was last asked, as values that JSON can carry."""
+        """The state changed since the last call, by key, as JSON values."""
         found: dict[str, Any] = {_named("group", key): self.groups[key].state() for key in self.groups.changed}
         found |= self.failed.changed_state()
         found |= {_named("kind", key): self.kinds[key] for key in self.changed_kinds}
@@ -81,7 +81,7 @@ class Model:
         return dict(sorted(found.items()))
 
     def state(self) -> dict[str, Any]:
-        """By key all the state, as values that JSON can carry."""
+        """All state, by key, as JSON values."""
         self.groups.changed.update(self.groups)
         found = self.failed.state()
         self.changed_kinds.update(self.kinds)
@@ -89,12 +89,12 @@ class Model:
         return dict(sorted((found | self.changed_state()).items()))
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take over state as ``changed_state`` and ``state`` hand it out.
+        """Load state from ``changed_state`` or ``state``.
 
         Raises:
             ValueError: it is of other job groups, another objective or another shape.
         """
-        if _SITE_KEY in state:  # says whether the others can be read
+        if _SITE_KEY in state:  # decides whether the others can be read
             self._load_site(state[_SITE_KEY])
         for key, piece in state.items():
             kind, *what = json.loads(key)
@@ -121,7 +121,7 @@ class Model:
 
     def _load_site(self, state: Mapping[str, Any]) -> None:
         if state.get("shape") != _SHAPE or state["bounds"]["objective"] != self.bounds.objective:
-            raise ValueError("this was learned by another version or for another objective: learn the jobs again")
+            raise ValueError("this state comes from another version or objective: retrain on the finished jobs")
         job_groups = tuple(tuple(job_group) for job_group in state["templates"])
         if job_groups != self.job_groups.groups:
             raise ValueError("this was learned with other job groups: learn the finished jobs again")

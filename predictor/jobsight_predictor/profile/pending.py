@@ -1,4 +1,4 @@
-"""What was said of one job, kept until it has ended and can be held against what the job used."""
+"""The forecast of one job, kept until the job has ended and the forecast can be judged."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Forecasts = list[float | None]
 
 
 class PendingForecast:
-    """Made when the job was submitted; ``value`` and ``bound`` are None when nothing was known then.
+    """Made when the job was submitted; ``value`` and ``bound`` are None if nothing was known then.
 
     ``forecasts`` holds what each candidate of each job group said. ``known`` is how many jobs of the site had been
-    learned; ``basis`` what the bound rests on, ``learned`` what it would be if requests were not the cheaper choice.
+    then; ``basis`` that of the bound, ``learned`` what it would be if requests were not cheaper.
     ``keys``, ``is_new`` (no job of its kind has ended), ``ranking`` and ``exceed_probability`` serve the answer of the
     moment and are not kept.
     """
@@ -40,7 +40,7 @@ class PendingForecast:
         self.features: tuple[float, ...] = ()
 
     def state(self) -> list[Any]:
-        """What scoring needs, as values that JSON can carry."""
+        """What scoring needs, as JSON values."""
         return [
             self.forecasts, self.value, self.bound, self.probability, list(self.features), self.known, self.basis,
             self.learned,
@@ -48,7 +48,7 @@ class PendingForecast:
 
     @classmethod
     def from_state(cls, state: Sequence[Any]) -> Self:
-        """The forecast whose ``state()`` this was, as far as scoring goes."""
+        """Restores the forecast whose ``state()`` this was, as far as scoring needs it."""
         forecasts, value, bound, probability, features, *rest = state
         restored = cls(forecasts)
         if rest:  # release 0.1 kept none of these

@@ -10,22 +10,22 @@ from jobsight_predictor.forecasters import LARGEST
 
 FIRST_PRICE = 2.0  # log price; where the price starts for USUAL failures
 STEEPNESS = 2.0  # log price; how much higher it starts for each e-th of these failures
-LOWEST = -4.0  # log price; limit below which it changes nothing, and from where it would take long to come back
-HIGHEST = 8.0  # log price; the same above
-PACE = 0.003  # log price a failure; how fast the price follows the failures: slowly, since these come in bursts
+LOWEST = -4.0  # log price; lower limit: below it, the price has no effect and takes long to recover
+HIGHEST = 8.0  # log price; upper limit
+PACE = 0.003  # log price a failure; how fast the price follows failures: slowly, since they come in bursts
 HASTE = 5.7  # factor; the first jobs move the price up to 1 + HASTE times faster
-SETTLED = 200.0  # jobs; after which half of the haste is gone
-SURPLUS = 20.0  # jobs; the price falls faster while more failures than these are missing
+SETTLED = 200.0  # jobs; after this many, half of the haste is gone
+SURPLUS = 20.0  # jobs; the price falls faster while more failures than this are missing
 FALL = 5.0  # factor; how much faster
-USUAL = 0.05  # share; of jobs that fail, for which FIRST_PRICE holds
+USUAL = 0.05  # share; of jobs that fail, to which FIRST_PRICE applies
 MEAN_OF = 5000  # jobs; memory of the site's mean job and mean requested time
 
 
 class FailurePrice:
     """A price per failed job in units of the site's mean job, in value x seconds.
 
-    It rises a little with every failure and falls with every success, so that in the long run the failures are the
-    share that was chosen, spent where waiting for certainty would waste the most.
+    It rises a little with every failure and falls with every success, so that in the long run failures are the chosen
+    share, spent where waiting for certainty would waste the most.
     """
 
     def __init__(self, coverage: float) -> None:
@@ -33,7 +33,7 @@ class FailurePrice:
         self._log_price = _first_price(coverage)
         self._mean_job = 0.0  # value x seconds
         self._n = 0
-        self._mean_seconds = 1.0  # until a job says
+        self._mean_seconds = 1.0  # until the first job
         self._timed = 0
 
     def value_seconds(self) -> float:
@@ -41,11 +41,11 @@ class FailurePrice:
         return exp(self._log_price) * self._mean_job
 
     def seconds(self, seconds: float | None) -> float:
-        """How long a job may hold its reservation: as it requests, or as the mean job."""
+        """How long a job may hold its reservation: the time it requests, or that of the mean job."""
         return seconds or self._mean_seconds
 
     def learn(self, value: float, seconds: float | None) -> None:
-        """Take in what a job used."""
+        """Learn what a job used."""
         self._n += 1
         if seconds:
             self._timed += 1
@@ -54,7 +54,7 @@ class FailurePrice:
         self._mean_job += (job - self._mean_job) / min(self._n, MEAN_OF)
 
     def adapt(self, failed: bool, reserved: int, excess: float) -> None:
-        """Take in whether a reservation failed, the last of ``reserved``, of which ``excess`` failed too many."""
+        """Learn whether a reservation failed, the last of ``reserved``, with ``excess`` failures too many."""
         pace = PACE * (1.0 + HASTE / (1.0 + reserved / SETTLED))
         if excess < -SURPLUS:
             pace *= FALL
@@ -62,7 +62,7 @@ class FailurePrice:
         self._log_price = min(HIGHEST, max(LOWEST, self._log_price))
 
     def state(self) -> dict[str, Any]:
-        """Everything known, as values that JSON can carry."""
+        """The whole state, as JSON values."""
         return {
             "coverage": self._coverage,
             "log_price": self._log_price,
@@ -74,7 +74,8 @@ class FailurePrice:
 
     @classmethod
     def from_state(cls, coverage: float, state: Mapping[str, Any]) -> Self:
-        """The price whose ``state()`` this was, exactly; where another coverage is now chosen, a price for that."""
+        """The price whose ``state()`` this was, exactly; if the coverage has been changed since, a price for the new
+        one."""
         restored = cls(coverage)
         restored._log_price = float(state["log_price"])
         if state["coverage"] != coverage:

@@ -1,4 +1,4 @@
-"""Learns from finished jobs; answers what the next one will use."""
+"""Learns from finished jobs; forecasts what the next one will use."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .model import Model
 from .pending import PendingForecast
 from .requests import Limit
 
-ROUNDED = 1.01  # factor; what failed may have been this much more than is reported: reservations are rounded
+ROUNDED = 1.01  # factor; a failed reservation may have been this much larger than reported (rounding)
 
 
 class Profile:
-    """Learns from finished jobs of one metric on one cluster; answers what the next one will use.
+    """Learns from finished jobs of one metric on one cluster; forecasts what the next one will use.
 
-    A forecast is judged as it stood when the job was submitted and somebody had to decide: keep what ``forecast_job``
-    gives then, and hand it back to ``learn`` when the job has ended. In a burst of a thousand jobs that differs much
-    from how the forecast stands when the first of them have ended. Without one a job is judged on the spot.
+    A forecast is judged as of the submission, when somebody had to decide: keep the result of ``forecast_job`` at that
+    time, and pass it to ``learn`` when the job has ended. In a burst of a thousand jobs it differs much from the
+    forecast after the first of them have ended. Without it, the job is judged by the forecast at its end.
     """
 
     def __init__(
@@ -37,34 +37,34 @@ class Profile:
         objective: Objective = "cost",
         limit: Limit = "auto",
     ) -> None:
-        """``metric``: users may request memory and runtime; ``limit``: whether such requests are enforced."""
+        """``metric``: users may request memory and runtime; ``limit``: whether these requests are enforced."""
         self.unit = unit
         self._model = Model(job_groups, coverage, metric, objective, limit)
-        self._latest: tuple[Question, PendingForecast] | None = None  # none since anything was learned
+        self._latest: tuple[Question, PendingForecast] | None = None  # emptied whenever something is learned
 
     @property
     def n(self) -> int:
-        """How many jobs were learned."""
+        """Number of jobs learned."""
         return self._model.n
 
     @property
     def observed_coverage(self) -> float | None:
-        """Share of finished jobs that would have fitted into what had been their bound; None before any."""
+        """Share of finished jobs within their bounds; None before the first."""
         return self._model.held.coverage
 
     @property
     def observed_cost_coverage(self) -> float | None:
-        """The same, each job weighted by what it used times its seconds; None before any."""
+        """The same, each job weighted by its use times its seconds; None before the first."""
         return self._model.held.cost_coverage
 
     def answer(self, question: Question) -> JobForecast:
-        """What the job will use, how much to reserve, how sure that is, and on what it rests. Changes nothing."""
+        """The job's expected use, how much to reserve, how certain that is, and the basis. Changes nothing."""
         return explain(self._model, self.unit, question.user, self.forecast_job(question))
 
     def forecast_job(self, question: Question) -> PendingForecast:
-        """What is forecast for the job now, to be judged when it has ended. Changes nothing.
+        """The current forecast for the job, to be judged when it has ended. Changes nothing.
 
-        Jobs of a burst that ask the same before anything new is learned share one forecast.
+        Jobs of a burst that ask the same question before anything new is learned share one forecast.
         """
         last = self._latest
         if last is None or last[0] != question:
@@ -74,10 +74,10 @@ class Profile:
     def learn(
         self, question: Question, value: float, forecast: PendingForecast | None = None, seconds: float | None = None
     ) -> None:
-        """Score what was forecast for the job, then take in what it used, in ``seconds`` where known.
+        """Score the forecast for the job, then learn what it used, in ``seconds`` if known.
 
         Raises:
-            ValueError: the value, which is named, is no measurement; nothing changes then.
+            ValueError: the value, which is named, is not a measurement; nothing changes then.
         """
         checked(value)
         if forecast is None:
@@ -118,31 +118,31 @@ class Profile:
         model.changed_users.add(question.user)
 
     def fail(self, question: Question, reserved: float) -> None:
-        """Take in that a job ran out of what was reserved for it: the bound of its like stays above that.
+        """Learn that a job ran out of its reservation: the bound of similar jobs stays above it.
 
-        Alike are the jobs with the same value in every field of ``question``, whatever else is known of them.
+        Similar jobs are those with the same value in every field of ``question``, whatever else is known about them.
         """
         self._latest = None
         self._model.failed.add(question, ROUNDED * checked(reserved))
 
     def mean_error(self, user: str | None) -> MeanError | None:
-        """How the answers did beside the user's best single candidate in hindsight; None for a user without jobs."""
+        """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""
         return mean_error(self._model, user)
 
     def state_keys(self, question: Question) -> list[str]:
-        """Keys of the state on which the answer to this question rests, and which learning such a job changes."""
+        """Keys of the state that the answer to this question needs, and that learning such a job changes."""
         return self._model.state_keys(question)
 
     def changed_state(self) -> dict[str, Any]:
-        """By key the state that has changed since this was last asked, as values that JSON can carry."""
+        """The state changed since the last call, by key, as JSON values."""
         return self._model.changed_state()
 
     def state(self) -> dict[str, Any]:
-        """By key all the state, as values that JSON can carry."""
+        """All state, by key, as JSON values."""
         return self._model.state()
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take over state as ``changed_state`` and ``state`` hand it out.
+        """Load state from ``changed_state`` or ``state``.
 
         Raises:
             ValueError: it is of other job groups, another objective or another version.

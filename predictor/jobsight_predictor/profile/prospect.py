@@ -1,4 +1,4 @@
-"""What the next job may need: a distribution made of the groups of jobs that it is like."""
+"""What the next job may need: a distribution from the groups of similar jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .group import Group
 
 TAIL = 3.0  # index; values above all seen follow this Pareto law: of those beyond x, 1 in 8 is beyond 2 x
 TIME_TAIL = 1.5  # index; the same of run times: of those beyond all seen, 34 to 44 % are beyond twice that
-GATHERED = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)  # factors; the places above the largest seen that stand for the tail
+GATHERED = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)  # factors; places above the largest seen that represent the tail
 
 
 class Law(NamedTuple):
@@ -24,15 +24,15 @@ class Law(NamedTuple):
 
 @lru_cache(maxsize=4)
 def pareto(index: float, at: tuple[float, ...]) -> Law:
-    """The law that falls off with the power ``index``, gathered at these places, ascending."""
+    """The law that falls off with the power ``index``, concentrated at these places, ascending."""
     places = [(up, low**-index - up**-index) for low, up in zip((1.0, *at), at, strict=False)]
     return Law(tuple(places), at[-1] ** -index)
 
 
 class Witness(NamedTuple):
-    """A group that says what a job may need; ``scale`` turns its values into the metric's unit.
+    """A group that tells what a job may need; ``scale`` converts its values to the metric's unit.
 
-    ``bursts``: a burst in it is taken as a whole, by its largest value.
+    ``bursts``: a burst in it counts as a whole, by its largest value.
     """
 
     group: Group
@@ -46,7 +46,7 @@ Level = Sequence[Witness]
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """``places`` maps what may be needed to its probability; ``beyond`` is that of needing more than all of these."""
+    """``places`` maps possible needs to probabilities; ``beyond`` is that of needing more than all of these."""
 
     places: dict[float, float]
     beyond: float
@@ -57,10 +57,9 @@ def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = F
 
     ``of_time``: the values are run times.
 
-    Among the next of a level's jobs, with m pieces of evidence, m parts are like those seen, one part lies above the
-    largest of them, and one is like the wider level's: so the chance of exceeding all that was seen is that of a new
-    largest among m + 1. Of a group's jobs the share that are pieces of evidence of their own count job by job, the
-    rest burst by burst.
+    With m pieces of evidence, m parts of a level's next jobs are like those seen, one part lies above the largest of
+    them, and one is like the wider level's: so the chance of exceeding everything seen is that of a new largest among
+    m + 1. Of a group's jobs, those that are separate pieces of evidence count singly, the rest burst by burst.
     """
     places: dict[float, float] = {}
     tail = pareto(TIME_TAIL if of_time else TAIL, GATHERED)

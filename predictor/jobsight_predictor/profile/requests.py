@@ -9,7 +9,7 @@ from jobsight_predictor.question import Question
 Limit = Literal["auto", "yes", "no"]
 LIMITS: tuple[Limit, ...] = ("auto", "yes", "no")
 
-DOUBTED = 1.0  # jobs; so many may exceed their requests, beyond the share that bounds may fail, until those are doubted
+DOUBTED = 1.0  # jobs; number that may exceed their requests, beyond the share that bounds may fail
 
 REQUESTED = {"memory": "requested_memory_bytes", "runtime": "requested_time_s"}
 """The field of a question that requests the metric."""
@@ -18,8 +18,8 @@ REQUESTED = {"memory": "requested_memory_bytes", "runtime": "requested_time_s"}
 class RequestedLimits:
     """Counts the jobs that used more than they had requested.
 
-    A request is a limit as long as it holds at least as many jobs as bounds are to hold: then no forecast and no
-    bound need exceed it. ``limit`` "yes" or "no" settles it beforehand.
+    A request is a limit as long as at least as many jobs stay within it as within bounds: then no forecast and no bound
+    need exceed it. ``limit`` "yes" or "no" settles it beforehand.
     """
 
     def __init__(self, metric: str, limit: Limit = "auto") -> None:
@@ -29,7 +29,7 @@ class RequestedLimits:
         self.beyond = 0
 
     def of(self, question: Question) -> float | None:
-        """What the job requests of the metric; None where it requests none."""
+        """What the job requests of the metric; None if it requests none."""
         found: float | None = getattr(question, self._field) if self._field is not None else None
         return found
 
@@ -40,7 +40,7 @@ class RequestedLimits:
         return self.beyond <= (1.0 - coverage) * self.asked + DOUBTED
 
     def score(self, request: float | None, value: float) -> None:
-        """Take in what a job used that had requested this."""
+        """Learn what a job with this request used."""
         if request is not None:
             self.asked += 1
             self.beyond += value > request

@@ -1,4 +1,4 @@
-"""How much to reserve, so that a chosen share of jobs fits and little is wasted."""
+"""How much to reserve, so that a chosen share of jobs fits with little waste."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from .prospect import Prospect
 from .retries import wasted
 from .steps import SPREAD, Step, cheapest, quantile, steps_of
 
-SLACK = 0.03  # share; a site is young while HEADROOM failures could bring its coverage so far under the target
-HEADROOM = 50.0  # jobs; no job of a young site gets less than its own quantile: a burst may not use up what may fail
-CAUTION = 0.05  # log share a failure; how fast the share that may fail shrinks, of a young site or after a burst
-BURST = 50.0  # jobs; failures too many of a user, after which the user's next jobs are reserved with caution
-CAUTIOUS = 2.0  # factor; caution raises a reservation this much at most, as does repeating a failed attempt
-UNKNOWN = 500  # jobs; before so many reservations a user's single piece of evidence counts for nothing
-AFTER_FAILURE = 1.25  # factor; a job like one that ran out of a reservation gets at least this much more
+SLACK = 0.03  # share; a site is young while HEADROOM failures could bring its coverage this far below the target
+HEADROOM = 50.0  # jobs; no job of a young site gets less than its own quantile, or a burst might use up all failures
+CAUTION = 0.05  # log share a failure; how fast the share that may fail shrinks, on a young site or after a burst
+BURST = 50.0  # jobs; excess failures of a user, after which the user's next jobs are reserved with caution
+CAUTIOUS = 2.0  # factor; caution raises a reservation by at most this, like repeating a failed attempt
+UNKNOWN = 500  # jobs; with fewer reservations, a user's single piece of evidence counts for nothing
+AFTER_FAILURE = 1.25  # factor; a job like one that ran out of its reservation gets at least this much more
 DEBT = 1.0  # log share a failure; how fast the share that may fail shrinks with the user's failures (per-job)
-CLASS_DEBT = 0.1  # log share a failure; the same with the failures of jobs of much the same forecast
-CLASSES = 2.0  # classes per factor of e; what is much the same forecast
-CREDIT = 5.0  # jobs; failures too few that are remembered: with more, a change would be met too late
-RECENT = 2000.0  # jobs; memory of what requests and bounds have wasted, which are compared
+CLASS_DEBT = 0.1  # log share a failure; the same with the failures of jobs with a similar forecast
+CLASSES = 2.0  # classes per factor of e; what counts as a similar forecast
+CREDIT = 5.0  # jobs; missing failures that are remembered: with more, the reaction to a change would be too late
+RECENT = 2000.0  # jobs; memory over which the waste of requests and bounds is compared
 
 
 class Bounds:
     """Reserves where the expected waste and the price of a failure balance (``steps.cheapest``, ``FailurePrice``).
 
-    Cheap jobs are thus held safer than dear ones. Where even at a price of nothing fewer fail, because a failure
-    wastes more than it saves, fewer fail.
+    Cheap jobs are thus safer than expensive ones. If fewer than allowed fail even at a price of zero, because a failure
+    wastes more than it saves, then fewer fail.
 
     While a site is ``young``, and always with the objective ``per-job``, a job gets at least the quantile of its own
-    distribution, which with few pieces of evidence lies above the largest value seen. What may fail adapts to how the
-    site has fared; with ``per-job``, to how the user's jobs have, and those of much the same forecast (after adaptive
-    conformal inference, Gibbs and Candès 2021). Where requests have wasted less than bounds of late, the answer is the
-    request.
+    distribution, which with few pieces of evidence lies above the largest value seen. The share that may fail adapts to
+    the site's failures; with ``per-job``, to those of the user's jobs and of jobs with a similar forecast (after
+    adaptive conformal inference, Gibbs and Candès 2021). If requests have recently wasted less than bounds, the answer
+    is the request.
 
     Raises:
-        ValueError: ``coverage`` is no share of jobs, or there is no such objective.
+        ValueError: ``coverage`` is not a share of jobs, or the objective is unknown.
     """
 
     def __init__(self, coverage: float = 0.95, objective: Objective = "cost", *, of_time: bool = False) -> None:
-        """``of_time``: the values are the jobs' own lengths, so that one that lasts long also wastes for long."""
+        """``of_time``: the values are the jobs' own lengths, so a job that lasts long also wastes for long."""
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage is {coverage}: it is a share of jobs, above 0 and below 1")
         if objective not in OBJECTIVES:
@@ -63,7 +63,7 @@ class Bounds:
     def reserve(self, prospect: Prospect, case: Case) -> Bound:
         """What to reserve for a job."""
         request = case.request
-        if not prospect.places:  # nothing is known but the request
+        if not prospect.places:  # only the request is known
             value = request or 0.0
             return Bound(value, 0.0 if case.is_limit else 1.0 - self.coverage, "request", value)
         ceiling = request if request is not None and case.is_limit else inf
@@ -108,7 +108,7 @@ class Bounds:
         learned: float | None = None,
         request: float | None = None,
     ) -> None:
-        """Take in what a job needed for which ``reserved`` had been the answer (None: there had been none).
+        """Learn what a job needed for which ``reserved`` had been the answer (None: there was none).
 
         ``learned`` as in ``Bound``, where it is not the answer.
         """
@@ -130,18 +130,18 @@ class Bounds:
             self._debts[name] = self.owed(self._debts.get(name, 0.0), failed)
 
     def owed(self, debt: float, failed: bool) -> float:
-        """The failures too many, below 0 too few, after one more job; few are forgotten soon."""
+        """The excess failures after one more job, below 0 if too few; missing ones are soon forgotten."""
         return max(-CREDIT, debt + failed - (1.0 - self.coverage))
 
     @property
     def young(self) -> bool:
-        """Whether one more burst of failures could use up what is allowed to fail."""
+        """Whether one more burst of failures could use up the allowed failures."""
         failures = self._reserved - self._covered
         return (1.0 - self.coverage + SLACK) * self._reserved - failures < HEADROOM
 
     @property
     def _excess(self) -> float:
-        """Failures too many so far, below 0 too few."""
+        """Excess failures so far, below 0 if too few."""
         return self.coverage * self._reserved - self._covered
 
     def _quantile(self, steps: list[Step], prospect: Prospect, debt: float) -> tuple[float, float]:
@@ -149,12 +149,12 @@ class Bounds:
         return quantile(steps, prospect.beyond, (1.0 - self.coverage) * exp(-debt))
 
     def _debt(self, case: Case) -> float:
-        """By how much the share that may fail of such a job is to shrink, in logarithms (objective per-job)."""
+        """By how much to shrink the share of such jobs that may fail, in logarithms (objective per-job)."""
         of_class = self._debts.get(_class(case.forecast), 0.0)
         return DEBT * max(0.0, case.owed) + CLASS_DEBT * max(0.0, of_class)
 
     def state(self) -> dict[str, Any]:
-        """Everything known, as values that JSON can carry."""
+        """The whole state, as JSON values."""
         return {
             "objective": self.objective,
             "price": self._price.state(),
@@ -166,7 +166,8 @@ class Bounds:
 
     @classmethod
     def from_state(cls, coverage: float, state: Mapping[str, Any], *, of_time: bool = False) -> Self:
-        """The bounds whose ``state()`` this was, exactly; where another coverage is now chosen, at a price for that."""
+        """The bounds whose ``state()`` this was, exactly; if the coverage has been changed since, with a price for the
+        new one."""
         restored = cls(coverage, state["objective"], of_time=of_time)
         restored._price = FailurePrice.from_state(coverage, state["price"])
         restored._reserved = int(state["reserved"])
@@ -177,7 +178,7 @@ class Bounds:
 
 
 def _class(forecast: float | None) -> str:
-    """Jobs of much the same forecast; text, since JSON has no other keys."""
+    """The class of jobs with a similar forecast; text, since JSON has no other keys."""
     if forecast is None:
         return "none"
     return str(int(CLASSES * log(forecast))) if forecast > 1e-9 else "zero"

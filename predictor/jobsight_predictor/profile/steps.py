@@ -1,4 +1,4 @@
-"""Which value to reserve of those that a job may need: the one of least expected cost, or a quantile."""
+"""Which of the values that a job may need to reserve: the one of least expected cost, or a quantile."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .bound import Case
 from .prospect import Prospect
 from .retries import RETRIED
 
-SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))  # (factor, share); where jobs lie that go to a known place
-FARTHEST = 4.0  # factor; a quantile is at most so many times the highest place
-LEAST_FIT = 0.25  # share; steps that fewer would fit into are never the cheapest, and not worth working out
+SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))  # (factor, share); where jobs near a known place lie
+FARTHEST = 4.0  # factor; a quantile is at most this many times the highest place
+LEAST_FIT = 0.25  # share; steps into which fewer would fit are never the cheapest, and not worth computing
 FAINT = 2e-3  # probability; places less likely than this are left out
 
 Step = tuple[float, float]
-"""A value that may be reserved, and the probability that the job needs just that."""
+"""A value that may be reserved, and the probability that the job needs exactly that."""
 
 
 def steps_of(prospect: Prospect) -> list[Step]:
@@ -36,14 +36,14 @@ def cheapest(
 
         E[b - y; y <= b] + E[RETRIED y - b; y > b] + P(y > b) price
 
-    What is wasted is in value, or in value x value where values are times (``of_time``), as is the price.
+    Waste and price are in value, or in value x value if values are times (``of_time``).
     """
     places, unexplained = prospect.places, prospect.beyond
     top = max(places)
     known = sum(places.values())
     value_held = sum(map(mul, places.values(), places))
     mean_spread = sum([up * share for up, share in SPREAD])
-    # Mass x seconds, and that x value, of all that is known and of what would fit: what is wasted depends on them.
+    # Mass x seconds, and that x value, of everything known and of what would fit: the waste depends on them.
     held = known if not of_time else mean_spread * value_held
     if of_time:
         mean_square_spread = sum([up * up * share for up, share in SPREAD])
@@ -75,9 +75,9 @@ def cheapest(
 
 
 def quantile(steps: list[Step], beyond: float, may_fail: float) -> tuple[float, float]:
-    """The least step that no more than the share ``may_fail`` exceeds; beyond all where none is that safe.
+    """The least step that no more than the share ``may_fail`` exceeds; beyond all if none is that safe.
 
-    By how much beyond: what exceeds a place falls off at least as fast as the place grows.
+    How far beyond: the mass above a place falls off at least as fast as the place grows.
     """
     exceeds = beyond
     if exceeds > may_fail:

@@ -1,4 +1,4 @@
-"""Where a placement's expectation of a job's bandwidth comes from, by the names that commands use."""
+"""Sources of a job's expected bandwidth for a placement, by the names used in commands."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from jobsight_scheduler.prediction import BANDWIDTH, PREDICTORS, Predictor, Stat
 from .synthetic import SyntheticWorkload
 
 SOURCES = {"user": None, "predicted": "jobsight", "oracle": None, **{name: name for name in FIVE}}
-"""The predictor of each source; None where a number is stated for each job."""
+"""The predictor of each source; None if a number is stated for each job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Bits per second per processor of a finished job: on average, and in the best of the intervals of its life.
 
-    Other jobs on its links can only have made them smaller than they would have been alone.
+    Other jobs on its links can only have lowered them.
     """
 
     mean_bps: float
@@ -29,10 +29,10 @@ class Measured:
 
 
 class BandwidthSource:
-    """Bits per second per processor of jobs, by job index; what users state where a predictor knows nothing.
+    """Bits per second per processor of jobs, by job index; the users' statement if a predictor knows nothing.
 
-    A predictor learns the best interval of a job's life, which says most about what the job would use alone;
-    ``by_mean``, the mean over its life, which is less the more others slowed it down.
+    A predictor learns the best interval of a job's life, which shows best what the job would use alone; with
+    ``by_mean``, the mean over its life, which is lower the more others slowed it down.
     """
 
     def __init__(self, predictor: Predictor, stated_bps: Sequence[float], by_mean: bool = False) -> None:
@@ -41,7 +41,7 @@ class BandwidthSource:
         self._by_mean = by_mean
 
     def expected(self, job: int) -> float:
-        """What the job, submitted now, is expected to use."""
+        """The expected bandwidth of the job, submitted now."""
         forecast = self._predictor.forecast(job)
         return self._stated_bps[job] if forecast is None else forecast
 
@@ -50,11 +50,11 @@ class BandwidthSource:
         self._predictor.learn(job, measured.mean_bps if self._by_mean else measured.peak_bps)
 
     def state(self) -> Any:
-        """All that was learned, as values that JSON can carry."""
+        """Everything learned, as JSON values."""
         return self._predictor.state()
 
     def restore(self, state: Any) -> None:
-        """Takes over what ``state`` gave."""
+        """Restores the result of ``state``."""
         self._predictor.restore(state)
 
 
@@ -72,13 +72,13 @@ NO_ERROR = EstimateError()
 def bandwidth_source(
     name: str, jobs: SyntheticWorkload, error: EstimateError = NO_ERROR, seed: int = 0, by_mean: bool = False
 ) -> BandwidthSource:
-    """The source ``name`` for ``jobs``. ``error`` is in what users state, and in what the oracle says.
+    """The source ``name`` for ``jobs``. ``error`` applies to users' statements and to the oracle.
 
     Raises:
-        ValueError: no such source, or an error that is none.
+        ValueError: unknown source, or an invalid error.
     """
     if not (0.0 < error.bias < np.inf and 0.0 <= error.noise < np.inf):
-        raise ValueError(f"estimates cannot be {error.bias} times too large with noise {error.noise}")
+        raise ValueError(f"bias {error.bias}, noise {error.noise}: give a bias above 0 and a noise of 0 or more")
     if name not in SOURCES:
         raise ValueError(f"unknown bandwidth source {name!r}; choose from {', '.join(SOURCES)}")
     exact_bps = jobs.work.bandwidth_bps if name == "oracle" else jobs.stated_bps

@@ -1,4 +1,4 @@
-"""Clusters of counted processors, each with an uplink to all others; and what a spread job asks of the uplinks."""
+"""Clusters of counted processors, each with an uplink to all others, and the demand of a spread job on the uplinks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Clusters:
     """Processors and uplink capacity, in bits per second, of each cluster.
 
     Raises:
-        ValueError: no cluster, one without processors, or an uplink that carries nothing.
+        ValueError: no cluster, a cluster without processors, or an uplink without capacity.
     """
 
     processors: tuple[int, ...]
@@ -45,12 +45,12 @@ class Clusters:
 
     @property
     def largest(self) -> int:
-        """Processors of the largest cluster: jobs of more than these are not run, whatever the placement."""
+        """Processors of the largest cluster: larger jobs are not run, whatever the placement."""
         return max(self.processors)
 
 
 def demand(allocation: Allocation, bandwidth_bps: float) -> LinkDemand:
-    """What a job so spread asks of the uplinks: ``n_k b (N - n_k) / (N - 1)`` each, traffic from all to all."""
+    """The demand of such a spread job on the uplinks: ``n_k b (N - n_k) / (N - 1)`` each, all-to-all traffic."""
     if len(allocation) < 2 or bandwidth_bps <= 0.0:
         return ()
     return tuple(_demands(allocation, bandwidth_bps))

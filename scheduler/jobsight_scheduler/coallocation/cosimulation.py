@@ -1,4 +1,4 @@
-"""The event loop of several clusters: spread jobs slow each other down, and each one's work is done to the end."""
+"""The event loop for several clusters: spread jobs slow each other down, and each runs until its work is done."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MakeScheduler = Callable[[ClusterRequests], Scheduler]
 
 
 class Flow:
-    """A running job that asks something of the links: what is left of its work, and how fast that is done.
+    """A running job that uses links: its remaining work, and the speed of it.
 
-    Speed is ``1 / ((1 - share) + share c)``, c being the factor by which communication is slowed down.
+    Speed is ``1 / ((1 - share) + share c)``, where c is the factor by which communication is slowed down.
     """
 
     __slots__ = ("demand", "fastest", "left_s", "share", "since_s", "speed", "version")
@@ -38,11 +38,11 @@ class Flow:
 
 
 class CoSimulation:
-    """Runs ``work`` on ``clusters`` under the scheduler that ``make_scheduler`` makes.
+    """Runs ``work`` on ``clusters`` under the scheduler from ``make_scheduler``.
 
-    What jobs really take and use stays in here: the scheduler is made from the requests alone, and learns when a job
-    is over, and what was measured of it, by being told. At one instant submissions come before ends, ends are in the
-    order of the starts; no job counts as ended before it has, since a slowed one outlives its request.
+    Real run times and use stay in here: the scheduler is made from the requests alone and is informed when a job is
+    over and what was measured of it. At one instant submissions come before ends, and ends are in the order of the
+    starts; no job counts as ended before it has, since a slowed one may outlive its request.
 
     Raises:
         ValueError: a job is larger than the largest cluster.
@@ -60,7 +60,7 @@ class CoSimulation:
             large = int(np.argmax(jobs.processors > clusters.largest))
             raise ValueError(
                 f"job {large + 1} wants {jobs.processors[large]} processors, the largest cluster has "
-                f"{clusters.largest}: it could wait for ever; drop and count it"
+                f"{clusters.largest}: it would wait for ever; drop and count it"
             )
         self.work = work
         self.workload = jobs
@@ -75,14 +75,14 @@ class CoSimulation:
         self._starts = [NEVER] * len(jobs)
         self._end_s = [NEVER] * len(jobs)
         self._allocations: list[Allocation] = [()] * len(jobs)
-        self._order: list[int] = []  # jobs as they were started
-        self._flows: dict[int, Flow] = {}  # by place in that order
+        self._order: list[int] = []  # jobs in the order of their starts
+        self._flows: dict[int, Flow] = {}  # by position in that order
         self._ends: list[tuple[float, int, int]] = [(NEVER, -1, 0)]  # (end, place in order, version of the flow or 0)
         self._submitted = 0
         self.now = 0.0
         self.ended = 0
         self.saturation: list[tuple[float, ...]] = []
-        """Time, and from then on what is asked of each link, of what it can carry."""
+        """Time, and the demand on each link from then on, as a share of its capacity."""
 
     @property
     def done(self) -> bool:
@@ -91,17 +91,17 @@ class CoSimulation:
 
     @property
     def start_s(self) -> NDArray[np.float64]:
-        """When each job started, shape (jobs,); infinite where it has not."""
+        """When each job started, shape (jobs,); infinite if it has not."""
         return np.array(self._starts)
 
     @property
     def end_s(self) -> NDArray[np.float64]:
-        """When each job ended, shape (jobs,); infinite where it has not."""
+        """When each job ended, shape (jobs,); infinite if it has not."""
         return np.array(self._end_s)
 
     @property
     def allocations(self) -> Sequence[Allocation]:
-        """Where each job ran; empty where it has not started."""
+        """Where each job ran; empty if it has not started."""
         return self._allocations
 
     def advance(self, events: int) -> bool:
@@ -143,19 +143,20 @@ class CoSimulation:
         now, job = self.now, self._order[place]
         self._end_s[job] = now
         self.ended += 1
-        # The bytes are the same however long they take: a slowed job is measured at less, on average and at its peak.
+        # The bytes are the same however long they take: a slowed job is measured lower, on average and at its peak.
         bandwidth = peak = self._bandwidth[job]
         flow = self._flows.pop(place, None)
         if flow is not None:
             peak *= max(flow.fastest, flow.speed)
             took = now - self._starts[job]
-            if took > self._run[job]:  # an end that is rounded may be early
+            if took > self._run[job]:  # a rounded end may be early
                 bandwidth *= self._run[job] / took
             self._share_out()
         self._begin(self.scheduler.ended(now, job, Measured(bandwidth, peak)))
 
     def _share_out(self) -> None:
-        """Speeds anew after what is asked of the links has changed; ends of jobs whose speed did are put right."""
+        """Recomputes speeds after demands on the links have changed, and corrects the ends of jobs whose speed
+        changed."""
         now = self.now
         demands = [flow.demand for flow in self._flows.values()]
         capacity = self.clusters.uplink_bps
@@ -173,7 +174,7 @@ class CoSimulation:
                 heappush(self._ends, (now + flow.left_s / speed, place, flow.version))
 
     def state(self) -> dict[str, Any]:
-        """Where the simulation stands, as values that JSON can carry."""
+        """The state of the simulation, as JSON values."""
         started = self._order
         return {
             "now": self.now,
@@ -190,7 +191,7 @@ class CoSimulation:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes over what ``state`` gave, of the same work, clusters, scheduler and sharing."""
+        """Restores the result of ``state``, for the same work, clusters, scheduler and sharing."""
         self.now, self._submitted = state["now"], state["submitted"]
         self._order = list(state["order"])
         flows = {place: told for place, *told in state["flows"]}
@@ -203,7 +204,7 @@ class CoSimulation:
                 self.ended += 1
             elif place not in flows:
                 self._ends.append((start + self._run[job], place, 0))
-        for place, (left, since, speed, fastest) in flows.items():  # in their order: sums of floats depend on it
+        for place, (left, since, speed, fastest) in flows.items():  # in order: sums of floats depend on it
             job = self._order[place]
             wanted = demand(self._allocations[job], self._bandwidth[job])
             flow = self._flows[place] = Flow(wanted, self._share[job], left, since)

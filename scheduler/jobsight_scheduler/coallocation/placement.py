@@ -1,7 +1,7 @@
 """Where a job goes if it is to start now: on one cluster, else spread as far as the placement allows.
 
-A placement is a plain function of what a scheduler may know: processors wanted, bandwidth that is expected, what is
-free and what has been booked. All prefer the single cluster with the fewest free processors that suffice.
+A placement is a plain function of what a scheduler may know: processors wanted, bandwidth expected, what is free and
+what is booked. All prefer the single cluster with the fewest free processors that suffice.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from .clusters import Allocation, demand
 
 PlacementPolicy = Callable[[int, float, Sequence[int], Sequence[float]], Allocation | None]
-"""``place(processors, bandwidth_bps, free, spare_bps)``: None where the job has to wait.
+"""``place(processors, bandwidth_bps, free, spare_bps)``: None if the job has to wait.
 
-``spare_bps`` is what may still be booked of each uplink; with bookings that turned out too small it is below 0.
+``spare_bps`` is what may still be booked on each uplink; it is below 0 after bookings that turned out too small.
 """
 
 
@@ -28,17 +28,17 @@ def none(processors: int, _bandwidth_bps: float, free: Sequence[int], _spare_bps
 
 
 def naive(processors: int, bandwidth_bps: float, free: Sequence[int], spare_bps: Sequence[float]) -> Allocation | None:
-    """Spread whenever there are processors, over the clusters with most of them."""
+    """Spread whenever there are processors, over the clusters with the most of them."""
     if sum(free) < processors:
         return None
     return none(processors, bandwidth_bps, free, spare_bps) or _spread(processors, free, range(len(free)))
 
 
 def aware(processors: int, bandwidth_bps: float, free: Sequence[int], spare_bps: Sequence[float]) -> Allocation | None:
-    """Spread only where each uplink can take what the job is expected to ask of it.
+    """Spread only if each uplink can carry the job's expected demand.
 
-    The clusters with most free processors first: an uneven split asks least. While a link cannot take it, the
-    cluster that lacks most is left out and the rest tried again.
+    Clusters with the most free processors come first: an uneven split has the lowest demand. While a link cannot carry
+    it, the cluster that lacks most is left out and the rest is tried again.
     """
     if sum(free) < processors:
         return None
@@ -56,7 +56,7 @@ def aware(processors: int, bandwidth_bps: float, free: Sequence[int], spare_bps:
 
 
 def _spread(processors: int, free: Sequence[int], clusters: Sequence[int]) -> Allocation | None:
-    """``processors`` taken from the ``clusters`` with most free ones first; None if they are too few."""
+    """``processors`` taken from the ``clusters`` with the most free ones first; None if there are too few."""
     found = []
     for cluster in sorted(clusters, key=lambda k: (-free[k], k)):
         count = min(processors, free[cluster])
@@ -70,7 +70,7 @@ def _spread(processors: int, free: Sequence[int], clusters: Sequence[int]) -> Al
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``place``, and whether it ever spreads a job, and asks about bandwidth."""
+    """``place``, whether it ever spreads a job, and whether it needs the bandwidth."""
 
     place: PlacementPolicy
     spreads: bool = True

@@ -1,4 +1,4 @@
-"""What came out of a simulation of clusters: the table of its jobs, and figures of spreading and links."""
+"""The results of a simulation of clusters: the table of its jobs, and figures of spreading and links."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .cosimulation import CoSimulation
 Floats = NDArray[np.float64]
 
 FULL = 1.0 + 1e-9
-"""More than this is asked of a saturated link, of what it can carry."""
+"""Demand over capacity above which a link is saturated."""
 
 
 def job_table(simulation: CoSimulation, users: Floats) -> JobTable:
-    """The table of a simulation that is done. ``users``: of the jobs of the trace, by row; may be empty."""
+    """The table of a finished simulation. ``users``: of the jobs of the trace, by row; may be empty."""
     return replace(table_of(simulation.work.jobs, simulation.start_s, users), end_s=simulation.end_s)
 
 
@@ -28,8 +28,8 @@ def figures(simulation: CoSimulation, table: JobTable) -> dict[str, Any]:
     """The figures of any schedule (docs/definitions.md, Figures of a schedule), and those of spreading and links.
 
     ``spread`` is the share of jobs on more than one cluster; ``mean_stretch`` how many times longer than alone those
-    took; ``saturated`` the share of link time in which more is asked than the link can carry, and ``link_load`` what
-    the links carried of what they could.
+    took; ``saturated`` the share of link time in which demand exceeds capacity, and ``link_load`` what the links
+    carried as a share of their capacity.
     """
     spread = np.array([len(where) > 1 for where in simulation.allocations])
     stretch = (table.end_s - table.start_s)[spread] / table.run_s[spread]
@@ -46,7 +46,7 @@ def figures(simulation: CoSimulation, table: JobTable) -> dict[str, Any]:
 
 
 def link_history(simulation: CoSimulation) -> tuple[Floats, Floats]:
-    """How long each state of the links lasted, shape (states,), and what was asked of each, (states, links)."""
+    """How long each state of the links lasted, shape (states,), and the demand on each, (states, links)."""
     links = len(simulation.clusters.processors)
     rows = np.array(simulation.saturation).reshape(-1, links + 1)
     return np.diff(rows[:, 0], append=simulation.now), rows[:, 1:]

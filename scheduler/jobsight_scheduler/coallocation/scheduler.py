@@ -1,13 +1,13 @@
-"""Who starts when on several clusters: first come, first served, with EASY-like backfilling around a placement.
+"""Which jobs start when on several clusters: first come, first served, with EASY-like backfilling around a placement.
 
-The head of the queue has a reservation: the first time at which the placement would find it a place, as far as
-requested times tell, and whatever is booked of the links by then. A later job may start now if the placement finds
-it a place and it should be over by that time, or if beside it the head could still be placed then. With one cluster
+The head of the queue has a reservation: the first time at which, by requested times, the placement would find a place
+for it, and the links booked by then. A later job may start now if the placement finds a place for it and it should be
+over by that time, or if the head could still be placed beside it then. With one cluster
 this is EASY.
 
-Requested times are taken as they are: how much a spread job is slowed down depends on jobs that are yet to come, and
-has no bound that would leave a reservation of any use. Nobody is killed for being slowed down. A job that outlives
-what was expected is expected to take twice as long, again and again, so a reservation may be late, but never stale.
+Requested times are used as they are: how much a spread job is slowed down depends on jobs still to come, and any safe
+bound would make a reservation useless. No job is killed for being slowed down. When a job exceeds its expected time,
+the expectation is doubled, again and again, so a reservation may be late, but never stale.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .clusters import Allocation, Clusters, LinkDemand, demand
 from .placement import Placement
 
 LOOK_AHEAD = 500
-"""Waiting jobs that are looked at for backfilling: endless queues are walked through in reasonable time."""
+"""Waiting jobs considered for backfilling, so that endless queues take reasonable time."""
 
 THETA = 0.8
-"""Share of an uplink that is booked, where nothing else is said: forecasts are off, more often than not to below."""
+"""Default share of an uplink that may be booked: forecasts are off, and more often too low."""
 
 NEVER = float("inf")
 
@@ -35,7 +35,7 @@ SpreadStart = tuple[int, Allocation]
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequests:
-    """All that a scheduler knows of the jobs, by job index; what they really take and use is not here."""
+    """Everything a scheduler knows about the jobs, by job index; their real run times and use are not here."""
 
     clusters: Clusters
     processors: Sequence[int]
@@ -43,7 +43,7 @@ class ClusterRequests:
 
 
 class Scheduler:
-    """Told of submissions and ends, it says which jobs start now, and where.
+    """Decides at submissions and ends which jobs start now, and where.
 
     ``theta`` is the share of each uplink that may be booked.
     """
@@ -60,17 +60,17 @@ class Scheduler:
         self._spare_bps = [theta * capacity for capacity in requests.clusters.uplink_bps]
         self._front: list[int] = []  # the first of the queue, in order
         self._back: deque[int] = deque()
-        self._bandwidth_bps: dict[int, float] = {}  # as expected, of jobs that have not ended
+        self._bandwidth_bps: dict[int, float] = {}  # expected, of jobs that have not ended
         self._allocations: dict[int, tuple[float, Allocation, LinkDemand]] = {}  # start, where, booked
         self._expected: list[tuple[float, int]] = []  # (end, job), sorted
         self._ends: dict[int, float] = {}
-        # The reservation of the head, and what will be free and unbooked then; 0 when it has to be made anew.
+        # The reservation of the head, and what will be free and unbooked then; 0 if it must be recomputed.
         self._shadow_s = 0.0
         self._then_free: list[int] = []
         self._then_spare: list[float] = []
 
     def submitted(self, now: float, job: int) -> Sequence[SpreadStart]:
-        """A job came; returns the jobs that start now, in the order of the decision."""
+        """A job was submitted; returns the jobs that start now, in the order of the decision."""
         self._bandwidth_bps[job] = self.bandwidth.expected(job) if self._placement.asks else 0.0
         front = self._front
         if self._back or len(front) >= LOOK_AHEAD:
@@ -79,7 +79,7 @@ class Scheduler:
         front.append(job)
         if len(front) == 1 or self._shadow_s <= now:
             return self._pass(now)
-        # Nothing has become free since the others were looked at: the new job alone is concerned.
+        # Nothing has become free since the others were considered: only the new job is concerned.
         return self._fill(now, len(front) - 1)
 
     def ended(self, now: float, job: int, measured: Measured) -> Sequence[SpreadStart]:
@@ -115,13 +115,13 @@ class Scheduler:
         return self._place(self._processors[job], self._bandwidth_bps[job], self._free, self._spare_bps)
 
     def _fill(self, now: float, first: int) -> list[SpreadStart]:
-        """Starts what may jump ahead of the head, from place ``first`` of the queue on."""
+        """Starts jobs that may jump ahead of the head, from position ``first`` of the queue on."""
         processors, estimate, bandwidth = self._processors, self._estimate_s, self._bandwidth_bps
         front, shadow = self._front, self._shadow_s
         begun: list[SpreadStart] = []
         taken: list[int] = []
         most = self._most()
-        nowhere: set[tuple[int, float]] = set()  # what was refused a place since the last start,
+        nowhere: set[tuple[int, float]] = set()  # requests that found no place since the last start,
         in_the_way: set[tuple[int, float]] = set()  # or one until after the head is to start
         for i in range(first, len(front)):
             job = front[i]
@@ -151,11 +151,11 @@ class Scheduler:
         return begun
 
     def _most(self) -> int:
-        """The most processors that a job may want to start now."""
+        """The largest number of processors with which a job may start now."""
         return sum(self._free) if self._placement.spreads else max(self._free)
 
     def _beside(self, head: int, job: int, allocation: Allocation) -> bool:
-        """Whether the head could still be placed at its reserved time beside the job; if so, it is to be there."""
+        """Whether the head could still be placed at its reserved time beside the job; if so, its place is updated."""
         free, spare = list(self._then_free), list(self._then_spare)
         for cluster, count in allocation:
             free[cluster] -= count
@@ -167,7 +167,7 @@ class Scheduler:
         return True
 
     def _reserve(self, now: float) -> None:
-        """When, as far as is known, there will be a place for the head."""
+        """When, as far as is known, there will be a place for the head of the queue."""
         while self._expected and self._expected[0][0] <= now:
             end, job = self._expected.pop(0)
             start = self._allocations[job][0]
@@ -203,7 +203,7 @@ class Scheduler:
         insort(self._expected, (end, job))
 
     def state(self) -> dict[str, Any]:
-        """All that it remembers, as values that JSON can carry."""
+        """Everything it remembers, as JSON values."""
         return {
             "queue": [*self._front, *self._back],
             "running": [[job, start, where, booked] for job, (start, where, booked) in self._allocations.items()],
@@ -216,7 +216,7 @@ class Scheduler:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes over what ``state`` gave, in a scheduler made of the same requests, placement and theta."""
+        """Restores the result of ``state``, in a scheduler with the same requests, placement and theta."""
         self._front, self._back = list(state["queue"][:LOOK_AHEAD]), deque(state["queue"][LOOK_AHEAD:])
         self._allocations = {
             job: (start, tuple((k, n) for k, n in where), tuple((k, rate) for k, rate in booked))

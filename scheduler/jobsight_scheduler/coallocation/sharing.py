@@ -1,4 +1,4 @@
-"""How jobs share uplinks that cannot carry all that is asked: by what factor each one's communication slows down."""
+"""How jobs share overloaded uplinks: the factor by which each one's communication slows down."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from .clusters import LinkDemand
 
 Sharing = Callable[[Sequence[LinkDemand], Sequence[float]], list[float]]
-"""``sharing(demands, uplink_bps)``: a factor of at least 1 for each job that asks something of the links."""
+"""``sharing(demands, uplink_bps)``: a factor of at least 1 for each job that uses links."""
 
 
 def saturation(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
-    """What is asked of each link, of what it can carry."""
+    """The demand on each link, as a share of its capacity."""
     asked = [0.0] * len(uplink_bps)
     for wanted in demands:
         for link, rate in wanted:
@@ -20,7 +20,7 @@ def saturation(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> li
 
 
 def proportional(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
-    """Each job is slowed by the saturation of its worst link: those that ask more get more.
+    """Each job is slowed down by the saturation of its worst link: larger demands get more.
 
     (docs/definitions.md, Co-allocation)
     """
@@ -31,10 +31,10 @@ def proportional(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> 
 
 
 def max_min(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
-    """All jobs' rates over their busiest links are raised alike, until a job has what it asks or a link is full.
+    """All jobs' rates over their busiest links rise together, until a job has its demand or a link is full.
 
-    Progressive filling (Bertsekas and Gallager 1992, 6.5.2). Jobs that ask little are not slowed by those that ask
-    much; no job could get more without one that has no more than it getting less.
+    Progressive filling (Bertsekas and Gallager 1992, 6.5.2). Small demands are not slowed down by large ones;
+    no job could get more without one that has no more than it getting less.
     """
     if max(saturation(demands, uplink_bps), default=0.0) <= 1.0:
         return [1.0] * len(demands)
@@ -47,7 +47,7 @@ def max_min(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[
         for j in rising:
             for link, rate in demands[j]:
                 pull[link] += rate / wants[j]
-        level = next(iter(rising))  # all that still rise stand equally high
+        level = next(iter(rising))  # all that still rise are equally high
         by_link = min([(left[k] / pull[k], k) for k in range(len(left)) if pull[k] > 0.0])
         by_job = min([(wants[j] - rates[j], j) for j in rising])
         step = min(by_link[0], by_job[0])

@@ -1,4 +1,4 @@
-"""A recorded workload with communication drawn for its jobs, and what may be known of them at submission."""
+"""A recorded workload with communication drawn for its jobs, and what may be known about them at submission."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jobsight_scheduler.workload.swf import Trace
 
 @dataclass(frozen=True, slots=True)
 class SyntheticWorkload:
-    """The jobs as they are, what their users state of them, and what a predictor may know of them."""
+    """The jobs as they are, their users' statements, and what a predictor may know about them."""
 
     work: CommunicatingJobs
     stated_bps: NDArray[np.float64]
@@ -28,7 +28,7 @@ class SyntheticWorkload:
 def draw_communication(trace: Trace, jobs: Workload, seed: int, habits: Habits | None = None) -> SyntheticWorkload:
     """Draws the communication of ``jobs`` of ``trace``, per user and application.
 
-    Applications are dealt to users even where the trace has some: those of SDSC-SP2 are 44,722 in 49,943 jobs, names
+    Applications are assigned to users even if the trace has some: those of SDSC-SP2 are 44,722 in 49,943 jobs, names
     of single runs.
     """
     users = trace["user"][jobs.row].astype(np.int64)

@@ -1,1 +1,1 @@
-"""Experiments that can be done again: which runs there are, what each gives, what follows from all."""
+"""Reproducible experiments: their runs, the result of each, and the conclusions."""

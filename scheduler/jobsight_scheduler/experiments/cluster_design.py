@@ -1,4 +1,4 @@
-"""Which memory should the nodes of a cluster have, given a budget and a log (Yom-Tov and Aridor 2006, section 4)?
+"""How much memory should a cluster's nodes have, given a budget and a log (Yom-Tov and Aridor 2006, section 4)?
 
 A cluster has nodes of the largest size, on which every job can run, and as many nodes of a second size as the rest of
 the budget buys. The smaller that size, the more nodes; but fewer jobs can be lowered to it.
@@ -18,7 +18,7 @@ from .overprovisioning_runs import OverprovisioningCase
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a node costs without its memory, and a MB of memory, in whatever currency the budget is in."""
+    """The price of a node without memory, and of a MB of memory, in the currency of the budget."""
 
     node: float
     mb: float
@@ -30,7 +30,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A cluster that the budget buys. ``helped_processors`` is what Figure 8 is drawn against."""
+    """A cluster that the budget buys. ``helped_processors`` is the horizontal axis of Figure 8."""
 
     classes: str
     second_mb: float
@@ -65,7 +65,7 @@ def designs(
         )
     if not found:
         raise ValueError(
-            f"a budget of {budget:g} leaves {left:g} beside {first.count} nodes with {largest_mb:g} MB: too little for "
+            f"a budget of {budget:g} leaves {left:g} after {first.count} nodes with {largest_mb:g} MB: too little for "
             "one node of another size"
         )
     return sorted(found, key=lambda design: (-design.helped_processors, -design.nodes))
@@ -74,7 +74,7 @@ def designs(
 def verifying_case(
     design: Design, estimator: str, policy: str, load: float, reference_nodes: int
 ) -> OverprovisioningCase:
-    """The simulation of ``design`` with jobs that would load ``reference_nodes`` to ``load``, whatever it has."""
+    """The simulation of ``design`` with jobs that would load ``reference_nodes`` to ``load``, whatever its own size."""
     return OverprovisioningCase(
         design.classes, policy=policy, load=load * reference_nodes / design.nodes, estimator=estimator
     )

@@ -1,4 +1,4 @@
-"""What follows from the runs of the co-allocation experiment: policies against ``none``, pair by pair of seeds."""
+"""The results of the co-allocation experiment: policies compared with ``none``, paired by seed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SATURATED_AT_MOST = 0.04
 
 
 def account(finished: Iterable[tuple[ExperimentCase, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """One row for each trace, uplink, load and policy that has been run beside ``none``.
+    """One row for each trace, uplink, load and policy that was run together with ``none``.
 
     ``turnaround_percent``: mean over seeds of how much longer jobs took from submission to end than with ``none``,
     and its 95 % confidence interval (Student, paired by seed; None for a single seed); ``oracle_points``: that of the
-    policy minus that of ``aware oracle``, where it is there. The others are means over seeds.
+    policy minus that of ``aware oracle``, if present. The others are means over seeds.
     """
     none: dict[tuple[str, float], dict[int, Mapping[str, Any]]] = defaultdict(dict)
     others: dict[tuple[str, float, float], dict[str, dict[int, Mapping[str, Any]]]] = defaultdict(
@@ -71,7 +71,7 @@ def _interval(values: Any) -> list[float | None]:
 
 
 def claims(rows: Iterable[Mapping[str, Any]], policy: str = "aware predicted") -> list[dict[str, Any]]:
-    """Whether ``policy`` is better than ``none`` with confidence, little behind the oracle, and sparing with links:
+    """Whether ``policy`` is better than ``none`` with confidence, close to the oracle, and sparing with links:
 
     a row for each trace, uplink and load.
     """

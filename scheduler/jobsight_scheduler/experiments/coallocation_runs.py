@@ -40,7 +40,7 @@ GOLDEN = (5**0.5 - 1) / 2
 
 HABITS = Habits()
 NO_HABITS = Habits(applications=100_000, loyalty=0.0)
-"""Every job is of an application that was never seen before: nothing can be forecast."""
+"""Every job is of an application never seen before: nothing can be forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ COMPARED: dict[str, CoallocationVariant] = {
     "aware predicted": CoallocationVariant("aware", "predicted"),
     "aware oracle": CoallocationVariant("aware", "oracle"),
 }
-"""The sixth asks whether a network that shares fairly would make all this needless."""
+"""The sixth tests whether a network that shares fairly would make all this needless."""
 
 BIASES = (0.5, 2.0, 5.0, 10.0)
 NOISES = (0.5, 1.0, 2.0)
@@ -77,8 +77,8 @@ SENSITIVITY: dict[str, CoallocationVariant] = {
     "predicted by means": CoallocationVariant("aware", "predicted", by_mean=True),
     "predicted new jobs": CoallocationVariant("aware", "predicted", habits=NO_HABITS),
 }
-"""The truth, bent; each of the five forecasters per user; Jobsight taught what contention leaves of the bandwidth, and
-where there is nothing to be learned.
+"""The truth with errors; each of the five forecasters per user; Jobsight trained on bandwidths reduced by contention,
+and with nothing to learn from.
 """
 
 VARIANTS = COMPARED | SENSITIVITY
@@ -98,7 +98,7 @@ class ExperimentCase:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What the outcome depends on."""
+        """Everything that the result depends on."""
         return tuple(asdict(self).values())
 
 
@@ -110,7 +110,7 @@ def cases(
     jobs: int = JOBS,
     sensitivity: bool = True,
 ) -> Iterator[ExperimentCase]:
-    """Every run of the sweep and of the sensitivity to wrong estimates, seed by seed, so that a sweep that is
+    """Every run of the sweep and of the sensitivity to wrong estimates, seed by seed, so that a sweep that was
 
     interrupted has whole seeds. ``none`` uses no uplink, and is run once for each load.
     """
@@ -157,7 +157,7 @@ def _read(file: Path) -> tuple[Any, Workload]:
 
 
 def piece(whole: Workload, jobs: int, seed: int) -> Workload:
-    """``jobs`` neighbours of ``whole``; the pieces of one seed after the other are spread evenly over it."""
+    """``jobs`` consecutive jobs of ``whole``; the pieces of the seeds are spread evenly over it."""
     if not 0 < jobs < len(whole):
         return whole
     first = int(seed * GOLDEN % 1.0 * (len(whole) - jobs + 1))

@@ -34,5 +34,5 @@ def field_sets(source: JobSource) -> list[tuple[str, ...]]:
 
 
 def ranked(rows: Iterable[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """By utilisation, the highest first; of equal ones that with fewer failures."""
+    """By utilisation, highest first; among equals, fewer failures first."""
     return sorted(rows, key=lambda row: (-row["utilisation"], row["failed_share"]))

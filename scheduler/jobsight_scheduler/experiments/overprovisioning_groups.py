@@ -1,4 +1,4 @@
-"""Similarity groups of a trace: how much more is requested than used, and how alike the jobs of a group are."""
+"""Similarity groups of a trace: how much more is requested than used, and how similar the jobs of a group are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIMILARITY_RANGE = 1.1
 """Largest ``maximum use / minimum use`` of a group whose jobs count as alike (10 %)."""
 
 OF_SIZE = 10
-"""Jobs of the groups that Figures 3 and 4 look at."""
+"""Least number of jobs of the groups in Figures 3 and 4."""
 
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
@@ -69,7 +69,7 @@ def request_over_use(ratio: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def group_sizes(group: NDArray[np.int64]) -> dict[str, Any]:
-    """Figure 3: how many groups, and what share of jobs, are in groups of at least so many jobs."""
+    """Figure 3: the number of groups, and the share of jobs in groups, of at least a given size."""
     sizes = np.bincount(group)
     return {
         "at_least": list(SIZES),
@@ -81,7 +81,7 @@ def group_sizes(group: NDArray[np.int64]) -> dict[str, Any]:
 def gain_by_range(
     group: NDArray[np.int64], requested: NDArray[np.float64], used: NDArray[np.float64], similarity_range: float
 ) -> dict[str, Any]:
-    """Figure 4: of each group of at least ``OF_SIZE`` jobs, what could be gained beside how alike its jobs are."""
+    """Figure 4: for each group of at least ``OF_SIZE`` jobs, the possible gain and the similarity of its jobs."""
     count = int(group.max(initial=-1)) + 1
     most, least, asked = np.zeros(count), np.full(count, np.inf), np.zeros(count)
     np.maximum.at(most, group, used)
@@ -118,9 +118,9 @@ def cycles(jobs: MemoryJobs, group: int, capacities_mb: Sequence[float]) -> list
 
 
 def example_group(jobs: MemoryJobs) -> int | None:
-    """The group of most jobs that request the largest size and use up to between 5 / 32 and 8 / 32 of it.
+    """The largest group whose jobs request the largest size and use up to between 5 / 32 and 8 / 32 of it.
 
-    Algorithm 1 takes such a group to an eighth, which fails, and back to a quarter. None where there is none of at
+    Algorithm 1 takes such a group to an eighth, which fails, and back to a quarter. None if there is none of at
     least 5 jobs.
     """
     largest = float(jobs.requested_bytes.max())

@@ -18,7 +18,7 @@ from jobsight_scheduler.workload.swf import Trace, read_swf
 
 @dataclass(frozen=True, slots=True)
 class JobSource:
-    """Which jobs: of a trace, for a cluster. ``raw`` takes the processors used and run times beyond the request.
+    """Which jobs: of a trace, for a cluster. ``raw`` uses the processors used and run times beyond the request.
 
     ``fields`` are those that jobs of one similarity group share.
     """
@@ -44,10 +44,10 @@ def trace_of(file: Path) -> Trace:
 def jobs_of(source: JobSource) -> MemoryJobs:
     """The jobs that the cluster can run, whatever the memory of its smaller nodes.
 
-    Jobs are dropped that request more memory than the largest nodes have, or more nodes than there are of these.
+    Drops jobs that request more memory than the largest nodes have, or more nodes than there are of these.
 
     Raises:
-        ValueError: no job is left, or the classes are none.
+        ValueError: no job is left, or the classes are invalid.
     """
     classes = parse_classes(source.classes)
     trace = trace_of(source.file)
@@ -72,14 +72,14 @@ def raw_form(trace: Trace) -> Trace:
 
 
 def offered_load(jobs: MemoryJobs, nodes: int) -> float:
-    """Node-seconds of all jobs, of those that ``nodes`` have from the first submission to the last.
+    """Node-seconds of all jobs, as a share of those that ``nodes`` have from the first submission to the last.
 
     Raises:
-        ValueError: all jobs come at once.
+        ValueError: all jobs are submitted at once.
     """
     span = float(jobs.submit_s[-1] - jobs.submit_s[0])
     if span <= 0.0:
-        raise ValueError(f"{len(jobs)} jobs submitted within no time offer no load that can be scaled")
+        raise ValueError(f"{len(jobs)} jobs, all submitted at once, have no load that can be scaled")
     return jobs.node_seconds / (nodes * span)
 
 

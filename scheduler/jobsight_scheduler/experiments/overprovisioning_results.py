@@ -1,4 +1,4 @@
-"""What follows from the runs of the over-provisioning experiment: ratios, Figure 8's line, the best step sizes."""
+"""The results of the over-provisioning experiment: ratios, Figure 8's line, the best step sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 
 def ratios(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Of every run, its utilisation over that without estimation, and the slowdown without over its own."""
+    """For every run, its utilisation over that without estimation, and the slowdown without estimation over its own."""
     rows = list(rows)
     none = {_machine(row): row for row in rows if row["estimator"] == "none"}
     found = []
@@ -52,7 +52,7 @@ def helped_processors(jobs: MemoryJobs, second_bytes: float, alpha: float = 2.0)
 
 
 def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | None:
-    """The line of Figure 8: ratio of utilisations against the processors that are helped; None for fewer than three.
+    """The line of Figure 8: ratio of utilisations against the processors helped; None for fewer than three points.
 
     Of several fill orders, policies and loads, those of the first run count.
     """
@@ -80,7 +80,7 @@ def straight_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> dict[str, f
 
 
 def failure_delay(rows: Iterable[Row], at_once: Iterable[Row]) -> list[dict[str, Any]]:
-    """How much longer jobs wait because of failures: beside the same run in which a failed job comes back at once."""
+    """How much longer jobs wait because of failures, compared with the same run with failed jobs returning at once."""
     waits = {(*_machine(row), row["estimator"]): row for row in rows}
     found = []
     for row in at_once:

@@ -1,7 +1,7 @@
-"""What does it bring to give jobs the memory that they need instead of what they request (Yom-Tov and Aridor 2006)?
+"""What is gained by giving jobs the memory they need instead of what they request (Yom-Tov and Aridor 2006)?
 
 A run simulates one cluster, fill order, policy, load and estimator on all jobs of a trace. Runs are independent of one
-another, and a seed decides after which part of its run time a job fails.
+another; a seed decides after which fraction of its run time a job fails.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PUBLISHED_PAIR = ("none", "successive-approximation")
 
 @dataclass(frozen=True, slots=True)
 class EstimatorVariant:
-    """An estimator and the feedback that it gets; None is the truth."""
+    """An estimator and its feedback; None is the truth."""
 
     estimator: type[Estimator] | None
     explicit: bool = False
@@ -50,14 +50,14 @@ VARIANTS: dict[str, EstimatorVariant] = {
     "jobsight-implicit": EstimatorVariant(ESTIMATORS["jobsight"]),
     "oracle": EstimatorVariant(None),
 }
-"""What ``--estimators`` chooses from."""
+"""The choices of ``--estimators``."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverprovisioningCase:
     """One run. ``alpha`` and ``beta`` are those of successive approximation.
 
-    With ``failures_cost`` off a failed job comes back at once: what failures delay is the difference.
+    With ``failures_cost`` off, a failed job returns at once: the difference is the delay due to failures.
     """
 
     classes: str = CLASSES
@@ -73,13 +73,13 @@ class OverprovisioningCase:
 
     @property
     def second_mb(self) -> float | None:
-        """Memory of the smaller nodes in MB; None where there are more than two classes."""
+        """Memory of the smaller nodes in MB; None if there are more than two classes."""
         sizes = [entry.memory_bytes / MIB for entry in parse_classes(self.classes)]
         return sizes[0] if len(sizes) < 3 else None
 
     @property
     def without_failure_cost(self) -> OverprovisioningCase:
-        """The same with failed jobs that come back at once."""
+        """The same with failed jobs that return at once."""
         return replace(self, failures_cost=False)
 
 
@@ -91,7 +91,7 @@ def with_second(classes: str, second_mb: float) -> str:
     """
     parsed = parse_classes(classes)
     if len(parsed) > 2:
-        raise ValueError(f"{classes}: a second size can only be set where there are two classes")
+        raise ValueError(f"{classes}: a second size can only be set for two classes")
     largest = parsed[-1].memory_bytes / MIB
     if not 0.0 < second_mb <= largest:
         raise ValueError(f"{second_mb:g} MB for the smaller nodes: the larger ones have {largest:g} MB")

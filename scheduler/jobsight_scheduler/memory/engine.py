@@ -1,4 +1,4 @@
-"""The event loop for nodes of several memory sizes: jobs that need more than they got fail and come back."""
+"""The event loop for nodes of several memory sizes: jobs that need more than they got fail and return."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .policies.base import NEVER, MemoryPolicy, PolicyInput, Start
 from .requirements import Requirements
 
 Retry = Literal["request", "estimate"]
-"""What a job that failed asks for next: its request, or the estimate again, above what failed."""
+"""What a failed job asks for next: its request, or the estimate again, above what failed."""
 
 
 class MemorySimulation:
     """Runs ``jobs`` on ``nodes``. At one instant wakes come before submissions, submissions before ends; ends are in
     the order of the starts.
 
-    A job fails if it uses more than the smallest memory among its nodes, after a uniformly drawn part of its run
-    time; it then goes back to the head of the queue.
+    A job fails if it uses more than the smallest memory among its nodes, after a uniformly drawn fraction of its run
+    time; it then returns to the head of the queue.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class MemorySimulation:
         *,
         failures_cost: bool = True,
     ) -> None:
-        """``failures_cost``: whether a job that fails runs until then, or comes back at once."""
+        """``failures_cost``: whether a failing job runs until it fails, or returns at once."""
         self.jobs, self.nodes, self.retry = jobs, nodes, retry
         self._requirements = requirements
         self._requested = jobs.requested_bytes.tolist()
@@ -50,10 +50,10 @@ class MemorySimulation:
         self._submit = [*jobs.submit_s.tolist(), NEVER]
         self._part = (rng.random(len(jobs)) * failures_cost).tolist()  # of its run time, after which a job fails
         self._class_of_request = [bisect_left(nodes.memory_bytes, asked) for asked in self._requested]
-        self._least = [0] * len(jobs)  # class that the next attempt needs at least, by what failed
+        self._least = [0] * len(jobs)  # least class for the next attempt, by what failed
         self._ends: list[tuple[float, int, int]] = [(NEVER, -1, -1)]  # (end, number of the start, job)
         self._running: dict[int, tuple[int, Taken, bool]] = {}  # job -> class asked for, its nodes, whether it fails
-        self._system_of: dict[int, SystemState] = {}  # job -> the cluster when it was last asked for
+        self._system_of: dict[int, SystemState] = {}  # job -> the cluster when its class was last chosen
         self._submitted = 0
         self.now = 0.0
         self.start_s: NDArray[np.float64] = np.full(len(jobs), NEVER)
@@ -80,7 +80,7 @@ class MemorySimulation:
 
     @property
     def ended(self) -> int:
-        """How many jobs have ended."""
+        """Number of jobs that have ended."""
         return self.attempts - self.failures - len(self._running)
 
     def advance(self, events: int) -> bool:

@@ -39,7 +39,7 @@ class FreeNodes:
                     return start, self._nodes.choose_from(least, needed, count)
                 j += 1
                 least = [min(a, b) for a, b in zip(least, free[j], strict=True)]
-            # Steps of which one that is too full, or whose nodes are others, is no start.
+            # A step that is too full, or has other nodes, cannot be the start.
             i = j + 1 if sum(free[j][needed:]) < count else i + 1
 
     def most(self, now: float, until: float) -> list[int]:
@@ -68,7 +68,7 @@ class FreeNodes:
         self.take(start, end, tuple((place, -count) for place, count in taken))
 
     def _edge(self, time: float) -> int:
-        """Index of the step that begins at ``time``; one is made where there is none."""
+        """Index of the step that begins at ``time``, created if there is none."""
         times = self.times
         i = bisect_left(times, time)
         if i == len(times) or times[i] != time:

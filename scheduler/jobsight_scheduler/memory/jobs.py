@@ -24,8 +24,8 @@ class MemoryJobs:
     """Arrays of shape (jobs,), in the order of submission; memory in bytes per node, a node being a processor.
 
     ``used_bytes`` is at most ``requested_bytes`` and NaN where unknown: such a job never fails. ``questions`` is what
-    an estimator may know of each; ``group`` numbers the similarity groups. ``dropped`` counts by reason what the
-    workload has and is not here.
+    an estimator may know about each; ``group`` numbers the similarity groups. ``dropped`` counts, by reason, jobs of
+    the workload that are missing here.
     """
 
     submit_s: NDArray[np.float64]
@@ -43,12 +43,12 @@ class MemoryJobs:
 
     @property
     def node_seconds(self) -> float:
-        """What all jobs need."""
+        """Node-seconds of all jobs."""
         return float((self.nodes * self.run_s).sum())
 
 
 def numbered(keys: Iterable[Hashable]) -> NDArray[np.int64]:
-    """A number for each key, the same for equal ones, from 0 in the order in which they come."""
+    """A number for each key, the same for equal ones, from 0 in order of appearance."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 

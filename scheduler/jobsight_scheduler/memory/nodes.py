@@ -1,4 +1,4 @@
-"""Nodes by memory: which are free, and which of them a job takes."""
+"""Nodes by memory: which are free, and which a job takes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parse_classes(text: str) -> list[NodeClass]:
     """Node classes in order of their memory, from text such as ``512x32M,512x24M``; those of one size are joined.
 
     Raises:
-        ValueError: the text is something else, or a class has no nodes or no memory.
+        ValueError: the text is malformed, or a class has no nodes or no memory.
     """
     counts: dict[float, int] = {}
     for part in text.split(","):
@@ -44,7 +44,7 @@ class Nodes:
 
     def __init__(self, classes: Sequence[NodeClass], order: Order = "smallest-fit") -> None:
         """Raises:
-        ValueError: no such order.
+        ValueError: unknown order.
         """
         if order not in ORDERS:
             raise ValueError(f"fill order {order!r}: choose from {', '.join(ORDERS)}")
@@ -58,7 +58,7 @@ class Nodes:
         return sum(self.free[needed:])
 
     def choose(self, needed: int, count: int) -> Taken:
-        """Which of the free nodes of class ``needed`` and above a job of ``count`` takes; there are as many."""
+        """Which free nodes of class ``needed`` and above a job of ``count`` takes; there are enough."""
         return self._choose(self.free, needed, count)
 
     def choose_from(self, free: Sequence[int], needed: int, count: int) -> Taken:
@@ -87,7 +87,8 @@ def largest_first(free: Sequence[int], needed: int, count: int) -> Taken:
 
 
 def proportional(free: Sequence[int], needed: int, count: int) -> Taken:
-    """Of each class in proportion to its free nodes; what rounding leaves comes from the smallest that have more."""
+    """From each class in proportion to its free nodes; the remainder from rounding comes from the smallest that have
+    more."""
     total = sum(free[needed:])
     shares = [free[place] * count // total for place in range(needed, len(free))]
     left = count - sum(shares)

@@ -1,4 +1,4 @@
-"""How a simulation asks for the memory of a job's nodes: by an estimator, or by the truth."""
+"""How a simulation chooses the memory of a job's nodes: by an estimator, or by the truth."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .jobs import MemoryJobs, numbered
 
 
 class Requirements(ABC):
-    """What to ask for each job, by its index; at most its request."""
+    """The memory to ask for each job, by its index; at most its request."""
 
     sees_system = False
-    """Whether the state of the cluster makes a difference."""
+    """Whether the estimate depends on the state of the cluster."""
 
     @abstractmethod
     def ask(self, job: int, system: SystemState | None) -> float:
@@ -28,11 +28,11 @@ class Requirements(ABC):
 
     @abstractmethod
     def kinds(self, jobs: MemoryJobs) -> Sequence[int]:
-        """A number for each job; those of one number and group are always asked the same for."""
+        """A number for each job; jobs with the same number and group always need the same."""
 
 
 class Estimated(Requirements):
-    """Asks an estimator. With ``explicit`` feedback it learns what a finished job used as well."""
+    """Uses an estimator. With ``explicit`` feedback it also learns what a finished job used."""
 
     def __init__(self, estimator: Estimator, jobs: MemoryJobs, *, explicit: bool = False) -> None:
         self._estimator = estimator
@@ -56,7 +56,7 @@ class Estimated(Requirements):
 
 
 class Oracle(Requirements):
-    """Knows what each job will use; the request where that is not recorded."""
+    """Knows what each job will use; gives the request if use is not recorded."""
 
     def __init__(self, jobs: MemoryJobs) -> None:
         unknown = np.isnan(jobs.used_bytes)
@@ -66,7 +66,7 @@ class Oracle(Requirements):
         return float(self._need[job])
 
     def learn(self, job: int, outcome: Outcome) -> None:
-        """There is nothing to learn."""
+        """Does nothing."""
 
     def kinds(self, jobs: MemoryJobs) -> Sequence[int]:
         return range(len(jobs))

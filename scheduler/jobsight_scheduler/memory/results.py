@@ -1,4 +1,4 @@
-"""What came out of a simulation on nodes of several memory sizes."""
+"""The results of a simulation on nodes of several memory sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .engine import MemorySimulation
 class MemoryFigures:
     """Shares are of 1, times in seconds.
 
-    ``utilisation``: node-seconds of jobs that finished, of all from the first submission to the last end.
+    ``utilisation``: node-seconds of finished jobs, as a share of all from the first submission to the last end.
     ``failed_share`` of attempts; ``lowered_share`` of jobs that finished on less than they requested;
     ``failed_node_hours`` spent on failed attempts. Slowdown is (wait + run) / run, ``mean_bounded_slowdown`` with at
     least 10 s of run time and at least 1. ``mean_wait_s`` is until the start of the attempt that succeeded.

@@ -10,15 +10,15 @@ from .policies.base import PolicyInput
 
 
 class WaitingJobs:
-    """A queue for each class, all in one order: as submitted, and what returns before all that waits.
+    """A queue for each class, all in the same order: by submission, with returning jobs before all that wait.
 
-    What a job needs is decided when it joins, and again when a job of its group has ended: once for all jobs of a
-    kind, since thousands may wait.
+    A job's need is determined when it joins, and again when a job of its group has ended: once for all jobs of a kind,
+    since thousands may wait.
     """
 
     def __init__(self, given: PolicyInput) -> None:
         self._group, self._kind, self._needed = given.group, given.kinds(), given.needed
-        self._place: dict[int, int] = {}  # of each waiting job in the order
+        self._place: dict[int, int] = {}  # position of each waiting job in the order
         self._returned = 0
         self.class_of: dict[int, int] = {}
         self._alike: dict[int, dict[int, dict[int, None]]] = {}  # group -> kind -> waiting jobs
@@ -28,15 +28,15 @@ class WaitingJobs:
         return bool(self._place)
 
     def place(self, job: int) -> tuple[float, int]:
-        """Where the job stands in the order."""
+        """The job's position in the order."""
         return self._place[job], job
 
     def head(self) -> int:
-        """The first of all; there is one."""
+        """The first of all; the queue must not be empty."""
         return min([queue.blocks[0][0] for queue in self.queues if queue.blocks[0]], key=self.place)
 
     def add(self, job: int, needed: int, *, returns: bool = False) -> None:
-        """Puts the job at the end, or where it ``returns`` at the head."""
+        """Puts the job at the end, or at the head if it ``returns``."""
         self._returned -= returns
         self._place[job] = self._returned if returns else job
         self.class_of[job] = needed
@@ -54,17 +54,17 @@ class WaitingJobs:
             del kinds[self._kind[job]]
 
     def reclassify(self, job: int, needed: int) -> None:
-        """Sets what the job needs."""
+        """Sets the class that the job needs."""
         if self.class_of[job] != needed:
             self.queues[self.class_of[job]].remove(job)
             self.class_of[job] = needed
             self.queues[needed].add(job)
 
     def learned(self, ended: int) -> list[int]:
-        """Asks again what the jobs of the group of ``ended`` need; those that need another class than before."""
+        """Updates the needs of the jobs in the group of ``ended``; returns those that now need another class."""
         changed = []
         for alike in self._alike.get(self._group[ended], {}).values():
-            # One that has failed asks for itself.
+            # A failed job is asked for separately.
             same: int | None = None
             for job in alike:
                 if self._place[job] < 0:

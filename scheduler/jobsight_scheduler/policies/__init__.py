@@ -1,4 +1,4 @@
-"""Who starts when: one policy a file, and a table of them by the name that commands use."""
+"""Which jobs start when: one policy per file, and a table of them by the names used in commands."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .sjf import Sjf
 
 @dataclass(frozen=True, slots=True)
 class PolicyEntry:
-    """``make(requests)``, or ``make(requests, predictor)`` where run times are predicted.
+    """``make(requests)``, or ``make(requests, predictor)`` if run times are predicted.
 
-    Every schedule keeps ``rules``, and those without a predictor ``request_rules`` as well; that capacity and the
-    jobs' own times are kept holds for all. ``default_predictor`` is asked where no other is named.
+    Every schedule keeps ``rules``, and those without a predictor ``request_rules`` as well; all keep capacity and the
+    jobs' own times. ``default_predictor`` is used if no other is named.
     """
 
     make: Callable[..., Policy]
@@ -48,7 +48,7 @@ POLICIES: dict[str, PolicyEntry] = {
 
 @dataclass(frozen=True, slots=True)
 class ChosenPolicy:
-    """A policy with the predictor that it asks, None where it goes by requested times."""
+    """A policy with its predictor, None if it uses requested times."""
 
     name: str
     predictor: str | None
@@ -62,24 +62,24 @@ class ChosenPolicy:
 
     @property
     def rules(self) -> tuple[Check, ...]:
-        """What the validator holds its schedules to."""
+        """The rules by which the validator checks its schedules."""
         entry = POLICIES[self.name]
         return entry.rules if self.predictor is not None else entry.rules + entry.request_rules
 
 
 def choose_policy(name: str, predictor: str | None = None) -> ChosenPolicy:
-    """Policy ``name``, with a predictor of run times where one is named or it always asks one.
+    """Policy ``name``, with a run-time predictor if one is named or it always needs one.
 
     Raises:
-        ValueError: no such policy or predictor, or a policy that takes none.
+        ValueError: unknown policy or predictor, or a policy that takes none.
     """
     if name not in POLICIES:
-        raise ValueError(f"no policy {name!r}; choose from {', '.join(POLICIES)}")
+        raise ValueError(f"unknown policy {name!r}; choose from {', '.join(POLICIES)}")
     if predictor is not None and predictor not in PREDICTORS:
-        raise ValueError(f"no predictor {predictor!r}; choose from {', '.join(PREDICTORS)}")
+        raise ValueError(f"unknown predictor {predictor!r}; choose from {', '.join(PREDICTORS)}")
     if predictor is not None and not POLICIES[name].takes_predictor:
         predicting = " and ".join(other for other, entry in POLICIES.items() if entry.takes_predictor)
-        raise ValueError(f"{name} goes by requested times and asks no predictor; {predicting} do")
+        raise ValueError(f"{name} uses requested times and takes no predictor; {predicting} do")
     return ChosenPolicy(name, predictor or POLICIES[name].default_predictor)
 
 

@@ -1,4 +1,4 @@
-"""What every policy is: told of submissions and ends, it says which jobs start now."""
+"""The base of all policies: informed of submissions and ends, they decide which jobs start now."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ NEVER = float("inf")
 
 
 class QueueTooLongError(RuntimeError):
-    """The queue has grown so long that the policy would not come to an end within reason."""
+    """The queue has grown too long for the policy to finish in reasonable time."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequests:
-    """All that a policy knows of the jobs, by job index: what they asked for. How long they run is not here.
+    """Everything a policy knows about the jobs, by job index: what they requested. Their run times are not here.
 
     ``estimate_s`` is the time after which a job is killed. ``capacity`` is the number of processors of the machine.
-    ``questions`` is what a predictor may know of each job; empty where nobody is to be asked.
+    ``questions`` is what a predictor may know about each job; empty without a predictor.
     """
 
     capacity: int
@@ -41,7 +41,7 @@ class Policy(ABC):
     name: ClassVar[str]
 
     wake_s: float = NEVER
-    """When the policy wants to be woken, if nothing happens before."""
+    """When the policy wants to be woken if nothing happens before."""
 
     def __init__(self, requests: JobRequests) -> None:
         self.capacity = requests.capacity
@@ -50,7 +50,7 @@ class Policy(ABC):
 
     @abstractmethod
     def submitted(self, now: float, job: int) -> Sequence[int]:
-        """A job came; returns the jobs that start now, in the order of the decision."""
+        """A job was submitted; returns the jobs that start now, in the order of the decision."""
 
     @abstractmethod
     def ended(self, now: float, job: int) -> Sequence[int]:
@@ -58,12 +58,12 @@ class Policy(ABC):
 
     def woken(self, now: float) -> Sequence[int]:
         """It is ``wake_s``; returns the jobs that start now."""
-        raise NotImplementedError(f"{self.name} asked for no wake at {now}")
+        raise NotImplementedError(f"{self.name} did not ask to be woken at {now}")
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """All that it remembers, as values that JSON can carry."""
+        """Everything it remembers, as JSON values."""
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes over what ``state`` gave, in a policy made of the same requests."""
+        """Restores the result of ``state``, in a policy with the same requests."""

@@ -1,4 +1,4 @@
-"""Waiting jobs in an order, and which of them could start, without looking at each where there are very many."""
+"""Waiting jobs in order, and which of them could start, without examining each if there are very many."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ CLASSES = 128
 
 
 class BlockQueue:
-    """Jobs ordered by ``key`` (by default as they come), in blocks of at most ``2 * BLOCK``; only the first is ever
-    asked for, so it is not empty unless all are.
+    """Jobs ordered by ``key`` (by default in order of arrival), in blocks of at most ``2 * BLOCK``; only the first is
+    ever requested, so it is not empty unless all are.
 
     Up to two blocks' worth of jobs, which is what real traces have, it is a plain list. Beyond that there is a table:
     for each class of needs, the shortest job of each block that needs as much or less, so that blocks in which
-    nothing fits are passed over. Jobs taken out leave it too hopeful, until the block is asked for again.
+    nothing fits are skipped. Removing jobs leaves it too optimistic until the block is searched again.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class BlockQueue:
         self.blocks: list[list[int]] = [[]]
         distinct = sorted(set(needs))
         step = -(-len(distinct) // CLASSES) or 1
-        self._class = [0]  # processors -> class of the greatest need that is not above; 0 where there is none
+        self._class = [0]  # processors -> class of the greatest need that is not above; 0 if there is none
         for i, need in enumerate(distinct):
             self._class += [self._class[-1]] * (need - len(self._class)) + [i // step + 1]
         self._shortest = np.full((self._class[-1] + 1, 1), NEVER)
@@ -65,13 +65,13 @@ class BlockQueue:
         return job
 
     def remove(self, job: int) -> None:
-        """Takes out ``job``, of a line with a key."""
+        """Takes out ``job``, from a queue with a key."""
         if self._key is None:
-            raise TypeError("a line without a key does not know where its jobs are")
+            raise TypeError("a queue without a key cannot find its jobs")
         self.take(self._block_of(self._key(job)), [job])
 
     def take(self, i: int, jobs: Iterable[int]) -> bool:
-        """Takes ``jobs`` out of block ``i``; whether it is gone, so that another has its number."""
+        """Takes ``jobs`` out of block ``i``; returns whether it is gone, so that another has its number."""
         block = self.blocks[i]
         for job in jobs:
             block.remove(job)

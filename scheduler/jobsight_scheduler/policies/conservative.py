@@ -10,14 +10,14 @@ from .base import NEVER, JobRequests, Policy, QueueTooLongError
 from .free_processors import FreeProcessors
 
 LONGEST_QUEUE = 20_000
-"""Beyond it, looking at every reservation at every end takes days."""
+"""Beyond this, reconsidering every reservation at every end takes days."""
 
 
 class Conservative(Policy):
-    """A job is reserved the earliest place when it comes. After each end, the waiting jobs are looked at in order,
-    and each moves to the earliest place that is open given all other reservations.
+    """A job gets the earliest place when it is submitted. After each end, the waiting jobs are considered in order, and
+    each moves to the earliest place that is open given all other reservations.
 
-    What can be open anew lies before ``open_until_s``: the end of what was freed since all jobs were last looked at.
+    New openings lie before ``open_until_s``: the end of what was freed since all jobs were last considered.
     """
 
     name: ClassVar[str] = "conservative"

@@ -17,8 +17,8 @@ class Easy(ExpectedEndsPolicy):
     processors will then be left over. Another job starts now if it fits, and either is over by the shadow time or
     takes spare processors only.
 
-    Both hold until a job ends or the head changes: jobs that start by these rules move neither. So a submission
-    concerns the new job alone; the whole queue is looked at when a job has ended, or its estimate has run out.
+    Both are valid until a job ends or the head changes: jobs that start by these rules move neither. So a submission
+    concerns only the new job; the whole queue is considered when a job has ended, or its estimate has run out.
     """
 
     name: ClassVar[str] = "easy"
@@ -79,7 +79,7 @@ class Easy(ExpectedEndsPolicy):
         self.shadow_s, self.spare = shadow, free - need
 
     def _fill(self, now: float, line: BlockQueue) -> list[int]:
-        """Starts what fits, in the order of ``line``."""
+        """Starts jobs that fit, in the order of ``line``."""
         processors, estimate, until = self.processors, self.estimate_s, self.shadow_s
         free, spare = self.free, self.spare
         filled: list[int] = []

@@ -19,15 +19,15 @@ CORRECTIONS_S = (
     *(minutes * MINUTE_S for minutes in (1, 5, 15, 30)),
     *(hours * HOUR_S for hours in (1, 2, 5, 10, 20, 50, 100)),
 )
-"""What is added to the prediction of a job that outruns it, the first, second, ... time; in the end its request."""
+"""Increments of the prediction of a job that outruns it, the first, second, ... time; finally its request."""
 
 
 class EasyPlus(Easy):
-    """Schedules by predictions; requests still say when a job is killed. Backfills the shortest prediction first.
+    """Schedules by predictions; requests still decide when a job is killed. Backfills the shortest prediction first.
 
-    When a job outruns its prediction, the prediction is corrected before anything else is looked at in that instant.
-    The published increments are taken as what each correction adds. A corrected prediction may move the reservation
-    of the head: unlike EASY's, it is no promise.
+    When a job outruns its prediction, the prediction is corrected before anything else happens at that instant. Each
+    correction adds one of the published increments. A corrected prediction may move the reservation of the head:
+    unlike EASY's, it is not a promise.
     """
 
     name: ClassVar[str] = "easy++"
@@ -38,7 +38,7 @@ class EasyPlus(Easy):
         self.requested_s = requests.estimate_s
         self.predicted_s = list(requests.estimate_s)
         self.estimate_s = self.predicted_s
-        self.order: deque[int] = deque()  # as submitted; jobs that were backfilled are skipped
+        self.order: deque[int] = deque()  # by submission; backfilled jobs are skipped
         self.backfilled: set[int] = set()
         self.queue = BlockQueue(self.processors, self.predicted_s, lambda job: (self.predicted_s[job], job))
         self.started: dict[int, float] = {}

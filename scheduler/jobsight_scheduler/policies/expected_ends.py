@@ -1,4 +1,4 @@
-"""A policy that keeps in mind what runs, and when by its estimate each job will be over."""
+"""A policy that tracks running jobs, and when each will be over by its estimate."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ExpectedEndsPolicy(Policy):
             self._expire(now)
 
     def _expire(self, now: float) -> None:
-        """Counts jobs as ended whose estimate runs out now."""
+        """Counts jobs whose estimate runs out now as ended."""
         expected = self.expected
         count = 0
         for end, job in expected:

@@ -1,4 +1,4 @@
-"""First come, first served: the head of the queue starts or all wait."""
+"""First come, first served: the head of the queue starts, or all wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import JobRequests, Policy
 
 
 class Fcfs(Policy):
-    """Needs no estimates: jobs start in the order of the queue, whenever during an instant processors come free."""
+    """Needs no estimates: jobs start in the order of the queue, as soon as processors become free."""
 
     name: ClassVar[str] = "fcfs"
 

@@ -35,9 +35,9 @@ class FreeProcessors:
         raise ValueError(f"{need} processors are more than the machine has")
 
     def earlier(self, now: float, old: float, need: int, length: float, opened: float) -> float:
-        """Earliest place before ``old`` for a job that is reserved from there on; ``old`` where there is none.
+        """Earliest place before ``old`` for a job reserved from there on; ``old`` if there is none.
 
-        Its own processors at and after ``old`` are its to keep. Only places that begin before ``opened`` count.
+        The job keeps its own processors at and after ``old``. Only places that begin before ``opened`` count.
         """
         free, times = self.free, self.times
         start = old
@@ -74,12 +74,12 @@ class FreeProcessors:
         self.take(start, end, -count)
 
     def move(self, old: float, new: float, need: int, length: float) -> None:
-        """Moves a reservation from ``old`` to ``new``, which is earlier; gives and takes only where it matters."""
+        """Moves a reservation from ``old`` to ``new``, which is earlier; changes only the steps that matter."""
         self.take(new, min(new + length, old), need)
         self.give(max(new + length, old), old + length, need)
 
     def _edge(self, time: float) -> int:
-        """Index of the step that begins at ``time``; one is made where there is none."""
+        """Index of the step that begins at ``time``, created if there is none."""
         times = self.times
         i = bisect_left(times, time)
         if i == len(times) or times[i] != time:

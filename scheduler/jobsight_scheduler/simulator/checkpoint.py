@@ -1,4 +1,4 @@
-"""Saves a simulation between two events and takes it up again, to the same schedule."""
+"""Saves a simulation between two events and resumes it, with the same resulting schedule."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ VERSION = 1
 
 
 class CheckpointError(ValueError):
-    """A file that is no checkpoint, or not one of this simulation."""
+    """A file that is not a checkpoint, or not one of this simulation."""
 
 
 def save(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
-    """Writes where ``simulation`` stands, as compressed JSON; ``settings`` names what else the schedule depends on.
+    """Writes the state of ``simulation``, as compressed JSON; ``settings`` is everything else that the schedule depends
+    on.
 
-    The file is replaced as a whole: whoever reads it finds the old or the new one.
+    The file is replaced atomically: readers find the old one or the new one.
     """
     content = {"identity": _identity(simulation, settings), "state": simulation.state()}
     part = file.with_name(f"{file.name}.part")
@@ -32,22 +33,22 @@ def save(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
 
 
 def resume(simulation: Steps, file: Path, settings: dict[str, Any]) -> None:
-    """Takes a new ``simulation`` to where the one that was saved stood.
+    """Restores the saved state into a new ``simulation``.
 
     Raises:
-        CheckpointError: it is of another workload or other settings, or no checkpoint at all.
+        CheckpointError: it is of another workload or other settings, or not a checkpoint.
         OSError: the file cannot be read.
     """
     try:
         content = json.loads(gzip.decompress(file.read_bytes()))
         saved, state = content["identity"], content["state"]
     except (gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{file} is no saved simulation ({error}): remove it to begin anew") from error
+        raise CheckpointError(f"{file} is not a saved simulation ({error}): remove it to start again") from error
     for name, value in _identity(simulation, settings).items():
         if saved.get(name) != value:
             raise CheckpointError(
                 f"{file} was saved with {name} {saved.get(name)!r}, this is {value!r}: "
-                "give what was given then, or another file"
+                "use the same value as then, or another file"
             )
     simulation.restore(state)
 

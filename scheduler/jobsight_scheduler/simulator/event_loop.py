@@ -17,10 +17,10 @@ MakePolicy = Callable[[JobRequests], Policy]
 
 
 class Simulation:
-    """Runs ``workload`` on ``capacity`` processors under the policy that ``make_policy`` makes.
+    """Runs ``workload`` on ``capacity`` processors under the policy from ``make_policy``.
 
-    Real run times stay in here: the policy is made from the requests alone, and learns when a job is over by being
-    told. ``questions`` is what a predictor may know of each job. At one instant wakes come before submissions,
+    Real run times stay in here: the policy is made from the requests alone, and is informed when a job is over.
+    ``questions`` is what a predictor may know about each job. At one instant wakes come before submissions,
     submissions before ends; ends are in the order of the starts.
     """
 
@@ -34,8 +34,8 @@ class Simulation:
         self._submit = [*workload.submit_s.tolist(), NEVER]
         self._run = workload.run_s.tolist()
         self._starts = [NEVER] * len(workload)
-        self._order: list[int] = []  # jobs as they were started
-        self._ends: list[tuple[float, int]] = [(NEVER, -1)]  # (end, place in order)
+        self._order: list[int] = []  # jobs in the order of their starts
+        self._ends: list[tuple[float, int]] = [(NEVER, -1)]  # (end, position in order)
         self._submitted = 0
         self.now = 0.0
 
@@ -46,12 +46,12 @@ class Simulation:
 
     @property
     def ended(self) -> int:
-        """How many jobs have ended."""
+        """Number of jobs that have ended."""
         return len(self._order) - len(self._ends) + 1
 
     @property
     def start_s(self) -> NDArray[np.float64]:
-        """When each job started, shape (jobs,); infinite where it has not."""
+        """When each job started, shape (jobs,); infinite if it has not."""
         return np.array(self._starts)
 
     def advance(self, events: int) -> bool:
@@ -82,7 +82,7 @@ class Simulation:
         return self.done
 
     def state(self) -> dict[str, Any]:
-        """Where the simulation stands, as values that JSON can carry."""
+        """The state of the simulation, as JSON values."""
         return {
             "now": self.now,
             "submitted": self._submitted,
@@ -93,7 +93,7 @@ class Simulation:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes over what ``state`` gave, of the same workload, capacity and policy."""
+        """Restores the result of ``state``, for the same workload, capacity and policy."""
         self.now, self._submitted = state["now"], state["submitted"]
         self._order = list(state["order"])
         for job, start in zip(self._order, state["starts"], strict=True):

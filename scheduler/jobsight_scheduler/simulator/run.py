@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from jobsight_scheduler.workload.canonical import Workload
 
 SLICE = 2_000
-"""Events between two looks at what else is to be done."""
+"""Events per slice, between calls of ``watch``."""
 
 
 class Steps(Protocol):
-    """A simulation that can be advanced, watched and saved, of whatever machine."""
+    """A simulation, of any machine, that can be advanced, watched and saved."""
 
     @property
     def workload(self) -> Workload:
@@ -29,20 +29,20 @@ class Steps(Protocol):
 
     @property
     def ended(self) -> int:
-        """How many jobs have ended."""
+        """Number of jobs that have ended."""
 
     @property
     def done(self) -> bool:
-        """Whether all have."""
+        """Whether all jobs have ended."""
 
     def advance(self, events: int) -> bool:
         """Handles the next ``events`` events, or as many as there are; returns ``done``."""
 
     def state(self) -> dict[str, Any]:
-        """Where the simulation stands, as values that JSON can carry."""
+        """The state of the simulation, as JSON values."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes over what ``state`` gave."""
+        """Restores the result of ``state``."""
 
 
 Watch = Callable[[Steps], bool]
@@ -50,7 +50,7 @@ Watch = Callable[[Steps], bool]
 
 
 def run(simulation: Steps, watch: Watch | None = None) -> float:
-    """Advances ``simulation`` until it is done, or ``watch`` says to stop; returns the CPU seconds that it took."""
+    """Advances ``simulation`` until it is done, or ``watch`` stops it; returns the CPU seconds used."""
     spent = 0.0
     while True:
         began = time.process_time()

@@ -1,4 +1,5 @@
-"""Checks any schedule, ours or another's, against the rules of its policy. Shares no code with the policies."""
+"""Checks any schedule, from Jobsight or elsewhere, against the rules of its policy. Shares no code with the
+policies."""
 
 from __future__ import annotations
 

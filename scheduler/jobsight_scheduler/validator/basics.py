@@ -1,4 +1,4 @@
-"""What holds for every schedule: jobs start after they came, run as long as they run, and fit into the machine."""
+"""Rules for every schedule: jobs start after submission, take their run time, and fit into the machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Finding:
 
 
 def check_jobs(table: JobTable, capacity: int) -> list[Finding]:
-    """No start before the submission; ends as long after the start as the job runs; requests within the machine."""
+    """No start before the submission; each end its run time after the start; requests within the machine."""
     found = [
         Finding("submit", job, f"starts at {start:g}, before it was submitted at {submit:g}")
         for job, start, submit in _rows(table, table.start_s < table.submit_s, table.start_s, table.submit_s)
@@ -44,7 +44,8 @@ def check_jobs(table: JobTable, capacity: int) -> list[Finding]:
 
 
 def check_capacity(table: JobTable, capacity: int) -> list[Finding]:
-    """At no time do running jobs hold more processors than there are. What ends at an instant is free in it."""
+    """Running jobs never hold more processors than there are. A job that ends at an instant frees its processors in
+    it."""
     times = np.concatenate([table.end_s, table.start_s])
     change = np.concatenate([-table.processors, table.processors])
     order = np.argsort(times, kind="stable")  # ends first

@@ -1,4 +1,4 @@
-"""Conservative backfilling's promises: each job is told a start when it comes, which may only move earlier."""
+"""Conservative backfilling's promises: each job is promised a start at submission, which may only move earlier."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .basics import Finding
 
 def check_promises(table: JobTable, capacity: int) -> list[Finding]:
     """Goes through the schedule and promises each job a start, in the plainest way: at its submission, from what runs
-    (by estimate) and what was promised; at each end for every waiting job in the order of the queue. No job may start
-    later than its promise. Takes minutes where hundreds of jobs wait.
+    (by estimate) and what was promised; at each end, for every waiting job in the order of the queue. No job may start
+    later than its promise. Takes minutes if hundreds of jobs wait.
     """
     submits, starts, ends = table.submit_s.tolist(), table.start_s.tolist(), table.end_s.tolist()
     starting = sorted(range(len(table)), key=starts.__getitem__)
@@ -68,7 +68,7 @@ class _Plan:
         self.numbers.pop(job, None)
 
     def promise(self, job: int, now: float) -> float:
-        """The earliest start from ``now`` on that leaves all others where they are."""
+        """The earliest start from ``now`` on that leaves all others in place."""
         before = self._held.pop(job, None)
         held = {other: span for other, span in self._held.items() if span[1] > now}
         spans = np.array(list(held.values())).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Rules about who may go first."""
+"""Rules about the order of the queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .basics import Finding, free_steps
 
 
 def became_head(table: JobTable) -> NDArray[np.float64]:
-    """When each job came to the head of the queue: submitted, and all before it started; shape (jobs,)."""
+    """When each job reached the head of the queue: submitted, and all earlier jobs started; shape (jobs,)."""
     before = np.concatenate([[-np.inf], np.maximum.accumulate(table.start_s)[:-1]])
     heads: NDArray[np.float64] = np.maximum(table.submit_s, before)
     return heads
@@ -35,7 +35,7 @@ def check_head_waits_for_room(table: JobTable, capacity: int) -> list[Finding]:
     head = became_head(table)
     found = []
     for i in np.flatnonzero(table.start_s > head).tolist():
-        # Before the first instant all is free; a job that waits there has no reason to.
+        # Before the first instant everything is free; no job has a reason to wait there.
         first, last = np.searchsorted(instants, [head[i], table.start_s[i]])
         if first < len(instants) and instants[first] > head[i]:
             first -= 1
@@ -48,7 +48,7 @@ def check_head_waits_for_room(table: JobTable, capacity: int) -> list[Finding]:
 
 
 def check_shortest_first(table: JobTable, capacity: int) -> list[Finding]:
-    """No job starts while one that asked for less time waits. Jobs that came in the same instant may be later."""
+    """No job starts while one with a shorter request waits. Jobs submitted at the same instant may be later."""
     estimate, starts = table.estimate_s.tolist(), table.start_s.tolist()
     submits = table.submit_s.tolist()
     waiting: list[tuple[float, int]] = []

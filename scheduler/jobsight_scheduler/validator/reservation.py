@@ -1,4 +1,4 @@
-"""EASY's promise: whoever is first in the queue starts no later than the running jobs' estimates allowed."""
+"""EASY's promise: the first job in the queue starts no later than the running jobs' estimates allow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .queue_order import became_head
 
 
 def check_reservation(table: JobTable, capacity: int) -> list[Finding]:
-    """The head's reservation is taken when it comes to the head, from what runs then; jobs that start at that very
-    instant are counted among those.
+    """The head's reservation is made when it reaches the head, from what runs then, including jobs that start at that
+    very instant.
     """
     head = became_head(table)
     starting = np.argsort(table.start_s, kind="stable").tolist()

@@ -1,4 +1,4 @@
-"""Checks a schedule of several clusters from its outcome alone: processors, links, and the work of every job."""
+"""Checks a schedule of several clusters from its result alone: processors, links, and the work of every job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check(
     end_s: Floats,
     allocations: Sequence[Allocation],
 ) -> list[Finding]:
-    """Every breach of: jobs start after submission, whole and once; no cluster or link has more than it can take;
+    """Every breach of: jobs start after submission, whole and once; no cluster or link exceeds its capacity;
 
     between start and end exactly the dedicated run time of work is done, at the speeds that ``sharing`` gives.
     """
@@ -61,7 +61,7 @@ def _over_time(
     end_s: Floats,
     allocations: Sequence[Allocation],
 ) -> Iterator[Finding]:
-    lasting = np.flatnonzero(end_s > start_s).tolist()  # others are too short for the clock, and hold nothing
+    lasting = np.flatnonzero(end_s > start_s).tolist()  # others are too short for the clock, and occupy nothing
     ends = [(float(end_s[i]), False, i) for i in lasting]
     events = sorted([*ends, *((float(start_s[i]), True, i) for i in lasting)])
     bandwidth, share = work.bandwidth_bps.tolist(), work.share.tolist()
@@ -93,6 +93,6 @@ def _over_time(
             if carried[link] > capacity * (1.0 + TOLERANCE):
                 yield Finding("links", job + 1, f"link {link} carries {carried[link]:g} of {capacity:g} at {now:g}")
     for i, (run, took) in enumerate(zip(work.jobs.run_s.tolist(), done, strict=True)):
-        clock = 100.0 * float(np.spacing(end_s[i]))  # how well a time so late can be told, changes of speed included
+        clock = 100.0 * float(np.spacing(end_s[i]))  # precision of so late a time, changes of speed included
         if abs(run - took) > TOLERANCE * run + clock:
             yield Finding("work is done exactly", i + 1, f"takes {run:g} s alone, but {took:g} s of work are done")

@@ -1,4 +1,4 @@
-"""Turns recorded workloads into what the predictor wing can be tested on."""
+"""Converts recorded workloads into jobs for backtests."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WINDOW_S = 6 * 3600.0
 """Length of a window of the virtual machines' averages; each window is a job of its machine."""
 
 LATEST_S = 1e12
-"""Times beyond this, some 30,000 years, are none."""
+"""Times beyond this, some 30,000 years, are invalid."""
 
 
 def jobs_of_trace(trace: Trace, metric: str, name: str) -> Jobs:
-    """The jobs of a Standard Workload Format trace that tell `metric`: memory (bytes per processor), cpu, runtime.
+    """The jobs of a Standard Workload Format trace with a `metric` value: memory (bytes per processor), cpu, runtime.
 
     A job of unknown run time counts as ended when it started. ValueError for a metric that the format does not have.
     """
@@ -79,7 +79,7 @@ def jobs_of_machines(file: Path, metric: str) -> Jobs:
     Network, memory and CPU are per core. TraceError for a file without these columns.
     """
     if metric not in VM_METRICS:
-        raise ValueError(f"virtual machines tell no {metric}; choose from {', '.join(VM_METRICS)}")
+        raise ValueError(f"a trace of virtual machines has no {metric}; choose from {', '.join(VM_METRICS)}")
     column = {"memory": "memory_bytes", "bandwidth": "bandwidth_bps", "cpu": "cpu_percent"}[metric]
     scale = 0.01 if metric == "cpu" else 1.0
     rows: list[tuple[float, str, int, float]] = []

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from jobsight_scheduler.workload.swf import Trace
 
 LARGEST_MACHINE = 10**7
-"""Processors that are simulated at most; pictures and checks take memory for each."""
+"""Largest number of processors simulated; plots and checks take memory for each."""
 
 TIME_AT_MOST_S = 1e11
 """Three thousand years. Beyond some 1e15 s a second more is the same number, and a schedule would be nonsense."""
@@ -22,7 +22,7 @@ class Workload:
     """Jobs in the order of their submission, numbered from 1 by position; arrays of shape (jobs,), times in seconds.
 
     ``row`` is the position of each job in its trace. ``counts``: ``jobs``, ``dropped``, ``clamped``, ``reordered``.
-    ``dropped`` counts the dropped ones by reason, and ``places`` says where the first of each was and what it held.
+    ``dropped`` counts the dropped ones by reason; ``places`` gives the position and value of the first of each.
     """
 
     submit_s: NDArray[np.float64]
@@ -42,12 +42,12 @@ def canonical(trace: Trace, machine_processors: int) -> Workload:
     """The jobs of ``trace`` that a machine of ``machine_processors`` can run.
 
     Processors are those requested, else those used; the estimate is the time requested, else the run time; the run
-    time is cut at the estimate (``clamped``). Jobs without run time, processors or submission, with half a processor,
-    beyond all time, or too large, are ``dropped``. Sorted by submission (stable), the first at 0; jobs that came
-    after a later one are ``reordered``.
+    time is cut at the estimate (``clamped``). Jobs without run time, processors or submit time, with half a processor,
+    beyond all time, or too large, are ``dropped``. Sorted by submission (stable), the first at 0; jobs listed after a
+    later one are ``reordered``.
 
     Raises:
-        ValueError: the machine has no processor, or more than are simulated.
+        ValueError: the machine has no processor, or too many to simulate.
     """
     if machine_processors < 1:
         raise ValueError(f"a machine of {machine_processors} processors runs nothing; give at least 1")
@@ -58,11 +58,11 @@ def canonical(trace: Trace, machine_processors: int) -> Workload:
     estimate = np.where(trace["requested_s"] > 0, trace["requested_s"], run)
     longest = np.maximum(np.maximum(run, estimate), trace["submit_s"])
     faults = (
-        ("no time of submission", trace["submit_s"] < 0, trace["submit_s"]),
+        ("no submit time", trace["submit_s"] < 0, trace["submit_s"]),
         ("no run time", run <= 0, run),
         (f"times beyond {TIME_AT_MOST_S:.0e} s", longest > TIME_AT_MOST_S, longest),
         ("no processors", processors <= 0, processors),
-        ("processors are no whole number", processors != np.floor(processors), processors),
+        ("fractional number of processors", processors != np.floor(processors), processors),
         (f"more than the machine's {machine_processors:,} processors", processors > machine_processors, processors),
     )
     usable = np.ones(len(trace), dtype=bool)

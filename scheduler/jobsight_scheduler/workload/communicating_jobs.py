@@ -1,4 +1,4 @@
-"""Jobs whose communication is known, as the simulation needs them; whatever cannot be simulated is named."""
+"""Jobs with known communication, as the simulation needs them; errors name what cannot be simulated."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class CommunicatingJobs:
-    """Jobs and what they do to the network, arrays of shape (jobs,).
+    """Jobs and their network use, arrays of shape (jobs,).
 
     ``bandwidth_bps`` per processor, on average over a dedicated run; ``share`` of that run in communication, 0..1.
 
     Raises:
-        ValueError: a field of some job is no number, negative, or out of its range; jobs are out of order.
+        ValueError: a job has a field that is not a number, negative, or out of range; or jobs are out of order.
     """
 
     jobs: Workload
@@ -29,11 +29,11 @@ class CommunicatingJobs:
     def __post_init__(self) -> None:
         jobs = self.jobs
         for name, column, low, high, rule in (
-            ("submission", jobs.submit_s, 0.0, np.inf, "from 0 on"),
+            ("submission", jobs.submit_s, 0.0, np.inf, "at least 0"),
             ("run time", jobs.run_s, 0.0, np.inf, "above 0"),
             ("requested time", jobs.estimate_s, 0.0, np.inf, "above 0"),
-            ("number of processors", jobs.processors, 1, np.inf, "from 1 on"),
-            ("bandwidth", self.bandwidth_bps, 0.0, np.inf, "from 0 on"),
+            ("number of processors", jobs.processors, 1, np.inf, "at least 1"),
+            ("bandwidth", self.bandwidth_bps, 0.0, np.inf, "at least 0"),
             ("share of communication", self.share, 0.0, 1.0, "from 0 to 1"),
         ):
             if len(column) != len(jobs):
@@ -43,7 +43,7 @@ class CommunicatingJobs:
                 good &= column > 0.0
             if not good.all():
                 bad = int(np.argmin(good))
-                raise ValueError(f"job {bad + 1} has a {name} of {column[bad]}: it has to be {rule}; drop and count it")
+                raise ValueError(f"job {bad + 1} has a {name} of {column[bad]}: it must be {rule}; drop and count it")
         if (np.diff(jobs.submit_s) < 0.0).any():
             late = int(np.argmax(np.diff(jobs.submit_s) < 0.0)) + 2
             raise ValueError(f"job {late} was submitted before job {late - 1}: sort them by submission")

@@ -1,4 +1,4 @@
-"""What recorded workloads do not tell: how much jobs communicate. Drawn per user and application, and stable there."""
+"""How much jobs communicate, which workloads do not record: drawn per user and application, and stable there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How communication differs between applications, from job to job of one, and from what users say of it."""
+    """How communication varies between applications, from job to job, and from users' statements."""
 
     median_bps: float = 10e6
     """Median over applications of the bandwidth per processor."""
@@ -26,11 +26,11 @@ class Habits:
     share_spread: float = 0.03
     """Standard deviation of that share over the jobs of one application of one user."""
     applications: int = 4
-    """Most applications of a user, where the trace does not tell applications."""
+    """Largest number of applications of a user, if the trace does not record them."""
     loyalty: float = 0.85
     """Probability that a user's next job is of the same application as the last."""
     stated_bias: float = 2.0
-    """Median of what users state, of what they use: they ask for more than they need."""
+    """Median ratio of stated to used bandwidth: users ask for more than they need."""
     stated_spread: float = 0.8
     """Standard deviation of the logarithm of that factor over users."""
 
@@ -50,7 +50,7 @@ class Communication:
 def communication(users: Ints, applications: Ints, seed: int, habits: Habits | None = None) -> Communication:
     """Draws the communication of jobs, given in the order of submission with their users and applications.
 
-    Negative applications are unknown: those users' jobs are dealt to some applications of their own. The same seed
+    Negative applications are unknown: those users' jobs are divided among some applications of their own. The same seed
     gives the same result.
 
     Raises:
@@ -77,7 +77,7 @@ def communication(users: Ints, applications: Ints, seed: int, habits: Habits | N
 
 
 def _dealt(users: Ints, habits: Habits, rng: np.random.Generator) -> Ints:
-    """An application for each job: mostly that of the user's last, else any of theirs."""
+    """An application for each job: mostly that of the user's last job, else any of the user's."""
     stays, any_of_them = rng.random(len(users)) < habits.loyalty, rng.random(len(users))
     how_many: dict[int, int] = {}
     last: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""How much work a workload brings to a machine, and the same workload with more or less of it."""
+"""The load of a workload on a machine, and the same workload at another load."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ LOAD_AT_MOST = 100.0
 
 
 def offered_load(workload: Workload, capacity: int) -> float:
-    """Processor seconds that arrive, of those that the machine has from the first submission to the last.
+    """Processor seconds submitted, as a share of those that the machine has from the first submission to the last.
 
     Raises:
-        ValueError: all jobs come at once, or there are none: the load has no bounds.
+        ValueError: all jobs are submitted at once, or there are none: the load is infinite or undefined.
     """
     span = float(workload.submit_s[-1]) if len(workload) else 0.0
     if span <= 0.0:
-        raise ValueError(f"{len(workload)} jobs submitted within no time offer no load that can be measured or scaled")
+        raise ValueError(f"{len(workload)} jobs, all submitted at once, have no load that can be measured or scaled")
     return float(workload.processors @ workload.run_s) / (capacity * span)
 
 
@@ -26,7 +26,7 @@ def scaled_to(workload: Workload, capacity: int, load: float) -> Workload:
 
     Raises:
         ValueError: ``load`` is not above 0 or beyond 100, the workload has none that can be scaled, or it would last
-            for longer than times can be told apart.
+            too long for precise times.
     """
     if not 0.0 < load <= LOAD_AT_MOST:
         raise ValueError(
@@ -34,5 +34,5 @@ def scaled_to(workload: Workload, capacity: int, load: float) -> Workload:
         )
     stretched = offered_load(workload, capacity) / load
     if float(workload.submit_s[-1]) * stretched > TIME_AT_MOST_S:
-        raise ValueError(f"a load of {load} stretches its jobs beyond {TIME_AT_MOST_S:.0e} s; give a higher one")
+        raise ValueError(f"a load of {load} stretches the workload beyond {TIME_AT_MOST_S:.0e} s; give a higher one")
     return replace(workload, submit_s=workload.submit_s * stretched)

@@ -150,7 +150,7 @@ def submissions(kind: LublinParameters, jobs: int, rng: np.random.Generator) -> 
 
 def daily_cycle(kind: LublinParameters) -> Floats:
     """Share of a day's jobs in each half hour from midnight on, shape (48,)."""
-    from scipy.special import gammainc  # takes long to import: only who makes a workload pays for it
+    from scipy.special import gammainc  # takes long to import: only generating a workload pays for it
 
     shape, scale = kind.daily
     edges = gammainc(shape, (np.arange(DAY_BEGINS, DAY_BEGINS + BUCKETS + 1) - 0.5) / scale)

@@ -1,4 +1,4 @@
-"""What a predictor may know of the jobs of a trace when they are submitted."""
+"""What a predictor may know about the jobs of a trace when they are submitted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .swf import Trace
 
 
 def questions_of(trace: Trace, rows: NDArray[np.intp]) -> list[Question]:
-    """A question for each of ``rows``; fields that the trace does not tell are None. Memory is per processor."""
+    """A question for each of ``rows``; fields missing in the trace are None. Memory is per processor."""
     processors = np.where(trace["requested_processors"] > 0.0, trace["requested_processors"], trace["processors"])
     columns = [
         _names(trace["user"][rows]),
@@ -26,7 +26,7 @@ def questions_of(trace: Trace, rows: NDArray[np.intp]) -> list[Question]:
 
 
 def asked_si(requests: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
-    """Requests in SI units, NaN where there was none or nothing real."""
+    """Requests in SI units, NaN if there was none or it is invalid."""
     there = (requests > 0.0) & (requests <= LARGEST / unit)
     return np.where(there, requests, np.nan) * unit
 
@@ -36,5 +36,5 @@ def _told(numbers: NDArray[np.float64]) -> list[float | None]:
 
 
 def _names(numbers: NDArray[np.float64]) -> list[str | None]:
-    # Every digit: users numbered beyond a million must not become one.
+    # Every digit: users numbered beyond a million must not be merged.
     return [f"{number:.17g}" if number >= 0.0 else None for number in numbers.tolist()]

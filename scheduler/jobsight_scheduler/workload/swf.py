@@ -2,7 +2,7 @@
 
 A trace is text, a line per job with 18 numbers, -1 where something is not known, and comment lines that begin with a
 semicolon. Real traces have faults: lines too short or too long, decimals, text, jobs out of order. Nothing is fatal:
-what can be used is, and every repair is counted, with the place of the first.
+whatever is usable is used, and every repair is counted, with the place of the first.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ FIELDS = (
 UNKNOWN = -1.0
 
 LONGEST_LINE = 64 * 1024
-"""Characters of a line that are looked at: a job has 18 numbers, and a file need not have line ends at all."""
+"""Limit of a line's length: a job has 18 numbers, and a file may have no line ends at all."""
 
 _SHOWN = 40
 
 
 class TraceError(ValueError):
-    """A file that is no trace at all."""
+    """A file that is not a trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """``columns[name]`` is an array of shape (jobs,) per name of ``FIELDS``; -1 is unknown.
 
-    ``header`` holds the comment lines without their semicolons, ``repairs`` counts what was mended or left out and
-    ``places`` says for each where it was first, and what stood there. ``lines`` are the jobs' lines in the file, from
-    1; None where there is no file.
+    ``header`` has the comment lines without their semicolons, ``repairs`` counts what was repaired or left out, and
+    ``places`` gives the first place of each and its text. ``lines`` are the jobs' line numbers in the file, from 1;
+    None if there is no file.
     """
 
     columns: dict[str, NDArray[np.float64]]
@@ -59,7 +59,7 @@ class Trace:
 
     @property
     def max_processors(self) -> int | None:
-        """Processors of the machine, as ``MaxProcs`` in the header tells; None where it does not."""
+        """Processors of the machine, from ``MaxProcs`` in the header; None if it is missing."""
         for line in self.header:
             name, _, value = line.partition(":")
             digits = value.strip()
@@ -68,7 +68,7 @@ class Trace:
         return None
 
     def place(self, row: int) -> str:
-        """Where the job of ``row`` stands."""
+        """The place of the job in ``row``."""
         return f"job {row + 1}" if self.lines is None else f"line {self.lines[row]}"
 
 
@@ -87,13 +87,13 @@ def read_swf(file: Path) -> Trace:
 
 
 def found_instead(trace: Trace) -> str:
-    """What a file without a job holds."""
+    """What was found in a file without jobs."""
     found = [f"{count} lines {reason} (first: {trace.places[reason]})" for reason, count in trace.repairs.items()]
     return ", ".join(found) or "no lines"
 
 
 def lines_of(stream: BinaryIO | gzip.GzipFile) -> Iterator[str]:
-    """The lines of a file, of a longer one no more than its first ``LONGEST_LINE`` bytes and one."""
+    """The lines of a file, each cut after ``LONGEST_LINE`` bytes and one."""
     while line := stream.readline(LONGEST_LINE + 1):
         yield line.decode("utf-8", "replace")
         while len(line) > LONGEST_LINE and not line.endswith(b"\n"):

@@ -1,9 +1,9 @@
 """From the server's wall clock to UTC.
 
-A line's stamp is in the server's local time, and the log never says which zone that is; but S records are written
+A line's stamp is in the server's local time, and the log does not name its zone; but S records are written
 at their ``start`` and E records at their ``end``, which are UTC. The difference, to a quarter of an hour, is the
-zone. Of the last few records the median counts, so that one that was written late does not matter. It is needed
-only where a record has no other time: R, D and A.
+zone. The median of the last few records is used, so that a late one does not matter. It is needed only for
+records without another time: R, D and A.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from statistics import median_low
 from jobsight_server.accounting.runs import JobEvent
 
 REMEMBERED = 5
-"""Records whose median counts."""
+"""Number of records whose median is used."""
 
 _GRID_S = 900.0
-_LATE_S = 120.0  # a record written later after its event than this says nothing of the zone
+_LATE_S = 120.0  # a record written later than this after its event does not show the zone
 _FARTHEST_S = 15 * 3600.0
 
 
 class ClockOffset:
-    """The server's offset from UTC as its records show it; until one does, that of ``fallback``.
+    """The server's offset from UTC according to its records; until one shows it, that of ``fallback``.
 
-    ``fallback`` None is the zone of the machine that this runs on.
+    ``fallback`` None is this machine's zone.
     """
 
     def __init__(self, fallback: tzinfo | None = None) -> None:
@@ -38,12 +38,12 @@ class ClockOffset:
         return bool(self._seen)
 
     def learn(self, event: JobEvent) -> None:
-        """Takes in what the record shows of the offset, if anything."""
+        """Learns the offset from the record, if it shows it."""
         if (offset := _offset_s(event)) is not None:
             self._seen.append(offset)
 
     def learn_first(self, events: Iterable[JobEvent]) -> None:
-        """Takes in the first record that shows the offset: for events from before any that did."""
+        """Learns the first record that shows the offset, for earlier events."""
         for event in events:
             if not self.known:
                 self.learn(event)

@@ -1,4 +1,4 @@
-"""What is in accounting files, whether or not it is in the database already."""
+"""The content of accounting files, whether or not it is in the database already."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Read = Callable[[int], bytes]
 
 @dataclass(slots=True)
 class Figures:
-    """``lines`` counts line ends (and a last line without one), apart from what became of the lines.
+    """``lines`` counts line ends (and a last line without one), independently of the lines' outcomes.
 
-    Per job id, ``ended`` holds the starts of its E records, ``starts`` those of its S records too.
+    Per job id, ``ended`` has the starts of its E records, ``starts`` also those of its S records.
     """
 
     lines: int = 0
@@ -35,7 +35,7 @@ class Figures:
 
     @property
     def ran_more_than_once(self) -> list[int]:
-        """Of each job that did, how many runs."""
+        """Jobs that ran more than once, with their number of runs."""
         return [len(starts) for starts in self.starts.values() if len(starts) > 1]
 
     def add(self, event: JobEvent) -> None:
@@ -56,7 +56,7 @@ class Figures:
                 self.rejected[error.reason] += 1
 
     def counting(self, read: Read) -> Read:
-        """``read``, with the lines counted that pass, independently of who cuts them into lines."""
+        """``read``, counting the lines that pass, independently of the code that splits them."""
         last = b"\n"
 
         def counted(size: int) -> bytes:
@@ -72,7 +72,7 @@ class Figures:
 
 
 def count_lines(figures: Figures, content: Content, parse: Parse, until: float = inf) -> None:
-    """Adds what is in the first ``until`` bytes of ``content``, unpacked; it is left standing there."""
+    """Adds the first ``until`` bytes of ``content``, unpacked; its position is there afterwards."""
     content.go_to(0)
     for chunk in chunks(figures.counting(_first(content.read, until))):
         figures.add_chunk(chunk, parse)

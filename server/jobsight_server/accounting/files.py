@@ -13,12 +13,12 @@ from typing import BinaryIO
 
 LONGEST_LINE = 64 * 1024
 PIECE_BYTES = 256 * 1024
-# Kept of the bytes before a position, to tell whether a file is still the one that was read up to there.
+# Bytes kept before a position, to recognise whether a file is still the one that was read up to there.
 TAIL_BYTES = 4096
-# Kept of a line that is too long.
+# Bytes kept of a line that is too long.
 _HEAD_BYTES = 2048
 _GZIP_MAGIC = b"\x1f\x8b"
-# Enough before a position to see the whole of a cut line there.
+# Enough before a position to include a whole truncated line there.
 WINDOW_BYTES = LONGEST_LINE + TAIL_BYTES
 
 
@@ -28,7 +28,7 @@ class UnreadableError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What tells, without opening it, that a file has not changed."""
+    """The data that shows, without opening a file, that it has not changed."""
 
     size: int
     text: str
@@ -50,7 +50,7 @@ def look(path: Path) -> Stat:
 
 
 class Content:
-    """The unpacked content of one file, read forward. Damage in a gzip file ends it; ``damage`` then says what."""
+    """The unpacked content of one file, read forward. Damage in a gzip file ends it; ``damage`` then describes it."""
 
     def __init__(self, path: Path) -> None:
         """Raises UnreadableError."""
@@ -76,7 +76,7 @@ class Content:
 
     @property
     def raw_position(self) -> int:
-        """How much of the file as it lies on disk has been read, in bytes: for showing progress."""
+        """How much of the file on disk has been read, in bytes, for progress."""
         return self._raw.tell()
 
     def read(self, size: int) -> bytes:
@@ -84,7 +84,7 @@ class Content:
         if self.damage is not None:
             return b""
         try:
-            # Not more than one step of unpacking at a time, so that damage costs only the step that meets it.
+            # At most one step of unpacking at a time, so that damage costs only the step that hits it.
             return self._stream.read1(size) if isinstance(self._stream, gzip.GzipFile) else self._stream.read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             self.damage = f"damaged gzip: {error}"
@@ -93,18 +93,18 @@ class Content:
         return b""
 
     def head(self) -> bytes:
-        """The first bytes that a fingerprint is made of."""
+        """The first bytes, for the fingerprint."""
         self._rewind()
         head = self._exactly(TAIL_BYTES)
         self._rewind()
         return head
 
     def grown_head(self) -> bytes:
-        """The same of a plain file as it is now, without moving; b"" of a packed one, to which nobody adds."""
+        """The same of a plain file as it is now, without moving; b"" for a packed one, which does not grow."""
         return b"" if self.packed else os.pread(self._raw.fileno(), TAIL_BYTES, 0)
 
     def go_to(self, offset: int) -> bytes:
-        """Moves to ``offset`` and returns up to ``WINDOW_BYTES`` bytes before it; short where the file ends before."""
+        """Moves to ``offset`` and returns up to ``WINDOW_BYTES`` bytes before it; fewer if the file ends before."""
         first = max(0, offset - WINDOW_BYTES)
         self._rewind()
         if not self.packed:
@@ -131,9 +131,9 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class RawLine:
-    """One line without its end: ``data`` is only the beginning where it is ``too_long``.
+    """One line without its end: ``data`` is only the beginning if it is ``too_long``.
 
-    ``length`` counts its bytes in the file with the line end; ``complete`` is False where the stream ended before.
+    ``length`` counts its bytes in the file with the line end; ``complete`` is False if the stream ended before it.
     """
 
     data: bytes
@@ -144,7 +144,7 @@ class RawLine:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some lines in a row; ``tail`` are the last bytes up to the end of the last one."""
+    """Consecutive lines; ``tail`` are the last bytes up to the end of the last one."""
 
     lines: tuple[RawLine, ...]
     tail: bytes
@@ -153,7 +153,7 @@ class Chunk:
 def chunks(
     read: Callable[[int], bytes], tail: bytes = b"", most_lines: int = 500, most_bytes: int = PIECE_BYTES
 ) -> Iterator[Chunk]:
-    """Portions of at most ``most_lines`` lines and about ``most_bytes``; bounded memory whatever the stream holds.
+    """Chunks of at most ``most_lines`` lines and about ``most_bytes``; memory is bounded whatever the stream contains.
 
     ``read(n)`` gives up to n bytes, b"" at the end. ``tail`` are the bytes before the stream's first. A last line
     without line end comes as a chunk of its own.
@@ -177,7 +177,7 @@ def chunks(
             yield Chunk(tuple(lines), tail)
         held = data[begin:]
         if len(held) > LONGEST_LINE:
-            # What comes after is counted and kept as tail only; the line is rejected in any case.
+            # The rest is only counted and kept as tail; the line is rejected in any case.
             excess = len(held) - LONGEST_LINE
             head = head or held[:_HEAD_BYTES]
             dropped += excess

@@ -4,9 +4,9 @@ Event counts, each committed with what it counts:
 
 - ``accounting_lines``: lines read, by kind of record, or ``rejected``; the sum over all labels is the lines read
 - ``accounting_rejected_because``: the rejected lines again, by reason
-- ``accounting_outcomes``: what came of S, E, R, D and A records, as ``KIND outcome``; for each kind the sum over
-  its outcomes is its ``accounting_lines``
-- ``accounting_files``: ``read again`` where a file was not what had been read of it before
+- ``accounting_outcomes``: outcomes of S, E, R, D and A records, as ``KIND outcome``; for each kind the sum over its
+  outcomes is its ``accounting_lines``
+- ``accounting_files``: ``read again`` if a file was not what had been read before
 - ``accounting_unreadable``: failed attempts to read a file or directory, by cause
 
 A file that is read again is counted again; its rows stay as they are.
@@ -31,9 +31,9 @@ CUT = "cut off: the file ends within the line"
 
 @dataclass(slots=True)
 class LoadReport:
-    """What reading did: lines by kind, rejected lines by reason, outcomes by (kind, outcome), unreadable paths.
+    """The result of reading: lines by kind, rejected lines by reason, outcomes by (kind, outcome), unreadable paths.
 
-    ``files`` counts those that were opened; the sum of ``kinds`` and ``rejected`` is ``lines``.
+    ``files`` counts the opened ones; the sum of ``kinds`` and ``rejected`` is ``lines``.
     """
 
     files: int = 0
@@ -56,7 +56,7 @@ def event_of(line: RawLine, parse: Parse) -> JobEvent:
     """The event of a line.
 
     Raises:
-        AccountingError: there is none in it.
+        AccountingError: the line has none.
     """
     if line.too_long:
         raise AccountingError(f"longer than {LONGEST_LINE} bytes")
@@ -87,13 +87,13 @@ def parse_chunk(chunk: Chunk, lines_before: int, parse: Parse, clock_offset: Clo
 
 
 def learn_zone(before: bytes, parse: Parse, clock_offset: ClockOffset) -> None:
-    """Lets the clock learn from lines that were taken in earlier: the last few that show the zone."""
+    """Lets the clock learn from lines read earlier: the last few that show the zone."""
     showing: list[JobEvent] = []
     for data in reversed(before.splitlines()):
         try:
             event = event_of(RawLine(data, len(data)), parse)
         except AccountingError:
-            continue  # counted when it was its turn, or only the end of a line
+            continue  # counted in its turn, or only the end of a line
         if shows_zone(event):
             showing.append(event)
             if len(showing) == REMEMBERED:

@@ -1,4 +1,4 @@
-"""Takes accounting files into the database, each from where it was left, a chunk a transaction."""
+"""Imports accounting files into the database, each from where reading stopped, one chunk per transaction."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ BytesRead = Callable[[Path, int], None]
 class LogReader:
     """Reads files of one cluster, in the order in which they were written, into the database of ``engine``.
 
-    ``progress(path, bytes)`` is told how much of a file, as it lies on disk, has been read. ``said``: which lines
-    about what cannot be read are due; without one, all are.
+    ``progress(path, bytes)`` receives how much of a file on disk has been read. ``said``: which log lines about
+    unreadable files are due; without it, all are.
     """
 
     engine: Engine
@@ -48,9 +48,9 @@ class LogReader:
     def read(self, path: Path, *, final: bool, previous: Path | None = None, figures: Figures | None = None) -> None:
         """Reads what is new in ``path``.
 
-        ``final``: nobody writes to it any more, so a last line that is cut is rejected; else it waits for its end.
-        Should its end come after all, the rejection is taken back. ``previous`` is the file before this one.
-        ``figures`` counts all that is in the file, what was taken in earlier too.
+        ``final``: the file does not grow any more, so a truncated last line is rejected; else it waits for its end. If
+        its end comes after all, the rejection is taken back. ``previous`` is the file before this one. ``figures``
+        counts everything in the file, including what was read earlier.
         """
         path = path.absolute()
         name = str(path).encode("utf-8", "backslashreplace").decode()
@@ -71,7 +71,7 @@ class LogReader:
             self.unreadable(name, str(error))
 
     def unreadable(self, name: str, cause: str) -> None:
-        """Counts and reports what cannot be read; the rest goes on."""
+        """Counts and reports an unreadable file; the rest continues."""
         self.report.unreadable[name] = cause
         if self.said is None or self.said.lets((name, cause), self.clock()):
             log.warning("accounting of %s: %s: %s", self.cluster, name, cause)
@@ -101,7 +101,7 @@ class LogReader:
                 self._seek_zone(place.tail, previous)
                 zone_sought = True
             if not self._take_in(place, chunk, content, figures):
-                if figures is not None:  # another process goes on with the file: what is left is only counted
+                if figures is not None:  # another process continues with the file: the rest is only counted
                     for other in left:
                         figures.add_chunk(other, parse)
                 return
@@ -111,7 +111,7 @@ class LogReader:
             self._settle(place, content.stat.text)
 
     def _take_back(self, content: Content, place: FileProgress, source: Position) -> bool:
-        """Goes back to the begin of the last line, which was rejected for want of an end, if the file has grown."""
+        """Goes back to the start of the last line, which was rejected as truncated, if the file has grown."""
         begin = place.tail.rfind(b"\n") + 1
         length = len(place.tail) - begin
         grown = bool(content.read(1))
@@ -132,7 +132,7 @@ class LogReader:
         return True
 
     def _seek_zone(self, before: bytes, previous: Path | None) -> None:
-        """What earlier lines show of the server's zone, if nothing has shown it yet."""
+        """Learns the server's zone from earlier lines, if nothing has shown it yet."""
         parse = PARSERS[self.log_format]
         if not self.clock_offset.known:
             learn_zone(before, parse, self.clock_offset)
@@ -143,10 +143,10 @@ class LogReader:
                 if not content.packed:
                     learn_zone(content.go_to(content.stat.size), parse, self.clock_offset)
         except UnreadableError:
-            return  # counted when it was that file's turn; the zone will show itself later on
+            return  # counted in that file's turn; the zone will show later on
 
     def _take_in(self, place: FileProgress, chunk: Chunk, content: Content, figures: Figures | None) -> bool:
-        """One chunk, one transaction; False where somebody else has read the file meanwhile."""
+        """One chunk, one transaction; False if another process has read the file in the meantime."""
         parsed = parse_chunk(chunk, place.lines, PARSERS[self.log_format], self.clock_offset)
         if figures is not None:
             for stamped in parsed.events:
@@ -167,7 +167,7 @@ class LogReader:
         return True
 
     def _settle(self, place: FileProgress, stat: str) -> None:
-        """Notes that nothing is left to read while ``stat`` stays the same."""
+        """Records that nothing is left to read while ``stat`` stays the same."""
         with self.engine.begin() as connection:
             lock_cluster(connection, self.cluster)
             if self._is_still(place, positions(connection, self.cluster, place.name)):

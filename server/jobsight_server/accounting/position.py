@@ -1,8 +1,7 @@
-"""How far each accounting file was read, and where to read on when it grew, was cut, replaced, packed or renamed.
+"""How far each accounting file was read, and where to continue after it grew or was cut, replaced, packed or renamed.
 
-A file is known by a fingerprint of its first bytes and of the bytes before the place up to which it was read. What
-``stat`` said when all of the file had been read is kept beside it, so that a file that has not changed since is not
-opened.
+A file is identified by a fingerprint of its first bytes and of the bytes before the position up to which it was read.
+The result of ``stat`` when the whole file had been read is stored with it, so that an unchanged file is not opened.
 """
 
 from __future__ import annotations
@@ -30,21 +29,22 @@ _decode = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
 
 
 class Fingerprint(NamedTuple):
-    """Digests of a file's first bytes, and of these with the bytes before the place up to which it was read."""
+    """Digests of a file's first bytes, and of these with the bytes before the position up to which it was read."""
 
     head: str
     content: str
 
 
 def fingerprint(head: bytes, tail: bytes, offset: int) -> Fingerprint:
-    """Tells, with ``offset``, whether content is still what was read: of its beginning and of what ends there."""
+    """Shows, with ``offset``, whether content is still what was read: a digest of its beginning and of the end of
+    that."""
     length = min(offset, TAIL_BYTES)
     return Fingerprint(_digest(head[:length]), _digest(head[:length] + tail[-length:] if length else b""))
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The place up to which a file was read: ``offset`` in unpacked bytes, ``lines`` before it.
+    """The position up to which a file was read: ``offset`` in unpacked bytes, ``lines`` before it.
 
     ``stat`` is empty unless nothing was left to read. ``counts`` is what the file has added to the event counts.
     """
@@ -59,7 +59,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """Where to read on. ``before`` are the bytes that end there; ``source`` is the position that it continues."""
+    """Where to continue. ``before`` are the bytes that end there; ``source`` is the stored position."""
 
     offset: int
     lines: int
@@ -68,7 +68,7 @@ class Resumption:
 
 
 def positions(connection: Connection, cluster: str, path: str | None = None) -> dict[str, Position]:
-    """By path the positions in the cluster's files, or in one of them."""
+    """The positions in the cluster's files, or in one of them, by path."""
     query = select(accounting_files).where(accounting_files.c.cluster == cluster)
     if path is not None:
         query = query.where(accounting_files.c.path == path)
@@ -97,10 +97,10 @@ def set_position(connection: Connection, cluster: str, position: Position, now: 
 
 
 def resume(content: Content, head: bytes, own: Position | None, others: Iterable[Position]) -> Resumption:
-    """Where to read on in ``content``, which begins with ``head``; it is left standing there.
+    """Where to continue in ``content``, which begins with ``head``; its position is there afterwards.
 
     ``own`` is the position of this path. Without one, the content may have been read under another name: the
-    position that is farthest on counts. A file that is not what was read is read from its beginning.
+    farthest position counts. A file that differs from what was read is read from its beginning.
     """
     candidates: Mapping[Fingerprint, Position] = {} if own is None else {own.fingerprint: own}
     if own is None:
@@ -124,9 +124,9 @@ def resume(content: Content, head: bytes, own: Position | None, others: Iterable
 
 @dataclass(slots=True)
 class FileProgress:
-    """How far a file has been read by now. ``expected`` is what the database should hold of it.
+    """How far a file has been read by now. ``expected`` is the position that the database should have.
 
-    ``cut`` is the position that is continued if a line was rejected there for want of an end.
+    ``cut`` is the position to continue from if a line was rejected there as truncated.
     """
 
     name: str

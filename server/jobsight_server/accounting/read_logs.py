@@ -26,7 +26,7 @@ _DAY = re.compile(r"[0-9]{8}(\.gz)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """``figures`` of the files, ``taken_in`` of what was new in them, and how many runs the database gained."""
+    """``figures`` of the files, ``taken_in`` of what was new in them, and the number of runs added to the database."""
 
     figures: Figures
     taken_in: LoadReport
@@ -41,7 +41,7 @@ def import_files(
     log_format: str = "torque",
     progress: BytesRead | None = None,
 ) -> ImportReport:
-    """Takes in ``files``, plain or gzip, in the order given. Files that were read before change nothing."""
+    """Imports ``files``, plain or gzip, in the order given. Files read before change nothing."""
     figures = Figures()
     reader = LogReader(engine, cluster, clock, log_format, progress=progress)
     before = _runs(engine, cluster)
@@ -59,12 +59,12 @@ def follow_once(
     links_seen: set[Path] | None = None,
     said: Seldom | None = None,
 ) -> LoadReport:
-    """Takes in whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
+    """Imports whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
 
-    ``zone`` is the scheduler's, for the case that its log does not show it; None is this machine's. What cannot be
-    read is counted and reported, and the rest is read. A symbolic link that leads out of the directory is not
+    ``zone`` is the scheduler's, in case its log does not show it; None is this machine's. Unreadable files are
+    counted and reported, and the rest is read. A symbolic link that leads out of the directory is not
     followed; one in ``links_seen``, to which new ones are added, was counted and reported before.
-    ``said`` keeps the log from saying the same of a file at each round.
+    ``said`` keeps the log from repeating the same about a file in each round.
     """
     reader = LogReader(engine, source.cluster, clock, source.format, ClockOffset(zone), stop, said=said)
     try:
@@ -82,7 +82,7 @@ def follow_once(
 
 
 def _inside(reader: LogReader, directory: Path, links_seen: set[Path]) -> list[Path]:
-    """The day files that are no way out of the directory."""
+    """The day files that do not lead out of the directory."""
     found = []
     for file in _day_files(directory):
         try:
@@ -99,7 +99,7 @@ def _inside(reader: LogReader, directory: Path, links_seen: set[Path]) -> list[P
 
 
 def _day_files(directory: Path) -> list[Path]:
-    """The accounting files ``YYYYMMDD`` and ``YYYYMMDD.gz``, oldest first; other names are somebody else's.
+    """The accounting files ``YYYYMMDD`` and ``YYYYMMDD.gz``, oldest first; other names are ignored.
 
     Raises:
         UnreadableError: the directory cannot be listed.
@@ -112,12 +112,12 @@ def _day_files(directory: Path) -> list[Path]:
 
 
 def _leads_out(path: Path, directory: Path) -> bool:
-    """Whether ``path``, an entry of ``directory``, is a symbolic link to somewhere outside of it.
+    """Whether ``path``, an entry of ``directory``, is a symbolic link that leads outside.
 
-    The server may read what the one who writes the log may not: such a link would show it lines of other files.
+    The server may read files that the writer of the log may not: such a link would expose their lines.
 
     Raises:
-        UnreadableError: the links run in a circle.
+        UnreadableError: the links form a loop.
     """
     try:
         return path.is_symlink() and not path.resolve().is_relative_to(directory.resolve())

@@ -1,6 +1,6 @@
 """What a record of an accounting log says, whatever the scheduler, and what it does to the runs of its job.
 
-Applying the same records again, in whatever chunks, leaves the runs as they are; so a file may be read twice.
+Applying the same records again, in any chunks, leaves the runs as they are, so a file may be read twice.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 STATES = RUNNING, ENDED, REQUEUED, DELETED = "running", "ended", "requeued", "deleted"
-"""Every value of ``jobs.state``. A run whose end was never logged stays `running`: nothing proves it gone."""
+"""Every value of ``jobs.state``. A run whose end was never logged stays `running`: nothing proves that it has ended."""
 
-# How far before a run's start the R or D record that ends it may seem to lie.
+# How far before a run's start the R or D record that ends it may appear to be.
 _SLACK_S = 60.0
 
 
 class AccountingError(ValueError):
-    """A line that cannot be used. ``reason`` is one of few texts and is counted; the message adds the value."""
+    """An unusable line. ``reason`` is one of a few texts, and is counted; the message adds the value."""
 
     def __init__(self, reason: str, value: str | None = None) -> None:
         shown = "" if value is None else f": {value[:80]!r}"
@@ -57,8 +57,8 @@ class RunRecord:
 class JobEvent:
     """One line. ``local_s`` is its stamp, the server's wall clock read as if it were UTC (see ``clock_offset``).
 
-    ``job_id`` is kept as the log writes it, the server's name included: a job's prologue knows it by that text.
-    ``run`` comes with S and E records of what can run; other kinds and parents of arrays have none.
+    ``job_id`` is kept as in the log, including the server's name: a job's prologue knows it in that form.
+    ``run`` is set for S and E records of jobs that can run; other kinds and parents of arrays have none.
     """
 
     kind: str
@@ -70,7 +70,7 @@ class JobEvent:
 
 @dataclass(slots=True)
 class StoredRun:
-    """One run as it is kept. ``id`` is None while it is new; ``changed`` when it is to be written."""
+    """One stored run. ``id`` is None while it is new; ``changed`` if it has to be written."""
 
     id: int | None
     state: str
@@ -92,7 +92,7 @@ class JobRuns:
     runs: list[StoredRun] = field(default_factory=list)
 
     def apply(self, event: JobEvent, utc: float, utc_known: bool) -> str:
-        """Takes in a record of kind S, E, R, D or A; ``utc`` is its stamp. Returns what came of it, for counting."""
+        """Applies a record of kind S, E, R, D or A; ``utc`` is its stamp. Returns the outcome, for counting."""
         if event.run is not None:
             return self._started(event.run) if event.kind == "S" else self._ended(event.run)
         state = REQUEUED if event.kind == "R" else DELETED
@@ -124,7 +124,7 @@ class JobRuns:
             same = (run.record.end, run.record.exit_status) == (record.end, record.exit_status)
             return "already known" if same else "already ended otherwise"
         else:
-            # What the E record leaves out, the S record has said.
+            # What the E record leaves out was in the S record.
             run.nodes_changed |= record.exec_host not in (None, run.record.exec_host)
             run.state, run.record, run.changed = ENDED, _merged(run.record, record), True
             outcome = "ended"
@@ -132,7 +132,7 @@ class JobRuns:
         return outcome
 
     def _close_before(self, start: float) -> None:
-        """A job runs once at a time: earlier runs that nothing has ended were requeued, and the R record is lost."""
+        """A job runs once at a time: earlier runs without an end were requeued, and the R record is lost."""
         for run in self.runs:
             if run.state == RUNNING and run.record.start < start:
                 run.close(REQUEUED, _latest_end(run.record, start))
@@ -148,13 +148,13 @@ class JobRuns:
 
 
 def _latest_end(record: RunRecord, next_start: float) -> float:
-    """When a run whose end is not known was over at the latest."""
+    """The latest possible end of a run whose end is unknown."""
     walltime_s = record.requested_walltime_s
     return next_start if walltime_s is None else min(next_start, record.start + walltime_s)
 
 
 def _merged(older: RunRecord, newer: RunRecord) -> RunRecord:
-    """``newer``, with the values of ``older`` where it has none."""
+    """``newer``, with missing values filled in from ``older``."""
     kept: dict[str, Any] = {}
     for column in fields(RunRecord):
         if getattr(newer, column.name) in (None, ()):

@@ -1,6 +1,6 @@
-"""Keeps the runs of jobs, and the lines that could not be used.
+"""Stores the runs of jobs, and unusable lines.
 
-Of runs those are read that a chunk of records touches, the records are applied, and what changed is written.
+The runs that a chunk of records affects are read, the records are applied, and changes are written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, Stored
 from jobsight_server.storage.dialect import lock_until_commit
 from jobsight_server.storage.schema import job_nodes, jobs
 
-# Kinds of record that say something about the runs of a job.
+# Kinds of record that concern the runs of a job.
 RUN_KINDS = frozenset("SERDA")
 ARRAY_PARENT = "parent of an array"
 
@@ -48,7 +48,7 @@ _TAKE_BACK = text("DELETE FROM accounting_rejects WHERE cluster = :cluster AND p
 
 @dataclass(frozen=True, slots=True)
 class StampedEvent:
-    """A record and its stamp as UTC epoch; ``known`` is False where that is a guess about the server's zone."""
+    """A record and its stamp as UTC epoch; ``known`` is False if the server's zone is a guess."""
 
     event: JobEvent
     utc: float
@@ -56,7 +56,7 @@ class StampedEvent:
 
 
 def lock_cluster(connection: Connection, cluster: str) -> None:
-    """Lets nobody else apply records of this cluster until the transaction ends."""
+    """Keeps others from applying records of this cluster until the transaction ends."""
     lock_until_commit(connection, f"accounting {cluster}")
 
 
@@ -65,7 +65,7 @@ def apply_events(
 ) -> Counter[tuple[str, str]]:
     """Applies records in order within the caller's transaction.
 
-    Returns how many had which outcome, by (kind, outcome); each S, E, R, D and A record has exactly one.
+    Returns the number of outcomes by (kind, outcome); each S, E, R, D and A record has exactly one.
     """
     outcomes: Counter[tuple[str, str]] = Counter()
     concerning = [stamped for stamped in events if stamped.event.kind in RUN_KINDS]
@@ -126,7 +126,7 @@ def _values(run: StoredRun, now: float) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """``line`` counts from 1; ``label`` is the reason to count it under, ``reason`` the whole one."""
+    """``line`` counts from 1; ``label`` is the reason for counting, ``reason`` the full one."""
 
     line: int
     label: str
@@ -135,7 +135,7 @@ class Reject:
 
 
 def keep_rejects(connection: Connection, cluster: str, path: str, rejects: Sequence[Reject]) -> None:
-    """Keeps ``rejects``, of each cluster the newest 10,000; how many there were is in the event counts."""
+    """Stores ``rejects``, the newest 10,000 of each cluster; their total is in the event counts."""
     if not rejects:
         return
     rows: list[dict[str, Any]] = [
@@ -147,12 +147,12 @@ def keep_rejects(connection: Connection, cluster: str, path: str, rejects: Seque
 
 
 def take_back(connection: Connection, cluster: str, path: str, line: int) -> None:
-    """Forgets a reject whose line was not complete then and is read again now."""
+    """Deletes a reject whose line was incomplete then and is read again now."""
     connection.execute(_TAKE_BACK, {"cluster": cluster, "path": path, "line": line})
 
 
 def printable(data: bytes) -> str:
-    r"""The beginning of a line, 500 characters, with what cannot be shown or stored as escapes.
+    r"""The first 500 characters of a line, with unprintable ones as escapes.
 
     >>> printable(b"a\x00\xff\xc3\xa9\x1b[0m")
     'a\\x00\\xffé\\x1b[0m'

@@ -36,7 +36,7 @@ Starts = Mapping[str, Collection[float]]
 class Withdrawn:
     """``paths`` under which the files were read, their ``lines``, the ``runs`` removed and those ``kept``.
 
-    ``absent``: other files that are not there any more; what they described as well could not be known.
+    ``absent``: other files that no longer exist; whether they describe the runs as well is unknown.
     """
 
     paths: tuple[str, ...]
@@ -47,13 +47,13 @@ class Withdrawn:
 
 
 def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: str = "torque") -> Withdrawn:
-    """Removes what ``files`` brought: runs with their profiles, rejected lines, counts, and how far they were read.
+    """Removes what came from ``files``: runs with their profiles, rejected lines, counts, and positions.
 
-    What was learned from the runs is not unlearned: the model has to be retrained afterwards, and is by the server
-    if this process ends before that.
+    What was learned from the runs is not unlearned: the model must be retrained afterwards; the server does so if this
+    process ends before that.
 
     Raises:
-        UserError: a file was not read, is not what was read, or is being read; nothing was changed.
+        UserError: a file was not read before, has changed, or is being read; nothing was changed.
     """
     with engine.connect().execution_options(reading=True) as connection:
         known = positions(connection, cluster)
@@ -70,7 +70,7 @@ def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: st
         lock_cluster(connection, cluster)
         lock_learning(connection)
         if any(positions(connection, cluster, path).get(path) != position for path, position in theirs.items()):
-            raise UserError("the files are being read by another process at this moment; try again")
+            raise UserError("another process is reading the files; try again later")
         runs, kept = _runs(connection, cluster, own.starts, shared)
         days = days_of(connection, runs)
         for some in _pieces(runs):
@@ -90,7 +90,7 @@ def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: st
 
 
 def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[str, Position]:
-    """The positions that were read in ``file``: under its own name, and under names that are gone."""
+    """The stored positions of ``file``: under its own name, and under names that are gone."""
     name = str(file.absolute()).encode("utf-8", "backslashreplace").decode()
     try:
         with Content(file) as content:
@@ -102,7 +102,7 @@ def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[st
     except UnreadableError as error:
         raise UserError(f"{name}: {error}") from error
     if name in known and name not in found:
-        raise UserError(f"{name} is not what was read under this name: put that back first")
+        raise UserError(f"{name} differs from the file that was read under this name: restore that one first")
     if not found:
         raise UserError(f"nothing of cluster {cluster!r} was read from {name}; `jobsight imported` lists what was")
     return found
@@ -113,7 +113,7 @@ def _is_of(content: Content, head: bytes, position: Position) -> bool:
 
 
 def _also_in(others: Iterable[Position], starts: Starts, log_format: str) -> tuple[dict[str, set[float]], int]:
-    """Those of the runs that ``others`` describe too, and how many of these files are gone."""
+    """The runs that ``others`` describe too, and how many of these files are gone."""
     shared: dict[str, set[float]] = {}
     absent = 0
     for other in others:
@@ -129,7 +129,7 @@ def _also_in(others: Iterable[Position], starts: Starts, log_format: str) -> tup
 
 
 def _runs(connection: Connection, cluster: str, starts: Starts, shared: Starts) -> tuple[list[int], int]:
-    """The ids of the runs that are in ``starts`` alone, and how many are in both."""
+    """The ids of the runs that are only in ``starts``, and how many are in both."""
     found, kept = [], 0
     for some in _pieces(list(starts)):
         query = select(jobs.c.id, jobs.c.job_id, jobs.c.start).where(jobs.c.cluster == cluster, jobs.c.job_id.in_(some))
@@ -142,7 +142,7 @@ def _runs(connection: Connection, cluster: str, starts: Starts, shared: Starts) 
 
 
 def _let_retrain(connection: Connection) -> None:
-    """Has the model retrained, and what followed the runs that were learned last follow those that are left."""
+    """Has the model retrained, and lets what followed the last learned runs follow the remaining ones."""
     last = last_learn_seq(connection)
     connection.execute(update(jobs).where(jobs.c.forecast_seq > last).values(forecast_seq=last))
     connection.execute(update(failures).where(failures.c.learn_seq > last).values(learn_seq=last))

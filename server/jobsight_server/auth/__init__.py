@@ -1,4 +1,4 @@
-"""Who may ask what: tokens of three roles, and login sessions for people."""
+"""Access control: tokens of three roles, and login sessions for people."""
 
 from __future__ import annotations
 

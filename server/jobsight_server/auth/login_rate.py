@@ -1,4 +1,4 @@
-"""Slows down whoever guesses at the login."""
+"""Slows down guessing at the login."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Sets of node names as administrators write them: ``n[001-128]``, ``login1,r[1-4]n[01-16,20]``.
 
-A set is compared with a name by a pattern and never written out, so that ``n[1-999999999]`` costs nothing.
+A set is matched by a pattern and never expanded, so that ``n[1-999999999]`` costs nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ LONGEST = 4000
 _PARTS_AT_MOST = 500
 _DIGITS_AT_MOST = 9
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?", re.ASCII)
-# A name outside brackets: anything that a host name, or a name in an accounting log, may hold.
+# A name outside brackets: anything that a host name, or a name in an accounting log, may contain.
 _LITERAL = re.compile(r"[A-Za-z0-9._:-]*", re.ASCII)
 
 _Range = tuple[int, int, int]
@@ -20,7 +20,7 @@ _Range = tuple[int, int, int]
 
 
 class NodeNamesError(ValueError):
-    """A text that is no set of node names; the message says where and why."""
+    """Not a valid set of node names; the message says where and why."""
 
 
 class NodeNames:
@@ -31,7 +31,7 @@ class NodeNames:
     (True, False, False, True, False)
 
     Raises:
-        NodeNamesError: no such text.
+        NodeNamesError: not a valid set of node names.
     """
 
     def __init__(self, text: str) -> None:
@@ -45,7 +45,7 @@ class NodeNames:
 
 @lru_cache(maxsize=1024)
 def node_names(text: str) -> NodeNames:
-    """``NodeNames(text)``, remembered: every batch is compared with those of its token."""
+    """``NodeNames(text)``, cached: every batch is compared with those of its token."""
     return NodeNames(text)
 
 
@@ -77,7 +77,7 @@ def _parse(part: str, text: str) -> tuple[re.Pattern[str], list[list[_Range]]]:
         if not _LITERAL.fullmatch(literal):
             raise NodeNamesError(f"{part[:60]!r}: {literal[:60]!r} is not part of a node name; write n[1-16]")
     for between in pieces[2:-1:2]:
-        if not between.strip("0123456789"):  # else one name could be read in two ways
+        if not between.strip("0123456789"):  # otherwise one name could be parsed in two ways
             raise NodeNamesError(f"{part[:60]!r}: put a letter or a sign between two ranges")
     ranges = [[_range(one.strip(), part) for one in piece.split(",")] for piece in pieces[1::2]]
     group = f"([0-9]{{1,{_DIGITS_AT_MOST}}})"

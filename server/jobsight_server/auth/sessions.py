@@ -1,4 +1,4 @@
-"""Logins of people: a one-time link or a token becomes a session, which the browser holds as a cookie.
+"""Logins of people: a one-time link or a token becomes a session, which the browser keeps as a cookie.
 
 Only digests are kept. A session made from a token ends when that token is revoked.
 """
@@ -21,9 +21,9 @@ def create_login(connection: Connection, now: float) -> str:
 
 
 def redeem_login(connection: Connection, secret: str, now: float, session_s: float) -> str | None:
-    """Uses up a one-time login: the secret of a new session, or None where the login is unknown, used or too old.
+    """Uses up a one-time login: the secret of a new session, or None if the login is unknown, used or too old.
 
-    The row that is deleted decides, so of two that come at once only one gets in.
+    Deleting the row decides, so of two simultaneous attempts only one succeeds.
     """
     used = connection.execute(
         delete(sessions).where(
@@ -34,13 +34,13 @@ def redeem_login(connection: Connection, secret: str, now: float, session_s: flo
 
 
 def create_session(connection: Connection, token_id: int | None, now: float, session_s: float) -> str:
-    """The secret of a new session; sessions and logins that have expired are removed on the way."""
+    """The secret of a new session; expired sessions and logins are removed as well."""
     connection.execute(delete(sessions).where(sessions.c.expires <= now))
     return _create(connection, "session", token_id, now, now + session_s)
 
 
 def session_is_valid(connection: Connection, secret: str, now: float) -> bool:
-    """Whether the session exists, has not expired, and the token it was made from is not revoked."""
+    """Whether the session exists and has not expired, and its token is not revoked."""
     query = (
         select(sessions.c.kind)
         .outerjoin(tokens, tokens.c.id == sessions.c.token_id)
@@ -55,7 +55,7 @@ def session_is_valid(connection: Connection, secret: str, now: float) -> bool:
 
 
 def end_session(connection: Connection, secret: str) -> None:
-    """Ends one session; nothing happens where there is none."""
+    """Ends one session, if it exists."""
     connection.execute(delete(sessions).where(sessions.c.digest == digest_of(secret), sessions.c.kind == "session"))
 
 

@@ -1,4 +1,4 @@
-"""Bearer tokens: made once, kept as digests, looked up for every request."""
+"""Bearer tokens: created once, stored as digests, looked up for every request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CACHED_AT_MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token that is known and not revoked; the secret itself is nowhere kept.
+    """A known, unrevoked token; the secret itself is not stored anywhere.
 
     ``cluster`` and ``nodes`` (see ``auth.node_names``) are what an agent's token may write as; None is any.
     """
@@ -34,7 +34,7 @@ class Token:
     nodes: str | None = None
 
     def may_write(self, cluster: str, node: str) -> bool:
-        """Whether batches of this cluster and node may come with this token."""
+        """Whether this token may send batches of this cluster and node."""
         if self.cluster is not None and cluster != self.cluster:
             return False
         return self.nodes is None or node in node_names(self.nodes)
@@ -47,7 +47,7 @@ class Token:
 
 
 class AuthError(Exception):
-    """A request that is not let in: 401 when nobody is known, 403 when the role does not reach."""
+    """A refused request: 401 if the token is unknown, 403 if its role does not allow the request."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -59,10 +59,10 @@ class AuthError(Exception):
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a secret.
+    """The stored digest of a secret.
 
-    The secrets are 256 random bits, so a plain digest cannot be reversed by guessing, and a look-up by digest
-    tells nothing by its timing: whoever measures it does not choose the digest.
+    The secrets are 256 random bits, so a plain digest cannot be reversed by guessing, and the timing of a look-up by
+    digest reveals nothing, because an attacker cannot choose the digest.
     """
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -72,15 +72,15 @@ def create_token(
 ) -> tuple[int, str]:
     """A new token's number and its secret, which is never shown again.
 
-    ``cluster`` and ``nodes`` bind a token of role agent to what it may write as; None is any.
+    ``cluster`` and ``nodes`` restrict a token of role agent to what it may write as; None is any.
 
     Raises:
-        UserError: no such role, one that is not bound to nodes, or no such node names.
+        UserError: unknown role, a role without nodes, or invalid node names.
     """
     if role not in ROLES:
         raise UserError(f"role {role!r}: choose one of {', '.join(ROLES)}")
     if role != "agent" and (cluster is not None or nodes is not None):
-        raise UserError(f"--cluster and --nodes bind tokens of role agent; a token of role {role} writes no samples")
+        raise UserError(f"--cluster and --nodes bind tokens of role agent; a token of role {role} cannot send samples")
     if nodes is not None and cluster is None:
         raise UserError(f"--nodes {nodes[:60]!r} without a cluster: node names are those of one cluster")
     if nodes is not None:
@@ -96,19 +96,19 @@ def create_token(
 
 
 def list_tokens(connection: Connection) -> list[dict[str, Any]]:
-    """Every token ever made, without digest, oldest first."""
+    """Every token ever created, without digest, oldest first."""
     columns = [column for column in tokens.c if column.name != "digest"]
     return [dict(row) for row in connection.execute(select(*columns).order_by(tokens.c.id)).mappings()]
 
 
 def revoke_token(connection: Connection, number: int, now: float) -> None:
-    """Ends token ``number``; processes that looked it up forget it within 5 s.
+    """Revokes token ``number``; processes that have cached it drop it within 5 s.
 
     Raises:
         UserError: there is no such token.
     """
     if connection.execute(select(tokens.c.id).where(tokens.c.id == number)).one_or_none() is None:
-        raise UserError(f"token {number}: there is none of this number; `jobsight token list` shows them")
+        raise UserError(f"token {number}: no such token; `jobsight token list` shows them")
     connection.execute(update(tokens).where(tokens.c.id == number, tokens.c.revoked.is_(None)).values(revoked=now))
 
 
@@ -118,7 +118,7 @@ _FIND = "SELECT id, name, role, cluster, nodes FROM tokens WHERE digest = ? AND 
 def find_token(engine: Engine, secret: str) -> Token | None:
     """The token with this secret, unless it is unknown or revoked.
 
-    Goes past SQLAlchemy's transactions: on a writing engine those would wait for the writer's lock.
+    Bypasses SQLAlchemy's transactions: on a writing engine, they would wait for the writer's lock.
     """
     connection = engine.raw_connection()
     try:
@@ -130,7 +130,7 @@ def find_token(engine: Engine, secret: str) -> Token | None:
         row = cursor.fetchone()
         cursor.close()
     except engine.dialect.loaded_dbapi.Error:
-        connection.invalidate()  # a lost one, given back, would be logged with a traceback
+        connection.invalidate()  # returning a lost one would log a traceback
         raise
     finally:
         connection.close()
@@ -138,7 +138,7 @@ def find_token(engine: Engine, secret: str) -> Token | None:
 
 
 class TokenCache:
-    """Finds tokens and remembers those it found for 5 s, never a wrong one."""
+    """Finds tokens and caches those it found for 5 s, never a wrong one."""
 
     def __init__(self, engine: Engine, keep_s: float = KEEP_S) -> None:
         self._engine = engine
@@ -146,7 +146,7 @@ class TokenCache:
         self._known: dict[str, tuple[float, Token]] = {}
 
     def authenticate(self, header: str | None, roles: Collection[str], now: float) -> Token:
-        """The token that an ``Authorization`` header bears, when its role is one of ``roles`` or admin.
+        """The token of an ``Authorization`` header, if its role is one of ``roles`` or admin.
 
         Raises:
             AuthError: no token, an unknown one, or one of another role.
@@ -176,14 +176,14 @@ def bearer(header: str | None) -> str:
     scheme, _, secret = (header or "").partition(" ")
     secret = secret.strip()
     if scheme.lower() != "bearer" or not secret:
-        raise AuthError(401, "send a token: Authorization: Bearer TOKEN (made by `jobsight token create`)")
+        raise AuthError(401, "send a token: Authorization: Bearer TOKEN (created by `jobsight token create`)")
     return secret
 
 
 def _checked(secret: str, find: Callable[[str], Token | None], roles: Collection[str]) -> Token:
     token = find(secret)
     if token is None:
-        raise AuthError(401, "this token is unknown or revoked; make another with `jobsight token create`")
+        raise AuthError(401, "this token is unknown or revoked; create another with `jobsight token create`")
     if token.role != "admin" and token.role not in roles:
         raise AuthError(403, f"a token of role {token.role} may not do this; needed: {' or '.join(roles) or 'admin'}")
     return token

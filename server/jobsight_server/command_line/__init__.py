@@ -1,1 +1,1 @@
-"""What commands share: arguments, help, and a simulation with progress that can be interrupted."""
+"""Shared by commands: arguments, help, and a simulation with progress that can be interrupted."""

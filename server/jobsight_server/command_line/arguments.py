@@ -1,4 +1,4 @@
-"""Arguments that several commands share: the settings file and flags made from the declared settings."""
+"""Arguments that several commands share: the settings file, and flags derived from the declared settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNITS = {
 }
 
 LEARNING = ("job_groups", "coverage", "bound_objective", "walltime_limit", "learn_apportioned")
-"""Settings by which a site learns: commands that learn or answer must have them as the server has."""
+"""Settings that affect learning: commands that learn or answer need the server's values."""
 
 
 def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -43,7 +43,7 @@ def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 def _metavar(setting: Setting) -> str:
-    """What help writes for the value: what it is, or its unit."""
+    """The metavar: what the value is, or its unit."""
     if setting.metavar or setting.choices:
         return setting.metavar or "|".join(setting.choices)
     last = setting.name.rpartition("_")[2]
@@ -51,12 +51,12 @@ def _metavar(setting: Setting) -> str:
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
-    """The settings that defaults, file, environment and these flags give."""
+    """The settings from defaults, file, environment and these flags."""
     return load_settings(args.config, os.environ, vars(args))
 
 
 def open_database(args: argparse.Namespace) -> Engine:
-    """A writing engine on the configured database, made or brought up to date; says so where a file is made.
+    """A writing engine on the configured database, created or upgraded; reports the creation of a file.
 
     Raises:
         DatabaseError: it cannot be opened; the message has the database's own words.
@@ -72,7 +72,7 @@ def open_database(args: argparse.Namespace) -> Engine:
 
 
 def lock_database(args: argparse.Namespace) -> ServerLock:
-    """The database for this server alone; it need not be there yet.
+    """The database, locked for this server; it need not exist yet.
 
     Raises:
         LockedError: another server has it.
@@ -91,28 +91,28 @@ def _writable(url: str) -> Engine:
         return engine
     directory = file.resolve().parent
     if not directory.is_dir():
-        raise DatabaseError(f"database {url!r}: there is no directory {directory}; make it first")
-    # SQLite, and the lock that keeps a second server away, make files beside the database.
+        raise DatabaseError(f"database {url!r}: there is no directory {directory}; create it first")
+    # SQLite, and the lock that keeps a second server away, create files beside the database.
     for place in (directory, file):
         if place.exists() and not os.access(place, os.W_OK | (os.X_OK if place is directory else 0)):
             raise DatabaseError(
                 f"database {url!r}: {place} cannot be written by user {os.geteuid()}; "
-                "run as its owner, or choose another place by --database"
+                "run as its owner, or choose another place with --database"
             )
     return engine
 
 
 def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
-    """An engine on a database that is there and has the present tables.
+    """An engine on an existing database with the current schema.
 
     Raises:
-        DatabaseError: there is none, or of another version.
+        DatabaseError: it does not exist or has another version.
     """
     url = settings_of(args).database
     engine = open_engine(url, access)
     file = database_file(engine)
     if file is not None and not file.exists():
-        raise DatabaseError(f"database {url!r}: there is no such file; `jobsight import` and `jobsight serve` make it")
+        raise DatabaseError(f"database {url!r}: no such file; `jobsight import` and `jobsight serve` create it")
     if file is not None and not (file.is_file() and os.access(file, os.R_OK)):
         problem = f"cannot be read by user {os.geteuid()}" if file.is_file() else "is no file"
         raise DatabaseError(f"database {url!r}: {file} {problem}")
@@ -128,7 +128,7 @@ def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
 
 
 def shown_database(engine: Engine) -> str:
-    """The database as an operator can find it, without a password."""
+    """The database in a form that an operator can locate, without a password."""
     file = database_file(engine)
     return str(file.resolve()) if file is not None else engine.url.render_as_string()
 

@@ -1,4 +1,4 @@
-"""How ``--help`` is laid out: no word is ever cut, so that values can be copied at any width of the terminal."""
+"""The layout of ``--help``: words are never broken, so that values can be copied at any terminal width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulations for the command line: with progress, saved on the way, stopped between two events."""
+"""Simulations for the command line: with progress, saved regularly, stopped between two events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAVED_EVERY_S = 30.0
 
 
 def simulate(given: MachineWorkload, policy: ChosenPolicy, state: Path | None) -> tuple[JobTable, float] | None:
-    """The schedule and the CPU seconds that it took; None when interrupted."""
+    """The schedule and the CPU seconds used; None if interrupted."""
     began = time.process_time()
     simulation = simulation_of(given, policy)
     spent = time.process_time() - began
@@ -45,17 +45,17 @@ def carry_out(
     state: Path | None,
     settings: dict[str, Any],
 ) -> float | None:
-    """Runs ``simulation``, from ``state`` if that is there; the CPU seconds that it took, None when interrupted."""
+    """Runs ``simulation``, from ``state`` if that exists; the CPU seconds used, None if interrupted."""
     if state is not None and state.exists():
         try:
             resume(simulation, state, settings)
         except (CheckpointError, OSError) as error:
             raise UserError(f"--state {state}: {error}") from error
-        print(f"jobsight {command}: goes on at {simulation.now:,.0f} s, {simulation.ended:,} ended", file=sys.stderr)
+        print(f"jobsight {command}: resumed at {simulation.now:,.0f} s, {simulation.ended:,} ended", file=sys.stderr)
     with _watching(simulation, name, state, settings) as watch:
         spent = run_simulation(simulation, watch)
     if not simulation.done:
-        kept = "" if state is None else f"; the same command goes on from {state}"
+        kept = "" if state is None else f"; the same command resumes from {state}"
         print(
             f"jobsight {command}: interrupted at {simulation.now:,.0f} s, {simulation.ended:,} of "
             f"{len(simulation.workload):,} jobs had ended{kept}",
@@ -69,7 +69,7 @@ def carry_out(
 
 @contextmanager
 def _watching(simulation: Steps, name: str, state: Path | None, settings: dict[str, Any]) -> Iterator[Watch]:
-    """A watch that shows progress, saves now and then, and stops between two events when interrupted."""
+    """A watch that shows progress, saves regularly, and stops between two events when interrupted."""
     interrupted = False
     saved = time.monotonic()
 

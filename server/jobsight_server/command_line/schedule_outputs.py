@@ -1,4 +1,4 @@
-"""What commands that simulate write: a table of the jobs, pictures, where they stand."""
+"""Outputs of simulating commands: a table of the jobs, plots, saved state."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def add_outputs(parser: argparse.ArgumentParser, drawn: str) -> None:
 
 
 def check_outputs(args: argparse.Namespace) -> None:
-    """Finds out now what would otherwise be found out after minutes.
+    """Checks now what would otherwise fail after minutes.
 
     Raises:
-        UserError: something that was asked for cannot be written.
+        UserError: a requested output cannot be written.
     """
     for flag in ("schedule_out", "jobs_out", "state"):
         file = getattr(args, flag)
         if file is not None and not file.parent.is_dir():
-            raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; make it first")
+            raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; create it first")
     if args.jobs_out is not None and args.jobs_out.suffix == ".parquet" and find_spec("pyarrow") is None:
         raise UserError(f"--jobs-out {args.jobs_out}: Parquet needs pyarrow: pip install pyarrow, or name a .csv")
     if args.plot is not None and args.plot.exists() and not args.plot.is_dir():

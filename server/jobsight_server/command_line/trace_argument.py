@@ -1,4 +1,4 @@
-"""The argument TRACE: a recorded workload, wherever it lies."""
+"""The argument TRACE: a recorded workload in a file or database."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
 
 
 def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
-    """The jobs of ``trace`` that tell ``metric``.
+    """The jobs of ``trace`` with a value of ``metric``.
 
     Raises:
-        UserError: there is no such trace, it is none, or nothing in it tells the metric.
+        UserError: the trace does not exist, is not a trace, or has no value of the metric.
     """
     try:
         jobs = _read(trace, metric, cluster)
@@ -57,15 +57,15 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
     except OSError as error:
         raise UserError(f"{trace}: cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
-        raise UserError(f"{trace}: the compressed file is broken ({error}); fetch it anew") from error
+        raise UserError(f"{trace}: the compressed file is broken ({error}); download it again") from error
     except DBAPIError as error:
         raise UserError(f"{trace}: {str(error.orig).strip()}") from error
-    except (ValueError, csv.Error) as error:  # what the readers say of a file that is no trace
+    except (ValueError, csv.Error) as error:  # the readers' errors for a file that is not a trace
         told = str(error)
         raise UserError(told if told.startswith(trace) else f"{trace}: {told}") from error
     if not len(jobs):
         found = ", ".join(f"{count} {reason}" for reason, count in jobs.skipped.items()) or "nothing at all"
-        raise UserError(f"{trace}: no job tells {metric}; found: {found}")
+        raise UserError(f"{trace}: no job has a {metric} value; found: {found}")
     return jobs
 
 
@@ -123,7 +123,7 @@ def _read(trace: str, metric: str, cluster: str | None) -> Jobs:
         if connection is not None:
             return jobs_of_database(connection, metric, cluster, trace.rpartition("/")[2])
     if cluster is not None:
-        raise UserError(f"--cluster {cluster!r}: {trace} is no Jobsight database, it has no clusters")
+        raise UserError(f"--cluster {cluster!r}: {trace} is not a Jobsight database, so it has no clusters")
     file = Path(trace)
     if file.name.removesuffix(".gz").endswith(".csv"):
         return jobs_of_machines(file, metric)

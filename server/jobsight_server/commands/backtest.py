@@ -1,4 +1,4 @@
-"""``jobsight backtest``: what Jobsight would have said of a recorded workload, and how good that was."""
+"""``jobsight backtest``: what Jobsight would have answered on a recorded workload, and how good it was."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(FORECASTERS),
         default=FIVE,
         metavar="NAME",
-        help=f"forecasters beside Jobsight (default: the published five; available: {', '.join(FORECASTERS)})",
+        help=f"forecasters to compare with Jobsight (default: the published five; available: {', '.join(FORECASTERS)})",
     )
     parser.add_argument(
         "--coverage",
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         _check_plot(args.plot)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(f"reads {args.trace}", total=1.0)
+        task = progress.add_task(f"reading {args.trace}", total=1.0)
         try:
             account = run_backtest(
                 read_jobs(args.trace, args.metric, args.cluster),
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
                 coverage=args.coverage,
                 objective=args.objective,
                 baselines=args.baselines,
-                progress=lambda step, done: progress.update(task, description=f"replays {step}", completed=done),
+                progress=lambda step, done: progress.update(task, description=f"replaying {step}", completed=done),
             )
         except KeyboardInterrupt:
             step = progress.tasks[0]
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         from jobsight_server.plots.backtest import draw_backtest  # takes half a second to load
 
         draw_backtest(account, args.plot)
-        print(f"jobsight backtest: drawn to {args.plot}", file=sys.stderr)
+        print(f"jobsight backtest: plot written to {args.plot}", file=sys.stderr)
     if args.json:
         print(json.dumps(account, indent=2))
     else:
@@ -109,17 +109,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_plot(file: Path) -> None:
-    """What would otherwise be found out after minutes."""
+    """Checks now what would otherwise fail after minutes."""
     if file.suffix != ".svg":
-        raise UserError(f"--plot {file}: only SVG is drawn; name it {file.with_suffix('.svg').name}")
+        raise UserError(f"--plot {file}: plots are SVG; name it {file.with_suffix('.svg').name}")
     if not file.parent.is_dir():
-        raise UserError(f"--plot {file}: there is no directory {file.parent}; make it first")
+        raise UserError(f"--plot {file}: there is no directory {file.parent}; create it first")
 
 
 def _share(text: str) -> float:
     share = float(text)
     if not 0.0 < share < 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is no share of jobs above 0 and below 1, for example .95")
+        raise argparse.ArgumentTypeError(f"{text} is not a fraction above 0 and below 1, such as 0.95")
     return share
 
 

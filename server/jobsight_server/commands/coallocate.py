@@ -1,4 +1,4 @@
-"""``jobsight coallocate``: what spreading jobs over several clusters would have made of a workload."""
+"""``jobsight coallocate``: how a workload would have run spread over several clusters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from jobsight_server.simulations.machine_workload import counted
 RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kMGT]?)", re.ASCII)
 CLUSTERS_AT_MOST = 1000
 SETTINGS = ("uplink", "placement", "bandwidth", "sharing", "theta", "bias", "noise", "seed")
-"""What the schedule depends on, beside the clusters and the jobs."""
+"""What the schedule depends on besides the clusters and the jobs."""
 
 SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -181,7 +181,7 @@ def _draw(simulation: CoSimulation, account: dict[str, Any], directory: Path, ta
     title = f"{account['trace']}: {account['policy']} on {clusters}, uplinks of {account['uplink'] / 1e6:g} Mb/s"
     draw_simulation(table, simulation.capacity, title, directory)
     draw_links(*link_history(simulation), simulation.now, title, directory / "links.svg")
-    print(f"jobsight coallocate: drawn to {directory}", file=sys.stderr)
+    print(f"jobsight coallocate: plots written to {directory}", file=sys.stderr)
 
 
 def _clusters(text: str) -> tuple[int, ...]:
@@ -198,12 +198,12 @@ def _clusters(text: str) -> tuple[int, ...]:
             f"{text[:60]!r}: give at most {CLUSTERS_AT_MOST:,} clusters of {LARGEST_MACHINE:,} processors in all"
         )
     if not sizes or min(sizes) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} are no clusters: give 4x32, or sizes such as 64,32,32")
+        raise argparse.ArgumentTypeError(f"{text!r} are not clusters: give 4x32, or sizes such as 64,32,32")
     return sizes
 
 
 def _rate(text: str) -> float:
     match = RATE.fullmatch(text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no rate in bits per second: give a number such as 100M or 1G")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate in bits per second: give a number such as 100M or 1G")
     return float(match[1]) * SCALE[match[2]]

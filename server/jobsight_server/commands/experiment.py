@@ -1,4 +1,4 @@
-"""``jobsight experiment``: a whole experiment. Each has a module of its own, which declares its options and runs it."""
+"""``jobsight experiment``: a whole experiment. Each has its own module, which declares its options and runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jobsight experiment coallocation``: on all cores or a Dask cluster, that goes on where it was stopped."""
+"""``jobsight experiment coallocation``: on all cores or a Dask cluster; resumes where it was stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
 CaseRuns = Generator[tuple[ExperimentCase, dict[str, Any]]]
 
 VERSION = 1
-"""Of the simulation: another one runs everything anew."""
+"""Version of the simulation: a new one reruns everything."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = list(cases(list(files), args.seeds, args.uplinks, args.loads, args.jobs, not args.no_sensitivity))
     finished = FinishedRuns(args.out)
     if finished.broken:
-        print(f"jobsight experiment: {finished.broken} broken lines of {args.out} are left out", file=sys.stderr)
+        print(f"jobsight experiment: {finished.broken} broken lines of {args.out} ignored", file=sys.stderr)
     keys = {case: (VERSION, digests[case.trace], *case.key) for case in wanted}
     todo = [case for case in wanted if keys[case] not in finished.figures]
     try:
@@ -90,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         done = sum(key in finished.figures for key in keys.values())
         print(
-            f"jobsight experiment: interrupted with {done:,} of {len(wanted):,} runs finished; the same command goes "
-            f"on from {args.out}",
+            f"jobsight experiment: interrupted with {done:,} of {len(wanted):,} runs finished; the same command "
+            f"resumes from {args.out}",
             file=sys.stderr,
         )
         return 130
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         from jobsight_server.plots.coallocation import draw_experiment  # takes half a second to load
 
         draw_experiment(rows, args.plot)
-        print(f"jobsight experiment: drawn to {args.plot}", file=sys.stderr)
+        print(f"jobsight experiment: plots written to {args.plot}", file=sys.stderr)
     if args.json:
         print(json.dumps(told, indent=2))
     else:
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(files: dict[str, Path], case: ExperimentCase) -> dict[str, Any]:
-    """One run, in whatever process."""
+    """One run, in any process."""
     return run_case(case, files[case.trace])
 
 
@@ -123,7 +123,7 @@ def _runs(args: argparse.Namespace, files: dict[str, Path], todo: list[Experimen
 def _default_traces() -> list[Path]:
     directory = os.environ.get("JOBSIGHT_TRACES")
     if directory is None:
-        raise UserError("no traces: give --traces FILE ..., or name a directory that has them by JOBSIGHT_TRACES")
+        raise UserError("no traces: give --traces FILE ..., or set JOBSIGHT_TRACES to a directory that has them")
     return [Path(directory) / name for name in TRACES]
 
 
@@ -135,7 +135,7 @@ def _digest(file: Path) -> str:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """What would otherwise be found out after minutes."""
+    """Checks now what would otherwise fail after minutes."""
     for flag, values, good in (
         ("--seeds", [args.seeds], args.seeds >= 1),
         ("--jobs", [args.jobs], args.jobs == 0 or args.jobs >= 2),
@@ -144,8 +144,8 @@ def _check(args: argparse.Namespace) -> None:
         ("--loads", args.loads, all(0.0 < load < float("inf") for load in args.loads)),
     ):
         if not good:
-            raise UserError(f"{flag} {' '.join(map(str, values))}: there is no such run; give numbers above 0")
+            raise UserError(f"{flag} {' '.join(map(str, values))}: give numbers above 0")
     if not args.out.parent.is_dir():
-        raise UserError(f"--out {args.out}: there is no directory {args.out.parent}; make it first")
+        raise UserError(f"--out {args.out}: there is no directory {args.out.parent}; create it first")
     if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
         raise UserError(f"--plot {args.plot}: is a file; name a directory")

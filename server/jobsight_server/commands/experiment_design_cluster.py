@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"--trace {source.file}: cannot be read: {error.strerror or error}") from error
-    # Beside the best: what the same money buys in nodes of the largest size, where estimation brings nothing.
+    # For comparison: nodes of the largest size for the same money, where estimation gains nothing.
     alike = [design for design in found if design.second_mb == largest_mb]
     verified = found[: args.verify] + [design for design in alike if design not in found[: args.verify]]
     tasks: list[Task] = [
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """One run, in whatever process."""
+    """One run, in any process."""
     return run_case(*of)
 
 
@@ -135,14 +135,14 @@ def _show(account: dict[str, Any], console: Console) -> None:
         )
     console.print(table)
     console.print(
-        "helped: processors of jobs that fit on the smaller nodes by what they use only; busy nodes: utilisation times "
+        "helped: processors of jobs that fit on the smaller nodes only by actual use; busy nodes: utilisation times "
         "nodes; slow: mean bounded slowdown."
     )
 
 
 def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
     if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
-        raise UserError("no trace: give --trace FILE, or name a directory that has LANL-CM5 by JOBSIGHT_TRACES")
+        raise UserError("no trace: give --trace FILE, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
     for flag, value, good in (
         ("--load", args.load, 0.0 < args.load <= LOAD_AT_MOST),
         ("--verify", args.verify, args.verify >= 1),
@@ -158,5 +158,5 @@ def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
         raise UserError(f"--first {args.first}: give one kind of nodes, such as 512x32M") from error
     file = args.trace or Path(os.environ["JOBSIGHT_TRACES"]) / TRACE
     largest = f"{first.count}x{first.memory_bytes / MIB:g}M"
-    # As many smaller nodes: it decides which jobs are too large for any design.
+    # With as many smaller nodes: decides which jobs are too large for any design.
     return first, JobSource(file.resolve(), f"{largest},{first.count}x{first.memory_bytes / MIB / 2.0:g}M")

@@ -50,7 +50,7 @@ from jobsight_server.reports.overprovisioning import show
 
 TRACE = "LANL-CM5-1994-4.1-cln.swf.gz"
 Task = tuple[str, OverprovisioningCase, JobSource]
-"""What the run is for, and what is run."""
+"""Each run with its purpose."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=SIMILARITY_RANGE,
         metavar="RATIO",
-        help=f"largest maximum over minimum use of jobs that count as alike (default: {SIMILARITY_RANGE})",
+        help=f"largest ratio of maximum to minimum use at which jobs count as alike (default: {SIMILARITY_RANGE})",
     )
     parser.add_argument(
         "--raw", action="store_true", help="processors as used and run times beyond the requested time, as published"
@@ -117,7 +117,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", action="store_true", help="also compare alpha, beta and the next try at the restored estimate"
     )
-    parser.add_argument("--search-groups", action="store_true", help="also find the fields that bring the most")
+    parser.add_argument("--search-groups", action="store_true", help="also find the fields that gain the most")
     parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
@@ -176,7 +176,7 @@ def _run(args: argparse.Namespace, directory: Path) -> int:
         from jobsight_server.plots.overprovisioning import draw  # takes half a second to load
 
         draw(account, args.plot)
-        print(f"jobsight experiment: drawn to {args.plot}", file=sys.stderr)
+        print(f"jobsight experiment: plots written to {args.plot}", file=sys.stderr)
     if args.json:
         print(json.dumps(account, indent=2))
     else:
@@ -185,7 +185,7 @@ def _run(args: argparse.Namespace, directory: Path) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """One run, in whatever process."""
+    """One run, in any process."""
     _, case, source = of
     return run_case(case, source)
 
@@ -260,7 +260,7 @@ def _source(args: argparse.Namespace, file: Path) -> JobSource:
     except ValueError as error:
         raise UserError(f"--classes: {error}") from error
     largest, total = classes[-1], sum(entry.count for entry in classes)
-    # The jobs depend on the number of nodes and on the largest alone, so that they are the same for every second size.
+    # The jobs depend only on the number of nodes and on the largest, so they are the same for every second size.
     smaller = f"{total - largest.count}x{largest.memory_bytes / MIB / 2.0:g}M," if total > largest.count else ""
     return JobSource(file, f"{smaller}{largest.count}x{largest.memory_bytes / MIB:g}M", args.raw, tuple(args.group_by))
 

@@ -23,9 +23,9 @@ from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME, Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
 
-# Of a long log it is quicker to learn many jobs together; other writers wait for a second or so.
+# For a long log it is faster to learn many jobs together; other writers wait for a second or so.
 _RUNS_AT_ONCE = 1000
-# A cluster whose nodes sent samples within a day may send more of the time of an imported run.
+# A cluster whose nodes sent samples within a day may yet send more for an imported run.
 _LIVE_WITHIN_S = 86_400.0
 
 
@@ -65,16 +65,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cluster(given: str | None, known: set[str]) -> str:
-    """The cluster to import: the first name that a site hears of is taken as it is, later ones must be declared."""
+    """The cluster to import: a site's first name is accepted as it is, later ones must be declared."""
     if given is None:
         if len(known) == 1:
             return next(iter(known))
-        raise UserError(f"give --cluster NAME, the cluster that the files are of; known: {listed(known)}")
+        raise UserError(f"give --cluster NAME, the cluster that the files are from; known: {listed(known)}")
     if not given.isprintable() or not 0 < len(given) <= LONGEST_NAME:
         raise UserError(f"--cluster {given[:60]!r}: a cluster's name has 1 to {LONGEST_NAME} printable characters")
     if known and given not in known:
         raise UserError(
-            f"--cluster {given!r} is not declared; known: {listed(known)}. A new one is declared by --clusters {given} "
+            f"--cluster {given!r} is not declared; known: {listed(known)}. Declare a new one with --clusters {given} "
             "or in the setting clusters"
         )
     return given
@@ -83,8 +83,8 @@ def _cluster(given: str | None, known: set[str]) -> str:
 def as_json(report: ImportReport, files: Sequence[Path], cluster: str, profiled: int, waiting: int) -> dict[str, Any]:
     """The report as it is printed. ``runs``, ``job_ids`` and ``users`` are those of E records in the files.
 
-    ``ran_more_than_once`` counts jobs by S records too: a run that was requeued has no E record.
-    ``waiting`` counts runs of the files that the server will profile when their samples had time to arrive.
+    ``ran_more_than_once`` counts jobs by S records too: a requeued run has no E record.
+    ``waiting`` counts runs of the files that the server will profile once their samples have had time to arrive.
     """
     figures = report.figures
     repeated = figures.ran_more_than_once
@@ -129,9 +129,9 @@ def _import(engine: Engine, args: argparse.Namespace) -> ImportReport:
 
 
 def _profile(engine: Engine, settings: Settings, own: Own) -> int:
-    """Profiles the runs that were imported, and no others: those of a running site may still wait for samples.
+    """Profiles only the imported runs: others of a running site may still wait for samples.
 
-    So may the imported ones, where nodes of their cluster send any; the server profiles them later.
+    So may the imported ones, if nodes of their cluster send any; the server profiles them later.
     """
     profiled, now = 0, time.time()
     grace_s = settings.profile_grace_s if sent_since(engine, own.cluster, now - _LIVE_WITHIN_S) else 0.0

@@ -66,7 +66,7 @@ def _forget(args: argparse.Namespace) -> int:
     """Withdraws the files, and retrains the model without their runs."""
     if absent := [str(file) for file in args.forget if not file.exists()]:
         raise UserError(
-            f"no such file: {', '.join(absent)}; a file says which runs are its own: put it back, under any name"
+            f"no such file: {', '.join(absent)}; the file tells which runs came from it: restore it, under any name"
         )
     settings = settings_of(args)
     engine = open_existing(args)
@@ -87,7 +87,7 @@ def _forget(args: argparse.Namespace) -> int:
         print(json.dumps({"cluster": cluster, **asdict(found)}))
         return 0
     for path in found.paths:
-        print(f"forgotten: {path}")
+        print(f"withdrawn: {path}")
     print(f"{found.lines} lines, {found.runs} runs removed{'; forecasts retrained without them' * bool(found.runs)}")
     print("A server that follows the directory of a withdrawn file reads it again: move the file out.")
     if not found.runs and not found.kept:
@@ -95,12 +95,12 @@ def _forget(args: argparse.Namespace) -> int:
     if found.kept:
         print(f"{found.kept} runs stay: other files describe them too")
     if found.absent:
-        print(f"{found.absent} other files that were read are gone: what they say of the removed runs is removed too")
+        print(f"{found.absent} other files that were read are gone: what they say about these runs is removed too")
     return 0
 
 
 def _read_files(connection: Connection, cluster: str | None = None) -> list[dict[str, Any]]:
-    """Every file with its lines; ``rejected`` is None where nothing was counted under this name."""
+    """Every file with its lines; ``rejected`` is None if nothing was counted under this name."""
     table = accounting_files
     query = select(table.c.cluster, table.c.path, table.c.lines, table.c.updated, table.c.counts)
     if cluster is not None:
@@ -117,6 +117,6 @@ def _cluster(given: str | None, known: set[str]) -> str:
     if given is None and len(known) == 1:
         return next(iter(known))
     if given not in known:
-        hint = "give --cluster NAME" if given is None else f"--cluster {given!r}: no file of it was read"
-        raise UserError(f"{hint}; files were read of: {listed(known)}")
+        hint = "give --cluster NAME" if given is None else f"--cluster {given!r}: no file of this cluster was read"
+        raise UserError(f"{hint}; clusters with files: {listed(known)}")
     return given

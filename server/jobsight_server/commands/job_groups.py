@@ -1,4 +1,4 @@
-"""``jobsight job-groups search``: which jobs of this site are alike, found out on its own history."""
+"""``jobsight job-groups search``: finds which jobs of this site are alike, from its own history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.errors import UserError
 
 SEARCHED = 0.7
-"""Share of the jobs, the earliest, that the search may look at."""
+"""Share of the jobs, the earliest, that the search may use."""
 
 LEAST = 20
 
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("tries the default")
+        task = progress.add_task("trying the default")
         found: Found | None = None
         default = None
         beside: dict[str, float] | None = None
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
             default = _score(sample, DEFAULT_JOB_GROUPS)
             for found in search(candidates(sample.questions), lambda job_groups: _score(sample, job_groups)):
                 progress.update(task, description=f"{found.tried} tried, best {found.score:.4f}; {found.doing}")
-            progress.update(task, description="replays the jobs held back")
+            progress.update(task, description="replaying the jobs held back")
             job_groups = found.job_groups if found and found.score > default else DEFAULT_JOB_GROUPS
             beside = {
                 "found": _score(jobs, job_groups, held_back),
@@ -89,14 +89,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _score(jobs: Jobs, job_groups: Sequence[JobGroup], last: int | None = None) -> float:
-    """Mean accuracy over all jobs, or those submitted last; replayed from the first one anyhow."""
+    """Mean accuracy over all jobs, or the last submitted; replayed from the first one in any case."""
     hits = accuracies(replay_jobsight(jobs, "completion", job_groups).forecasts, jobs.values)
     counted = np.argsort(jobs.submitted, kind="stable")[-last if last else 0 :]
     return float(hits[counted].mean())
 
 
 def _show(told: dict[str, Any]) -> None:
-    """Settings that can be pasted; what is said of them as comments."""
+    """Settings to paste, with remarks as comments."""
     print(f"# {told['metric']} of {told['trace']}: {told['tried']} sets tried, mean accuracy (default groups)")
     for name, words in (("searched", "jobs searched on"), ("held_back", "later jobs, held back")):
         line = told[name]
@@ -110,7 +110,7 @@ def _show(told: dict[str, Any]) -> None:
         print(
             f"# The default did {'as well' if found == default else 'better'} on the later jobs: no reason to change."
         )
-        print("# What was found, should it be wanted all the same:")
+        print("# What the search found, in case you want it anyway:")
         mark = "# "
     print(f"{mark}job_groups = [")
     for job_group in told["job_groups"]:

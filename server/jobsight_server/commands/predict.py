@@ -46,9 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--per", choices=PER, default=PER[0], help="values per processor (default) or for the whole job of --processors"
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON (the default where the output is not a terminal)"
-    )
+    parser.add_argument("--json", action="store_true", help="print JSON (the default if the output is not a terminal)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,14 +72,14 @@ def run(args: argparse.Namespace) -> int:
 def _say_who_is_unknown(connection: Connection, cluster: str, user: str, settings: Settings) -> None:
     known = stored_clusters(connection) | settings.declared_clusters
     if cluster not in known:
-        raise UserError(f"there is no cluster {cluster!r}; known: {listed(known)}")
+        raise UserError(f"unknown cluster {cluster!r}; known: {listed(known)}")
     finished = select(jobs.c.id).where(jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.end.is_not(None))
     if connection.execute(finished.limit(1)).first() is None:
-        print(f"{user} has no finished job on {cluster}: answers rest on others' jobs", file=sys.stderr)
+        print(f"{user} has no finished job on {cluster}: these forecasts rest on other users' jobs", file=sys.stderr)
 
 
 def show(found: Sequence[Prediction], console: Console) -> None:
-    """The answer per metric with what it rests on, then what each of the five says, in units that read well."""
+    """The answer per metric with its basis, then the forecast of each of the five, in readable units."""
     # As Text, because a user may be named like one of rich's markup tags.
     title = Text(f"Next job of {found[0].user} on {found[0].cluster}, {_per(found)}")
     console.print(_answered(found, title), markup=False)
@@ -94,8 +92,10 @@ def show(found: Sequence[Prediction], console: Console) -> None:
         console.print(f"{without}: {reason}", markup=False)
     if any(answer.value is not None for answer in found):
         share = found[0].coverage
-        console.print(f"sure: to be within 20 %. reserve: the target is that {share:.0%} of all jobs stay within it.")
-        console.print("exceeds: how likely this job is to need more than the reserve. --json gives SI units.")
+        console.print(
+            f"sure: probability of being within 20 %. reserve: meant to be enough for {share:.0%} of all jobs."
+        )
+        console.print("exceeds: probability that this job needs more than the reserve. --json gives SI units.")
         for answer in found:
             if answer.bound_basis is not None:
                 console.print(Text(_held(answer)))
@@ -128,7 +128,7 @@ def _where_from(answer: Prediction) -> str:
 
 
 def _held(answer: Prediction) -> str:
-    """On what the reservation rests, and what such reservations have held so far."""
+    """The basis of the reservation, and the coverage of such reservations so far."""
     text = f" reserve {answer.metric} by {answer.bound_basis}"
     if answer.observed_coverage is None:
         return text
@@ -155,7 +155,7 @@ def _of_five(found: Sequence[Prediction]) -> Table:
 
 
 def _per(found: Sequence[Prediction]) -> str:
-    """What the values are for; a run time is always the job's."""
+    """What the values are per; a run time is always the job's."""
     if not any(answer.per == "processor" for answer in found):
         return "values for the whole job"
     of_job = any(answer.metric == "runtime" for answer in found)
@@ -177,12 +177,12 @@ def _share(value: float | None) -> str:
 
 def _processors(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) < 10**9):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0; leave it out where it is not known")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0; leave it out if unknown")
     return int(text)
 
 
 def _amount(read: Callable[[str], float]) -> Callable[[str], float]:
-    """Reads an amount above 0; argparse adds the flag's name to what is wrong with it."""
+    """Parses an amount above 0; argparse adds the flag's name to the error."""
 
     def amount(text: str) -> float:
         try:
@@ -190,7 +190,7 @@ def _amount(read: Callable[[str], float]) -> Callable[[str], float]:
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
         if not 0 < value <= 1e18:
-            raise argparse.ArgumentTypeError(f"{text!r} is not above 0; leave it out where it is not known")
+            raise argparse.ArgumentTypeError(f"{text!r} is not above 0; leave it out if unknown")
         return value
 
     return amount

@@ -1,4 +1,4 @@
-"""``jobsight quarantine``: what was refused, with reasons; the content of a batch; taking batches in again."""
+"""``jobsight quarantine``: what was rejected, with reasons; the content of a batch; retrying batches."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def _print_list(found: Rejected) -> None:
         print(f"{count.value:>10}  {count.name}  {_shown(count.label)}")
     print(
         f"\nquarantined batches: {found.quarantine_kept} kept ({found.quarantine_held_bytes} bytes), "
-        f"{found.quarantine_dropped} dropped for space, {found.quarantine_taken_in} taken in again"
+        f"{found.quarantine_dropped} dropped for lack of space, {found.quarantine_taken_in} stored after a retry"
     )
     for batch in found.quarantine:
         where = f"{batch.cluster or '-'}/{batch.node or '-'}"
-        size = f"{batch.bytes} bytes" if batch.bytes or batch.cluster is None else "the agent has it"
-        waits = " (to be taken in again)" if batch.retry else ""
+        size = f"{batch.bytes} bytes" if batch.bytes or batch.cluster is None else "kept by its agent"
+        waits = " (waiting for a retry)" if batch.retry else ""
         print(f"{batch.id:>10}  {_moment(batch.received_at)}  {_shown(where)}  {size}: {_shown(batch.reason)}{waits}")
     print(f"\naccounting lines: {found.accounting_rejects_kept} kept")
     for line in found.accounting_rejects:
@@ -93,7 +93,7 @@ def _show(engine: Engine, number: int, *, body_only: bool) -> int:
     print(f"reason    {_shown(kept.reason)}")
     print(f"size      {kept.size} bytes" + ("" if kept.size == len(kept.body) else f", {len(kept.body)} of them kept"))
     if not kept.size and kept.cluster is not None:
-        print("\nNot kept: its agent has it, and sends it again by itself.")
+        print("\nNot kept here: its agent has it and resends it by itself.")
         return 0
     text = _unpacked(kept.body).decode("utf-8", "backslashreplace")
     print(f"\n{_shown(text[:_SHOWN_CHARACTERS])}")
@@ -109,7 +109,7 @@ def _retry(engine: Engine, ids: Sequence[int], wait_s: float) -> int:
     if missing:
         raise UserError(f"quarantined batch {missing[0]}: no such batch is kept; `jobsight quarantine list` shows them")
     if not marked:
-        print("no batch is in quarantine")
+        print("the quarantine is empty")
         return 0
     deadline = time.monotonic() + wait_s
     while True:
@@ -118,16 +118,16 @@ def _retry(engine: Engine, ids: Sequence[int], wait_s: float) -> int:
         if not waiting or time.monotonic() > deadline:
             break
         time.sleep(_LOOK_S)
-    print(f"{len(marked) - waiting - len(again)} of {len(marked)} batches were taken in")
+    print(f"{len(marked) - waiting - len(again)} of {len(marked)} batches were accepted")
     for number, reason in again[:LISTED]:
-        print(f"{number:>10}  refused again: {_shown(reason)}")
+        print(f"{number:>10}  rejected again: {_shown(reason)}")
     if waiting:
-        print(f"{waiting} wait: a running server takes them in, or the next one when it starts", file=sys.stderr)
+        print(f"{waiting} waiting: a server retries them while it runs, or when it next starts", file=sys.stderr)
     return 1 if waiting or again else 0
 
 
 def _unpacked(body: bytes) -> bytes:
-    """What can be shown of it: unpacked as far as it goes."""
+    """The body unpacked as far as possible."""
     if not body.startswith(b"\x1f\x8b"):
         return body
     try:
@@ -141,5 +141,5 @@ def _moment(time_s: float) -> str:
 
 
 def _shown(text: str) -> str:
-    """What came from outside, without the control characters that could command a terminal."""
+    """Text from outside, without control characters that could command a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,4 +1,4 @@
-"""``jobsight rebuild``: learns all forecasts anew from the stored profiles."""
+"""``jobsight rebuild``: retrains all forecasts from the stored profiles."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def run(args: argparse.Namespace) -> int:
         mark_all(connection)
     count_marked(engine)
     engine.dispose()
-    print(f"{count} series learned anew")
+    print(f"{count} series retrained")
     return 0

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _cluster(connection: Connection, cluster: str | None, user: str | None) -> str | None:
     if cluster is not None and cluster not in (known := stored_clusters(connection)):
-        raise UserError(f"there is no cluster {cluster!r}; known: {listed(known)}")
+        raise UserError(f"unknown cluster {cluster!r}; known: {listed(known)}")
     if user is None or cluster is not None:
         return cluster
     found = user_clusters(connection, user)

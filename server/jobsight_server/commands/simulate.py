@@ -1,4 +1,4 @@
-"""``jobsight simulate``: what a scheduling policy would have made of a recorded workload."""
+"""``jobsight simulate``: how a scheduling policy would have handled a recorded workload."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
         title = f"{given.name}: {args.policy} on {given.capacity} processors"
         draw_simulation(table, given.capacity, title, args.plot)
-        print(f"jobsight simulate: drawn to {args.plot}", file=sys.stderr)
+        print(f"jobsight simulate: plots written to {args.plot}", file=sys.stderr)
     if args.json:
         print(json.dumps(account, indent=2))
     else:
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _predicting() -> str:
-    """The policies that go by run times, and whose they are by default."""
+    """The policies that use run-time predictors, and their defaults."""
     return " and ".join(
         f"{name} (by default {entry.default_predictor})" if entry.default_predictor else name
         for name, entry in POLICIES.items()

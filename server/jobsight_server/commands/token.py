@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.action == "create":
         _check_scope(args)
-    # Only a new token may come before the server's first start; all else is about a database that is there.
+    # Only a new token may precede the server's first start; everything else needs an existing database.
     engine = open_database(args) if args.action == "create" else open_existing(args)
     now = time.time()
     try:
@@ -65,13 +65,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_scope(args: argparse.Namespace) -> None:
-    """A token for everything is made only where that was asked for."""
+    """A token for everything is created only on explicit request."""
     if args.role != "agent":
         if args.any_cluster:
-            raise UserError(f"--any-cluster: a token of role {args.role} writes no samples; leave it out")
+            raise UserError(f"--any-cluster: a token of role {args.role} cannot send samples; leave it out")
         return
     if args.any_cluster and (args.cluster is not None or args.nodes is not None):
-        raise UserError("--any-cluster beside --cluster or --nodes: give one or the other")
+        raise UserError("--any-cluster with --cluster or --nodes: give one or the other")
     if args.cluster is None and not args.any_cluster:
         raise UserError(
             "an agent's token is for one cluster: give --cluster NAME, and --nodes 'n[001-128]' for some of its nodes, "

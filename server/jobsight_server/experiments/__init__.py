@@ -1,1 +1,1 @@
-"""Runs of experiments: done by many workers, kept as they finish."""
+"""Runs of experiments: executed by many workers, stored as they finish."""

@@ -1,4 +1,4 @@
-"""A file of finished runs, one JSON object a line, that only ever grows: what is in it is not run again."""
+"""A file of finished runs, one JSON object per line, that only grows: runs in it are not repeated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RunKey = tuple[Any, ...]
 
 
 class FinishedRuns:
-    """Figures of runs by their keys, in ``file``. ``broken`` counts lines that are none, as after a power cut."""
+    """Figures of runs by key, in ``file``. ``broken`` counts invalid lines, as after a power cut."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -24,7 +24,7 @@ class FinishedRuns:
             self._read()
 
     def add(self, key: RunKey, figures: Mapping[str, Any]) -> None:
-        """Writes the run to the file, and remembers it."""
+        """Appends the run to the file and to ``figures``."""
         self.figures[key] = dict(figures)
         line = json.dumps({"key": key, "figures": figures})
         with self.file.open("a") as stream:

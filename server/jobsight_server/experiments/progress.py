@@ -14,7 +14,7 @@ Runs = Generator[tuple[Task, dict[str, Any]]]
 
 
 def watched(name: str, runs: Runs[Task], total: int, done: int = 0) -> Runs[Task]:
-    """``runs`` as they finish, beside a bar on standard error, of which ``done`` are finished before."""
+    """``runs`` as they finish, with a bar on standard error; ``done`` were finished before."""
     if done == total:
         return
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())

@@ -16,12 +16,12 @@ RunTask = Callable[[Task], dict[str, Any]]
 
 
 def in_processes(run: RunTask[Task], tasks: Sequence[Task], workers: int) -> Generator[tuple[Task, dict[str, Any]]]:
-    """Each task and what ``run`` gives for it, as they finish. Closed early, it waits for those that are running.
+    """Each task and the result of ``run`` for it, as they finish. Closed early, it waits for those running.
 
     Raises:
-        UserError: a worker was killed, as for want of memory.
+        UserError: a worker was killed, for instance because memory ran out.
     """
-    context = multiprocessing.get_context("spawn")  # threads of this process are nothing to be copied
+    context = multiprocessing.get_context("spawn")  # threads of this process must not be copied
     pool = ProcessPoolExecutor(workers, context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
     try:
         futures: dict[Future[dict[str, Any]], Task] = {pool.submit(run, task): task for task in tasks}
@@ -29,8 +29,8 @@ def in_processes(run: RunTask[Task], tasks: Sequence[Task], workers: int) -> Gen
             yield futures[future], future.result()
     except BrokenProcessPool as error:
         raise UserError(
-            f"one of {workers} workers was killed, perhaps for want of memory: the same command goes on from what is "
-            "finished; give fewer --workers"
+            f"one of {workers} workers was killed, perhaps because memory ran out: the same command resumes from "
+            "what is finished; give fewer --workers"
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
@@ -40,7 +40,7 @@ def on_dask(run: RunTask[Task], tasks: Sequence[Task], address: str) -> Generato
     """The same on the Dask cluster at ``address``, whose workers have Jobsight and the files that tasks name.
 
     Raises:
-        UserError: Dask is not installed here, or nobody answers.
+        UserError: Dask is not installed here, or does not answer.
     """
     try:
         from distributed import Client

@@ -1,4 +1,4 @@
-"""The forecasts of every user: learning them, asking for them, looking back at them."""
+"""Forecasts for every user: learning, answering, history."""
 
 from __future__ import annotations
 

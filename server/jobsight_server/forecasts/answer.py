@@ -25,7 +25,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def series_answer(profile: Profile, user: str, series: Series, updated: float | None) -> str:
-    """The answer to a question that names nothing but the user, as it is stored with the user's series.
+    """The answer to a question about the user alone, as stored with the user's series.
 
     ``updated``: end of the last job learned.
     """
@@ -33,7 +33,7 @@ def series_answer(profile: Profile, user: str, series: Series, updated: float | 
 
 
 def computed_answer(profile: Profile, question: Question, own: str | None) -> str:
-    """The profile's answer; ``own``, the user's stored answer, if there is one, has the published five."""
+    """The profile's answer; ``own``, the user's stored answer if there is one, has the published five."""
     return _text(_of_job(profile, question), _of_own(own))
 
 
@@ -44,7 +44,7 @@ def no_answer(metric: str, coverage: float, reason: str, own: str | None = None)
 
 
 def written(cluster: str | None, user: str, metric: str, answer: str, scale: int | None = None) -> str:
-    """An answer as it is sent: ``answer``, which does not name what it is about, with these names before it.
+    """An answer as sent: ``answer``, which does not name its subject, preceded by these names.
 
     ``scale``: how many processors the values are for; None leaves them per processor.
     """
@@ -59,7 +59,7 @@ def _text(of_job: dict[str, Any], of_five: dict[str, Any]) -> str:
 
 
 def _of_job(profile: Profile, question: Question) -> dict[str, Any]:
-    """``value``, how much to reserve, and where that comes from."""
+    """``value``, how much to reserve, and the source of both."""
     forecast = profile.answer(question)
     of_job = {name: getattr(forecast, name) for name in _OF_JOB}
     of_job["mean_error"] = profile.mean_error(question.user)
@@ -67,7 +67,7 @@ def _of_job(profile: Profile, question: Question) -> dict[str, Any]:
 
 
 def _of_five(five: SeriesForecast, updated: float | None) -> dict[str, Any]:
-    """What the published five say of the user's own jobs."""
+    """The published five's forecasts from the user's own jobs."""
     return {
         "user_jobs": five.n,
         "forecasts": five.forecasts,

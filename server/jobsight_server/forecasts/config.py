@@ -17,8 +17,7 @@ class ForecastConfig:
     """How jobs are grouped, how bounds are set, and which values are learned.
 
     ``job_groups`` go from specific to general. ``coverage`` is the target fraction of jobs within their bounds,
-    ``objective`` in what sense; ``walltime_limit``
-    says whether requested times are enforced.
+    ``objective`` says where it must hold, ``walltime_limit`` whether requested times are enforced.
     """
 
     job_groups: tuple[JobGroup, ...] = DEFAULT_JOB_GROUPS
@@ -28,7 +27,7 @@ class ForecastConfig:
     walltime_limit: Limit = "auto"
 
     def learns(self, attribution: str | None) -> bool:
-        """Whether a value of this attribution is learned; others are shown only (docs/definitions.md, Attribution)."""
+        """Whether a value of this attribution is learned; others are only shown (docs/definitions.md, Attribution)."""
         return self.learn_apportioned if attribution == "apportioned" else attribution != "unknown"
 
     def profile(self, metric: str) -> Profile:
@@ -43,15 +42,15 @@ class ForecastConfig:
         )
 
     def made(self, stored: str) -> bool:
-        """Whether the stored text of an answer is one that this configuration gives.
+        """Whether the stored text of an answer agrees with this configuration.
 
-        A changed ``coverage`` holds from the next question on; what was written before it is worked out again.
+        A changed ``coverage`` applies from the next question on; answers stored before are recomputed.
         """
         return f'"coverage":{self.coverage!r},' in stored
 
 
 def forecast_config(settings: Settings) -> ForecastConfig:
-    """What the settings that concern learning say."""
+    """The configuration from the settings that concern learning."""
     job_groups = tuple(parse_job_group(text) for text in settings.job_groups)
     (objective,) = [name for name in OBJECTIVES if name == settings.bound_objective]
     (limit,) = [name for name in LIMITS if name == settings.walltime_limit]

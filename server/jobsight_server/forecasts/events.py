@@ -1,4 +1,4 @@
-"""What happens to jobs, in the order in which it is learned."""
+"""Events of jobs, in the order in which they are learned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobsight_server.forecasts.stored import SeriesKey
 
 
 class Submitted(NamedTuple):
-    """A job was submitted: what is forecast for it now is what counts."""
+    """A job was submitted: its forecast at this moment is the one that counts."""
 
     job: ForecastJob
     metrics: Sequence[str]
@@ -23,7 +23,7 @@ class Submitted(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """A job has ended and used this much of each metric; None: there is no value."""
+    """A job has ended and used this much of each metric; None: no value."""
 
     job: ForecastJob
     values: Mapping[str, float | None]
@@ -36,7 +36,7 @@ class Finished(NamedTuple):
 
 
 class RanOut(NamedTuple):
-    """A job ran out of what was reserved for it."""
+    """A job ran out of its reservation."""
 
     cluster: str
     metric: str

@@ -1,4 +1,4 @@
-"""Takes in that a job ran out of what was reserved for it: what is recommended for its like stays above that."""
+"""Reports that a job ran out of its reservation: the recommendation for similar jobs stays above it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SLIP = 100.0
 
 
 def record_failure(connection: Connection, reader: AnswerReader, request: ForecastRequest, reserved: float) -> str:
-    """Stores and learns it within the caller's transaction; returns the answer from now on, as JSON text.
+    """Stores and learns the report within the caller's transaction; returns the new answer, as JSON text.
 
     ``request`` names a cluster and a metric, and ``reserved`` is in the unit of its answer.
 
     Raises:
-        UserError: far from what is recommended: one slip of the unit would spoil recommendations from then on.
+        UserError: far from the recommendation: one wrong unit would spoil recommendations from then on.
     """
     cluster, question, metric, _ = request
     assert cluster is not None
@@ -52,7 +52,7 @@ def record_failure(connection: Connection, reader: AnswerReader, request: Foreca
     learner = Learner(reader.config)
     try:
         learner.load(connection, [(cluster, question)], [metric])
-    except ValueError:  # trained with other job groups: all is about to be retrained, with this
+    except ValueError:  # trained with other job groups: everything is about to be retrained, with this
         pass
     else:
         learner.learn([RanOut(cluster, metric, question, reserved)])

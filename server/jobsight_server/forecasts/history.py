@@ -1,4 +1,4 @@
-"""Looks back: what a user's jobs used, and what each forecaster would have said before."""
+"""History: what a user's jobs used, and what each forecaster would have forecast."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Column = list[float | None]
 
 
 class MetricHistory(Record):
-    """Values learned of one series, oldest first, as arrays of equal length, and what was said of each before.
+    """Values learned in one series, oldest first, as arrays of equal length, and the forecasts for each.
 
-    ``time``: end of the job; ``actual``: what it used; ``answered`` and ``bound``: what was forecast, and recommended
-    to reserve, when it was submitted; ``forecasts``: what each of the published five said before it knew. ``n`` counts
-    all values, those before the listed ones included; ``shown_only`` those that are shown and were not learned.
+    ``time``: end of the job; ``actual``: what it used; ``answered`` and ``bound``: forecast and recommended reservation
+    at its submission; ``forecasts``: those of the published five before the value was known. ``n`` counts all values,
+    including those before the listed ones; ``shown_only`` those that are shown and were not learned.
     """
 
     n: int
@@ -55,7 +55,7 @@ def history(connection: Connection, cluster: str, user: str, metric: str, limit:
         actual=[row.value for row in listed],
         answered=[row.forecast for row in listed],
         bound=[row.bound for row in listed],
-        # Replayed from the very first value: a forecast depends on all that came before it.
+        # Replayed from the very first value: a forecast depends on everything before it.
         forecasts={
             name: [None if np.isnan(value) else value for value in FORECASTERS[name]().replay(actual)[first:].tolist()]
             for name in FIVE

@@ -1,6 +1,6 @@
-"""Runs as forecasts see them: what is known of a job when it is submitted, in the one form that is learned and asked.
+"""Runs for forecasting: what is known about a job at its submission, in the one form used for learning and asking.
 
-Groups are found by these values, so both sides must write them alike.
+Groups are found by these values, so both sides must write them in the same way.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ COLUMNS = (
     jobs.c.end,
     jobs.c.forecast_seq,
 )
-"""What ``job_of`` reads, in its order."""
+"""The columns that ``job_of`` reads, in its order."""
 
 _AT_ONCE = 500
 _RUN_NUMBER = re.compile(r"\d+(?=(?:\.[A-Za-z]+)?$)")
 
 
 class ForecastJob(NamedTuple):
-    """A run: what it was known by when it was submitted, and when that was (UTC; None where nobody knows).
+    """A run: what was known about it at its submission, and the time of that (UTC; None if unknown).
 
-    ``forecast_seq`` is the ``learn_seq`` of the last run that had been learned when it was forecast; None before.
+    ``forecast_seq`` is the ``learn_seq`` of the last run learned when it was forecast; None before that.
     """
 
     run_id: int
@@ -53,7 +53,7 @@ class ForecastJob(NamedTuple):
 
     @property
     def seconds(self) -> float | None:
-        """How long it ran, at least 1; None where that is not known."""
+        """How long it ran, at least 1; None if unknown."""
         return None if self.start is None or self.end is None else max(self.end - self.start, 1.0)
 
     @property
@@ -79,9 +79,9 @@ def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, Forecast
 
 
 def read_waiting(connection: Connection, before: float) -> list[ForecastJob]:
-    """Runs submitted before ``before`` for which nothing was forecast yet, in order of submission.
+    """Runs submitted before ``before`` without a forecast yet, in order of submission.
 
-    Those that were removed or requeued are among them.
+    Removed and requeued ones are included.
     """
     query = (
         select(*COLUMNS)
@@ -101,8 +101,8 @@ def job_question(
 ) -> Question:
     """A job as job groups see it; empty texts, and numbers that are not above 0, count as not told.
 
-    ``memory_bytes`` is the request of the whole job, as accounting logs have it; the question holds it per processor,
-    as the values are that it is compared with. Where the processors are not told, it is taken to be for one.
+    ``memory_bytes`` is the request of the whole job, as in accounting logs; in the question it is per processor, like
+    the values that it is compared with. If the processors are unknown, it is assumed to be for one.
     """
     known = processors if processors and processors > 0 else None
     return Question(
@@ -119,9 +119,9 @@ def job_question(
 def application(name: str) -> str | None:
     """The application that a job's name stands for: without directories and without the number of the run.
 
-    Logs do not name applications; a job's name, by default that of its script, is the nearest thing to it. Users
-    number the runs of one application, at the end of the name or before its extension; every other part of a name
-    tells applications apart as often as runs, and stays. None where nothing is left.
+    Logs do not name applications; a job's name, by default that of its script, comes closest. Users number the runs of
+    one application, at the end of the name or before its extension; every other part of a name distinguishes
+    applications as often as runs, and is kept. None if nothing is left.
 
     >>> [application(name) for name in ("run_017", "bin/run_18.sh", "cfd-large", "4711")]
     ['run_', 'run_.sh', 'cfd-large', None]

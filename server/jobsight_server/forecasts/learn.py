@@ -1,4 +1,4 @@
-"""Learns what happened to jobs, event by event, into profiles, series and pending forecasts."""
+"""Learns the events of jobs, one by one, into profiles, series and pending forecasts."""
 
 from __future__ import annotations
 
@@ -33,26 +33,25 @@ from jobsight_server.forecasts.stored import (
 
 
 def learnable(value: float) -> bool:
-    """Whether a forecaster takes the value: finite and not negative."""
+    """Whether a forecaster accepts the value: finite and not negative."""
     return math.isfinite(value) and 0.0 <= value <= LARGEST
 
 
 @dataclass(slots=True)
 class _OfUser:
-    """A user's own values of one metric, and the answer to a question that names nothing but the user."""
+    """A user's own values of one metric, and the answer to a question about the user alone."""
 
     profile: Profile
     series: Series
     updated: float | None = None
-    answer: str | None = None  # None: as it is stored
+    answer: str | None = None  # None: as stored
 
 
 class Learner:
-    """Takes in events in their order and then writes what has changed.
+    """Learns events in order and then writes what has changed.
 
-    What it begins with is empty, or what ``load`` has read for the jobs that the events are about; both give the
-    same rows. The answer to a question that tells nothing but the user is made when the user's last event was taken
-    in, and stored with the series.
+    It starts empty, or with what ``load`` has read for the jobs of the events; both give the same rows. The answer to a
+    question about the user alone is computed when the user's last event has been learned, and stored with the series.
     """
 
     def __init__(self, config: ForecastConfig) -> None:
@@ -69,12 +68,12 @@ class Learner:
         metrics: Iterable[str],
         pending: Sequence[int] = (),
     ) -> None:
-        """Reads all that it takes to learn jobs (cluster, question) in these metrics.
+        """Reads everything needed to learn jobs (cluster, question) in these metrics.
 
         ``pending``: the runs that were forecast when they were submitted.
 
         Raises:
-            ValueError: other job groups, or another version, made what is stored.
+            ValueError: the stored model is of other job groups or another version.
         """
         keys: dict[tuple[str, str], None] = {}
         users: dict[tuple[str, str], None] = {}
@@ -92,7 +91,7 @@ class Learner:
         self.pending = read_pending(connection, pending)
 
     def learn(self, events: Sequence[Event]) -> dict[RunAndMetric, PendingForecast]:
-        """Takes in the events; returns what had been forecast for each job that has finished."""
+        """Learns the events; returns the forecast for each finished job."""
         judged: dict[RunAndMetric, PendingForecast] = {}
         last = {key: i for i, event in enumerate(events) for key in event.series}
         for i, event in enumerate(events):
@@ -111,15 +110,15 @@ class Learner:
         return judged
 
     def encode_state(self) -> None:
-        """Makes rows of the state that has changed; done before a transaction, it need not be done within."""
+        """Encodes the changed state as rows, before a transaction rather than within it."""
         for (cluster, metric), profile in self._profiles.items():
             for key, state in profile.changed_state().items():
                 self._states[cluster, metric, key] = state_row(cluster, metric, key, state)
 
     def store(self, connection: Connection, learned_runs: Sequence[int] = ()) -> int:
-        """Writes what has changed, and the forecasts of jobs that have not finished; returns the number of series.
+        """Writes what has changed, and the forecasts of unfinished jobs; returns the number of series.
 
-        The stored forecasts of ``learned_runs``, and of runs that will never be learned, go.
+        Deletes the stored forecasts of ``learned_runs``, and of runs that will never be learned.
         """
         self.encode_state()
         of_users = [
@@ -143,7 +142,7 @@ class Learner:
                 if own is None:
                     own = self._of_users[key] = _OfUser(profile, Series())
                 own.series.learn(value)
-                # The last one learned, not the latest: a run whose samples came late is learned after others.
+                # The last one learned, not the latest: a run with late samples is learned after others.
                 own.updated = job.end
         for metric in METRICS:
             self.pending.pop((job.run_id, metric), None)

@@ -1,4 +1,4 @@
-"""Whether the stored model is what the present configuration would have made."""
+"""Whether the stored model agrees with the current configuration."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _APPORTIONED_OTHERWISE = text(
 
 
 def is_outdated(connection: Connection, config: ForecastConfig) -> bool:
-    """Whether another configuration or version made the stored model: it has to be retrained on all jobs then."""
+    """Whether the stored model is of another configuration or version, and has to be retrained on all jobs."""
     if connection.scalar(_APPORTIONED_OTHERWISE, {"learned": config.learn_apportioned}):
         return True
     learned = [tuple(row) for row in connection.execute(text("SELECT DISTINCT cluster, metric FROM series"))]
-    if not learned:  # brought up from tables of an older version, perhaps
+    if not learned:  # perhaps migrated from an older version
         return bool(connection.scalar(_LEARNED))
     (site, *_) = config.profile("runtime").state_keys(Question())
     stored = read_state(connection, [StateKey(cluster, metric, site) for cluster, metric in learned])

@@ -1,4 +1,4 @@
-"""What values are per: one processor, as they are learned, or the whole job."""
+"""Whether values are per processor, as they are learned, or for the whole job."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from jobsight_server.forecasts.prediction import StoredPrediction
 PER = ("processor", "job")
 
 WHOLE = frozenset({"runtime"})
-"""Metrics that are of the whole job anyway."""
+"""Metrics that are always of the whole job."""
 
 _UNITS = {"bandwidth": "bit/s", "memory": "bytes", "cpu": "CPU seconds per second"}
 
 
 class UnknownProcessorsError(UserError):
-    """Values for the whole job were asked for, and not how many processors it has."""
+    """Values for the whole job were requested without its number of processors."""
 
 
 def processors_of(processors: int | None, metrics: Iterable[str]) -> int:
     """The processors by which the values of these metrics are multiplied.
 
     Raises:
-        UnknownProcessorsError: they are not given, and a metric needs them.
+        UnknownProcessorsError: they are not given, but a metric needs them.
     """
     if processors is None and not WHOLE.issuperset(metrics):
         raise UnknownProcessorsError("values per job need the number of processors; give processors, such as 16")

@@ -44,7 +44,7 @@ class StoredPrediction(Record):
 
 
 class Prediction(StoredPrediction):
-    """What a user's next job will need in one metric, how sure that is, and on what it rests (docs/http-api.md)."""
+    """What a user's next job will need in one metric, how certain that is, and its basis (docs/http-api.md)."""
 
     cluster: str | None
     user: str
@@ -53,7 +53,7 @@ class Prediction(StoredPrediction):
 
 
 class Predictions(Record):
-    """In the order of the questions; a question without a metric has one of each."""
+    """In the order of the questions; a question without a metric gets one for each."""
 
     predictions: list[Prediction]
 

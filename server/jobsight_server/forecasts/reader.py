@@ -1,8 +1,8 @@
-"""Reads the answers of a site: the one way from the API, the pages and the commands to what was learned.
+"""Reads the answers of a site: the only way from the API, the pages and the commands to the model.
 
-A request that names nothing but the user is a look-up by primary key of what was made when the user last learned,
-unless that was made under another configuration. Any other is computed from the little state of the profile that it
-touches; nothing is kept between requests.
+A request about the user alone is a look-up by primary key of the answer stored when the user's last job was learned,
+unless that was under another configuration. Any other is computed from the few parts of the profile that it needs;
+nothing is kept between requests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Asked = tuple[SeriesKey, Question]
 
 
 class AnswerReader:
-    """Answers under the site's configuration: what was learned otherwise is not answered from."""
+    """Answers under the site's configuration; an outdated model is not used."""
 
     def __init__(self, engine: Engine, config: ForecastConfig) -> None:
         self.config = config
@@ -46,11 +46,11 @@ class AnswerReader:
     def reply(self, requests: Sequence[ForecastRequest]) -> str:
         """``{"predictions": [...]}``: the answers as JSON, in the order of the requests, one for each metric.
 
-        A user without any history is answered from what others' jobs used; where no cluster was named, with a reason,
-        and the cluster is then null.
+        For a user without any history, the answer comes from other users' jobs; if no cluster was named, there is only
+        a reason, and the cluster is null.
 
         Raises:
-            UserError: a request asks for what is not forecast.
+            UserError: a request is for something that is not forecast.
         """
         texts = self._looked_up(requests[0]) if len(requests) == 1 else None
         if texts is None:
@@ -59,11 +59,11 @@ class AnswerReader:
         return f'{{"predictions":[{",".join(texts)}]}}'
 
     def answers(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[Prediction]:
-        """The same answers, as they belong to what else is read on ``connection``."""
+        """The same answers, consistent with other reads on ``connection``."""
         return [read_prediction(text) for text in self.texts(connection, requests)]
 
     def texts(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[str]:
-        """The same, each as JSON: a stored text has the names of what it is about put before it, and is not parsed."""
+        """The same, each as JSON: the names of its subject are put before a stored text, which is not parsed."""
         placed = [there for request in requests for there in self._placed(connection, request)]
         asked = [
             (SeriesKey(request.cluster, request.user, metric), request.question)
@@ -91,7 +91,7 @@ class AnswerReader:
         return dict(zip(known, self.answers(connection, requests), strict=True))
 
     def series_figures(self, connection: Connection, cluster: str | None, metric: str) -> dict[tuple[str, str], Any]:
-        """Per (cluster, user) the stored answer in one metric, to sort by what is the user's own: jobs and PQM."""
+        """Per (cluster, user) the stored answer in one metric, to sort by the user's own figures: jobs and PQM."""
         query = select(series.c.cluster, series.c.user, series.c.answer).where(series.c.metric == metric)
         if cluster is not None:
             query = query.where(series.c.cluster == cluster)
@@ -102,7 +102,7 @@ class AnswerReader:
         self._look_ups.close()
 
     def _looked_up(self, request: ForecastRequest) -> list[str] | None:
-        """The path of a scheduler that waits: the stored answers, if there are all, past SQLAlchemy."""
+        """The fast path for a waiting scheduler: the stored answers, if all exist, bypassing SQLAlchemy."""
         cluster, user = request.cluster, request.user
         if cluster is None or request.per != "processor" or not request.is_of_user_alone:
             return None
@@ -117,7 +117,7 @@ class AnswerReader:
         return [written(cluster, user, name, known[name]) for name in metrics]
 
     def _placed(self, connection: Connection, request: ForecastRequest) -> list[ForecastRequest]:
-        """The request for each cluster that it concerns; as it is where no cluster knows the user."""
+        """The request for each cluster that it concerns; unchanged if no cluster knows the user."""
         if request.cluster is not None:
             return [request]
         query = select(series.c.cluster).where(series.c.user == request.user).distinct().order_by(series.c.cluster)

@@ -1,4 +1,4 @@
-"""Learns everything again from the stored profiles, as it was learned first."""
+"""Retrains everything from the stored profiles, in the original order."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ RunsRebuilt = Callable[[int, int], None]
 
 
 def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: RunsRebuilt | None = None) -> int:
-    """Learns every profile and series again; the rows are exactly those that learning run by run had left.
+    """Retrains every profile and series; the rows are exactly those from learning run by run.
 
-    Reads and learns without holding anybody up; only what was learned meanwhile is caught up with, and the new rows
-    are written, in one transaction that others wait for. ``progress(done, all)`` counts runs. Returns how many
+    Reads and learns without blocking others; only what was learned in the meantime is added, and the new rows are
+    written, in one transaction that others wait for. ``progress(done, all)`` counts runs. Returns how many
     series there are.
     """
     config = config or ForecastConfig()
@@ -64,7 +64,7 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Runs
 
 
 def rebuild_if_outdated(engine: Engine, config: ForecastConfig) -> bool:
-    """Retrains where other settings, or an older version, made what is stored; returns whether it did."""
+    """Retrains if the stored model is of other settings or an older version; returns whether it did."""
     with engine.connect().execution_options(reading=True) as connection:
         if not is_outdated(connection, config):
             return False
@@ -77,10 +77,10 @@ def rebuild_if_outdated(engine: Engine, config: ForecastConfig) -> bool:
 def _events(
     connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[Event]:
-    """What followed the run with ``learn_seq`` ``begin``, up to the one with ``end``, itself included; None: all of it.
+    """The events after the run with ``learn_seq`` ``begin``, up to and including the one with ``end``; None: all.
 
-    At one place in the order a run is learned first, then come the reservations that ran out, then the submissions.
-    ``under_way`` keeps the jobs that were submitted and have not finished from one piece to the next.
+    At one position in the order, a run is learned first, then reservations that ran out, then submissions.
+    ``under_way`` carries the submitted, unfinished jobs from one piece to the next.
     """
     found: list[tuple[int, int, Event]] = []
     found += [(learn_seq, 2, event) for learn_seq, event in _submitted(connection, begin, end, under_way)]
@@ -93,7 +93,7 @@ def _events(
 def _finished(
     connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Finished]]:
-    """What a run used of the metrics learned at each ``learn_seq``; a value that arrived late has one of its own."""
+    """A run's use of the metrics learned at each ``learn_seq``; a late value has one of its own."""
     columns = (profiles.c.learn_seq, profiles.c.run_id, profiles.c.metric, profiles.c.value, profiles.c.attribution)
     query = select(*columns).where(profiles.c.learn_seq > begin).order_by(profiles.c.learn_seq, profiles.c.run_id)
     if end is not None:
@@ -114,7 +114,7 @@ def _finished(
 def _submitted(
     connection: Connection, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Submitted]]:
-    """A metric of which the job was to have no value need not be looked at."""
+    """A metric without a value for the job can be skipped."""
     told = and_(profiles.c.run_id == jobs.c.id, profiles.c.value.is_not(None))
     query = (
         select(profiles.c.metric, *COLUMNS)

@@ -1,4 +1,4 @@
-"""What is asked of the forecasts: a job, where it will run, in which metric, and what the values are for."""
+"""A request for forecasts: a job, its cluster, the metric, and what the values are per."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class UnknownMetricError(UserError):
 
 
 class ForecastRequest(NamedTuple):
-    """What will a job of which ``question`` is known need on ``cluster``?
+    """What will the job described by ``question`` need on ``cluster``?
 
     ``cluster`` None asks for every cluster that knows the user, ``metric`` None for all metrics. ``per`` says whether
     the values of the answer are per ``processor`` or for the whole ``job``, whose processors must then be known.
@@ -36,7 +36,7 @@ class ForecastRequest(NamedTuple):
 
     @property
     def is_of_user_alone(self) -> bool:
-        """Whether nothing but the user is known of the job."""
+        """Whether only the user is known about the job."""
         return not any(_known_beside_user(self.question))
 
     @property
@@ -49,7 +49,7 @@ class ForecastRequest(NamedTuple):
         if self.metric is None:
             return tuple(METRICS)
         if self.metric not in METRICS:
-            raise UnknownMetricError(f"metric {self.metric!r} is not forecast; ask for one of {', '.join(METRICS)}")
+            raise UnknownMetricError(f"metric {self.metric!r} is not forecast; choose one of {', '.join(METRICS)}")
         return (self.metric,)
 
     @property

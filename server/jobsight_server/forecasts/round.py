@@ -1,9 +1,8 @@
-"""Learns the runs that have just been profiled, between them what was submitted: the events of a round, by time.
+"""Learns the runs just profiled, and the submissions between them: the events of a round, by time.
 
-A forecast is judged as it stood when the job was submitted. A round goes up to the last end among its runs; what was
-submitted before that and had no forecast yet is forecast on the way, so that running along and importing a
-year's log do the same. What was submitted later has to wait for the next round: until then nothing is learned that
-could change its forecast.
+A forecast is judged as of the job's submission. A round goes up to the last end among its runs; jobs submitted before
+that without a forecast are forecast on the way, so that following a scheduler and importing a year's log do the same.
+Jobs submitted later wait for the next round: until then, nothing is learned that could change their forecast.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _FORECAST_FOR = ("running", "ended")
 
 
 def lock_learning(connection: Connection) -> None:
-    """Lets nobody else learn until the transaction ends."""
+    """Keeps others from learning until the transaction ends."""
     lock_until_commit(connection, "jobsight learning")
 
 
 def last_learn_seq(connection: Connection) -> int:
-    """``learn_seq`` of the run that was learned last; 0 before any."""
+    """``learn_seq`` of the run learned last; 0 before the first."""
     return connection.scalar(select(func.max(profiles.c.learn_seq))) or 0
 
 
@@ -42,10 +41,10 @@ def learn_round(
 ) -> dict[RunAndMetric, PendingForecast]:
     """Learns runs (id -> metric -> value), given in order of their end, after the one with ``learn_seq`` ``before``.
 
-    Returns what had been forecast for each of them.
+    Returns the forecast for each of them.
 
     Raises:
-        ValueError: what is stored was learned with other job groups.
+        ValueError: the stored model is of other job groups.
     """
     known = read_jobs(connection, list(learned))
     finished = [known[run_id] for run_id in learned]
@@ -57,7 +56,7 @@ def learn_round(
     forecast_before = {run_id for run_id, _ in learner.pending}
     judged = learner.learn(events)
     learner.store(connection, list(learned))
-    # Those that nothing will judge are marked too, or every round would meet them again.
+    # Those that will never be judged are marked too, or every round would find them again.
     forecast_seq = dict.fromkeys([job.run_id for job in waiting], before)
     forecast_seq |= _forecasts_among(events, forecast_before, before)
     write_many(connection, _SET_FORECAST_SEQ, [(seq, run_id) for run_id, seq in forecast_seq.items()])
@@ -67,12 +66,12 @@ def learn_round(
 def learn_late(
     connection: Connection, config: ForecastConfig, learned: Mapping[int, Mapping[str, float | None]]
 ) -> None:
-    """Learns further metrics of runs that were learned before, whose samples arrived late, in this order.
+    """Learns further metrics of runs learned before, whose samples arrived late, in this order.
 
-    Their pending forecasts are gone: they are judged as the forecast stands now.
+    Their pending forecasts are gone: they are judged by the current forecast.
 
     Raises:
-        ValueError: what is stored was learned with other job groups.
+        ValueError: the stored model is of other job groups.
     """
     if not learned:
         return
@@ -88,8 +87,8 @@ def _events_by_time(
 ) -> list[Submitted | Finished]:
     """The ends of the ``finished``, with what they used, and the submissions of those ``waiting`` for a forecast.
 
-    At one instant jobs end before others are submitted. Left out is whose forecast at its submission can never be
-    judged: it was removed, or ended before.
+    At one instant, jobs end before others are submitted. Jobs whose forecast at submission can never be judged are left
+    out: they were removed, or ended before.
     """
     ends = {job.run_id: job.end or 0.0 for job in finished}
     events: list[tuple[float, int, Submitted | Finished]] = [
@@ -105,7 +104,7 @@ def _events_by_time(
 
 
 def _forecasts_among(events: Sequence[Submitted | Finished], forecast_before: Set[int], before: int) -> dict[int, int]:
-    """Per run that is forecast among the events: ``learn_seq`` of the last run learned before that.
+    """For each run forecast among the events: ``learn_seq`` of the last run learned before that.
 
     A run that ends without a forecast is forecast, and judged, when it is learned.
     """

@@ -1,4 +1,4 @@
-"""What was learned, as rows: the state of models, users' series with their answers, and pending forecasts."""
+"""The model as rows: the state of models, users' series with their answers, and pending forecasts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RunAndMetric = tuple[int, str]
 """Run and metric."""
 
 _AT_ONCE = 500
-# Keys of state hold what users call their jobs; PostgreSQL refuses index entries above 2,704 bytes.
+# Keys of state contain users' job names; PostgreSQL does not accept index entries above 2,704 bytes.
 _LONGEST = 500
 
 _READ_STATE = (
@@ -42,7 +42,7 @@ _WRITE_SERIES = (
     "answer = excluded.answer, updated = excluded.updated"
 )
 _WRITE_PENDING = "INSERT INTO pending_forecasts (run_id, metric, state) VALUES (?, ?, ?)"
-# Removed, requeued, or learned by ``rebuild`` meanwhile: nothing will score these.
+# Removed, requeued, or learned by ``rebuild`` in the meantime: nothing will score these.
 _SWEEP_PENDING = text(
     "DELETE FROM pending_forecasts WHERE run_id IN (SELECT p.run_id FROM pending_forecasts p "
     "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('running', 'ended'))"
@@ -75,7 +75,7 @@ SeriesRow = tuple[str, str, str, int, str, str, float | None]
 
 
 def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple[str, str], dict[str, Any]]:
-    """What is stored of these: (cluster, metric) -> key -> state, as ``Profile.load`` takes them."""
+    """The stored state of these: (cluster, metric) -> key -> state, as ``Profile.load`` takes it."""
     asked = {(name.cluster, name.metric, short_key(name.key)): name.key for name in wanted}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for cluster, metric, key, state in fetch_by_keys(connection, _READ_STATE, list(asked)):
@@ -84,7 +84,7 @@ def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple
 
 
 def read_answers(connection: Connection, keys: Sequence[SeriesKey]) -> dict[SeriesKey, str]:
-    """The answers written when these series last learned; those that never did are left out."""
+    """The answers stored when these series last learned; series that never did are left out."""
     return {SeriesKey(*key): answer for *key, answer in fetch_by_keys(connection, _READ_ANSWERS, keys)}
 
 
@@ -122,9 +122,9 @@ def write_learned(
     pending: Mapping[RunAndMetric, PendingForecast],
     learned_runs: Sequence[int],
 ) -> None:
-    """Stores state and series over those that were there, and forecasts of runs that have none yet.
+    """Stores state and series, replacing existing ones, and forecasts of runs without one.
 
-    The pending forecasts of ``learned_runs``, and of runs that will never be learned, go.
+    Deletes the pending forecasts of ``learned_runs``, and of runs that will never be learned.
     """
     write_many(connection, _WRITE_STATE, list(states))
     write_many(connection, _WRITE_SERIES, list(of_users))

@@ -19,16 +19,16 @@ from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 
 def jobs_of_database(connection: Connection, metric: str, cluster: str | None, name: str) -> Jobs:
-    """The runs that have ended and told ``metric``; of one cluster, or of all as one site.
+    """The ended runs with a value of ``metric``; of one cluster, or of all as one site.
 
-    With several clusters as one, a user's name is ``cluster/user``: the same name may be somebody else there. What is
-    left out is counted with its reason.
+    With several clusters as one, a user's name is ``cluster/user``: the same name may belong to different people. Runs
+    left out are counted by reason.
 
     Raises:
-        UserError: there is no such metric.
+        UserError: unknown metric.
     """
     if metric not in METRICS:
-        raise UserError(f"metric {metric!r} is not known; choose one of {', '.join(METRICS)}")
+        raise UserError(f"unknown metric {metric!r}; choose one of {', '.join(METRICS)}")
     names = set(connection.scalars(select(job_nodes.c.node).distinct()))
     skipped: Counter[str] = Counter()
     kept: list[tuple[float, Any]] = []
@@ -77,11 +77,11 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
         return f"no {metric} value: {row.reason or 'not profiled yet'}"
     if row.shown_only:
         return f"{metric} value is {row.attribution}: shown, not learned"
-    return None if 0.0 <= row.value <= LARGEST else f"{metric} value is no measurement"
+    return None if 0.0 <= row.value <= LARGEST else f"{metric} value is not a measurement"
 
 
 def _without_names(reason: str, names: Set[str]) -> str:
-    """The reason with ``a node`` for the node that it names, so that many like it are counted as one."""
+    """The reason with ``a node`` in place of the node's name, so that similar ones are counted as one."""
     return " ".join("a node" if word in names else word for word in reason.split(" "))
 
 

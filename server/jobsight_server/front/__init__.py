@@ -1,1 +1,1 @@
-"""The HTTP front of both ports: reads requests without waiting for any client, and hands whole ones to WSGI."""
+"""The HTTP front end of both ports: reads requests without waiting for any client, and passes complete ones to WSGI."""

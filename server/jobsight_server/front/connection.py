@@ -1,4 +1,4 @@
-"""One client's connection: what it sends, until when it must have sent it, and what it gets."""
+"""One client's connection: its requests, their deadlines, and the responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class State(Enum):
 
 
 class Server(Protocol):
-    """What a connection needs of the front."""
+    """What a connection needs from the front end."""
 
     loop: asyncio.AbstractEventLoop
     limits: Limits
@@ -35,14 +35,14 @@ class Server(Protocol):
     draining: bool
 
     def body_limit(self, request: Request) -> int:
-        """Longest body that is read; of a longer one the application sees the length alone."""
+        """Longest body that is read; of a longer one, the application sees only the length."""
 
     def work(self, connection: Connection, request: Request, client: str) -> HttpResponse | None:
-        """The answer at once, or None: it will come by ``Connection.give``."""
+        """The response if it is ready, or None: it will come through ``Connection.give``."""
 
 
 class Connection(asyncio.Protocol):
-    """Receives requests one after the other; the next is looked at when the one before it was answered."""
+    """Receives requests one after the other; the next is processed once the previous one has been answered."""
 
     def __init__(self, server: Server) -> None:
         self._server, self._limits, self._table = server, server.limits, server.table
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=0)  # so that resume_writing says that all is on its way
+        self._transport.set_write_buffer_limits(high=0)  # so that resume_writing means that everything has been sent
         peer = self._transport.get_extra_info("peername")
         self._client = str(peer[0]) if isinstance(peer, tuple) else ""
         if self._server.draining or not self._table.make_place():
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
                 request.body.close()
 
     def eof_received(self) -> bool:
-        # Half closed: a client that still waits for an answer gets it, and then the end.
+        # Half closed: a client that still waits for a response gets it, then the connection is closed.
         self._close_after = True
         return self._state is State.ANSWERING
 
@@ -108,12 +108,12 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._close_after = True  # asked for another protocol: it gets its answer in this one
+            self._close_after = True  # an upgrade request: it gets its response in this protocol
         except httptools.HttpParserCallbackError:
-            log.exception("a request could not be read")
-            self._try_later("the server failed to read this request; try again later")
+            log.exception("cannot read a request")
+            self._try_later("internal error while reading this request; try again later")
         except httptools.HttpParserError as error:
-            self._fault = self._fault or error_answer("400 Bad Request", f"this is no HTTP request: {error}")
+            self._fault = self._fault or error_answer("400 Bad Request", f"not an HTTP request: {error}")
         if self._head_bytes > self._limits.header_bytes:
             self._refuse_header()
         self._go_on()
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
             request.body.write(kept)
         except OSError as error:
             log.error("cannot keep a body of %d bytes: %s", request.declared or request.received, error)
-            self._try_later("the server cannot keep so long a body now; try again later")
+            self._try_later("the server has no room for a body of this length now; try again later")
             return
         request.received += len(kept)
         self.receiving_bytes = request.received
@@ -183,18 +183,18 @@ class Connection(asyncio.Protocol):
             return
         self._whole.append(request)
         if len(self._whole) > self._limits.pipelined:
-            message = f"more than {self._limits.pipelined} requests were sent ahead of their answers"
-            self._fault = error_answer("400 Bad Request", message)  # after the answers to those before
+            message = f"more than {self._limits.pipelined} pipelined requests without an answer"
+            self._fault = error_answer("400 Bad Request", message)  # after the responses to earlier requests
 
     # the front
 
     def give(self, answer: HttpResponse) -> None:
-        """Sends the answer to the request that is being worked on, and goes on with the next."""
+        """Sends the response to the request being processed, and continues with the next."""
         self._send(answer)
         self._go_on()
 
     def drain(self) -> None:
-        """The server stops: an answer on its way goes out, nothing more is taken in."""
+        """The server is stopping: a response under way is sent, nothing more is received."""
         if self._state in {State.RECEIVING, State.IDLE}:
             self._state = State.ENDING
             self._transport.close()
@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
     # steps
 
     def _go_on(self) -> None:
-        """Takes the next whole request, where there is one and nothing is under way."""
+        """Processes the next complete request, if there is one and nothing is under way."""
         while self._state is State.RECEIVING:
             if self._whole:
                 request = self._present = self._whole.popleft()
@@ -256,7 +256,7 @@ class Connection(asyncio.Protocol):
             self._answered()
 
     def _answered(self) -> None:
-        """All of the answer is on its way."""
+        """The whole response has been sent."""
         self._release()
         self._transport.resume_reading()
         if self._close_after:
@@ -275,7 +275,7 @@ class Connection(asyncio.Protocol):
         self._table.set_unfinished(self)
 
     def _give_time(self) -> None:
-        """Until when the header, or the body, must be there."""
+        """The deadline for the header, or the body."""
         if self._state is State.RECEIVING:
             request = self._incoming
             if request is None or not request.method:
@@ -289,22 +289,22 @@ class Connection(asyncio.Protocol):
         self._fault = self._fault or error_answer("431 Request Header Fields Too Large", message)
 
     def _cut(self, request: Request) -> None:
-        """Too long a body: the application is asked without it, and the rest is thrown away."""
+        """The body is too long: the application is called without it, and the rest is discarded."""
         request.cut = True
         self._whole.append(request)
 
     def _find_room(self) -> None:
-        """Too many bytes are held: the oldest unfinished bodies of others go, or else this one."""
+        """Too many bytes are held: drops the oldest unfinished bodies of others, or else this one."""
         if not self._table.make_room(self._limits.held_bytes, self):
             self._table.dropped["too many bytes of bodies"] += 1
-            self._try_later("the bodies of other requests fill what this server holds at a time; try again later")
+            self._try_later("other requests fill the memory for request bodies; try again later")
 
     def _try_later(self, message: str) -> None:
-        # Never 400 for what is not the client's fault: agents throw away what is answered so.
+        # Never 400 for what is not the client's fault: agents set aside batches that get it.
         self._fault = self._fault or error_answer("503 Service Unavailable", message, ("Retry-After", "5"))
 
     def _end(self) -> None:
-        """Closes; where the client may still be sending, only after it had time to read the answer."""
+        """Closes; if the client may still be sending, only after it has had time to read the response."""
         self._state = State.ENDING
         if not self._cut_off:
             self._transport.close()

@@ -1,4 +1,4 @@
-"""Threads that run the application, so that what waits or works long does not hold up the event loop."""
+"""Threads that run the application, so that long work does not hold up the event loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Lane:
-    """``threads`` that take work from one line. Lanes are apart: a full one does not slow another."""
+    """``threads`` that take work from one queue. Lanes are separate: a full one does not slow another down."""
 
     def __init__(self, name: str, threads: int) -> None:
         self._line: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -21,7 +21,7 @@ class Lane:
         self._line.put(work)
 
     def close(self, timeout_s: float) -> None:
-        """Lets what is in the line be done first."""
+        """Stops after the queued work is done."""
         for _ in self._threads:
             self._line.put(None)
         for thread in self._threads:

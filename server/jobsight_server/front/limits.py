@@ -1,4 +1,4 @@
-"""How long a client may take, and how much of the process it may hold."""
+"""Limits of a client's time and of its share of the process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import resource
 from dataclasses import dataclass
 
 CONNECTIONS = 1000
-"""Of one process, unless its limit of descriptors is lower."""
+"""Connections of one process, unless its limit of descriptors is lower."""
 
 _DESCRIPTORS_WANTED = 16384
 _DESCRIPTORS_KEPT = 128  # for the database, logs and listening sockets
@@ -14,7 +14,7 @@ _DESCRIPTORS_KEPT = 128  # for the database, logs and listening sockets
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Deadlines are totals: a client that sends a byte now and then does not move them."""
+    """Deadlines are totals: sending a byte now and then does not extend them."""
 
     held_bytes: int
     """Of all bodies in this process together, from the first byte until the answer."""
@@ -24,11 +24,11 @@ class Limits:
     body_s: float = 20.0
     answer_s: float = 20.0
     slowest_bytes_per_s: float = 64 * 1024
-    """Bodies and answers get a second more for each of these many bytes."""
+    """Bodies and responses get another second for each of this many bytes."""
     idle_s: float = 75.0
     """Between two requests of one connection."""
     linger_s: float = 2.0
-    """For a client that is still sending what was refused, so that it gets to read the answer."""
+    """For a client that is still sending a refused body, so that it can read the response."""
     pipelined: int = 16
 
     def body_time_s(self, length: int) -> float:
@@ -39,7 +39,7 @@ class Limits:
 
 
 def raise_descriptor_limit() -> int:
-    """Raises this process's own limit as far as it may; returns how many connections fit into it."""
+    """Raises this process's own limit as far as allowed; returns how many connections fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS_WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,4 +1,4 @@
-"""A request as the front has read it, and an answer as bytes."""
+"""A request as read by the front end, and a response as bytes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import IO
 
-_IN_MEMORY_BYTES = 64 * 1024  # of one body; what is longer goes to a temporary file
+_IN_MEMORY_BYTES = 64 * 1024  # of one body; a longer one goes to a temporary file
 
 
 @dataclass(slots=True)
 class Request:
-    """One request. ``cut``: its body was not read to the end, so the connection cannot be used again."""
+    """One request. ``cut``: its body was not read completely, so the connection cannot be reused."""
 
     method: str = ""
     target: bytes = b""
@@ -29,7 +29,7 @@ class Request:
     cut: bool = False
 
     def expect_body(self) -> None:
-        """Prepares for a body of the declared length, or of one that is not known yet."""
+        """Prepares for a body of the declared length, or of unknown length."""
         if self.declared is None or self.declared > _IN_MEMORY_BYTES:
             self.body = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed with the request
 
@@ -44,13 +44,13 @@ class HttpResponse:
 
 
 def error_answer(status: str, message: str, *headers: tuple[str, str]) -> HttpResponse:
-    """What the front itself has to say, in the form of the API's errors."""
+    """The front end's own errors, in the form of the API's."""
     body = json.dumps({"error": message}).encode()
     return HttpResponse(status, [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *headers], body)
 
 
 class Renderer:
-    """Writes answers as HTTP/1.1; keeps the date of the present second."""
+    """Writes responses as HTTP/1.1; caches the date of the current second."""
 
     def __init__(self) -> None:
         self._second, self._date = -1, b""

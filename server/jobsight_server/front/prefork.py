@@ -1,4 +1,5 @@
-"""Several processes of one role: forked once all is loaded, so that they share its memory; each started again."""
+"""Several processes of one role: forked once everything is loaded, so that they share memory; restarted when they
+end."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def run_workers(count: int, work: Callable[[], None]) -> None:
     """Runs ``work`` in ``count`` children until SIGTERM or SIGINT, which is passed on to them.
 
     Raises:
-        UserError: workers cannot stay up; their own last words are on standard error.
+        UserError: workers cannot stay up; their last messages are on standard error.
     """
     parent_alive, held = os.pipe()  # its other end closes with this process, however it ends
     started: dict[int, float] = {}
@@ -57,7 +58,9 @@ def run_workers(count: int, work: Callable[[], None]) -> None:
                 continue
             quick_ends = quick_ends + 1 if lasted < _QUICK_END_S else 0
             if quick_ends >= _QUICK_ENDS:
-                raise UserError(f"a query worker ended {quick_ends} times at once (status {status}); see above why")
+                raise UserError(
+                    f"a query worker ended {quick_ends} times right at its start (status {status}); see above"
+                )
             log.warning("query worker %d ended with status %d after %.0f s; starting another", child, status, lasted)
             start()
     finally:
@@ -66,7 +69,7 @@ def run_workers(count: int, work: Callable[[], None]) -> None:
 
 
 def _be_worker(parent_alive: int, work: Callable[[], None]) -> None:
-    """Never returns: what stands above in the parent's stack is not this process's to go on with."""
+    """Never returns: this process must not continue with the parent's call stack."""
     status = 1
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Writes down which connections a process dropped, for its log and for ``/metrics``."""
+"""Records the connections that a process dropped, for its log and for ``/metrics``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event loop of one process: accepts, lets ``Connection`` read, runs the application, stops in order."""
+"""The event loop of one process: accepts, lets ``Connection`` read, runs the application, stops cleanly."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _SWITCH_S = 0.0002
 _ACCEPTED_AT_ONCE = 16
 
 LaneOf = Callable[[str, str], Lane | None]
-"""Of method and path: the lane that works on the request, or None for the event loop itself."""
+"""From method and path, the lane that processes the request, or None for the event loop itself."""
 
 
 def listen(address: str) -> socket.socket:
     """A listening socket on ``HOST:PORT``.
 
     Raises:
-        UserError: somebody listens there, or the address is not one of this machine's.
+        UserError: the address is in use, or not one of this machine's.
     """
     host, port = split_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -53,7 +53,7 @@ def listen(address: str) -> socket.socket:
 
 def run(front: Front, listener: socket.socket, grace_s: float) -> None:
     """Serves in this process until SIGTERM or SIGINT."""
-    # The loop gives the interpreter up at every system call; a thread that computes keeps it for this long.
+    # The loop releases the interpreter at every system call; a computing thread keeps it for this long.
     sys.setswitchinterval(_SWITCH_S)
 
     def started() -> None:
@@ -66,7 +66,7 @@ def run(front: Front, listener: socket.socket, grace_s: float) -> None:
 class Front:
     """Serves ``app`` on a listening socket until ``stop``; several processes may share the socket.
 
-    ``body_limit`` is the longest body per method and path. ``judges_length`` says where the application itself
+    ``body_limit`` is the longest body per method and path. ``judges_length``: where the application itself
     answers a longer one, which it gets with its declared length and without its bytes.
     ``record`` is called, in a thread, with the connections dropped since the last time, by reason.
     """
@@ -88,7 +88,7 @@ class Front:
         self._opening: set[asyncio.Task[Any]] = set()
 
     async def serve(self, listener: socket.socket, grace_s: float, started: Callable[[], None] = lambda: None) -> None:
-        """Until ``stop``; what is being worked on then has ``grace_s`` seconds to end."""
+        """Runs until ``stop``; requests in progress then have ``grace_s`` seconds to finish."""
         self.loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         address = listener.getsockname()
@@ -129,7 +129,7 @@ class Front:
 
     def _run(self, connection: Connection, environ: WSGIEnvironment) -> None:
         answer = run_app(self._app, environ)
-        with suppress(RuntimeError):  # the loop has ended: nobody waits for the answer any more
+        with suppress(RuntimeError):  # the loop has ended: nothing waits for the response any more
             self.loop.call_soon_threadsafe(connection.give, answer)
 
     def _watch(self, listener: socket.socket) -> None:
@@ -170,7 +170,7 @@ class Front:
         while len(self.table) and self.loop.time() < until:
             await asyncio.sleep(0.02)
         if len(self.table):
-            log.warning("%d answers were not done %.0f s after the order to stop", len(self.table), grace_s)
+            log.warning("%d responses were unfinished %.0f s after the order to stop", len(self.table), grace_s)
 
     async def _sweep(self) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Which connections a process has, and which of them goes first when there are too many."""
+"""The connections of a process, and which to drop first when there are too many."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Member(Protocol):
-    """What the table needs of a connection. ``deadline`` is a time of the event loop."""
+    """What the table needs from a connection. ``deadline`` is a time of the event loop."""
 
     deadline: float
     receiving_bytes: int
@@ -20,13 +20,13 @@ class Member(Protocol):
 
 
 class Table:
-    """Connections by what they wait for.
+    """Connections by state.
 
-    ``unfinished`` still send a request or have not read their answer, oldest first. ``idle`` have had an answer and
-    may ask again: agents, proxies, browsers. Those being worked on are only counted: they end by themselves.
+    ``unfinished`` are still sending a request or have not read the response, oldest first. ``idle`` have had a response
+    and may ask again: agents, proxies, browsers. Those in progress are only counted: they end by themselves.
 
-    When there are too many, the oldest unfinished goes: a client that means well is done in milliseconds, so the
-    oldest is one that drips or stalls. Only where all are idle goes the one that has been so longest.
+    When there are too many, the oldest unfinished one is dropped: a well-behaved client is done in milliseconds, so the
+    oldest is one that drips or stalls. If all are idle, the one idle longest is dropped.
     """
 
     def __init__(self, at_most: int) -> None:
@@ -46,7 +46,7 @@ class Table:
         self.working.discard(member)
 
     def set_unfinished(self, member: Member) -> None:
-        """Keeps its place where it has one."""
+        """Keeps its place if it has one."""
         self.idle.pop(member, None)
         self.working.discard(member)
         self.unfinished[member] = None
@@ -60,7 +60,7 @@ class Table:
         self.working.add(member)
 
     def make_place(self) -> bool:
-        """Drops one connection where another would be too many; False where all are being worked on."""
+        """Drops one connection if another would be too many; False if all are in progress."""
         if len(self) < self.at_most:
             return True
         victim = next(iter(self.unfinished), None) or next(iter(self.idle), None)
@@ -70,7 +70,7 @@ class Table:
         return True
 
     def make_room(self, held_bytes: int, asking: Member) -> bool:
-        """Drops the oldest unfinished bodies until all together hold at most ``held_bytes``, but not ``asking``."""
+        """Drops the oldest unfinished bodies, but not ``asking``, until all together hold at most ``held_bytes``."""
         while self.held_bytes > held_bytes:
             victim = next((one for one in self.unfinished if one.receiving_bytes and one is not asking), None)
             if victim is None:
@@ -79,7 +79,7 @@ class Table:
         return True
 
     def expire(self, now: float) -> None:
-        """Ends what is past its deadline."""
+        """Closes connections past their deadline."""
         for member in [one for place in (self.unfinished, self.idle) for one in place if one.deadline < now]:
             member.expire()
 

@@ -1,4 +1,4 @@
-"""Between the front's requests and a WSGI application (PEP 3333)."""
+"""Connects the front end to a WSGI application (PEP 3333)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def target_parts(target: bytes) -> tuple[str, str] | None:
-    """Path, with escapes resolved, and query of a request's target; None where it has no path."""
+    """Path, with escapes resolved, and query of a request's target; None if it has no path."""
     if not target.startswith(b"/"):
         try:
             target = _origin_form(target)
@@ -76,12 +76,12 @@ def environ_of(request: Request, path: str, query: str, server: tuple[str, str],
 
 
 def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> HttpResponse:
-    """The whole answer of the application; what it raises is logged and answered 500."""
+    """The application's whole response; exceptions are logged and answered 500."""
     try:
         return _run(app, environ)
     except Exception:
         log.exception("%s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"][:200])
-        return error_answer("500 Internal Server Error", "the server failed at this; its log says where")
+        return error_answer("500 Internal Server Error", "internal error; the server's log has the details")
 
 
 def _run(app: WSGIApplication, environ: WSGIEnvironment) -> HttpResponse:

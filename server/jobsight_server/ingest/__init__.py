@@ -1,1 +1,1 @@
-"""Takes in batches of samples: decode, check, correct the counters, commit in groups."""
+"""Ingests batches of samples: decode, check, correct the counters, commit in groups."""

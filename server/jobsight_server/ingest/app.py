@@ -33,15 +33,15 @@ from jobsight_server.storage.outage import driver_outage, outage
 log = logging.getLogger(__name__)
 
 _COMMIT_TIMEOUT_S = 30.0
-_BUDGET_BYTES = 40 * 2**20  # for all batches that are being unpacked, decoded and committed, together
+_BUDGET_BYTES = 40 * 2**20  # for all batches together that are being unpacked, decoded and committed
 _LOGGED_S, _MOST_LOGGED = 60.0, 100  # a cluster and node whose batches are refused; lines within that time
-_EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of what is refused
+_EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of rejected data
 
 
 def create_writer(
     settings: Settings, engine: Engine, clock: Callable[[], float] = time.time, fence: Fence | None = None
 ) -> Flask:
-    """The writer application on a writing ``engine``: takes in samples, nothing else.
+    """The writer application on a writing ``engine``: accepts only samples.
 
     ``fence``: of the process that holds the writer's lock; without one, the writer takes over from any other.
     """
@@ -90,11 +90,11 @@ def create_writer(
 
     @app.errorhandler(HTTPException)
     def elsewhere(error: HTTPException) -> Response:
-        message = f"{request.method} {request.path[:200]}: {error.name}; the writer takes POST /api/v1/samples alone"
+        message = f"{request.method} {request.path[:200]}: {error.name}; the writer accepts only POST /api/v1/samples"
         return _answer(error.code or 500, {"error": message})
 
     def away(error: Exception) -> Response:
-        """A look-up that the database did not answer, such as that of a token."""
+        """A look-up, such as that of a token, that the database did not answer."""
         reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
         if reason is None:
             raise error
@@ -118,7 +118,7 @@ def create_writer(
 def _read_body(limit: int) -> bytes:
     length = request.content_length
     if length is not None and length > limit:
-        raise RefusedError(413, f"the body has {length} bytes; at most {limit} are taken", "too large", keep=False)
+        raise RefusedError(413, f"the body has {length} bytes; at most {limit} are accepted", "too large", keep=False)
     body = request.stream.read(limit + 1)
     if len(body) > limit:
         raise RefusedError(413, f"the body has more than {limit} bytes", "too large", keep=False)
@@ -140,8 +140,8 @@ def _outcome(committer: GroupCommitter, submission: Submission) -> BatchOutcome:
     if outcome.status == "conflict":
         raise RefusedError(
             422,
-            f"sequence {batch.sequence} of boot {batch.boot_id} was used before with other content; "
-            "a sequence number names one batch",
+            f"sequence {batch.sequence} of boot {batch.boot_id} was already used with other content; "
+            "give each batch a number of its own",
             "conflict",
             batch,
         )
@@ -159,7 +159,7 @@ def _done(future: Future[BatchOutcome]) -> BatchOutcome:
 def _refuse(
     committer: GroupCommitter, refused: RefusedError, body: bytes, now: float, *, example: bool = False
 ) -> Response:
-    """Answers when the body is in quarantine: the agent will not send it again."""
+    """Answers only once the body is in quarantine: the agent will not send it again."""
     batch = refused.batch
     refusal = Refusal(
         refused.reason,
@@ -184,7 +184,7 @@ def _refuse(
 
 
 def _reject(committer: GroupCommitter, reason: str, label: str, now: float) -> Response:
-    """A batch that is to be sent again later: counted, not kept."""
+    """A batch to be sent again later: counted, not kept."""
     committer.refuse(Refusal(reason, label, now, 0, None))
     return _answer(503, {"error": reason}, {"Retry-After": "5"})
 

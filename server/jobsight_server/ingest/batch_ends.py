@@ -1,4 +1,4 @@
-"""The counters that each stored batch keeps, so that another one can be continued from it."""
+"""The counters stored with each batch, so that another one can continue from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobsight_server.ingest.wire import BatchInterface
 
 
 class BatchEnds(Struct):
-    """The counters after the first and the last reading of a batch, and the interfaces they belong to."""
+    """The counters after the first and last reading of a batch, and the interfaces they belong to."""
 
     first: CounterState
     last: CounterState
@@ -26,7 +26,7 @@ def dump_ends(ends: BatchEnds) -> str:
 
 
 def load_ends(text: str) -> BatchEnds | None:
-    """What ``dump_ends`` wrote; None where release 0.1 stored one that cannot be read again."""
+    """Parses the output of ``dump_ends``; None if release 0.1 stored one that cannot be parsed."""
     try:
         return _decoder.decode(text)
     except msgspec.DecodeError:

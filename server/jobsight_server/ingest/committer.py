@@ -19,7 +19,7 @@ from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 
 log = logging.getLogger(__name__)
 
-# A transaction holds the other writers of the database up; this many batches keep it well below a second.
+# A transaction blocks the database's other writers; with this many batches it takes well under a second.
 _LARGEST_GROUP = 128
 _TICK_S = 1.0  # how long chores wait while nothing arrives
 _LARGEST_REFUSED_BYTES = 8 * 2**20  # bodies on their way into quarantine
@@ -31,24 +31,24 @@ Chore = Callable[[], bool]
 
 
 class UnavailableError(Exception):
-    """The batch was not stored, and not by its own fault: the agent tries again later."""
+    """The batch was not stored, through no fault of its own: the agent retries later."""
 
 
 class OverloadedError(UnavailableError):
-    """More batches wait than the server is willing to hold."""
+    """More batches are waiting than the server holds."""
 
 
 class UnstorableError(Exception):
-    """The batch can never be stored, whatever state the database is in."""
+    """The batch can never be stored, whatever the state of the database."""
 
 
 class GroupCommitter:
     """Queue and thread in front of a ``SampleStore``.
 
     ``submit`` and ``refuse`` return a future that is done when the batch, or the refused body, is durable. What is
-    only counted is written with the next group. While the database does not take batches, ``trouble`` says why, and
-    the last batch that failed is tried again every second: so ``trouble`` is what the next batch would meet.
-    ``on_fault`` is called where a fault of this program ends the thread.
+    only counted is written with the next group. While the database does not accept batches, ``trouble`` says why, and
+    the last failed batch is retried every second, so ``trouble`` is what the next batch would meet.
+    ``on_fault`` is called if a fault of this program ends the thread.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class GroupCommitter:
         self._thread.start()
 
     def submit(self, submission: Submission) -> Future[BatchOutcome]:
-        """Hands a batch over. The future raises ``UnavailableError`` or ``UnstorableError``.
+        """Submits a batch. The future raises ``UnavailableError`` or ``UnstorableError``.
 
         Raises:
             OverloadedError: the queue is full.
@@ -83,9 +83,9 @@ class GroupCommitter:
         return self._put(submission)
 
     def refuse(self, refusal: Refusal) -> Future[BatchOutcome]:
-        """Hands over what is to be kept in quarantine, or only counted where it has no body.
+        """Submits a rejected batch, to be kept in quarantine or, without a body, only counted.
 
-        What is only counted is done at once; its example follows when there is room, and nothing waits for it.
+        Counting is done at once; its example follows when there is room, and nothing waits for it.
 
         Raises:
             OverloadedError: too many bodies are waiting to be written.
@@ -102,30 +102,30 @@ class GroupCommitter:
         with self._lock:
             full = self._refused_bytes + size > max(_LARGEST_REFUSED_BYTES, size)
             if full or self._waiting.qsize() >= self._capacity:
-                raise OverloadedError("too many refused batches are waiting to be written; try again later")
+                raise OverloadedError("too many rejected batches are waiting to be written; try again later")
             self._refused_bytes += size
         future = self._put(refusal)
         future.add_done_callback(lambda _: self._let_go(size))
         return future
 
     def report(self, trouble: str) -> None:
-        """Says that the database failed elsewhere in this process; holds until something was written."""
+        """Reports that the database failed elsewhere in this process; valid until something is written."""
         self.trouble = self.trouble or trouble
 
     def flush(self) -> None:
-        """Returns when all that was handed over before is written, or has failed to be."""
+        """Returns when everything submitted before has been written, or has failed."""
         written = threading.Event()
         self._waiting.put(written)
         written.wait()
 
     def close(self) -> None:
-        """Writes what waits and ends the thread."""
+        """Writes what is waiting and ends the thread."""
         self._waiting.put(None)
         self._thread.join()
 
     def _put(self, work: _Work) -> Future[BatchOutcome]:
         if not self._open:
-            raise UnavailableError("the writer is ending; try again later")
+            raise UnavailableError("the writer is shutting down; try again later")
         future: Future[BatchOutcome] = Future()
         self._waiting.put((work, future))
         return future
@@ -140,14 +140,14 @@ class GroupCommitter:
             while self._open:
                 more = self._round(0.0 if more else _TICK_S)
         finally:
-            # Also where a fault of this program ends the thread: no request waits for an answer in vain.
+            # Also if a fault of this program ends the thread: no request must wait in vain.
             if self._open:
                 self._on_fault()
             self._open = False
             self.trouble = "the writer has ended"
             for item in self._gather(0.0, self._waiting.qsize()):
                 if isinstance(item, tuple):
-                    item[1].set_exception(UnavailableError("the writer is ending; try again later"))
+                    item[1].set_exception(UnavailableError("the writer is shutting down; try again later"))
                 elif item is not None:
                     item.set()
 
@@ -183,7 +183,7 @@ class GroupCommitter:
             return False
 
     def _commit(self, work: Sequence[tuple[_Work, Future[BatchOutcome]]]) -> None:
-        """Commits the group; where one of it may be at fault, each gets a transaction of its own."""
+        """Commits the group; if one batch may be at fault, each gets its own transaction."""
         try:
             self._apply(work)
             return
@@ -222,7 +222,7 @@ class GroupCommitter:
             future.set_result(BatchOutcome("quarantined"))
 
     def _failed_by_database(self, error: Exception, work: Sequence[tuple[_Work, Future[BatchOutcome]]]) -> bool:
-        """Answers all of ``work`` where the database is at fault and not what is in the batches."""
+        """Fails all of ``work`` if the database is at fault, not the batches."""
         reason = self._in_trouble(error)
         if reason is None:
             return False
@@ -245,5 +245,5 @@ class GroupCommitter:
 
 
 def _in_a_line(error: Exception) -> str:
-    """The driver's words without SQL and values, for the log."""
+    """The driver's message without SQL and values, for the log."""
     return " ".join(str(getattr(error, "orig", None) or error).split())[:500]

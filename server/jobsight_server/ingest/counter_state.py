@@ -1,4 +1,4 @@
-"""The counters of a node as they are kept from one batch to the next."""
+"""The counters of a node as stored from one batch to the next."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def dump_state(state: CounterState) -> str:
 
 
 def load_state(text: str, time: float) -> CounterState:
-    """The state that ``dump_state`` wrote.
+    """Parses the output of ``dump_state``.
 
-    Release 0.1 could store one that cannot be read again (a busy time beyond the range of a double). The node then
-    goes on from nothing known at ``time``, its last reading: as after a reboot, the interval has no value.
+    Release 0.1 could store one that cannot be parsed (a busy time beyond the range of a double). The node then
+    continues with nothing known at ``time``, its last reading: as after a reboot, the interval has no value.
     """
     try:
         return _decoder.decode(text)

@@ -1,9 +1,8 @@
 """Corrects raw counters for wraps and resets into cumulative columns (docs/definitions.md, Counters).
 
-A node's cumulative columns only ever rise by what is known to have happened; the seconds for which it is not
-known (a reboot, a counter set back, an interface that appeared or is gone) are added up in ``gap_s``. The
-difference of two rows is then the traffic between them, and the difference of their ``gap_s`` says for how long
-nothing is known.
+A node's cumulative columns rise only by what is known to have happened; unknown seconds (a reboot, a counter set
+back, an interface that appeared or disappeared) are added up in ``gap_s``. The difference of two rows is then the
+traffic between them, and the difference of their ``gap_s`` is the time for which nothing is known.
 
 Totals of bytes are kept modulo 2**62 (``storage.totals``), so that no sequence of readings can make one that the
 database cannot hold.
@@ -23,9 +22,9 @@ from jobsight_server.storage.totals import modulo
 _LARGEST_BYTES_PER_S = 2**40
 # Ten thousand processors busy for eleven days: a larger jump of the busy time is a damaged counter.
 _LARGEST_CPU_STEP_S = 1e10
-# The clock may have been slewed between two readings; a wrap is not refused for that.
+# The clock may have been slewed between two readings; that must not rule out a wrap.
 _CLOCK_SLACK = 1.1
-# Some kernels let the busy time of /proc/stat step back by a tick; that is no reset.
+# Some kernels let the busy time of /proc/stat step back by a tick; that is not a reset.
 _CPU_STEP_BACK_S = 0.5
 
 SampleRow = tuple[float, int | None, int | None, float | None, int | None, float]
@@ -33,7 +32,7 @@ SampleRow = tuple[float, int | None, int | None, float | None, int | None, float
 
 @dataclass(slots=True)
 class Corrected:
-    """A batch's rows ``(time, net_in, net_out, cpu_busy, memory_used, gap)``, and what was met on the way."""
+    """A batch's rows ``(time, net_in, net_out, cpu_busy, memory_used, gap)``, and the counts of events in it."""
 
     rows: list[SampleRow]
     first: CounterState
@@ -46,7 +45,7 @@ class Corrected:
 
 @dataclass(slots=True)
 class _Step:
-    """What one reading added."""
+    """The increments from one reading."""
 
     net_in: int = 0
     net_out: int = 0
@@ -63,14 +62,15 @@ def correct(batch: Batch, before: CounterState | None, assumed_speed_bps: float)
 
 
 def _only_rises(batch: Batch, before: CounterState) -> bool:
-    """No wrap, no reset, nothing missing, the same interfaces as before: all but a few batches."""
+    """Whether there is no wrap, reset or missing value, and the same interfaces as before: true of nearly all
+    batches."""
     if not batch.interfaces or before.raw_cpu is None or len(batch.interfaces) != len(before.raw):
         return False
     for interface, column_in, column_out in zip(batch.interfaces, batch.bytes_in, batch.bytes_out, strict=True):
         raw = before.raw.get(interface.name)
         if raw is None or raw[2] != before.time:
             return False
-        # Below the limit of a single step, however short; larger ones are looked at one by one.
+        # Below the limit of a single step, however short; larger ones are checked one by one.
         if not (_rises(raw[0], column_in, _LARGEST_BYTES_PER_S) and _rises(raw[1], column_out, _LARGEST_BYTES_PER_S)):
             return False
     return _rises(before.raw_cpu, batch.cpu_busy_s, _LARGEST_CPU_STEP_S) and None not in batch.memory_used_bytes
@@ -116,7 +116,7 @@ def _state_at(batch: Batch, rows: list[SampleRow], index: int) -> CounterState:
 
 
 def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: float) -> Corrected:
-    """Reading by reading, for whatever can happen."""
+    """The general path, reading by reading."""
     result = Corrected([], CounterState(batch.boot_id, batch.time[0]), CounterState(batch.boot_id, batch.time[0]))
     state = before
     for index, time in enumerate(batch.time):
@@ -170,7 +170,7 @@ def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: 
 def _network_step(
     batch: Batch, index: int, before: CounterState | None, assumed_speed_bps: float, result: Corrected
 ) -> _Step:
-    """What the interfaces moved since ``before`` (None: nothing to compare with, after a boot)."""
+    """The interfaces' traffic since ``before`` (None: nothing to compare with, after a boot)."""
     time = batch.time[index]
     step = _Step(known=bool(batch.interfaces))
     for interface, column_in, column_out in zip(batch.interfaces, batch.bytes_in, batch.bytes_out, strict=True):
@@ -184,7 +184,7 @@ def _network_step(
             continue
         step.raw[interface.name] = (now_in, now_out, time)
         if last is None:
-            if before:  # an interface that appeared: what it carried since the last reading is not known
+            if before:  # a new interface: what it carried since the last reading is unknown
                 step.unknown_since = min(step.unknown_since or time, before.time)
             continue
         elapsed_s = time - last[2]
@@ -199,7 +199,7 @@ def _network_step(
         step.net_in += delta_in
         step.net_out += delta_out
     if before:
-        # One that is gone: what it carried since it was read last is not known.
+        # One that is gone: what it carried since its last reading is unknown.
         for name in before.raw.keys() - {interface.name for interface in batch.interfaces}:
             step.unknown_since = min(step.unknown_since or time, before.raw[name][2])
     return step
@@ -210,7 +210,7 @@ def _delta(
 ) -> tuple[int | None, int]:
     """Bytes counted between two readings and the number of wraps; None for a counter that was set back or damaged.
 
-    ``possible_bytes``: what the link can carry; a wrap is taken for one up to that. ``at_most``: what no link can.
+    ``possible_bytes``: what the link can carry, the limit for a wrap. ``at_most``: more than any link can carry.
     """
     delta = now - last
     if 0 <= delta < at_most:
@@ -224,7 +224,7 @@ def _delta(
 
 
 def _cpu_step(now: float | None, last: float | None, result: Corrected) -> float | None:
-    """CPU seconds to add; None where the counter was set back or damaged, so that nothing is known since ``last``."""
+    """CPU seconds to add; None if the counter was set back or damaged, so that nothing is known since ``last``."""
     if now is None:
         result.missing += 1
         return 0.0

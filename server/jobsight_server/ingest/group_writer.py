@@ -1,4 +1,4 @@
-"""The batches of one transaction: corrected one after the other, their rows gathered and written together."""
+"""The batches of one transaction: corrected one after the other, their rows collected and written together."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _BATCH = (
 )
 _MARK = "INSERT INTO marks (node_id, job_id, event, time) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _ACKNOWLEDGED = "SELECT checksum FROM batches WHERE node_id = ? AND boot_id = ? AND sequence = ?"
-# A node's shifts are read and written together with each late batch; beyond so many, one is worked in first.
+# A node's shifts are read and written with each late batch; beyond this many, one is applied first.
 _MOST_SHIFTS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The statements of the hot path in the driver's own parameter style."""
+    """The statements of the hot path, in the driver's parameter style."""
 
     samples: str
     batch: str
@@ -50,7 +50,7 @@ class Statements:
 
 
 class GroupWriter:
-    """Takes the batches of one transaction by ``add``; ``write`` writes what was gathered."""
+    """Collects the batches of one transaction by ``add``; ``write`` writes them."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class GroupWriter:
         late = not is_new and batch.time[0] <= node.values["last_time"]
         shifts = self._cache.shifts(self._connection).get(node.id, [])
         if late:
-            self.write_samples()  # what this batch is joined to must be in the tables
+            self.write_samples()  # the batches that this one is joined to must be in the tables
             before = counters_before(self._connection, node.id, batch.time[0], shifts)
         else:
             before = None if is_new else node.state
@@ -158,7 +158,7 @@ class GroupWriter:
         self._touched[node.id] = node
 
     def write_samples(self) -> None:
-        """Writes the rows gathered so far; counts those whose node and time were already there."""
+        """Writes the rows collected so far; counts those whose node and time existed already."""
         if self._samples:
             result = self._connection.exec_driver_sql(self._sql.samples, self._samples)
             self._counts["samples_stored", ""] += result.rowcount
@@ -166,7 +166,7 @@ class GroupWriter:
             self._samples = []
 
     def write(self, now: float, late_s: float) -> None:
-        """Writes all that is left of the group, and names the batches that are late by ``late_s`` at ``now``."""
+        """Writes the rest of the group, and records the batches that are late by ``late_s`` at ``now``."""
         self.write_samples()
         late = [(*span, now) for span in self._spans if now - span[1] >= late_s]
         if late:

@@ -19,7 +19,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class RefusedError(RefusalError):
-    """A request that is answered with ``status``; ``body`` is what to keep in quarantine, if anything."""
+    """A request to be answered with ``status``; ``body`` is what to keep in quarantine, if anything."""
 
     def __init__(self, status: int, reason: str, label: str, batch: Batch | None = None, *, keep: bool = True) -> None:
         super().__init__(reason)
@@ -27,7 +27,7 @@ class RefusedError(RefusalError):
 
 
 def judge(settings: Settings, body: bytes, encoding: str, now: float, permitted: Callable[[Batch], None]) -> Submission:
-    """What is to be stored; ``permitted`` refuses a batch that its sender may not send."""
+    """The batch to be stored; ``permitted`` refuses one that its sender may not send."""
     try:
         payload = unpack(body, encoding, settings.max_unpacked_bytes)
     except TooLargeError as error:
@@ -51,9 +51,9 @@ def judge_again(settings: Settings, body: bytes, now: float, clusters: KnownClus
 
 
 def check_sender(token: Token, clusters: KnownClusters, batch: Batch) -> None:
-    """Refuses what the token is not for, and clusters that are not declared.
+    """Refuses batches that the token does not allow, and undeclared clusters.
 
-    403 and not 422: the agent keeps the batch, which is stored once the token or the settings are put right.
+    403 and not 422: the agent keeps the batch, which is stored once the token or the settings are corrected.
     """
     if not token.may_write(batch.cluster, batch.node):
         raise RefusedError(

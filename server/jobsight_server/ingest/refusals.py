@@ -1,4 +1,4 @@
-"""What was not taken in: counted, and kept in quarantine where there is something to look at."""
+"""Rejected batches: counted, and kept in quarantine if there is something to inspect."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sqlalchemy import Connection, func, insert, select
 
 from jobsight_server.storage.schema import quarantine
 
-_ROW_BYTES = 1024  # what a row counts beside its body, so that many small ones are bounded too
+_ROW_BYTES = 1024  # size of a row besides its body, so that many small ones are limited too
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A batch that is kept in quarantine (``body`` as received) or only counted (``body`` None).
 
-    ``example``: of batches that their agents keep, one is listed without its body, so that it is seen whose they are.
+    ``example``: one of the batches that agents keep is listed without its body, to show where they come from.
     """
 
     reason: str
@@ -31,21 +31,21 @@ class Refusal:
 
 
 def count_rejected(rejected: Mapping[str, int], counts: Counter[tuple[str, str]]) -> None:
-    """Counts, by label, what is not kept."""
+    """Counts, by label, batches that are not kept."""
     for label, count in rejected.items():
         counts["batches_received", ""] += count
         counts["batches_rejected", label] += count
 
 
 def write_refusal(connection: Connection, refusal: Refusal, counts: Counter[tuple[str, str]]) -> None:
-    """Writes the refused body, or counts what has none; an example was counted before."""
+    """Writes the rejected body, or counts a batch without one; an example was counted before."""
     if refusal.example:
         _list(connection, refusal, b"")
         return
     if refusal.body is None:
         count_rejected({refusal.label: 1}, counts)
         return
-    if refusal.label != "conflict":  # a conflict was counted when it was met
+    if refusal.label != "conflict":  # a conflict was counted when it was found
         counts["batches_received", ""] += 1
         counts["batches_quarantined", ""] += 1
     counts["quarantined_because", refusal.label] += 1
@@ -65,12 +65,12 @@ def _list(connection: Connection, refusal: Refusal, body: bytes) -> None:
 
 
 def storable(reason: str) -> str:
-    """``reason`` as any database takes it: no NUL, no half of a surrogate pair, at most 1,000 characters."""
+    """``reason`` in a form that any database accepts: no NUL, no lone surrogate, at most 1,000 characters."""
     return reason.replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode()[:1000]
 
 
 def bound_quarantine(connection: Connection, budget_bytes: int, counts: Counter[tuple[str, str]]) -> None:
-    """Drops the oldest bodies until the rest fits ``budget_bytes``; counts them."""
+    """Drops and counts the oldest bodies until the rest fits into ``budget_bytes``."""
     held, rows = connection.execute(
         select(func.coalesce(func.sum(quarantine.c.bytes), 0), func.count()).select_from(quarantine)
     ).one()

@@ -1,9 +1,9 @@
-"""Puts a batch that arrives out of order into its place in the chain of its node's counters.
+"""Inserts a batch that arrives out of order into the chain of its node's counters.
 
-Each stored batch keeps its *ends*: the counters after its first and after its last reading. A late batch is
-continued from the ends before it; then the batch after it is joined to the late one, and if that changes the
-totals (a wrap that only the late batch reveals) all that follows is off by the difference (see ``shifts``). Two
-rows are read, however much follows.
+Each stored batch keeps its *ends*: the counters after its first and after its last reading. A late batch continues
+from the ends before it; then the batch after it is joined to the late one, and if that changes the totals (a wrap that
+only the late batch reveals), everything after it is off by the difference (see ``shifts``). Two rows are read, however
+much follows.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from jobsight_server.ingest.wire import Batch
 from jobsight_server.storage.schema import batches
 from jobsight_server.storage.totals import modulo
 
-_SAME_S = 1e-6  # sums of seconds that differ by less differ by rounding only
+_SAME_S = 1e-6  # smaller differences between sums of seconds are rounding
 
 
 def counters_before(connection: Connection, node_id: int, time: float, shifts: Sequence[Shift]) -> CounterState | None:
-    """The counters to continue from at ``time``: of the last batch that began before; None where none did.
+    """The counters to continue from at ``time``: those of the last batch that began before; None if there is none.
 
-    They are those after its last reading, or after its first where its readings reach beyond ``time``.
+    They are those after its last reading, or after its first if its readings extend beyond ``time``.
     """
     query = (
         select(batches.c.first_time, batches.c.last_time, batches.c.counters)
@@ -55,8 +55,8 @@ def relink(
 ) -> tuple[float, Amounts] | None:
     """Joins the batch after ``late`` (whose last counters are ``last``) to it.
 
-    Returns from what time on all totals of the node are off, and by how much; None where they are right. Batches
-    that overlap in time are left as they are: each was continued from a reading before it.
+    Returns from when on all totals of the node are off, and by how much; None if they are right. Batches that overlap
+    in time are left as they are: each was continued from a reading before it.
     """
     later = (
         select(batches.c.first_time, batches.c.counters)

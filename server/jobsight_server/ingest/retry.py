@@ -1,7 +1,7 @@
-"""Takes batches in quarantine in again, where `jobsight quarantine retry` asked for it.
+"""Processes quarantined batches again, as requested by `jobsight quarantine retry`.
 
-The writer does it, by the same checks and the same store as for a batch that arrives: so what was stored meanwhile
-counts once, and after a crash it is simply tried again.
+The writer does it, with the same checks and the same store as for an arriving batch: what was stored in the meantime
+counts once, and after a crash it is simply retried.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Judge = Callable[[bytes], Submission]
 
 
 class RefusalError(Exception):
-    """A batch that is not taken in; the message says why."""
+    """A batch that is not stored; the message says why."""
 
 
 def retry_next(engine: Engine, store: SampleStore, judge: Judge) -> bool:
-    """Tries the oldest batch that is marked; returns whether there was one.
+    """Retries the oldest marked batch; returns whether there was one.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database failed; the batch stays marked.
@@ -53,7 +53,7 @@ def retry_next(engine: Engine, store: SampleStore, judge: Judge) -> bool:
 
 
 def _take_in(store: SampleStore, judge: Judge, body: bytes) -> tuple[str, str]:
-    """What became of it, and why it was refused."""
+    """The outcome, and the reason if it was rejected."""
     try:
         submission = judge(body)
     except RefusalError as error:
@@ -64,4 +64,4 @@ def _take_in(store: SampleStore, judge: Judge, body: bytes) -> tuple[str, str]:
         if outage(error) is not None:
             raise
         return "refused", "a value in it cannot be stored"
-    return outcome.status, "the same sequence number was used before with other content"
+    return outcome.status, "the same sequence number was already used with other content"

@@ -1,11 +1,11 @@
-"""Changes of totals that a late batch reveals, worked into the tables in bounded steps.
+"""Changes of totals revealed by a late batch, applied to the tables in bounded steps.
 
-A late batch may show that the totals of all that follows it are off by a constant: a wrap or a reset that nobody
-could see before. What follows may be months of readings, so the change is first kept as one row of the table
-``shifts``: what stands in ``samples`` and ``batches`` from ``since`` to before ``until`` is to be read with the row's
-amounts added. Each step then adds them to the next so many rows and moves ``since`` on, in one transaction. So the
-true total of a reading is the same before, between and after the steps, and after a crash. All who read totals add
-what stands in ``shifts``, in the same statement. The rows of a node never overlap.
+A late batch may show that all totals after it are off by a constant, because of a wrap or a reset that was not visible
+before. Months of readings may follow, so the change is first stored as one row of the table ``shifts``: rows of
+``samples`` and ``batches`` from ``since`` to before ``until`` are to be read with its amounts added. Each step then
+adds them to a number of rows and moves ``since`` on, in one transaction. So the true total of a reading is the same
+before, between and after the steps, and after a crash. Every reader of totals adds the amounts in ``shifts``, in the
+same statement. The rows of a node never overlap.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _UPDATE_ENDS = update(batches).where(
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What is added to totals: bytes modulo 2**62, seconds."""
+    """Amounts added to totals: bytes modulo 2**62, seconds."""
 
     net_in: int = 0
     net_out: int = 0
@@ -77,7 +77,7 @@ NOTHING = Amounts()
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """``amounts`` are to be added to what is stored from ``since`` to before ``until``."""
+    """``amounts`` are to be added to rows stored from ``since`` to before ``until``."""
 
     since: float
     until: float
@@ -85,7 +85,7 @@ class Shift:
 
 
 def read_shifts(connection: Connection) -> dict[int, list[Shift]]:
-    """All that is under way, by node, in order of time."""
+    """All pending shifts, by node, in order of time."""
     found: dict[int, list[Shift]] = {}
     for node_id, since, until, *amounts in connection.execute(select(table).order_by(table.c.node_id, table.c.since)):
         found.setdefault(node_id, []).append(Shift(since, until, Amounts(*amounts)))
@@ -93,12 +93,12 @@ def read_shifts(connection: Connection) -> dict[int, list[Shift]]:
 
 
 def amounts_at(shifts: Sequence[Shift], time: float) -> Amounts:
-    """What is to be added to what is stored at ``time``."""
+    """The amounts to add to rows stored at ``time``."""
     return next((shift.amounts for shift in shifts if shift.since <= time < shift.until), NOTHING)
 
 
 def as_stored(rows: list[SampleRow], shifts: Sequence[Shift]) -> list[SampleRow]:
-    """True rows as they are to be stored beside ``shifts``."""
+    """True rows as they are to be stored given ``shifts``."""
     if not shifts:
         return rows
     stored: list[SampleRow] = []
@@ -136,7 +136,7 @@ def added(shifts: Sequence[Shift], since: float, amounts: Amounts) -> list[Shift
 
 
 def write_shifts(connection: Connection, node_id: int, shifts: Sequence[Shift]) -> None:
-    """Makes these the node's shifts."""
+    """Replaces the node's shifts with these."""
     connection.execute(delete(table).where(table.c.node_id == node_id))
     if shifts:
         rows = [
@@ -155,7 +155,7 @@ def write_shifts(connection: Connection, node_id: int, shifts: Sequence[Shift]) 
 
 
 def step(connection: Connection, node_id: int, shifts: Sequence[Shift]) -> list[Shift]:
-    """Works the first of ``shifts`` into the next rows; returns what is left."""
+    """Applies the first of ``shifts`` to the next rows; returns the remaining shifts."""
     first, *rest = shifts
     place = {"node_id": node_id, "since": first.since, "until": first.until}
     until = connection.execute(_NEXT, place).scalar() or first.until

@@ -1,4 +1,4 @@
-"""Stores what the writer took in: groups of batches and refusals, each group in one transaction."""
+"""Stores what the writer received: groups of batches and rejections, each group in one transaction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jobsight_server.storage.event_counts import add_event_counts
 
 
 class SampleStore:
-    """Applies groups of submissions and refusals; forgets what it remembered when a transaction fails."""
+    """Applies groups of submissions and rejections; drops its cache when a transaction fails."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class SampleStore:
         late_s: float = 300.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``late_s``: how old readings are, when they are stored, that the profiler is to look at as late."""
+        """``late_s``: age from which readings count as late for the profiler when they are stored."""
         self._engine = engine
         self._assumed_speed_bps = assumed_speed_bps
         self._quarantine_bytes = quarantine_bytes
@@ -46,7 +46,7 @@ class SampleStore:
         """Commits all of it or nothing; one outcome per submission. ``rejected``: how many were, by label.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database refused; nothing was stored.
+            sqlalchemy.exc.SQLAlchemyError: the database failed; nothing was stored.
         """
         counts: Counter[tuple[str, str]] = Counter()
         committed = False
@@ -69,10 +69,10 @@ class SampleStore:
         return outcomes
 
     def settle(self) -> bool:
-        """One step of what late batches have changed (see ``shifts``); returns whether there is more to do.
+        """One step of the pending ``shifts``; returns whether there is more to do.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database refused; the step is still to be made.
+            sqlalchemy.exc.SQLAlchemyError: the database failed; the step remains to be done.
         """
         settled = False
         try:
@@ -90,7 +90,7 @@ class SampleStore:
         return bool(left)
 
     def _settle(self, connection: Connection) -> None:
-        """One step, where there is one to make: no transaction waits for more."""
+        """One step, if there is one: no transaction waits for more."""
         for node_id, shifts in self._cache.shifts(connection).items():
             self._cache.keep_shifts(node_id, step(connection, node_id, shifts))
             return

@@ -1,4 +1,4 @@
-"""What the writer is given, and what became of it."""
+"""A batch given to the writer, and its outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobsight_server.ingest.wire import Batch
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A decoded batch, the checksum of its payload, and when it came."""
+    """A decoded batch, the checksum of its payload, and its time of arrival."""
 
     batch: Batch
     checksum: int
@@ -18,7 +18,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a submission: ``stored``, ``duplicate`` or ``conflict``."""
+    """The outcome of a submission: ``stored``, ``duplicate`` or ``conflict``."""
 
     status: str
     samples: int = 0

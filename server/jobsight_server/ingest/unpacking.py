@@ -1,7 +1,7 @@
-"""Takes the ``Content-Encoding`` off a batch, with what all batches together may take of the process bounded.
+"""Removes the ``Content-Encoding`` of a batch, within a limit for all batches together.
 
-A gzip stream ends with the length of what it holds. That length is reserved before anything is unpacked; a stream that
-turns out longer lied or is damaged, and is then only looked at piece by piece until it is clear which.
+A gzip stream ends with the length of its content. That length is reserved before anything is unpacked; a stream that
+turns out longer lied or is damaged, and is then inspected only piece by piece until it is clear which.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SMALLEST_GZIP = 18
 _DECODED_FACTOR = 10
 """A batch takes up to this many times its length: itself, and its numbers as objects."""
 
-# As many as a batch of the largest allowed shape has, and some for punctuation within names.
+# As many as in a batch of the largest allowed shape, and some for punctuation in names.
 _MOST_OF = {
     b",": MAX_READINGS * (2 * MAX_INTERFACES + 3) + 3 * MAX_MARKS + 10_000,
     b":": 50_000,
@@ -36,11 +36,11 @@ _MOST_OF = {
 
 
 class BudgetError(Exception):
-    """Others took all of the budget for too long; the agent tries again later."""
+    """Others used the whole budget for too long; the agent retries later."""
 
 
 class UnpackingBudget:
-    """Bytes of memory that batches may take at a time, given out in the order of asking."""
+    """Bytes of memory that batches may use at a time, granted in order of request."""
 
     def __init__(self, total_bytes: int, patience_s: float = 10.0) -> None:
         self._total = self._free = total_bytes
@@ -50,10 +50,10 @@ class UnpackingBudget:
 
     @contextmanager
     def batch(self, unpacked_bytes: int) -> Iterator[None]:
-        """Holds what a batch of this length takes while the block runs; more than all there is counts as all.
+        """Reserves the memory for a batch of this length while the block runs; at most the whole budget.
 
         Raises:
-            BudgetError: it was not free in time.
+            BudgetError: it did not become free in time.
         """
         wanted = min(_DECODED_FACTOR * unpacked_bytes, self._total)
         self._take(wanted)
@@ -72,8 +72,7 @@ class UnpackingBudget:
                 while self._line[0] is not me or self._free < wanted:
                     if not self._changed.wait(until - time.monotonic()) and time.monotonic() >= until:
                         raise BudgetError(
-                            f"other batches take the {self._total} bytes that may be unpacked at a time; "
-                            "try again later"
+                            f"other batches use all {self._total} bytes that may be unpacked at a time; try again later"
                         )
                 self._free -= wanted
             finally:
@@ -82,7 +81,7 @@ class UnpackingBudget:
 
 
 def stated_length(body: bytes, encoding: str, max_unpacked_bytes: int) -> int:
-    """How long ``body`` says that it is without its encoding; nothing where that is more than is allowed."""
+    """The unpacked length that ``body`` states; 0 if that is more than allowed."""
     if encoding != "gzip":
         return len(body)
     length = int.from_bytes(body[-4:], "little") if len(body) >= _SMALLEST_GZIP else 0
@@ -94,7 +93,7 @@ def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytea
 
     Raises:
         WireError: an encoding other than gzip or identity, or damaged gzip.
-        TooLargeError: more than ``max_unpacked_bytes`` come out; no more than ``stated_length`` is ever held.
+        TooLargeError: the result exceeds ``max_unpacked_bytes``; no more than ``stated_length`` is ever held.
     """
     if encoding in {"", "identity"}:
         unpacked: bytes | bytearray = body
@@ -103,19 +102,19 @@ def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytea
     elif encoding == "gzip":
         unpacked = _inflate(body, stated_length(body, encoding, max_unpacked_bytes), max_unpacked_bytes)
     else:
-        raise WireError(f"Content-Encoding {encoding[:50]!r} is not known; use gzip or none")
+        raise WireError(f"Content-Encoding {encoding[:50]!r} is not supported; use gzip or none")
     return unpacked
 
 
 def check_size(unpacked: bytes | bytearray) -> None:
-    """Looks before decoding: what has more values than any batch would take much memory as objects.
+    """A check before decoding: a payload with more values than any batch would take much memory as objects.
 
     Raises:
         WireError: it has.
     """
     for mark, most in _MOST_OF.items():
         if unpacked.count(mark) > most:
-            raise WireError(f"there are more than {most} {mark.decode()!r} in it: no batch has so many values")
+            raise WireError(f"there are more than {most} {mark.decode()!r} in it: no batch has that many values")
 
 
 def _inflate(body: bytes, stated: int, max_unpacked_bytes: int) -> bytearray:
@@ -130,7 +129,7 @@ def _inflate(body: bytes, stated: int, max_unpacked_bytes: int) -> bytearray:
 
 
 def _pieces(body: bytes) -> Iterator[bytes]:
-    """What is in a gzip stream, a little at a time; at the end it is known to be whole."""
+    """The content of a gzip stream, piece by piece; complete if the end is reached."""
     inflater = zlib.decompressobj(wbits=31)
     view, taken = memoryview(body), 0
     try:
@@ -145,7 +144,7 @@ def _pieces(body: bytes) -> Iterator[bytes]:
     except zlib.error as error:
         raise WireError(f"damaged gzip: {error}") from error
     if not inflater.eof:
-        raise WireError(f"gzip ends before its end, after {len(body)} bytes")
+        raise WireError(f"truncated gzip stream ({len(body)} bytes)")
     following = len(inflater.unused_data) + len(body) - taken
     if following:
         raise WireError(f"{following} bytes follow the end of the gzip stream")

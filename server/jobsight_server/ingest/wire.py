@@ -18,7 +18,7 @@ LARGEST_INTEGER = 2**63 - 1
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Count = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER)]
 Counter = Annotated[int, Meta(ge=0)]
-# Far beyond any real value, and far below where sums of such values would leave the range of a double.
+# Far above any real value, and far below the point where sums of such values exceed the range of a double.
 Seconds = Annotated[float, Meta(ge=0, le=1e15)]
 Instant = Annotated[float, Meta(ge=-1e15, le=1e15)]
 
@@ -113,7 +113,7 @@ def decode(payload: bytes | bytearray) -> Batch:
             raise WireError(f"a mark of job {mark.job!r} points to reading {mark.index} of {n}")
     for text in (batch.cluster, batch.node, batch.boot_id, *(mark.job for mark in batch.marks)):
         if "\x00" in text:
-            raise WireError(f"the name {text!r} holds a NUL character")
+            raise WireError(f"the name {text!r} contains a NUL character")
     return batch
 
 

@@ -1,8 +1,8 @@
-"""What the writer remembers between transactions: the nodes, and what late batches have changed (see ``shifts``).
+"""The writer's cache between transactions: the nodes, and the pending ``shifts``.
 
-One writing thread of one process uses it (the writer role holds the lock), so it is what the database holds. The
-``CounterState`` here and in ``nodes`` is the true one; ``samples`` and ``batches`` hold it less what ``shifts`` still
-has to add there.
+One writing thread of one process uses it (the writer role holds the lock), so it agrees with the database. The
+``CounterState`` here and in ``nodes`` is the true one; ``samples`` and ``batches`` lack what ``shifts`` still has to
+add there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jobsight_server.ingest.shifts import Shift, read_shifts
 from jobsight_server.ingest.wire import Batch
 from jobsight_server.storage.schema import nodes
 
-# Made once: building an UPDATE for each node cost more than writing its samples.
+# Built once: building an UPDATE for each node cost more than writing its samples.
 _UPDATE_NODE = text(
     f"UPDATE nodes SET {', '.join(f'{c.name} = :{c.name}' for c in nodes.c if not c.primary_key)} WHERE id = :id"
 )
@@ -27,7 +27,7 @@ _UPDATE_NODE = text(
 
 @dataclass(slots=True)
 class CachedNode:
-    """A node as the writer remembers it; ``values`` are the columns of its row that change."""
+    """A cached node; ``values`` are the columns of its row that change."""
 
     id: int
     state: CounterState
@@ -35,14 +35,14 @@ class CachedNode:
 
 
 class WriterCache:
-    """Read from the database where it is empty; empty again when a transaction failed."""
+    """Filled from the database when empty; emptied when a transaction fails."""
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[str, str], CachedNode] = {}
         self.known_shifts: dict[int, list[Shift]] | None = None  # None: not read yet
 
     def node(self, connection: Connection, batch: Batch) -> CachedNode | None:
-        """The node as remembered, or as the database has it; None for one that was never seen."""
+        """The node from the cache or the database; None if it was never seen."""
         key = (batch.cluster, batch.node)
         known = self._nodes.get(key)
         if known is None:
@@ -54,7 +54,7 @@ class WriterCache:
         return known
 
     def create_node(self, connection: Connection, batch: Batch, received_at: float) -> CachedNode:
-        """A node that was never seen, in the database and here."""
+        """Adds a new node to the database and the cache."""
         state = CounterState(batch.boot_id, batch.time[0])
         values: dict[str, Any] = {
             "cluster": batch.cluster,
@@ -76,13 +76,13 @@ class WriterCache:
         return node
 
     def shifts(self, connection: Connection) -> dict[int, list[Shift]]:
-        """What is under way, by node."""
+        """Pending shifts, by node."""
         if self.known_shifts is None:
             self.known_shifts = read_shifts(connection)
         return self.known_shifts
 
     def keep_shifts(self, node_id: int, shifts: list[Shift]) -> None:
-        """Remembers the node's shifts, as they were written."""
+        """Caches the node's shifts, as they were written."""
         assert self.known_shifts is not None
         if shifts:
             self.known_shifts[node_id] = shifts
@@ -90,13 +90,13 @@ class WriterCache:
             self.known_shifts.pop(node_id, None)
 
     def forget(self) -> None:
-        """What was remembered may not be what the database holds."""
+        """Empties the cache, which may no longer agree with the database."""
         self._nodes.clear()
         self.known_shifts = None
 
 
 def write_nodes(connection: Connection, changed: Collection[CachedNode]) -> None:
-    """Writes these nodes as they are remembered."""
+    """Writes these nodes from the cache."""
     if changed:
         connection.execute(_UPDATE_NODE, [_row(node) for node in changed])
 

@@ -1,1 +1,1 @@
-"""Pictures, as SVG that is the same each time."""
+"""Plots, as reproducible SVG."""

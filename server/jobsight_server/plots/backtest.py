@@ -1,4 +1,4 @@
-"""One backtest at a glance: how exact, how honest about it, and what reserving costs."""
+"""One backtest at a glance: accuracy, calibration, and the cost of reservations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobsight_server.plots.style import BEST, INK, OTHERS, OURS, drawing
 
 
 def draw_backtest(account: Mapping[str, Any], file: Path) -> None:
-    """The account that ``run_backtest`` gives, as three panels; overwrites ``file``."""
+    """Plots the result of ``run_backtest`` in three panels; overwrites ``file``."""
     title = f"{account['trace']}: {account['metric']}, {account['jobs']:,} jobs of {account['users']:,} users"
     with drawing(file, title, columns=3) as (accuracy, calibration, bounds):
         _accuracy(accuracy, account)
@@ -33,7 +33,7 @@ def _accuracy(axes: Axes, account: Mapping[str, Any]) -> None:
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0.0, 1.0)
-    axes.set_title("How exact")
+    axes.set_title("Accuracy")
     axes.set_xlabel("mean accuracy: of jobs (solid), of users (pale)")
 
 
@@ -44,7 +44,7 @@ def _calibration(axes: Axes, steps: list[dict[str, float]]) -> None:
     axes.plot(claimed, came, color=OURS, linewidth=1.2)
     axes.scatter(claimed, came, s=[12 + 120 * step["jobs"] / most for step in steps], color=OURS, zorder=3)
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability claimed", ylabel="share within 20 %")
-    axes.set_title("How honest (larger dot: more jobs)")
+    axes.set_title("Calibration (larger dot: more jobs)")
 
 
 def _bounds(axes: Axes, account: Mapping[str, Any]) -> None:
@@ -64,9 +64,9 @@ def _bounds(axes: Axes, account: Mapping[str, Any]) -> None:
         failed, maq = own[-1]
         near = (100 * failed, maq)
         axes.annotate("Jobsight", near, xytext=(5, 4), textcoords="offset points", fontsize=8, color=OURS)
-    axes.set(xlabel="jobs that run out, %", ylabel="used, of all that was held (MAQ)")
+    axes.set(xlabel="jobs that run out, %", ylabel="used share of all reservations (MAQ)")
     axes.set_ylim(0.0, 1.0)
     drawn = [100.0 * (1.0 - line["coverage"]) for line in (ours, *account["baselines"].values()) if line["jobs"]]
     drawn += [100.0 * failed for failed, _ in own]
-    axes.set_xlim(0.0, 1.4 * max(drawn, default=0.0) or 1.0)  # room for the names at the right
-    axes.set_title("What reserving costs (up and left is better)")
+    axes.set_xlim(0.0, 1.4 * max(drawn, default=0.0) or 1.0)  # room for the names on the right
+    axes.set_title("Cost of reservations (up and left is better)")

@@ -1,4 +1,4 @@
-"""Pictures of co-allocation: the experiment's policies by load, wrong estimates; links of one simulation over time."""
+"""Plots of co-allocation: the experiment's policies by load, wrong estimates; links of one simulation over time."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Floats = NDArray[np.float64]
 COLOURS = dict(zip(list(COMPARED)[1:], (SERIES["locality"], SERIES["weighted"], BEST, OURS, ACTUAL), strict=True))
 LINEAR = 20.0
 TICKS = (-20, -10, 0, 10, 20, 100, 1_000, 10_000, 100_000)
-"""Differences in per cent: linear as far as policies that do not collapse go, then logarithmic."""
+"""Differences in per cent: linear in the range of policies that do not collapse, then logarithmic."""
 
 BINS = 300
 DAY_S = 86_400.0
 
 
 def draw_experiment(rows: Rows, directory: Path) -> None:
-    """Writes turnaround.svg, saturated.svg and sensitivity.svg into ``directory``, which is made if need be."""
+    """Writes turnaround.svg, saturated.svg and sensitivity.svg into ``directory``, which is created if necessary."""
     directory.mkdir(parents=True, exist_ok=True)
     panels = sorted({(row["trace"], row["uplink_mbps"]) for row in rows})
     columns = max(len({uplink for _, uplink in panels}), 1)
     down = -(-len(panels) // columns)
     with drawing(
-        directory / "turnaround.svg", "Turnaround beside jobs that are never spread", columns, down, 3.0
+        directory / "turnaround.svg", "Turnaround compared with jobs that are never spread", columns, down, 3.0
     ) as axes:
         for axis, panel in zip(axes, panels, strict=False):
             _by_load(axis, rows, panel, "turnaround_percent")
@@ -47,7 +47,7 @@ def draw_experiment(rows: Rows, directory: Path) -> None:
             axis.set(ylabel="% of link time", ylim=(0, None))
     sensitive = [panel for panel in panels if any(_is(row, panel) and row["policy"] == "locality" for row in rows)]
     if sensitive:
-        title = f"Turnaround by who is believed, load {SENSITIVE_LOAD:g}"
+        title = f"Turnaround by bandwidth source, load {SENSITIVE_LOAD:g}"
         with drawing(directory / "sensitivity.svg", title, 2, -(-len(sensitive) // 2), height=4.2) as axes:
             for axis, panel in zip(axes, sensitive, strict=False):
                 _sensitivity(axis, rows, panel)
@@ -77,7 +77,7 @@ def _by_load(axis: Any, rows: Rows, panel: tuple[str, float], measure: str) -> N
 
 
 def _sensitivity(axis: Any, rows: Rows, panel: tuple[str, float]) -> None:
-    """A dot and its interval for each source of bandwidth; beyond +20 % it says how far."""
+    """A dot and its interval for each source of bandwidth; beyond +20 %, the figure in words."""
     found = {row["policy"]: row for row in rows if _is(row, panel) and row["load"] == SENSITIVE_LOAD}
     wrong = [*(f"bias x{bias:g}" for bias in BIASES), *(f"noise {noise:g}" for noise in NOISES)]
     names = [
@@ -100,13 +100,13 @@ def _sensitivity(axis: Any, rows: Rows, panel: tuple[str, float]) -> None:
         if low is not None:
             axis.plot([low, min(high, 20.0)], [place, place], color=colour, linewidth=1)
     axis.axvline(0.0, color=INK, linewidth=0.8)
-    axis.set(xlim=(-25, 20), xlabel="turnaround beside none, %", title=_title(panel))
+    axis.set(xlim=(-25, 20), xlabel="turnaround compared with none, %", title=_title(panel))
     axis.set_yticks(range(len(shown)), shown, fontsize=7)
     axis.invert_yaxis()
 
 
 def draw_links(lasted_s: Floats, asked: Floats, end_s: float, title: str, file: Path) -> None:
-    """What is asked of the busiest link and of all on average, of what they can carry, over time."""
+    """Demand over capacity of the busiest link, and on average over all links, over time."""
     with drawing(file, title, columns=1) as (axes,):
         if len(lasted_s):
             edges = end_s - np.concatenate([np.cumsum(lasted_s[::-1])[::-1], [0.0]])

@@ -1,4 +1,4 @@
-"""Pictures of the over-provisioning experiment, numbered as published (Yom-Tov and Aridor 2006)."""
+"""Plots of the over-provisioning experiment, numbered as published (Yom-Tov and Aridor 2006)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ PAIR = {"none": OTHERS, "successive-approximation": OURS}
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Writes the figures 1 and 3 to 8 for which there are runs into ``directory``, which is made if need be."""
+    """Writes the figures 1 and 3 to 8, if there are runs for them, into ``directory``, which is created if
+    necessary."""
     directory.mkdir(parents=True, exist_ok=True)
     _similarity(account["similarity"], directory)
     rows, ratios = account["rows"], account["ratios"]
@@ -69,13 +70,13 @@ def _similarity(found: Row, directory: Path) -> None:
             axis.plot(ends, line, color=BEST, label=f"R2 {over['r2']:.2f}")
             axis.legend()
         axis.set(xlabel="requested / used", ylabel="% of jobs", yscale="log")
-    with drawing(directory / "figure-3.svg", "Jobs in groups of at least so many jobs", 1) as (axis,):
+    with drawing(directory / "figure-3.svg", "Jobs by size of their group", 1) as (axis,):
         for name, colour in (("jobs_share", OURS), ("groups_share", OTHERS)):
             shares = [100.0 * share for share in sizes[name]]
             axis.plot(sizes["at_least"], shares, "o-", color=colour, markersize=3, label=name.removesuffix("_share"))
         axis.set(xlabel="jobs of the group, at least", ylabel="%", xscale="log")
         axis.legend()
-    with drawing(directory / "figure-4.svg", "Possible gain of a group by how alike its jobs are", 1) as (axis,):
+    with drawing(directory / "figure-4.svg", "Possible gain of a group by similarity of its jobs", 1) as (axis,):
         axis.plot(gain["range"], gain["gain"], ".", color=OURS, markersize=3)
         axis.axvline(gain["similarity_range"], color=INK, linewidth=0.8)
         axis.set(xlabel="maximum use / minimum use", ylabel="requested / maximum use", xscale="log", yscale="log")
@@ -83,7 +84,7 @@ def _similarity(found: Row, directory: Path) -> None:
 
 def _cycles(found: Sequence[Row], file: Path) -> None:
     shown = found[:30]
-    with drawing(file, "One group: what its jobs get, one after the other", 1) as (axis,):
+    with drawing(file, "One group: what its jobs get, in order", 1) as (axis,):
         axis.step(range(1, len(shown) + 1), [row["given_mb"] for row in shown], where="mid", color=OURS, label="given")
         used = [(i, row["used_mb"]) for i, row in enumerate(shown, 1) if row["used_mb"] is not None]
         axis.plot([i for i, _ in used], [value for _, value in used], "o", color=BEST, markersize=3, label="used")

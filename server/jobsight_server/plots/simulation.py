@@ -1,4 +1,4 @@
-"""One schedule in four pictures: utilisation and queue over time, who ran where, how long jobs had to wait."""
+"""One schedule in four plots: utilisation and queue over time, a Gantt chart, slowdowns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ Floats = NDArray[np.float64]
 
 
 def draw_simulation(table: JobTable, capacity: int, title: str, directory: Path) -> None:
-    """Writes utilisation.svg, queue.svg, gantt.svg and slowdown.svg into ``directory``, which is made if need be."""
+    """Writes utilisation.svg, queue.svg, gantt.svg and slowdown.svg into ``directory``, which is created if
+    necessary."""
     directory.mkdir(parents=True, exist_ok=True)
     days, busy = over_time(table.start_s, table.end_s, table.processors.astype(float))
     with drawing(directory / "utilisation.svg", title, columns=1) as (axes,):
@@ -38,7 +39,7 @@ def draw_simulation(table: JobTable, capacity: int, title: str, directory: Path)
 
 
 def over_time(begin: Floats, end: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Middles of equal intervals in days, and the mean weight of what lasts from ``begin`` to ``end`` in each."""
+    """Middles of equal intervals in days, and in each the mean total weight of jobs from ``begin`` to ``end``."""
     first, last = float(begin.min()), float(end.max())
     edges = np.linspace(first, max(last, first + 1.0), BINS + 1)
     times = np.concatenate([begin, end])

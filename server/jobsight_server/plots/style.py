@@ -1,4 +1,4 @@
-"""How all pictures look, and how they are written: no window, no date, the same bytes for the same figures."""
+"""The style of all plots, and how they are written: no window, no date, the same bytes for the same figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SERIES = {
     "locality": "#d55e00",
     "exponential": "#b8a300",
 }
-"""The published five. All colours are told apart by the colour-blind (Okabe and Ito)."""
+"""Colours of the published five. The colour-blind can distinguish all of them (Okabe and Ito)."""
 
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -48,7 +48,7 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def drawing(file: Path, title: str, columns: int, rows: int = 1, height: float = 3.6) -> Iterator[list[Axes]]:
-    """Axes to draw on, row by row; what is on them afterwards is written to ``file``. ``height`` in inches a row."""
+    """Axes to draw on, row by row; the result is written to ``file`` afterwards. ``height`` in inches per row."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(4.2 * max(columns, 2), height * rows), layout="constrained")
         FigureCanvasSVG(figure)

@@ -1,4 +1,4 @@
-"""What is known of the nodes of many runs, gathered in few queries, and the profiles made from it."""
+"""Everything known about the nodes of many runs, read in few queries, and the profiles made from it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from jobsight_server.profiler.sharing import (
 )
 from jobsight_server.profiler.usage import JobInterval
 
-# Readings of runs that are gathered together are in memory together: at a reading a second some 50 MB.
+# Readings of runs that are read together are in memory together: some 50 MB at one reading per second.
 _NODE_SECONDS_AT_ONCE = 1e6
 
 
 def profiles_of(
     connection: Connection, runs: Sequence[EndedRun], sampled_nodes: SampledNodes, stop: threading.Event | None = None
 ) -> list[tuple[EndedRun, Measurements]]:
-    """The profile of each run, by what is in the tables now; fewer when ``stop`` is set meanwhile."""
+    """The profile of each run, from the current tables; fewer if ``stop`` is set in the meantime."""
     histories = read_node_histories(connection, runs)
     found: list[tuple[EndedRun, Measurements]] = []
     for some in _portions(runs):
@@ -58,7 +58,7 @@ def _portions(runs: Iterable[EndedRun]) -> Iterator[list[EndedRun]]:
 def _gathered(
     connection: Connection, runs: Sequence[EndedRun], sampled_nodes: SampledNodes, histories: NodeHistories
 ) -> Iterator[tuple[EndedRun, list[NodeEvidence]]]:
-    """Each of ``runs`` with what is known of its nodes; without any where it names none or took no time."""
+    """Each of ``runs`` with what is known about its nodes; without nodes if it names none or took no time."""
     places: list[tuple[EndedRun, str, SampledNode | None]] = [
         (run, node, sampled_nodes.find(run.cluster, node)) for run in runs if run.end > run.start for node in run.nodes
     ]
@@ -94,7 +94,7 @@ def _idle(
     beside: Neighbours,
     there: NodeHistory | None,
 ) -> Idle | None:
-    """The memory of the node without the run: as read next to its life, else as last known."""
+    """The memory of the node without the run: read next to its life, else the last known."""
     interval = JobInterval(at.start, at.end, 1)
     if readings is None or np.count_nonzero(inside(readings, interval)) < 2:
         return None  # nothing to take it from
@@ -108,7 +108,7 @@ def _idle(
 
 
 def _span(readings: Readings | None, at: Boundaries) -> tuple[float, float]:
-    """From the first to the last reading, in the scheduler's clock: what was on the node outside says nothing."""
+    """From the first to the last reading, in the scheduler's clock: what was on the node outside does not matter."""
     if readings is None or not len(readings.time):
         return at.start, at.start
     return float(readings.time[0]) - at.offset_s, float(readings.time[-1]) - at.offset_s

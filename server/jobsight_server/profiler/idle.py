@@ -1,6 +1,6 @@
-"""How much memory a node holds without any job: read near a run's life, or remembered from before it.
+"""How much memory a node uses without any job: read near a run's life, or remembered from before it.
 
-Only a reading with no job on the node tells it. What is not known is not zero (docs/definitions.md, Memory).
+Only a reading with no job on the node shows it. Unknown is not zero (docs/definitions.md, Memory).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from jobsight_server.profiler.usage import JobInterval, Missing
 from jobsight_server.storage.fetch import fetch
 
 FRESH_S = 86_400.0
-"""An idle level read longer ago than this says nothing any more."""
+"""An idle level read longer ago than this is worthless."""
 
 AFTER_S = 3600.0
-"""After a run's life other jobs are looked for this long: a later reading says nothing."""
+"""After a run's life, other jobs are searched for this long: a later reading is worthless."""
 
 NOT_KNOWN = Missing("how much memory {node} holds without a job is not known: no reading without one within a day")
 
-# Accounting logs write the second in which a job ended; until the next one its processes may still be there.
+# Accounting logs give the second in which a job ended; its processes may exist until the next one.
 _ENDING_S = 1.0
-# A node that is hardly ever idle is not searched for ever: the freshest of its idle times are enough.
+# A node that is hardly ever idle is not searched for ever: its latest idle times are enough.
 _MOST_GAPS = 100
 
 _LAST_READING = (
@@ -36,7 +36,7 @@ _LAST_READING = (
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """An idle level in bytes; it was read ``age_s`` before or after the life that it is used for."""
+    """An idle level in bytes, read ``age_s`` before or after the life for which it is used."""
 
     bytes: float
     age_s: float
@@ -46,7 +46,7 @@ class Idle:
 def idle_beside(
     readings: Readings, interval: JobInterval, start_marked: bool, end_marked: bool, others: Sequence[JobInterval]
 ) -> Idle | None:
-    """The idle level by the readings next to the life; None where none of them shows the node without a job.
+    """The idle level from the readings next to the life; None if none of them shows the node without a job.
 
     The reading at its start mark, else the last one before the start, else the one at its end mark, else the first
     one after the end. ``others`` are all other jobs of the node near that time.
@@ -71,7 +71,7 @@ def idle_before(connection: Connection, node_id: int, start: float, others: Sequ
 
 
 def _idle_times(start: float, others: Sequence[JobInterval]) -> Iterator[tuple[float, float]]:
-    """When no job was on the node within a day before ``start``, the last such time first."""
+    """When no job was on the node within a day before ``start``, latest first."""
     until, found = start, 0
     for other in sorted(others, key=lambda other: other.end, reverse=True):
         if other.start >= until:

@@ -1,11 +1,11 @@
 """Profiles runs again whose samples arrived after they had been profiled.
 
-A value that was learned stays as it was learned. A metric that had none gets its value when the samples are there, and
-is learned then, with a ``learn_seq`` of its own: so learning everything again from the stored rows still gives the same
-model, and a kill at any moment cannot learn a value twice.
+A learned value stays as it is. A metric without one gets its value when the samples are there, and is learned then,
+with a ``learn_seq`` of its own: so retraining from the stored rows still gives the same model, and a kill at any moment
+cannot cause a value to be learned twice.
 
-The writer names late batches as it stores them (storage.late_batches). Each is looked at twice: soon, for the runs
-whose samples are now complete, and after the grace that every run is given, for the runs whose samples will never be.
+The writer records late batches as it stores them (storage.late_batches). Each is examined twice: soon, for the runs
+whose samples are now complete, and after the grace period, for the runs whose samples never will be.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def profile_late(
     stop: threading.Event | None = None,
     config: ForecastConfig | None = None,
 ) -> int:
-    """Gives runs the values that their late samples allow and learns them, at most ``limit`` runs in a transaction.
+    """Fills in the values that late samples allow and learns them, at most ``limit`` runs per transaction.
 
-    Returns how many values were found. What ``stop`` interrupts is looked at again.
+    Returns how many values were found. Work that ``stop`` interrupts is repeated.
     """
     config = config or ForecastConfig()
     with engine.connect().execution_options(reading=True) as connection:

@@ -1,8 +1,8 @@
-"""What memory one job held: its peak over all nodes together, and its time average (docs/definitions.md, Memory).
+"""The memory of one job: its peak over all nodes together, and its time average (docs/definitions.md, Memory).
 
-Nodes are read at different instants. At each reading every other node counts with its last known one, which is good
-for two of that node's sampling intervals, so that one lost reading is bridged. The first reading within a life holds
-from the start on, where it is as near. Time is counted from the job's start on each node, so clocks need not agree.
+Nodes are read at different instants. At each reading, every other node counts with its last known one, which is valid
+for two of that node's sampling intervals, so that one lost reading is bridged. The first reading within a life is valid
+from the start on, if it is as near. Time counts from the job's start on each node, so clocks need not agree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNKNOWN_TOGETHER = Missing(f"its nodes' memory readings together leave more than
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """The job's memory on one node: its time average, and each reading with the time for which it holds.
+    """The job's memory on one node: its time average, and each reading with the time for which it is valid.
 
     ``since`` and ``until`` in seconds from the job's start there; ``used`` in bytes; ``life_s`` how long it ran.
     """
@@ -39,7 +39,7 @@ class NodeMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Time-averaged memory of the job, and the most that it held on all its nodes together, in bytes."""
+    """Time-averaged memory of the job, and its peak over all its nodes together, in bytes."""
 
     mean: float
     peak: float
@@ -48,7 +48,7 @@ class MemoryUse:
 def node_memory(
     readings: Readings, interval: JobInterval, others: Sequence[JobInterval], idle_bytes: float
 ) -> NodeMemory | Missing:
-    """Memory of the job on a node that holds ``idle_bytes`` without it, from the readings strictly inside its life.
+    """Memory of the job on a node that uses ``idle_bytes`` without it, from the readings strictly inside its life.
 
     The readings at the boundaries are the hooks': taken before the job has allocated and after it has freed.
     """
@@ -94,7 +94,7 @@ def together(nodes: Sequence[NodeMemory]) -> MemoryUse | Missing:
     known = np.concatenate([part for node in nodes for part in (np.ones(len(node.used)), -np.ones(len(node.used)))])
     order = np.argsort(time, kind="stable")
     time = time[order]
-    last = np.append(np.diff(time) > 0, True)  # of all that changes at one instant
+    last = np.append(np.diff(time) > 0, True)  # of all changes at one instant
     total, count = np.cumsum(change[order])[last], np.cumsum(known[order])[last]
     complete = count > len(nodes) - 0.5
     seconds = np.append(np.diff(time[last]), 0.0)[complete].sum()

@@ -16,24 +16,24 @@ from jobsight_server.profiler.usage import JobInterval, Missing, Rates, cpu, net
 
 _Use = TypeVar("_Use")
 
-# More CPU time than processors have: kept, but said.
+# More CPU time than processors have: kept, but flagged.
 CPU_FLAGGED_ABOVE = 1.05
 ABOVE = f"above {CPU_FLAGGED_ABOVE}"
 
-# Where memory comes from, by what is known of its nodes without the job.
+# The source of memory values, by what is known about the nodes without the job.
 SAMPLES, IDLE_REMEMBERED, IDLE_UNKNOWN = "samples", "samples-idle-remembered", "samples-idle-unknown"
 
-NO_NODES = Missing("the accounting log names no node of it")
+NO_NODES = Missing("the accounting log names no node for it")
 NO_PROCESSORS = Missing("the accounting log gives no processors")
 NO_TIME = Missing("it ran for less than a second")
-NO_SHARE = Missing("other jobs were on {node} and their share of it is not known")
+NO_SHARE = Missing("other jobs were on {node} and their share is unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEvidence:
-    """What is known of one node of a run. ``readings`` is None where the node never sent any.
+    """What is known about one node of a run. ``readings`` is None if the node never sent any.
 
-    ``idle`` is its memory without any job; None where that is not known.
+    ``idle`` is its memory without any job; None if unknown.
     """
 
     node: str
@@ -48,8 +48,8 @@ class NodeEvidence:
 class Measurement:
     """One metric of a profile: ``value`` and ``peak`` in the metric's unit, or ``missing``.
 
-    Of memory the value is the peak and ``mean`` the time average, where samples give one; ``idle_age_s`` says how far
-    from its life the oldest idle level was read that both rest on.
+    For memory, the value is the peak and ``mean`` the time average, if samples give one; ``idle_age_s`` is how far from
+    its life the oldest idle level used was read.
     """
 
     value: float | None
@@ -89,7 +89,7 @@ def profile(run: EndedRun, nodes: Sequence[NodeEvidence]) -> dict[str, Measureme
 
 def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
     sampled = _sampled_memory(nodes, how, processors, length_s)
-    # A log that says 0 bytes never looked: every process has some.
+    # A log with 0 bytes did not measure: every process has some.
     if run.used_memory_bytes and run.used_memory_bytes > 0:
         logged = _from_log(float(run.used_memory_bytes), processors)
         if logged.value is None or sampled.attribution != "exclusive":
@@ -141,7 +141,7 @@ def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int
 def _from_log(total: float, processors: int) -> Measurement:
     if processors <= 0:
         return _without(NO_PROCESSORS, None)
-    # What the batch system adds up from the job's own processes is the kernel's accounting for that job.
+    # The batch system's sum over the job's own processes is the kernel's accounting for that job.
     return Measurement(total / processors, source="accounting", attribution="cgroup")
 
 
@@ -164,7 +164,7 @@ def _without(missing: Missing, how: str | None) -> Measurement:
 def _over(
     nodes: Sequence[NodeEvidence], use: Callable[[NodeEvidence], _Total | Missing]
 ) -> Callable[[], _Total | Missing]:
-    """Adds ``use`` up over all nodes; one node without a value leaves the run without one.
+    """Sums ``use`` over all nodes; one node without a value leaves the run without one.
 
     The peak is the sum of the nodes' own peaks: at least what they reached together.
     """
@@ -210,7 +210,7 @@ def _highest(found: Rates | Missing, bits: int) -> _Total | Missing:
 def _memory_of(node: NodeEvidence) -> NodeMemory | Missing:
     assert node.readings is not None
     interval = _interval(node)
-    # A life that was hardly read has no value whatever the node holds without it.
+    # A life with hardly any readings has no value, whatever the idle level.
     if node.idle is None and np.count_nonzero(inside(node.readings, interval)) >= 2:
         return NOT_KNOWN
     return node_memory(node.readings, interval, _others(node), 0.0 if node.idle is None else node.idle.bytes)

@@ -15,11 +15,11 @@ from jobsight_server.storage.totals import MODULUS, SETTLED
 
 Floats = NDArray[np.float64]
 
-# Readings before and after the life that are looked at too: a metric may be missing from the nearest ones.
+# Readings before and after the life that are read too: a metric may be missing in the nearest ones.
 _AROUND = 5
 # A hook's reading further from the scheduler's own time than this belongs to another run.
 _MARK_WITHIN_S = 300.0
-# Lives of one node this near to each other are read together: a query costs as much as some hundred readings.
+# Lives on one node this near to each other are read together: a query costs as much as some hundred readings.
 _TOGETHER_S = 60.0
 
 _EVER = 1e18
@@ -60,7 +60,7 @@ class Readings:
 class Boundaries:
     """A run's life in the node's clock. ``marked``: whether a hook's reading was taken at that instant.
 
-    ``offset_s`` is how far the node's clock runs ahead of the scheduler's, as far as the marks tell.
+    ``offset_s`` is how far the node's clock runs ahead of the scheduler's, according to the marks.
     """
 
     start: float
@@ -79,10 +79,10 @@ def read_marks(connection: Connection, asked: Iterable[tuple[int, str]]) -> dict
 
 
 def boundaries(marks: Sequence[MarkTime], start: float, end: float, next_start: float | None = None) -> Boundaries:
-    """The boundaries by ``marks`` of the job; by the scheduler's times where a mark is missing.
+    """The boundaries from ``marks`` of the job; from the scheduler's times if a mark is missing.
 
-    Where only one boundary is marked, its distance from the scheduler's time is taken for the other one's as well:
-    it is how far the two clocks are apart. ``next_start``: when the same job started again, if it did.
+    If only one boundary is marked, its distance from the scheduler's time is used for the other one as well: it is the
+    difference between the two clocks. ``next_start``: when the same job started again, if it did.
     """
     begun = _nearest([time for event, time in marks if event == "start"], start)
     after = start if begun is None else begun
@@ -101,7 +101,7 @@ def boundaries(marks: Sequence[MarkTime], start: float, end: float, next_start: 
 
 @dataclass(frozen=True, slots=True)
 class ReadingColumns:
-    """Readings as they are stored. A counter may hold more digits than a double, so that these stay whole numbers."""
+    """Readings as stored. A counter may have more digits than a double, so these stay whole numbers."""
 
     time: Floats
     net_in_bytes: NDArray[Any]
@@ -130,7 +130,7 @@ class _Window:
 
 
 class Windows:
-    """The readings of some nodes over the lives of some runs: read together, handed out for each run."""
+    """The readings of some nodes over the lives of some runs: read together, returned per run."""
 
     def __init__(self, found: Mapping[int, Sequence[_Window]]) -> None:
         self._found = found
@@ -216,7 +216,7 @@ def _counted(column: NDArray[Any]) -> Floats:
 
 
 def _first(column: NDArray[Any]) -> Any:
-    """The first value, which is taken off: a counter may hold more digits than a double, a difference does not."""
+    """The first value, to be subtracted: a counter may have more digits than a double, a difference does not."""
     return next((value for value in column if value is not None), 0)
 
 

@@ -1,4 +1,4 @@
-"""Which finished runs can be profiled now: those whose samples are in, or have been waited for long enough."""
+"""Which finished runs can be profiled now: those whose samples have arrived, or have been waited for long enough."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Own(NamedTuple):
 
 
 class SampledNodes:
-    """Every node that has sent samples, found by the name that an accounting log gives it."""
+    """Every node that has sent samples, by its name in an accounting log."""
 
     def __init__(self, connection: Connection) -> None:
         self._known = {
@@ -72,12 +72,12 @@ class SampledNodes:
         }
 
     def find(self, cluster: str, node: str) -> SampledNode | None:
-        """The node of that very name, else of the short name before the first dot; None if it never sent any."""
+        """The node of exactly that name, else of the short name before the first dot; None if it never sent any."""
         return self._known.get((cluster, node)) or self._known.get((cluster, node.partition(".")[0]))
 
 
 def read_finished(connection: Connection, after: tuple[float, int], limit: int) -> list[EndedRun]:
-    """Ended runs that were not profiled yet, with their nodes, in order of (end, id), from behind ``after``."""
+    """Ended runs not profiled yet, with their nodes, in order of (end, id), following ``after``."""
     key = {"no": False, "end": after[0], "id": after[1], "limit": limit}
     return _with_nodes(connection, [EndedRun(*row) for row in connection.execute(_FINISHED, key)])
 
@@ -88,7 +88,7 @@ def read_runs(connection: Connection, ids: Sequence[int]) -> list[EndedRun]:
 
 
 def read_incomplete(connection: Connection, after: tuple[float, int], until: float, limit: int) -> list[EndedRun]:
-    """Runs that were profiled and lack a value, begun by ``until``, in order of (end, id), from behind ``after``."""
+    """Profiled runs that lack a value, started by ``until``, in order of (end, id), following ``after``."""
     key = {"yes": True, "end": after[0], "id": after[1], "until": until, "limit": limit}
     return _with_nodes(connection, [EndedRun(*row) for row in connection.execute(_INCOMPLETE, key)])
 
@@ -109,9 +109,9 @@ def ready(
     waited_since: float,
     imported: bool = False,
 ) -> list[EndedRun]:
-    """Those of ``runs`` whose samples are in, or whose record was read at or before ``waited_since``.
+    """Those of ``runs`` whose samples have arrived, or whose record was read at or before ``waited_since``.
 
-    An ``imported`` record says nothing about how long samples had time to arrive: there the end of the run counts.
+    An ``imported`` record does not show how long samples had time to arrive: there the end of the run counts.
     """
 
     def waited(run: EndedRun) -> bool:
@@ -132,7 +132,7 @@ def complete(connection: Connection, run: EndedRun, sampled_nodes: SampledNodes)
 
 
 def _hole(connection: Connection, node_id: int, end: float) -> bool:
-    """Whether a batch about ``end`` may still be under way: a number is missing between those around it."""
+    """Whether a batch around ``end`` may still be in transit: a number is missing between those around it."""
     key: Mapping[str, float] = {"node_id": node_id, "end": end}
     before = connection.execute(_LAST_BEFORE, key).one_or_none()
     after = connection.execute(_FIRST_AFTER, key).one_or_none()
@@ -149,7 +149,7 @@ def sent_since(engine: Engine, cluster: str, since: float) -> bool:
 
 
 def count_waiting(engine: Engine, own: Own) -> int:
-    """How many of these runs have ended and were not profiled yet."""
+    """How many of these runs have ended and are not profiled yet."""
     with engine.connect().execution_options(reading=True) as connection:
         rows = connection.execute(_WAITING, {"cluster": own.cluster, "no": False})
         return sum(start in own.starts.get(job_id, ()) for job_id, start in rows)

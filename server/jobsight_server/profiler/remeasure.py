@@ -1,8 +1,8 @@
-"""Measures again what an older release measured otherwise, where the samples are still there.
+"""Measures again what an older release measured differently, if the samples are still there.
 
 Release 0.1 learned memory as a time average. The migration drops these values and names their runs in ``remeasure``;
-here each gets its peak, with the ``learn_seq`` that it had, or the reason why it has none any more. The model is
-then retrained as where other settings had made it: until it is, nothing is stored in ``series``.
+here each gets its peak, with its old ``learn_seq``, or the reason why it no longer has a value. The model is then
+retrained as after a change of settings; until then, nothing is stored in ``series``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UPDATE = update(profiles).where(profiles.c.run_id == bindparam("of_run"), profi
 
 
 def measure_again(engine: Engine, config: ForecastConfig, limit: int = 200, stop: threading.Event | None = None) -> int:
-    """Does all that there is to do, ``limit`` values in a transaction; ends early when ``stop`` is set.
+    """Processes everything, ``limit`` values per transaction; ends early when ``stop`` is set.
 
     Returns how many were measured or dropped, which is also counted and logged.
     """
@@ -61,7 +61,7 @@ def measure_again(engine: Engine, config: ForecastConfig, limit: int = 200, stop
         totals += counts
     measured, dropped = (_sum(totals, name) for name in ("profiles_remeasured", "profiles_dropped"))
     if measured or dropped:
-        log.info("values of release 0.1: measured %d again, dropped %d; see the page Refused", measured, dropped)
+        log.info("values of release 0.1: measured %d again, dropped %d; see the page Rejected data", measured, dropped)
     return measured + dropped
 
 

@@ -16,7 +16,7 @@ EventCounts = Counter[tuple[str, str]]
 
 
 def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measurement]:
-    """The entries without values that are no measurements; what is missing or refused is counted by reason."""
+    """The entries without invalid values; missing and rejected values are counted by reason."""
     found = {metric: _refused_if_wrong(entry, counts) for metric, entry in entries.items()}
     counts["cpu_above_1.05", ""] += sum(entry.reason == ABOVE for entry in found.values())
     for metric, label in missing_labels(found).items():
@@ -25,7 +25,7 @@ def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measuremen
 
 
 def learned(entries: Measurements, config: ForecastConfig, counts: EventCounts) -> dict[str, float | None]:
-    """Per metric the value to learn; None where there is none, or where it is shown only, which is counted."""
+    """Per metric the value to learn; None if there is none, or if it is only shown, which is counted."""
     found: dict[str, float | None] = {}
     for metric, entry in entries.items():
         learned = config.learns(entry.attribution)
@@ -35,7 +35,7 @@ def learned(entries: Measurements, config: ForecastConfig, counts: EventCounts) 
 
 
 def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
-    """The entry without its value where that is no measurement, so that nobody learns it."""
+    """The entry, without its value if that is not a valid measurement, so that it is not learned."""
     if entry.value is None or learnable(entry.value):
         return entry
     kind = "negative" if entry.value < 0 else "not finite"
@@ -47,7 +47,7 @@ def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
 
 
 def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
-    """The columns of ``profiles`` that say what was measured."""
+    """The columns of ``profiles`` for the measurement."""
     return {
         "value": entry.value,
         "peak": entry.peak,
@@ -61,7 +61,7 @@ def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
 
 
 def forecast_of(forecast: PendingForecast) -> dict[str, Any]:
-    """The columns of ``profiles`` that say what had been forecast."""
+    """The columns of ``profiles`` for the forecast."""
     return {
         "forecast": forecast.value,
         "bound": forecast.bound,

@@ -1,4 +1,4 @@
-"""Profiles the runs that have finished, and lets the forecasters learn them, in order of their end."""
+"""Profiles finished runs and has the forecasters learn them, in order of their end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jobsight_server.savings.totals import add_runs, count_marked
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.fetch import write_many
 
-# Only where it is still to be done: whoever changed the run meanwhile, the run is profiled once.
+# Only if still to be done: whatever changed the run in the meantime, it is profiled once.
 _DONE = text(
     "UPDATE jobs SET profiled = :yes WHERE id IN :runs AND profiled = :no AND state = 'ended' RETURNING id"
 ).bindparams(bindparam("runs", expanding=True))
@@ -41,11 +41,11 @@ def profile_finished(
     config: ForecastConfig | None = None,
     own: Own | None = None,
 ) -> int:
-    """Profiles and learns every ended run whose samples are in, or whose record was read ``grace_s`` ago.
+    """Profiles and learns every ended run whose samples have arrived, or whose record was read ``grace_s`` ago.
 
-    With ``own`` these runs alone, and not before ``grace_s`` after their end. At most ``limit`` runs are committed
-    together. Returns how many were profiled; ends early when ``stop`` is set. What an older release measured otherwise
-    is measured again first, and what another ``config`` made is retrained.
+    With ``own``, only these runs, and not before ``grace_s`` after their end. At most ``limit`` runs are committed
+    together. Returns how many were profiled; ends early when ``stop`` is set. What an older release measured
+    differently is measured again first, and a model from another ``config`` is retrained.
     """
     done, after = 0, _BEGINNING
     config = config or ForecastConfig()
@@ -57,7 +57,7 @@ def profile_finished(
     with engine.connect().execution_options(reading=True) as connection:
         sampled_nodes = SampledNodes(connection)
     while not (stop and stop.is_set()):
-        # Reading and arithmetic first, without holding up those who write; then a short transaction to store.
+        # Reading and arithmetic first, without blocking writers; then a short transaction to store.
         with engine.connect().execution_options(reading=True) as connection:
             finished = read_finished(connection, after, limit)
             if not finished:
@@ -109,7 +109,7 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
 
 
 def _mark_done(connection: Connection, runs: Sequence[int]) -> set[int]:
-    """Marks the runs as profiled; those of them that were not yet."""
+    """Marks the runs as profiled; returns those that were not yet."""
     found: set[int] = set()
     for begin in range(0, len(runs), _AT_ONCE):
         some = {"runs": list(runs[begin : begin + _AT_ONCE]), "yes": True, "no": False}

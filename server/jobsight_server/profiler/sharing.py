@@ -1,4 +1,4 @@
-"""Which other runs were on a run's nodes, and what the run is attributed of their use.
+"""Which other runs were on a run's nodes, and how much of the use is attributed to the run.
 
 (docs/definitions.md, Attribution)
 """
@@ -16,10 +16,10 @@ from sqlalchemy import Connection
 from jobsight_server.profiler.idle import AFTER_S, FRESH_S
 from jobsight_server.storage.fetch import fetch
 
-# A run whose end never came is taken to have ended this long after the walltime it asked for.
+# A run whose end was never logged is assumed to have ended this long after its requested walltime.
 _OVERTIME_S = 3600.0
 _FOREVER = 1e18
-# The runs first, by their end: the nodes' own index leads to all that ever ran there.
+# The runs first, by their end: the nodes' own index leads to everything that ever ran there.
 ON_NODES = (
     'SELECT j.cluster, n.node, j.id, j.start, j."end", j.requested_walltime_s, n.processors '
     "FROM jobs j CROSS JOIN job_nodes n "
@@ -76,17 +76,17 @@ class NodeHistory:
         self._runs = sorted(runs, key=attrgetter("start"))
         self._starts = np.array([run.start for run in self._runs])
         self._ends = np.array([run.end for run in self._runs])
-        # Where runs follow each other without a pause: the first of them, and until when all so far have ended.
+        # Of runs that follow each other without a pause: the first, and when all so far have ended.
         self._latest = np.maximum.accumulate(self._ends)
         self._firsts = np.append(0, np.flatnonzero(self._starts[1:] > self._latest[:-1]) + 1)
 
     def between(self, since: float, until: float) -> list[NodeRun]:
-        """Those that were there after ``since`` and before ``until``."""
+        """The runs present after ``since`` and before ``until``."""
         begun = int(np.searchsorted(self._starts, until, "left"))
         return [self._runs[i] for i in np.flatnonzero(self._ends[:begun] > since)]
 
     def occupied(self, since: float, until: float) -> list[tuple[float, float]]:
-        """What ``between`` finds as times (start, end), with runs that overlap joined into one."""
+        """The result of ``between`` as times (start, end), with overlapping runs joined into one."""
         begun = int(np.searchsorted(self._starts, until, "left"))
         if not begun:
             return []
@@ -116,9 +116,9 @@ def read_node_histories(connection: Connection, runs: Sequence[EndedRun]) -> Nod
 
 
 def neighbours(run: EndedRun, there: NodeHistory | None, since: float, until: float) -> Neighbours:
-    """The other runs of a node of ``run``; near are those that were there between ``since`` and ``until``.
+    """The other runs on a node of ``run``; near are those present between ``since`` and ``until``.
 
-    A day before and an hour after its life is the most that is looked at.
+    At most a day before and an hour after its life are searched.
     """
     if there is None:
         return Neighbours((), ())

@@ -1,6 +1,6 @@
-"""What running jobs have used of their memory so far, kept up to date from the samples as they arrive.
+"""The memory that running jobs have used so far, kept up to date from arriving samples.
 
-Only samples of which nothing was seen yet are read, so that the lists and pages that show it cost nothing.
+Only new samples are read, so the lists and pages that show it cost nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from jobsight_server.profiler.ready import SampledNode, SampledNodes
 from jobsight_server.profiler.sharing import EndedRun, NodeHistories, neighbours, read_node_histories
 from jobsight_server.storage.schema import job_nodes, jobs, running_use
 
-# Read in one go; also how long a silent node holds up what its neighbours' readings show.
+# Read in one go; also how long a silent node delays what its neighbours' readings show.
 _STEP_S = 3600.0
-# Nodes are read at different seconds: of each the reading before the first new one is needed too.
+# Nodes are read at different seconds: the reading before the first new one is needed too.
 _BEFORE_S = 120.0
 _RUNS_AT_ONCE = 100
 
@@ -47,7 +47,7 @@ class Use(NamedTuple):
 
 
 def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Event | None = None) -> int:
-    """Brings what every running job has used up to date; returns how many rows have changed."""
+    """Updates the use of every running job; returns how many rows have changed."""
     changed = 0
     with engine.connect().execution_options(reading=True) as connection:
         runs = _running(connection, clock())
@@ -93,14 +93,14 @@ def _use(
     processors = run.processors or sum(run.nodes.values())
     nothing = Use(run.id, run.start if known is None else known.until, None, None, None)
     if not found or processors <= 0:
-        return nothing._replace(reason="the accounting log names no node or no processors of it")
+        return nothing._replace(reason="the accounting log gives no nodes or no processors for it")
     near = {
         node: neighbours(run, histories.get((run.cluster, node)), run.start - FRESH_S, run.end) for node in run.nodes
     }
     if silent := [node for node, sampled in found.items() if sampled is None]:
         return nothing._replace(reason=f"no samples of {silent[0]}")
     if shared := [node for node in run.nodes if near[node].overlapping]:
-        return nothing._replace(reason=f"other jobs were on {shared[0]} and their share of it is not known")
+        return nothing._replace(reason=f"other jobs were on {shared[0]} and their share is unknown")
     nodes = [sampled for sampled in found.values() if sampled is not None]
     lives = _lives(connection, run, nodes)
     use = known
@@ -129,7 +129,7 @@ def _go_on(
     starts: Sequence[float],
     processors: int,
 ) -> Use:
-    """The use with the readings since ``use.until`` taken in."""
+    """The use including the readings since ``use.until``."""
     assert use.idle_bytes is not None
     memory, until = use.memory, use.until
     newest = min(run.end, max(node.last_time for node in nodes))
@@ -142,19 +142,19 @@ def _go_on(
         highest = _highest_sum(columns)
         if highest is not None:
             memory = max(memory or 0.0, (highest - use.idle_bytes) / processors)
-        if end < newest:  # a whole step is behind: what arrives of it later comes too late for this
+        if end < newest:  # a whole step behind: its later samples come too late for this
             until = end
             continue
         return use._replace(until=_latest(until, columns), memory=memory)
 
 
 def _latest(until: float, columns: Sequence[Floats]) -> float:
-    """Up to where every node has been heard; ``until`` where one was not."""
+    """The time up to which every node has sent samples; ``until`` if one has not."""
     return max(until, min(float(column[-1, 0]) if len(column) else until for column in columns))
 
 
 def _highest_sum(columns: Sequence[Floats]) -> float | None:
-    """The largest sum of the nodes' memory at one time, each node's last reading holding until its next."""
+    """The largest sum of the nodes' memory at one time; each node's reading is valid until its next."""
     if not all(len(column) for column in columns):
         return None
     times = np.unique(np.concatenate([column[:, 0] for column in columns]))

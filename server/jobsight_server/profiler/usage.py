@@ -1,6 +1,6 @@
 """What one job moved and computed on one node: pure arithmetic on readings (docs/definitions.md, Bandwidth).
 
-Between two readings the counters are taken to rise evenly. Where the node was shared, each piece between two
+Between two readings the counters are assumed to rise evenly. If the node was shared, each piece between two
 events (a job starts or ends there) is split by the processors that the jobs hold.
 """
 
@@ -14,16 +14,16 @@ import numpy as np
 
 from jobsight_server.profiler.readings import Floats, Readings
 
-# A job of whose life more than this share is unknown has no value.
+# A job has no value if more than this share of its life is unknown.
 MOST_UNKNOWN = 0.1
-# Counters move in steps; over less than this a rate says nothing. Below a second, so that agents that read every
-# second are heard although their intervals jitter.
+# Counters move in steps; over less than this, a rate means nothing. Below a second, so that agents that read every
+# second count although their intervals jitter.
 SHORTEST_PEAK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why there is no value; ``kind`` has a place for the node's name, so that it can be counted without."""
+    """Why there is no value; ``kind`` has a placeholder for the node's name, so that it can be counted without."""
 
     kind: str
     node: str = ""
@@ -47,7 +47,7 @@ class JobInterval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What the job did per second on average and, per sampling interval, at most; one entry per counter."""
+    """The job's rate per second, on average and at most in a sampling interval; one entry per counter."""
 
     mean: Floats
     peak: Floats | None
@@ -114,8 +114,8 @@ def _peak(edges: Floats, time: Floats, interval: JobInterval, known: Floats, amo
 def _around(time: Floats, interval: JobInterval) -> slice:
     """The readings from the last at or before the start to the first at or after the end.
 
-    Where the two readings around a boundary are further apart than the life is long, they say nothing about it:
-    the one outside is left out, and what it would have covered counts as unknown.
+    If the two readings around a boundary are further apart than the life is long, they tell nothing about it: the one
+    outside is left out, and what it would have covered counts as unknown.
     """
     life = interval.end - interval.start
     first = int(np.searchsorted(time, interval.start, "right")) - 1
@@ -136,7 +136,7 @@ def pieces_of(time: Floats, start: float, end: float, others: Sequence[JobInterv
 
 
 def shares_of(edges: Floats, interval: JobInterval, others: Sequence[JobInterval]) -> Floats:
-    """The job's part of each piece, by processors held; the job itself is there all the time."""
+    """The job's share of each piece, by processors held; the job itself is there all the time."""
     if not others:
         return np.ones(len(edges) - 1)
     middle = (edges[1:] + edges[:-1]) / 2

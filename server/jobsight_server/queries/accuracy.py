@@ -1,4 +1,4 @@
-"""How accurate forecasts were, by what the last jobs used."""
+"""Forecast accuracy over the last jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LAST_JOBS = 500
 
 
 class MetricAccuracy(Record):
-    """Forecasts of one metric as they stood at submission against what was used; null where there was no such job.
+    """Forecasts of one metric at submission, compared with actual use; null if there was no such job.
 
     ``jobs`` had a forecast and a value; ``accuracy`` their mean accuracy, ``within20`` the share of forecasts within
     20 %, ``coverage`` the share of jobs within their bound, ``cost_coverage`` the same weighted by value x seconds.

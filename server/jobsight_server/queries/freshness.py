@@ -1,4 +1,4 @@
-"""How fresh a node's samples are, in three words."""
+"""Freshness of a node's samples: up, late or silent."""
 
 from __future__ import annotations
 

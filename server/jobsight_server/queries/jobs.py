@@ -1,4 +1,4 @@
-"""Runs of jobs: the recent ones, and one job with all its runs, their profiles and their nodes over time."""
+"""Runs of jobs: recent ones, and one job with all its runs, their profiles and their nodes over time."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
 
 class Run(Record):
-    """A run of a job, as the accounting log has it.
+    """A run of a job, from the accounting log.
 
-    ``over_bound``: the metrics in which it runs and already uses more than was recommended to reserve for it.
+    ``over_bound``: the metrics in which it, while running, already exceeds its recommended reservation.
     """
 
     cluster: str
@@ -54,13 +54,13 @@ class Run(Record):
 
 
 class JobList(Page):
-    """One page of runs, the last recorded first."""
+    """One page of runs, last recorded first."""
 
     jobs: list[Run]
 
 
 class RunMetric(Record):
-    """What a run used in one metric, or why that is not known, beside what was forecast when it was submitted.
+    """A run's use in one metric, or why that is unknown, and the forecast at its submission.
 
     ``so_far``: what a running one has used until now; ``provisional``: the forecast may still change;
     ``learned``: whether the value counts for later forecasts.
@@ -91,7 +91,7 @@ class RunNode(Record):
 
 
 class RunDetail(Run):
-    """A run with its values and its nodes; of memory the time average, bytes per processor, is beside the peak."""
+    """A run with its values and its nodes; for memory also the time average, in bytes per processor."""
 
     exec_host: str | None
     profile: list[RunMetric]
@@ -120,7 +120,7 @@ def job_list(
     state: str | None = None,
     page: int = 1,
 ) -> JobList:
-    """One page of runs, the last recorded first, with what each running one already uses more of than its bound."""
+    """One page of runs, last recorded first, with the metrics in which running ones already exceed their bounds."""
     wanted = [
         column == value
         for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
@@ -144,7 +144,7 @@ def job_clusters(connection: Connection, job_id: str) -> list[str]:
 def job_detail(
     connection: Connection, reader: AnswerReader, cluster: str, job_id: str, now: float, points: int = POINTS
 ) -> Job | None:
-    """All runs of one job; None where there is no such job.
+    """All runs of one job; None if there is no such job.
 
     The first 32 nodes of a run that sent samples have a time series over the run's life, until ``now`` while it runs.
     """
@@ -207,7 +207,7 @@ def _nodes(connection: Connection, run: Row[Any], until: float, points: int) -> 
     listed: list[RunNode] = []
     drawn = 0
     for name, processors in named:
-        # Accounting logs may write the host's full name where the agent sends the short one.
+        # Accounting logs may write the host's full name while the agent sends the short one.
         candidates = {name, name.partition(".")[0]}
         node = connection.execute(
             select(nodes.c.id, nodes.c.name, nodes.c.cpus)

@@ -1,4 +1,4 @@
-"""Nodes: how fresh, what their counters went through, what their agent costs."""
+"""Nodes: freshness, wraps and resets of their counters, cost of their agents."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ RUNS_LISTED = 50
 
 
 class Node(Record):
-    """A node: how fresh its samples are, what its counters went through, what its agent costs.
+    """A node: freshness of its samples, wraps and resets of its counters, cost of its agent.
 
-    ``interfaces`` and ``agent`` are what the agent last sent of them (docs/wire-format.md).
+    ``interfaces`` and ``agent`` are as last sent by the agent (docs/wire-format.md).
     """
 
     cluster: str
@@ -51,7 +51,7 @@ class NodeList(Record):
 
 
 class RunOnNode(Record):
-    """A run that took part, with its processors on this node."""
+    """A run on this node, with its processors there."""
 
     job_id: str
     user: str
@@ -62,7 +62,7 @@ class RunOnNode(Record):
 
 
 class NodeDetail(Node):
-    """One node over time, and the last runs that it took part in."""
+    """One node over time, and the last runs on it."""
 
     now: float
     series: Timeline
@@ -88,7 +88,7 @@ def node_detail(
     points: int = POINTS,
     span_s: float = DAY_S,
 ) -> NodeDetail | None:
-    """One node, its time series and the runs it took part in; None where no such node ever sent a batch.
+    """One node, its time series and the runs on it; None if no such node ever sent a batch.
 
     ``until`` is by default its last sample, ``since`` by default ``span_s`` before.
     """
@@ -128,7 +128,7 @@ def cluster_names(connection: Connection) -> list[str]:
 
 
 def _derived(row: Row[Any], now: float) -> dict[str, Any]:
-    """The fields of a node that are not columns as they stand."""
+    """The fields of a node that are not plain columns."""
     age_s = max(0.0, now - row.received_at)
     return {
         "status": status(age_s),

@@ -21,7 +21,7 @@ RATE_BAR_S = 15.0
 
 
 class NodeFigures(Record):
-    """How many nodes are up, late and silent, and for how long they have been silent."""
+    """Numbers of nodes up, late and silent, and how long they have been silent."""
 
     total: int
     up: int
@@ -33,7 +33,7 @@ class NodeFigures(Record):
 
 
 class RunFigures(Record):
-    """How many runs are in each state; of the ended ones, how many are ``profiled`` and ``waiting`` to be."""
+    """Numbers of runs by state; of the ended ones, how many are ``profiled`` and how many ``waiting`` to be."""
 
     running: int
     ended: int
@@ -53,7 +53,7 @@ class ClusterFigures(Record):
 
 
 class IngestRate(Record):
-    """Samples stored per second over the last 15 minutes in bars of ``bar_s``, oldest first, by their begin."""
+    """Samples stored per second over the last 15 minutes in bars of ``bar_s``, oldest first, by their start."""
 
     bar_s: float
     time: list[float]
@@ -61,7 +61,7 @@ class IngestRate(Record):
 
 
 class Ingest(Record):
-    """What was taken in: samples stored, and batches by what became of them."""
+    """Ingest: samples stored, and batches by outcome."""
 
     samples: int
     batches: dict[str, int]

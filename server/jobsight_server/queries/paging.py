@@ -8,7 +8,7 @@ PAGE_SIZE = 50
 
 
 class Page(Record):
-    """Where in a list this is; ``page`` counts from 1, ``total`` all entries."""
+    """The position in a list; ``page`` counts from 1, ``total`` is the number of entries."""
 
     page: int
     pages: int

@@ -1,4 +1,4 @@
-"""What Prometheus reads: everything counted, and how nodes, jobs and forecasts stand."""
+"""Metrics for Prometheus: everything counted, and the state of nodes, jobs and forecasts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobsight_server.queries.freshness import status
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, nodes, series
 
-# The labels of what is counted with one: it is these values with ": " between them, of outcomes with a space.
+# The label names of counters: a stored label is these values joined with ": ", for outcomes with a space.
 _LABELS: Mapping[str, tuple[str, ...]] = {
     "accounting_files": ("event",),
     "accounting_lines": ("kind",),
@@ -40,7 +40,7 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "reservations_ran_out": ("metric",),
     "simulations_deleted": ("reason",),
 }
-# Counted under names that Prometheus would not take or that would mislead there.
+# Counters whose names Prometheus would not accept or that would be misleading there.
 _NAMES = {
     "accounting_rejected_because": "accounting_lines_rejected",
     "cpu_above_1.05": "profiles_cpu_above_processors",
@@ -64,7 +64,7 @@ class _Database(Collector):
     now: float
 
     def describe(self) -> list[Metric]:
-        """Nothing: it is made for one scrape."""
+        """Nothing: the collector is made for one scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -80,7 +80,9 @@ def _counters(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
         labels = _LABELS.get(name, ("label",) if label else ())
         if name not in families:
             metric = _NAMES.get(name, name)
-            family = CounterMetricFamily(f"jobsight_{metric}", f"{metric} since the database was made", labels=labels)
+            family = CounterMetricFamily(
+                f"jobsight_{metric}", f"{metric} since the database was created", labels=labels
+            )
             families[name] = family
         separator = " " if name == "accounting_outcomes" else ": "
         parts = label.split(separator, len(labels) - 1) if labels else []
@@ -91,7 +93,7 @@ def _counters(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
 def _nodes(connection: Connection, now: float) -> Iterator[Metric]:
     by_status = GaugeMetricFamily("jobsight_nodes", "Nodes by how long ago they last sent", labels=("cluster", "state"))
     oldest = GaugeMetricFamily(
-        "jobsight_oldest_node_age_seconds", "Since the node that was silent longest last sent", labels=("cluster",)
+        "jobsight_oldest_node_age_seconds", "Time since the longest silent node last sent", labels=("cluster",)
     )
     ages: dict[str, list[float]] = {}
     for cluster, received_at in connection.execute(select(nodes.c.cluster, nodes.c.received_at)):
@@ -105,7 +107,7 @@ def _nodes(connection: Connection, now: float) -> Iterator[Metric]:
 
 
 def _jobs(connection: Connection) -> Iterator[Metric]:
-    """Runs under way, by the index of what is not profiled yet: what is, stands in the counters."""
+    """Runs under way, through the index of runs not profiled yet; profiled ones are in the counters."""
     under_way = GaugeMetricFamily(
         "jobsight_jobs", "Runs under way: running, or ended and waiting for a profile", labels=("cluster", "state")
     )
@@ -127,7 +129,7 @@ def _accuracy(connection: Connection) -> Iterator[Metric]:
     """Of the last 500 runs learned, as they were forecast at submission (docs/definitions.md)."""
     families = {
         "jobs": GaugeMetricFamily(
-            "jobsight_forecast_jobs", "Jobs that the accuracy is taken over, of the last learned", labels=("metric",)
+            "jobsight_forecast_jobs", "Jobs that the accuracy is measured on, the last ones learned", labels=("metric",)
         ),
         "accuracy": GaugeMetricFamily(
             "jobsight_forecast_accuracy_ratio", "Mean accuracy of forecasts at submission", labels=("metric",)
@@ -136,7 +138,7 @@ def _accuracy(connection: Connection) -> Iterator[Metric]:
             "jobsight_forecast_within_20_percent_ratio", "Forecasts within 20 % of the value", labels=("metric",)
         ),
         "coverage": GaugeMetricFamily(
-            "jobsight_reservation_coverage_ratio", "Jobs that fitted into the recommended bound", labels=("metric",)
+            "jobsight_reservation_coverage_ratio", "Jobs that stayed within the recommended bound", labels=("metric",)
         ),
     }
     for row in recent_accuracy(connection):

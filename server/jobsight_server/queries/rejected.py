@@ -1,4 +1,4 @@
-"""What was rejected or had no value: counted by reason, and the kept examples."""
+"""Rejected data and missing values: counted by reason, with the stored examples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EventCount(Record):
 class QuarantinedBatch(Record):
     """A batch that can never be stored. One of 0 bytes with a cluster is an example: its agent keeps the batch.
 
-    ``retry``: whether it is to be taken in again.
+    ``retry``: whether it is waiting for a retry.
     """
 
     id: int
@@ -93,10 +93,10 @@ def rejected_data(connection: Connection, limit: int = LISTED) -> Rejected:
 
 
 def rejections(events: Mapping[tuple[str, str], int]) -> list[EventCount]:
-    """Those of ``events`` that are rejections, largest first."""
+    """The rejections among ``events``, largest first."""
     found = [
         EventCount(name, label, value)
         for (name, label), value in events.items()
-        if name in REJECTIONS and value  # 0 where all of it was taken back
+        if name in REJECTIONS and value  # 0 if all of it was taken back
     ]
     return sorted(found, key=lambda count: (-count.value, count.name, count.label))

@@ -14,13 +14,13 @@ from jobsight_server.forecasts.stored import read_pending
 from jobsight_server.storage.schema import running_use
 
 WATCHED = ("memory", "runtime")
-"""What is known of a job while it runs."""
+"""What is known about a job while it runs."""
 
 _AT_ONCE = 500
 
 
 class Forecast(NamedTuple):
-    """What is forecast for a run; ``provisional``: not fixed yet, since jobs from before it are still being learned."""
+    """The forecast for a run; ``provisional``: not final, since earlier jobs are still being learned."""
 
     value: float
     bound: float | None
@@ -29,7 +29,7 @@ class Forecast(NamedTuple):
 
 
 class SoFar(NamedTuple):
-    """What a running run has used so far, in the metric's unit, or the reason why that is not known."""
+    """A running run's use so far, in the metric's unit, or the reason why that is unknown."""
 
     value: float | None
     reason: str | None = None
@@ -38,10 +38,10 @@ class SoFar(NamedTuple):
 def forecasts_of(
     connection: Connection, reader: AnswerReader, runs: Sequence[Row[Any]], metrics: Sequence[str] = tuple(METRICS)
 ) -> dict[tuple[int, str], Forecast]:
-    """By run and metric, what was forecast when the run was submitted.
+    """By run and metric, the forecast at the run's submission.
 
-    That is kept once everything that ended before the submission has been learned. Until then it is what is forecast
-    now: nothing that ended later has been learned either. ``runs`` are rows of ``jobs``.
+    It is stored once everything that ended before the submission has been learned. Until then, it is the current
+    forecast: nothing that ended later has been learned either. ``runs`` are rows of ``jobs``.
     """
     fixed = read_pending(connection, [run.id for run in runs])
     found = {
@@ -74,7 +74,7 @@ def used_so_far(connection: Connection, runs: Sequence[Row[Any]], now: float) ->
 def over_bound(
     run_id: int, forecasts: Mapping[tuple[int, str], Forecast], used: Mapping[tuple[int, str], SoFar]
 ) -> list[str]:
-    """The metrics in which a running run already uses more than was recommended to reserve for it."""
+    """The metrics in which a running run already exceeds its recommended reservation."""
     over = []
     for metric in WATCHED:
         forecast, so_far = forecasts.get((run_id, metric)), used.get((run_id, metric))

@@ -32,7 +32,7 @@ class SimulationFigures(Record):
 
 
 class SimulationRun(Record):
-    """A simulation: of which trace, how, and how far it is; ``figures`` once it is done."""
+    """A simulation: its trace, parameters and progress; ``figures`` once it is done."""
 
     id: int
     trace: str
@@ -51,7 +51,7 @@ class SimulationRun(Record):
 
 
 class SimulationList(Record):
-    """Every simulation that is kept, the newest first, and how many had to go."""
+    """Every stored simulation, newest first, and how many were deleted."""
 
     simulations: list[SimulationRun]
     kept_at_most: int
@@ -69,7 +69,7 @@ class SimulationDetail(SimulationRun):
 class ComparedRun(SimulationRun):
     """``differences``: mean, low and high with 95 % confidence, paired job by job: this run's minus the first's.
 
-    Null where the run is the first, or not of the same jobs on the same machine.
+    Null if the run is the first, or not of the same jobs on the same machine.
     """
 
     differences: dict[str, tuple[float, float, float]] | None
@@ -77,20 +77,20 @@ class ComparedRun(SimulationRun):
 
 
 class Comparison(Record):
-    """Simulations that are done, side by side."""
+    """Finished simulations, side by side."""
 
     runs: list[ComparedRun]
 
 
 def simulation_list(connection: Connection, kept: int) -> SimulationList:
-    """Every run that is kept, of ``kept`` at most."""
+    """Every stored run, ``kept`` at most."""
     deleted = select(func.sum(event_counts.c.value)).where(event_counts.c.name == "simulations_deleted")
     rows = connection.execute(_runs().order_by(simulations.c.id.desc()))
     return SimulationList([_run(row) for row in rows], kept, int(connection.scalar(deleted) or 0))
 
 
 def simulation_detail(connection: Connection, run_id: int) -> SimulationDetail | None:
-    """One run with all its figures; None where there is none of this number."""
+    """One run with all its figures; None if there is none with this number."""
     row = connection.execute(_runs().where(simulations.c.id == run_id)).one_or_none()
     if row is None:
         return None
@@ -104,7 +104,7 @@ def simulation_detail(connection: Connection, run_id: int) -> SimulationDetail |
 
 
 def simulation_file(connection: Connection, run_id: int, name: str) -> bytes | None:
-    """A picture or the table of jobs of a run that is done, gzip; None where there is none."""
+    """A plot or the table of jobs of a finished run, gzip; None if there is none."""
     query = select(simulation_files.c.content)
     content: bytes | None = connection.scalar(
         query.where(simulation_files.c.run_id == run_id, simulation_files.c.name == name)
@@ -113,7 +113,7 @@ def simulation_file(connection: Connection, run_id: int, name: str) -> bytes | N
 
 
 def comparison(connection: Connection, run_ids: Sequence[int]) -> Comparison | None:
-    """Runs that are done side by side, in this order; None where one of them is not."""
+    """Finished runs side by side, in this order; None if one of them is not finished."""
     rows = {row.id: row for row in connection.execute(_runs().where(simulations.c.id.in_(run_ids)))}
     if any(run_id not in rows or rows[run_id].state != "done" for run_id in run_ids):
         return None

@@ -12,8 +12,8 @@ from jobsight_server.storage.totals import SETTLED, risen
 
 POINTS = 500
 
-# The cumulative columns rise with time, so the largest of a bucket is its last; the time that belongs to it is
-# that of the last reading which has the metric at all.
+# The cumulative columns rise with time, so the largest of a bucket is its last; its time is that of the last reading
+# with a value of the metric.
 _AGGREGATES = """
     max(time) AS time,
     max(CASE WHEN net_in_bytes IS NOT NULL THEN time END) AS in_time, max(net_in_bytes) AS net_in_bytes,
@@ -24,7 +24,7 @@ _AGGREGATES = """
 
 
 class Timeline(Record):
-    """One node over [since, until] as columns of equal length; null where nothing is known.
+    """One node over [since, until] as columns of equal length; null means unknown.
 
     ``time``: end of each interval; ``in_bps``, ``out_bps``: bits per second on average over it;
     ``memory_used_bytes``: mean; ``cpu_utilisation``: busy share of all processors, 0..1.

@@ -1,4 +1,4 @@
-"""Users: how much is known of each, how well it can be forecast, and one user's whole history."""
+"""Users: how much is known about each, how well each can be forecast, and one user's whole history."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EACH_METRIC = Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}, "r
 
 
 class User(Record):
-    """A user that ran a job; a prediction is null before anything was learned in that metric."""
+    """A user who ran a job; a prediction is null before anything was learned in that metric."""
 
     cluster: str
     user: str
@@ -41,7 +41,7 @@ class User(Record):
 
 
 class UserList(Page):
-    """One page of users, as they were sorted and searched."""
+    """One page of users, sorted and filtered."""
 
     users: list[User]
     sort: str
@@ -50,7 +50,7 @@ class UserList(Page):
 
 
 class UserMetric(Prediction):
-    """The present prediction in one metric, and what it was for each of the user's last jobs."""
+    """The current prediction in one metric, and those for the user's last jobs."""
 
     history: MetricHistory
 
@@ -75,7 +75,7 @@ def user_list(
     sort: str = "user",
     descending: bool = False,
 ) -> UserList:
-    """One page of users that ran a job, each with the prediction per metric.
+    """One page of users who ran a job, each with the prediction per metric.
 
     ``search`` keeps the users whose name contains it, in any case. ``sort`` is one of ``SORTS``; users without a
     figure to sort by come last.
@@ -110,7 +110,7 @@ def user_clusters(connection: Connection, user: str) -> list[str]:
 def user_profile(
     connection: Connection, reader: AnswerReader, cluster: str, user: str, limit: int = HISTORY_LISTED
 ) -> UserProfile | None:
-    """One user with the history of the last ``limit`` jobs; None where the cluster knows no such user."""
+    """One user with the history of the last ``limit`` jobs; None if the cluster does not know the user."""
     query = select(jobs.c.state, func.count(), func.max(jobs.c.end)).where(
         jobs.c.cluster == cluster, jobs.c.user == user
     )

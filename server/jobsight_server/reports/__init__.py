@@ -1,1 +1,1 @@
-"""What commands print on a terminal of 80 columns."""
+"""Terminal output of commands, 80 columns wide."""

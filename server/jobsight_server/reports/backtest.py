@@ -34,7 +34,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     write("By how many of the user's jobs were known: " + _by_history(account["by_history"]))
     console.print(_bounds(account))
     write(f"On the {account['bounds_compared']['jobs']:,} jobs that every rule reserves for.")
-    write("MAQ: what was used, of all that was held; who runs out is run again with twice as much.")
+    write("MAQ: the used share of all reservations; a job that runs out is run again with twice as much.")
     for line in _coverages(account["bounds"]):
         write(line)
     if any("jobsight_at_its_failures" in line for line in account["baselines"].values()):
@@ -89,7 +89,7 @@ def _bounds(account: Mapping[str, Any]) -> Table:
 
 
 def _coverages(ours: Mapping[str, Any]) -> list[str]:
-    """What the bounds held of all jobs that had one, seen from several sides."""
+    """The coverage of the bounds over all jobs that had one, from several angles."""
     if not ours["jobs"]:
         return []
     shares = f"{_percent(ours['coverage'], 1)} of jobs, {_percent(ours['cost_coverage'], 1)} by value x seconds"

@@ -13,10 +13,10 @@ from rich.text import Text
 
 
 def show(told: Mapping[str, Any], console: Console) -> None:
-    """The policies beside ``none`` for each trace, uplink and load, and what is claimed of predictions."""
+    """The policies compared with ``none`` for each trace, uplink and load, and the claims about predictions."""
     jobs = f"{told['jobs']:,} jobs each" if told["jobs"] else "whole traces"
     console.print(
-        f"{told['runs']:,} runs of {jobs}. Turnaround beside that of jobs that are never spread; full: link time in "
+        f"{told['runs']:,} runs of {jobs}. Turnaround compared with jobs that are never spread; full: link time in "
         "which more is asked than a link carries; stretch: how many times longer than alone spread jobs take."
     )
     for (trace, uplink, load), rows in groupby(told["rows"], key=lambda row: _case(row)):

@@ -18,7 +18,7 @@ SHOWN_FINDINGS = 10
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """Figures of one simulation, by size and by user, and beside those of other policies."""
+    """Figures of one simulation, by size and by user, and compared with other policies."""
     predictor = f" with run times by {account['predictor']}" if account["predictor"] else ""
     console.print(
         Text(f"{account['trace']}: {account['policy']}{predictor} on {account['processors']:,} processors", "bold")
@@ -53,7 +53,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
 
 
 def show_findings(command: str, findings: Sequence[Finding]) -> None:
-    """The first broken rules, for people."""
+    """Prints the first broken rules."""
     for finding in findings[:SHOWN_FINDINGS]:
         print(f"jobsight {command}: {finding.rule}: {finding}", file=sys.stderr)
     if len(findings) > SHOWN_FINDINGS:
@@ -62,7 +62,7 @@ def show_findings(command: str, findings: Sequence[Finding]) -> None:
 
 def _groups(name: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(box=SIMPLE, padding=(0, 1))
-    table.add_column(name, overflow="fold")  # never cut: a long name takes a second line
+    table.add_column(name, overflow="fold")  # never truncated: a long name takes a second line
     for column in ("jobs", "mean wait, s", "longest, s", "slowdown", "median"):
         table.add_column(column, justify="right", no_wrap=True)
     for group, figures in groups.items():
@@ -81,7 +81,7 @@ def _against(account: Mapping[str, Any], measure: str, name: str, digits: int) -
     table = Table(box=SIMPLE, padding=(0, 1))
     table.add_column("policy", no_wrap=True)
     for column in (name, "difference", "95 % confidence", "utilisation"):
-        # Where numbers are long, the interval takes two lines.
+        # If numbers are long, the interval takes two lines.
         table.add_column(column, justify="right", no_wrap=column != "95 % confidence")
     for policy, figures in {account["policy"]: account, **account["against"]}.items():
         mean, low, high = figures.get(f"difference_{measure}", (None, None, None))

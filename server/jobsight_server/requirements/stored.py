@@ -17,7 +17,7 @@ from jobsight_server.storage.schema import requirements
 Part = tuple[str, str]
 """Method and name of a part."""
 
-_LARGEST_ID = 2**31 - 1  # of an INTEGER column in PostgreSQL, which refuses to compare with more
+_LARGEST_ID = 2**31 - 1  # of an INTEGER column in PostgreSQL, which cannot compare with more
 _READ = (
     "WITH asked(cluster, method, key) AS (VALUES {asked}) "
     "SELECT s.cluster, s.method, s.key, s.state FROM asked CROSS JOIN requirement_state s "

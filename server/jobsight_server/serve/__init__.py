@@ -1,1 +1,1 @@
-"""``jobsight serve``: three roles as processes of their own, started, watched and stopped together."""
+"""``jobsight serve``: three roles in separate processes, started, watched and stopped together."""

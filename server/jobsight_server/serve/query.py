@@ -20,7 +20,7 @@ _GRACE_S = 10.0
 _SAMPLES, _UPLOAD, _QUESTION = "/api/v1/samples", "/simulations", "/api/v1/predictions"
 _AT_ONCE = frozenset({"/health", "/api/v1/health"})
 _ASKS_WRITER = frozenset({_SAMPLES, "/ready", "/api/v1/ready"})
-_FORM_BYTES = 2**20  # of an upload's other fields; the page itself judges more exactly
+_FORM_BYTES = 2**20  # of an upload's other fields; the page itself checks more precisely
 _ANSWERING, _ASKING_WRITER = 2, 16  # threads
 
 
@@ -58,7 +58,7 @@ def _query_worker(settings: Settings, listener: socket.socket) -> None:
     )
     if settings.requirements_estimator == "regression":
         import_module("statsmodels.regression.quantile_regression")  # takes seconds, which no feedback should wait for
-    # What is loaded by now stays: without it a full collection, in the middle of an answer, is over at once.
+    # Objects loaded by now stay: without them, a full collection in the middle of an answer takes no time.
     gc.collect()
     gc.freeze()
     run(front, listener, _GRACE_S)

@@ -2,8 +2,8 @@
 
     python -m jobsight_server.serve.roles ROLE
 
-reads the settings as JSON from standard input; standard input stays open as long as the supervisor lives, so that
-a role ends with it even where the supervisor was killed.
+reads the settings as JSON from standard input, which stays open as long as the supervisor lives, so that a role ends
+with it even if the supervisor was killed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import LockedError, role_lock
 
 REFUSED = 3
-"""Exit status of a role whose database belongs to another server: starting it again cannot help."""
+"""Exit status of a role whose database belongs to another server: restarting it cannot help."""
 
-_LOCK_S = 30.0  # roles of a server that was killed may still be ending
+_LOCK_S = 30.0  # roles of a killed server may still be ending
 
 
 def run_writer(settings: Settings) -> None:
@@ -34,14 +34,14 @@ def run_writer(settings: Settings) -> None:
 
 
 def run_query(settings: Settings) -> None:
-    """The API and the pages: several processes, none keeps anything."""
+    """The API and the pages: several stateless processes."""
     from jobsight_server.serve.query import serve_queries
 
     serve_queries(settings)
 
 
 def run_background(settings: Settings) -> None:
-    """Follows accounting, profiles jobs, keeps the database up; one per database."""
+    """Follows accounting, profiles jobs, maintains the database; one per database."""
     from jobsight_server.background import run_until
 
     engine = open_engine(settings.database)
@@ -59,9 +59,9 @@ def main() -> int:
     """Runs the role that the command line names."""
     role = sys.argv[1]
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {role} %(levelname)s %(message)s")
-    # A run that is skipped because the one before it still works is the intended way, not a warning.
+    # Skipping a run because the previous one is still working is intended, not a warning.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
-    # Alembic tells of each of its plugins, at import.
+    # Alembic logs each of its plugins at import.
     logging.getLogger("alembic").setLevel(logging.WARNING)
     settings = Settings.from_json(sys.stdin.readline())
     exit_with_parent()

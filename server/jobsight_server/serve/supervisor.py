@@ -1,4 +1,4 @@
-"""Starts the roles, restarts one that ended by itself, stops all together."""
+"""Starts the roles, restarts any that ends by itself, stops them all together."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from jobsight_server.settings import Settings
 log = logging.getLogger(__name__)
 
 _STOP_S = 25.0
-_QUICK_END_S = 3.0  # a role that ends sooner than this after its start has a lasting cause, such as a taken port
+_QUICK_END_S = 3.0  # a role that ends sooner than this after its start has a lasting cause, such as a port in use
 _QUICK_ENDS = 3
 _RENEW_S = 5.0
-# Many threads that each had a large batch in turn would each keep its memory: glibc gives large blocks back at once.
+# Threads that each had a large batch would each keep its memory; with this, glibc returns large blocks at once.
 _ALLOCATOR = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
 
 
@@ -39,7 +39,7 @@ class _Role:
 class Supervisor:
     """Runs the three roles as child processes until ``stop`` is set.
 
-    ``renew`` is called every few seconds and ends everything by raising: the database may be another server's by now.
+    ``renew`` is called every few seconds and ends everything by raising: another server may have taken the database.
     ``ready`` is called once, when both addresses accept connections.
     """
 
@@ -53,7 +53,7 @@ class Supervisor:
         """Returns when ``stop`` is set and all roles have ended.
 
         Raises:
-            UserError: a role cannot stay up; its own last words are on standard error.
+            UserError: a role cannot stay up; its last messages are on standard error.
         """
         try:
             for name in ROLES:
@@ -74,7 +74,7 @@ class Supervisor:
 
     def _start(self, name: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "jobsight_server.serve.roles", name]
-        # A session of its own: Ctrl-C reaches the supervisor alone, which stops the roles in order.
+        # A session of its own: Ctrl-C reaches only the supervisor, which stops the roles cleanly.
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, text=True, start_new_session=True, env={**_ALLOCATOR, **os.environ}
         )
@@ -91,11 +91,13 @@ class Supervisor:
         if status is None:
             return
         if status == REFUSED:
-            raise UserError(f"the {role.name} cannot work on this database; see above why")
+            raise UserError(f"the {role.name} cannot work on this database; see the messages above")
         lasted = time.monotonic() - role.started
         role.quick_ends = role.quick_ends + 1 if lasted < _QUICK_END_S else 0
         if role.quick_ends >= _QUICK_ENDS:
-            raise UserError(f"the {role.name} ended {_QUICK_ENDS} times at once (status {status}); see above why")
+            raise UserError(
+                f"the {role.name} ended {_QUICK_ENDS} times right at its start (status {status}); see above"
+            )
         log.warning("the %s ended with status %s after %.0f s; starting it again", role.name, status, lasted)
         role.process, role.started = self._start(role.name), time.monotonic()
 
@@ -115,7 +117,7 @@ class Supervisor:
 
 def _accepts(address: str) -> bool:
     host, port = split_address(address)
-    # A server on all addresses is reached on this machine's own.
+    # A server on all addresses is reached through this machine's own.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     try:
         socket.create_connection((host, port), timeout=0.5).close()

@@ -18,7 +18,7 @@ _GRACE_S = 15.0
 
 
 def serve_writer(settings: Settings, fence: Fence) -> None:
-    """Until SIGTERM; what was acknowledged is stored."""
+    """Runs until SIGTERM; everything acknowledged is stored."""
     listener = listen(settings.ingest_listen)
     engine = open_engine(settings.database)
     app = create_writer(settings, engine, fence=fence)

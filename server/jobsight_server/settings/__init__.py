@@ -1,4 +1,4 @@
-"""Settings of the server: what there is (``declared``), and where the values come from (``load``)."""
+"""Settings of the server: their declarations (``declared``), and the sources of their values (``load``)."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ RequirementsEstimator = Literal[
 
 
 def from_text(kind: type, value: str) -> Any:
-    """For msgspec: a path, which JSON and TOML write as text.
+    """A msgspec hook: parses a path, which is text in JSON and TOML.
 
     Raises:
-        ValueError: it is empty, which would be the present directory.
+        ValueError: it is empty, which would mean the current directory.
     """
     if not value:
         raise ValueError("expected a path, got ''")
@@ -71,7 +71,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_unpacked_bytes: Annotated[int, _meta("largest batch accepted, unpacked", ge=1)] = 16 * 2**20
     max_future_s: Annotated[float, _meta("how far a reading's time may be ahead of the server's clock", ge=0)] = 300.0
     assumed_speed_bps: Annotated[
-        float, _meta("link speed assumed where the agent reports none, to detect counter wraps", ge=1)
+        float, _meta("link speed assumed if the agent reports none, to detect counter wraps", ge=1)
     ] = 1e10
     retention_days: Annotated[float, _meta("raw samples older than this are deleted; profiles stay", ge=0.01)] = 90.0
     quarantine_bytes: Annotated[
@@ -144,10 +144,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return frozenset(self.clusters) | {source.cluster for source in self.accounting}
 
     def to_json(self) -> str:
-        """One line that ``from_json`` reads."""
+        """The settings as one line, for ``from_json``."""
         return msgspec.json.encode(self, enc_hook=str).decode()
 
     @classmethod
     def from_json(cls, line: str) -> Settings:
-        """The settings that ``to_json`` wrote."""
+        """Parses the output of ``to_json``."""
         return msgspec.json.decode(line, type=cls, dec_hook=from_text)

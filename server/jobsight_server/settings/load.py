@@ -1,4 +1,4 @@
-"""Settings from their sources; of a value in several the later wins.
+"""Settings from their sources; later sources override earlier ones.
 
 Default, TOML file, environment (``JOBSIGHT_`` and the name in capitals), command line flag.
 """
@@ -28,7 +28,7 @@ class SettingsError(UserError):
 
 
 class Setting(Struct, frozen=True):
-    """One field of ``Settings``, as help, documents and the environment name it."""
+    """One field of ``Settings``, as used in help, documents and the environment."""
 
     name: str
     type: Any
@@ -46,22 +46,22 @@ class Setting(Struct, frozen=True):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """All values, where these are few."""
+        """All values, if there are few."""
         kind = get_args(self.type)[0]
         return ("true", "false") if kind is bool else get_args(kind) if get_origin(kind) is Literal else ()
 
     @property
     def default_text(self) -> str:
-        """The default as help and documents write it."""
+        """The default as written in help and documents."""
         if isinstance(self.default, bool):
             return str(self.default).lower()
         return (" ".join(self.default) or "none") if isinstance(self.default, tuple) else str(self.default)
 
     def parse(self, value: Any, source: str) -> Any:
-        """``value`` in the setting's type; several texts come as a list, or as one text with spaces between them.
+        """``value`` converted to the setting's type; several texts are a list, or one text separated by spaces.
 
         Raises:
-            SettingsError: wrong type, out of bounds, or refused for what it says.
+            SettingsError: wrong type, out of bounds, or invalid.
         """
         parts = value.split() if isinstance(self.default, tuple) and isinstance(value, str) else value
         try:
@@ -89,7 +89,7 @@ def _capacity(value: str) -> None:
         raise ValueError(f"{value!r} is less than a byte")
 
 
-# What each text of a list has to be, where its type does not say it; they raise ValueError.
+# Checks of each text of a list beyond its type; they raise ValueError.
 _CHECKS: Mapping[str, Callable[[str], object]] = {
     "clusters": _cluster_name,
     "job_groups": parse_job_group,
@@ -120,7 +120,7 @@ def load_settings(
     ``flags["accounting"]`` is a list of ``CLUSTER=DIRECTORY`` texts that are added to the file's.
 
     Raises:
-        SettingsError: an unknown name, or a value that cannot be used; the message says where it stands.
+        SettingsError: an unknown name, or an invalid value; the message gives its place.
     """
     known = {setting.name: setting for setting in SETTINGS}
     values: dict[str, Any] = {}
@@ -171,6 +171,6 @@ def _accounting(tables: Any, place: str) -> tuple[AccountingSource, ...]:
 
 
 def _lower(error: Exception) -> str:
-    """msgspec's words as the end of a sentence."""
+    """msgspec's message in lower case, to end a sentence."""
     text = str(error)
     return text[:1].lower() + text[1:]

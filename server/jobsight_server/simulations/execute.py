@@ -1,4 +1,4 @@
-"""Executes queued runs, one at a time, each in a process of its own: it can be killed, and gives its memory back."""
+"""Executes queued runs, one at a time, each in a separate process: it can be killed, and frees its memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jobsight_server.simulations.runs import SERVER_STOPPED, Claimed, claim, fin
 
 log = logging.getLogger(__name__)
 
-# What libraries say where an allocation failed and they raise something else for it.
+# Messages of libraries that raise something else when an allocation fails.
 _OUT_OF_MEMORY = re.compile(
     r"MemoryError|bad_alloc|Memory allocation still failed|failed to map segment|Cannot allocate memory"
 )
@@ -33,7 +33,7 @@ _ERROR_LENGTH = 2000
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """What one run may take."""
+    """Limits of one run."""
 
     memory_bytes: int = 4 * 2**30
     time_s: float = 3600.0
@@ -56,7 +56,7 @@ class RunLimits:
 def run_queued(
     engine: Engine, stop: threading.Event, clock: Callable[[], float], limits: RunLimits | None = None
 ) -> None:
-    """Executes what is queued, in its order, until nothing is or ``stop`` is set."""
+    """Executes queued runs in order, until none is left or ``stop`` is set."""
     while not stop.is_set() and (run := claim(engine, clock())) is not None:
         log.info("simulation %d: %s on %s", run.id, run.parameters, run.name)
         with TemporaryDirectory(prefix="jobsight-simulation-") as folder:
@@ -106,7 +106,7 @@ def _ended(child: subprocess.Popen[bytes]) -> bool:
 
 
 def _reported(folder: Path) -> dict[str, Any]:
-    """The latest of each that the worker has reported; of a line that is being written, nothing yet."""
+    """The latest of each report of the worker; a line still being written is ignored."""
     latest: dict[str, Any] = {}
     for line in (folder / "report").read_bytes().splitlines(keepends=True):
         if line.endswith(b"\n"):
@@ -115,12 +115,12 @@ def _reported(folder: Path) -> dict[str, Any]:
 
 
 def _file_name(name: str) -> str:
-    """A name for the trace that titles and messages can show, whatever it was called where it came from."""
+    """A name for the trace that is safe in titles and messages, whatever its original name."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", name.removesuffix(".gz")).lstrip("-.")[-60:] or "trace"
 
 
 def _reason(folder: Path, status: int, reported: Mapping[str, Any], limits: RunLimits) -> str:
-    """Why there are no figures, in the worker's own words where it has any."""
+    """Why there are no figures; the worker's own message if there is one."""
     if status == -signal.SIGXCPU:
         return limits.time_message
     if "error" in reported:
@@ -130,5 +130,5 @@ def _reason(folder: Path, status: int, reported: Mapping[str, Any], limits: RunL
         return limits.memory_message
     log.error("a simulation ended with status %d: %s", status, text)
     if status < 0:
-        return f"it was ended by signal {-status}; 9 is what comes when memory has run out"
+        return f"it was killed by signal {-status} (9: memory has run out)"
     return f"it ended with status {status}; the server's log has more"

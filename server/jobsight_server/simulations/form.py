@@ -1,4 +1,4 @@
-"""What the form on the page asks for, checked."""
+"""Checks the input of the form on the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parameters_of(form: Mapping[str, str]) -> SimulationParameters:
     """The fields ``policy``, ``predictor``, ``processors`` and ``load``; empty ones were not given.
 
     Raises:
-        UserError: naming field, value and what would do.
+        UserError: naming field, value and what to do.
     """
     try:
         chosen = choose_policy(form.get("policy", ""), form.get("predictor") or None)
@@ -44,7 +44,7 @@ def trace_of(
     parameters: SimulationParameters,
     limit_bytes: int,
 ) -> KeptTrace | str:
-    """The workload that ``source`` names: from a file, from a cluster's finished jobs, or (its digest) of a run.
+    """The workload named by ``source``: from a file, a cluster's finished jobs, or (as its digest) a run.
 
     Raises:
         UserError: there is no such source, or it cannot be simulated.
@@ -54,7 +54,7 @@ def trace_of(
         number = int(name[:9]) if name.isascii() and name.isdigit() else 0
         digest: str | None = connection.scalar(select(simulations.c.trace).where(simulations.c.id == number))
         if digest is None:
-            raise UserError(f"the trace of run {name[:20]!r} is not kept any more: choose another")
+            raise UserError(f"the trace of run {name[:20]!r} is no longer kept: choose another")
         return digest
     if kind == "cluster":
         return site_trace(connection, name)
@@ -62,7 +62,7 @@ def trace_of(
         raise UserError("choose a file of the Standard Workload Format, or other jobs")
     trace = read_upload(*upload, limit_bytes)
     if parameters.processors is None and trace.begin.max_processors is None:
-        raise UserError(f"{trace.name} does not tell MaxProcs in its header: give the machine's processors")
+        raise UserError(f"{trace.name} has no MaxProcs in its header: give the machine's processors")
     if parameters.processors is None and (trace.begin.max_processors or 0) > LARGEST_MACHINE:
         raise UserError(
             f"{trace.name}: MaxProcs: {trace.begin.max_processors} in the header; at most {LARGEST_MACHINE:,} "

@@ -1,4 +1,4 @@
-"""The jobs of a trace in the form in which they are simulated, for a machine of a given size."""
+"""The jobs of a trace in canonical form, for a machine of a given size."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def read_trace(file: Path, processors: int | None, load: float | None) -> Machin
     """The trace in ``file``, as ``fit`` prepares it.
 
     Raises:
-        UserError: no such trace, none of its jobs can run, or a load that cannot be had.
+        UserError: no such trace, none of its jobs can run, or an impossible load.
     """
     try:
         trace = read_swf(file)
     except FileNotFoundError as error:
         raise UserError(f"{file}: no such file; give a trace of the Standard Workload Format") from error
     except (EOFError, zlib.error) as error:
-        raise UserError(f"{file}: the compressed file is broken ({error}); fetch it again") from error
+        raise UserError(f"{file}: the compressed file is broken ({error}); download it again") from error
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:  # what the reader says of a file that is no trace
+    except ValueError as error:  # the reader's error for a file that is not a trace
         raise UserError(f"{file}: {error}" if str(file) not in str(error) else str(error)) from error
     return fit(trace, file, processors, load)
 
@@ -46,7 +46,7 @@ def fit(trace: Trace, file: Path, processors: int | None, load: float | None) ->
     """``trace`` for a machine of ``processors``, by default those of its header, at ``load``, by default its own.
 
     Raises:
-        UserError: none of its jobs can run, or a load that cannot be had; ``file`` names the trace.
+        UserError: none of its jobs can run, or an impossible load; ``file`` names the trace.
     """
     capacity = _capacity(trace, processors, file)
     try:
@@ -67,7 +67,7 @@ def _capacity(trace: Trace, given: int | None, file: Path) -> int:
             raise UserError(f"--processors {given}: give from 1 to {LARGEST_MACHINE:,}")
         return given
     if trace.max_processors is None:
-        raise UserError(f"{file} does not tell MaxProcs in its header: give --processors")
+        raise UserError(f"{file} has no MaxProcs in its header: give --processors")
     if trace.max_processors > LARGEST_MACHINE:
         raise UserError(
             f"{file}: MaxProcs: {trace.max_processors} in the header; at most {LARGEST_MACHINE:,} processors are "
@@ -77,7 +77,7 @@ def _capacity(trace: Trace, given: int | None, file: Path) -> int:
 
 
 def counted(trace: Trace, workload: Workload) -> dict[str, Any]:
-    """What the reader mended and which jobs cannot be simulated, by reason, and the place of the first of each."""
+    """The reader's repairs and the jobs that cannot be simulated, by reason, with the place of the first of each."""
     return {
         "repairs": dict(trace.repairs),
         **{name: workload.counts[name] for name in ("dropped", "clamped", "reordered")},

@@ -19,7 +19,7 @@ def simulation_of(given: MachineWorkload, policy: ChosenPolicy) -> Simulation:
 
 
 def account_of(given: MachineWorkload, policy: ChosenPolicy, table: JobTable, spent_s: float | None) -> dict[str, Any]:
-    """All figures, by user and by size too; ``spent_s`` is the CPU time that the simulation took, if there was one."""
+    """All figures, also by user and by size; ``spent_s`` is the CPU time of the simulation, if there was one."""
     account: dict[str, Any] = {
         "trace": given.name,
         "policy": policy.name,

@@ -1,4 +1,4 @@
-"""What a simulation is asked for, and the files that it leaves."""
+"""The parameters of a simulation, and its output files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PLOTS = ("utilisation", "queue", "slowdown", "gantt")
 
 @dataclass(frozen=True, slots=True)
 class SimulationParameters:
-    """How a trace is simulated; None is what ``jobsight simulate`` takes by default."""
+    """How a trace is simulated; None is the default of ``jobsight simulate``."""
 
     policy: str
     predictor: str | None = None

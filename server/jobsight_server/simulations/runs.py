@@ -1,4 +1,4 @@
-"""Runs of simulations in the database: from queued over running to done, failed or stopped."""
+"""Runs of simulations in the database: queued, running, then done, failed or stopped."""
 
 from __future__ import annotations
 
@@ -36,14 +36,16 @@ def add_run(
 ) -> int:
     """Queues a run and returns its id; of the ended ones beyond ``kept`` in all, the oldest are deleted and counted.
 
-    ``trace`` is new or the digest of one that is kept.
+    ``trace`` is new, or the digest of a stored one.
 
     Raises:
-        UserError: ``kept`` runs are under way already.
+        UserError: ``kept`` runs are waiting or running already.
     """
     waiting = connection.scalar(select(func.count()).where(simulations.c.state.in_(UNDER_WAY))) or 0
     if waiting >= kept:
-        raise UserError(f"{waiting} simulations are under way, and no more are kept: wait for one, or stop one")
+        raise UserError(
+            f"{waiting} simulations are waiting or running, and no more are kept: wait for one, or stop one"
+        )
     if isinstance(trace, str):
         digest = trace
     else:
@@ -60,7 +62,7 @@ def add_run(
 
 
 def claim(engine: Engine, now: float) -> Claimed | None:
-    """Takes the run that was queued first, which is running from now on; None where none is."""
+    """Takes the run queued first and marks it as running; None if there is none."""
     with engine.connect().execution_options(reading=True) as connection:
         if connection.scalar(select(func.min(simulations.c.id)).where(simulations.c.state == "queued")) is None:
             return None
@@ -76,13 +78,13 @@ def claim(engine: Engine, now: float) -> Claimed | None:
 
 
 def still_wanted(engine: Engine, run_id: int) -> bool:
-    """Whether the run has not been stopped meanwhile."""
+    """Whether the run has not been stopped in the meantime."""
     with engine.connect().execution_options(reading=True) as connection:
         return connection.scalar(select(simulations.c.state).where(simulations.c.id == run_id)) == "running"
 
 
 def set_progress(engine: Engine, run_id: int, progress: float) -> None:
-    """The share of its jobs that have ended."""
+    """Stores the share of its jobs that have ended."""
     with engine.begin() as connection:
         running = (simulations.c.id == run_id, simulations.c.state == "running")
         connection.execute(update(simulations).where(*running).values(progress=progress))
@@ -97,7 +99,7 @@ def finish(
     figures: Mapping[str, Any] | None = None,
     files: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Ends a running run, unless it was stopped meanwhile; ``files`` are kept compressed."""
+    """Ends a running run, unless it was stopped in the meantime; ``files`` are stored compressed."""
     with engine.begin() as connection:
         running = (simulations.c.id == run_id, simulations.c.state == "running")
         values: dict[str, Any] = {"state": state, "ended": now, "error": error}
@@ -109,14 +111,14 @@ def finish(
 
 
 def stop_run(connection: Connection, run_id: int, now: float) -> bool:
-    """Stops a run that is queued or running; False where it is neither."""
+    """Stops a queued or running run; False if it is neither."""
     under_way = (simulations.c.id == run_id, simulations.c.state.in_(UNDER_WAY))
     values = {"state": "stopped", "ended": now, "error": STOPPED}
     return connection.execute(update(simulations).where(*under_way).values(values)).rowcount == 1
 
 
 def stop_interrupted(engine: Engine, now: float) -> None:
-    """At the start of the background role, which alone executes runs: what still counts as running is not."""
+    """For the start of the background role, which alone executes runs: no run marked as running really is."""
     with engine.begin() as connection:
         running = update(simulations).where(simulations.c.state == "running")
         connection.execute(running.values(state="stopped", ended=now, error=SERVER_STOPPED))

@@ -1,4 +1,4 @@
-"""The finished jobs of a cluster as a trace, so that policies can be tried on what this site really ran."""
+"""The finished jobs of a cluster as a trace, to try policies on what this site really ran."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _AT_ONCE = 1000
 
 
 def site_trace(connection: Connection, cluster: str) -> KeptTrace:
-    """All runs of ``cluster`` that have ended and tell their processors, in the order of submission.
+    """All ended runs of ``cluster`` with known processors, in the order of submission.
 
-    Names of users, applications and queues become numbers, in the order of their appearance; MaxProcs is the most
-    processors that were in use at once.
+    Names of users, applications and queues become numbers, in the order of appearance; MaxProcs is the largest number
+    of processors in use at once.
 
     Raises:
         UserError: there are none.
@@ -29,7 +29,7 @@ def site_trace(connection: Connection, cluster: str) -> KeptTrace:
     ended = (jobs.c.cluster == cluster, jobs.c.state == "ended", jobs.c.end > jobs.c.start, jobs.c.processors > 0)
     first = connection.scalar(select(func.min(_SUBMITTED)).where(*ended))
     if first is None:
-        raise UserError(f"cluster {cluster!r} has no finished job that tells its processors")
+        raise UserError(f"cluster {cluster!r} has no finished job with a known number of processors")
     columns = (
         _SUBMITTED.label("submitted"), jobs.c.start, jobs.c.end, jobs.c.processors, jobs.c.user, jobs.c.name,
         jobs.c.queue, jobs.c.used_cpu_s, jobs.c.used_memory_bytes, jobs.c.requested_memory_bytes,
@@ -45,7 +45,7 @@ def _most_at_once(connection: Connection, ended: Any) -> int:
     end = select(jobs.c.end, -jobs.c.processors).where(*ended)
     changes = begin.union_all(end).subquery()
     most = used = 0
-    # At one instant ends come first: what they held is what others begin on.
+    # At one instant ends come first: others start on the processors they free.
     for (change,) in connection.execute(select(changes.c.change).order_by(changes.c.time, changes.c.change)):
         used += change
         most = max(most, used)

@@ -1,4 +1,4 @@
-"""The workload of a simulation, as it is kept: Standard Workload Format, compressed, named by its content."""
+"""The stored workload of a simulation: Standard Workload Format, compressed, named by its content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME_LENGTH = 100
 
 @dataclass(frozen=True, slots=True)
 class KeptTrace:
-    """``content`` is gzip; ``begin`` is what its first lines say: the header, and a job if there is any."""
+    """``content`` is gzip; ``begin`` is parsed from its first lines: the header, and a job if there is any."""
 
     name: str
     digest: str
@@ -32,11 +32,11 @@ class KeptTrace:
 
 
 def read_upload(stream: BinaryIO, name: str, limit_bytes: int) -> KeptTrace:
-    """A trace that somebody sends, plain or gzip, read in pieces.
+    """An uploaded trace, plain or gzip, read in pieces.
 
     Raises:
-        UserError: it is longer than ``limit_bytes``, broken, or its beginning holds no job: what is no trace is not
-            read further than that.
+        UserError: it is longer than ``limit_bytes``, broken, or has no job at its beginning: anything else than a
+            trace is not read further.
     """
     shown = "".join(c if c.isprintable() else "_" for c in name.rpartition("/")[2].rpartition("\\")[2])[:_NAME_LENGTH]
     shown = shown or "trace"
@@ -55,14 +55,14 @@ def read_upload(stream: BinaryIO, name: str, limit_bytes: int) -> KeptTrace:
                         "setting simulation_trace_bytes"
                     )
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{shown}: the compressed file is broken ({error}); fetch it anew") from error
+        raise UserError(f"{shown}: the compressed file is broken ({error}); download it again") from error
     kept = packer.kept()
     _require_job(kept.begin, shown)
     return kept
 
 
 def take_lines(lines: Iterator[str], name: str) -> KeptTrace:
-    """A trace that this program writes; ``lines`` end with a line end."""
+    """A trace written by this program; ``lines`` end with a line end."""
     with _packer(name) as (write, packer):
         for line in lines:
             write(line.encode())

@@ -1,11 +1,11 @@
-"""A simulation in a process of its own, which ends with the background role and gives way to whatever answers.
+"""A simulation in a separate process, which ends with the background role and yields the CPU to the server.
 
     python -m jobsight_server.simulations.worker MEMORY_BYTES SECONDS TRACE PARAMETERS FOLDER
 
-It takes no more address space than that, and no more CPU seconds. PARAMETERS are ``SimulationParameters`` as JSON.
-It prints JSON lines: ``progress``, the share of the jobs that have ended, and at last ``figures``, when the table of
-jobs and the pictures are in FOLDER, or else ``error``, a message, or ``out_of_memory``. There are no figures by user:
-of a trace with as many users as jobs they would be more than the one who reads them should hold.
+It takes at most this much address space and CPU time. PARAMETERS are ``SimulationParameters`` as JSON. It prints JSON
+lines: ``progress``, the share of the jobs that have ended, and finally ``figures``, when the table of jobs and the
+plots are in FOLDER, or else ``error``, a message, or ``out_of_memory``. There are no figures by user: for a trace with
+as many users as jobs they would be too large for the reader.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # imported when the limits hold
+if TYPE_CHECKING:  # imported once the limits are in force
     from jobsight_scheduler.simulator.run import Steps
 
 REPORTED_EVERY_S = 0.5
 
 
 def main() -> int:
-    """0 when the figures were printed, 1 when what went wrong was."""
+    """Returns 0 if the figures were printed, 1 if an error was."""
     memory_bytes, seconds, trace, parameters, folder = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes), int(memory_bytes)))
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the server's terminal; the server ends this process itself
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each thread of a large machine would take its part of the memory
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # on a large machine, each thread would take part of the memory
     try:
         from jobsight_server.exit_with_parent import exit_with_parent
 
@@ -83,7 +83,7 @@ def _simulate(trace: Path, parameters: dict[str, Any], folder: Path) -> int:
 
 
 class _ProgressReporter:
-    """Watches a simulation, reports progress now and then, and never stops it."""
+    """Watches a simulation, reports progress regularly, and never stops it."""
 
     def __init__(self) -> None:
         self._reported_s = time.monotonic()

@@ -1,1 +1,1 @@
-"""What is kept, and how it is opened, upgraded and read."""
+"""The database: its tables, and how it is opened, upgraded and read."""

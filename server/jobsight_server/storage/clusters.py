@@ -1,6 +1,6 @@
-"""Which clusters there are: those that the settings declare, and those that the database holds.
+"""The known clusters: those declared in the settings, and those in the database.
 
-What a database of an earlier release holds was let in by its administrator, so it counts as declared.
+Clusters in a database of an earlier release were accepted by its administrator, so they count as declared.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _LISTED = 20
 
 
 def stored_clusters(connection: Connection) -> set[str]:
-    """The clusters of which the database holds jobs or nodes."""
+    """The clusters with jobs or nodes in the database."""
     return {*_distinct(connection, jobs.c.cluster), *_distinct(connection, nodes.c.cluster)}
 
 
 def listed(clusters: Iterable[str]) -> str:
-    """Clusters as messages name them."""
+    """Names of clusters for messages."""
     names = sorted(clusters)
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more or "none yet"
 
 
 class KnownClusters:
-    """The clusters that are declared or stored; what another process stores is known a second later at the latest."""
+    """The declared or stored clusters; those stored by another process are known within a second."""
 
     def __init__(self, engine: Engine, declared: Collection[str]) -> None:
         self._engine = engine
@@ -43,7 +43,7 @@ class KnownClusters:
         return cluster in self._known or cluster in self.all()
 
     def all(self) -> frozenset[str]:
-        """Every known cluster; asks the database again where it was not asked for a second."""
+        """Every known cluster; asks the database again after a second."""
         with self._lock:
             if self._read_at is None or time.monotonic() - self._read_at >= _KEEP_S:
                 with self._engine.connect().execution_options(reading=True) as connection:
@@ -53,7 +53,7 @@ class KnownClusters:
 
 
 def _distinct(connection: Connection, column: Column[str]) -> Iterator[str]:
-    """Each value of an indexed column by one look-up: DISTINCT would read the index of millions of jobs."""
+    """Each value of an indexed column by one look-up: DISTINCT would read an index of millions of jobs."""
     found = connection.scalar(select(func.min(column)))
     while found is not None:
         yield found

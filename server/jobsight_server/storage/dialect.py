@@ -1,7 +1,7 @@
-"""What differs between SQLite and PostgreSQL once a database is open (``storage.engine`` opens it).
+"""Differences between SQLite and PostgreSQL once a database is open (``storage.engine`` opens it).
 
-SQLite is a file that one process at a time writes; PostgreSQL is a server that many do. So what SQLite gives by
-itself, one writer, is a lock in PostgreSQL. Upserts are the same in both.
+SQLite is a file with one writing process at a time; PostgreSQL is a server with many. So what SQLite has by itself, a
+single writer, takes a lock in PostgreSQL. Upserts are the same in both.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ def database_file(engine: Engine) -> Path | None:
 
 
 def driver_sql(database: Engine | Connection, statement: str) -> str:
-    """``statement``, where ``?`` stands for a parameter, as the driver wants it."""
+    """``statement``, in which ``?`` stands for a parameter, in the driver's style."""
     return statement if _is_sqlite(database) else statement.replace("?", "%s")
 
 
 def whole(database: Engine | Connection, quotient: str) -> str:
-    """The whole part of a quotient that is not negative, in SQL."""
+    """The integer part of a non-negative quotient, in SQL."""
     # CAST rounds on PostgreSQL and truncates on SQLite, whose floor() is a build option.
     return f"CAST({quotient} AS INTEGER)" if _is_sqlite(database) else f"floor({quotient})"
 
 
 def parameter(database: Engine | Connection, value: object) -> str:
-    """``?`` for a value in a VALUES list, where PostgreSQL takes a bare one for text."""
+    """``?`` for a value in a VALUES list; PostgreSQL takes a bare one for text."""
     return "?::integer" if isinstance(value, int) and not _is_sqlite(database) else "?"
 
 
 def own_connection(engine: Engine) -> Any:
-    """A connection of the driver that is the caller's until closed, outside of transactions.
+    """A driver connection, owned by the caller until closed, outside of transactions.
 
     Each statement sees what is committed, and none holds on to an old snapshot.
     """
@@ -48,7 +48,7 @@ def own_connection(engine: Engine) -> Any:
 
 
 def look_ups_wait(engine: Engine) -> bool:
-    """Whether a look-up may have to wait: one in a file does not, one in a database server may."""
+    """Whether a look-up may have to wait: in a file it does not, in a database server it may."""
     return not _is_sqlite(engine)
 
 
@@ -59,22 +59,22 @@ def lock_until_commit(connection: Connection, name: str) -> None:
 
 
 def try_session_lock(connection: Connection, name: str) -> bool:
-    """Takes the lock ``name`` of PostgreSQL for as long as this session lasts; False where another one has it."""
+    """Takes the PostgreSQL lock ``name`` for as long as this session lasts; False if another session has it."""
     return bool(connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _key(name)}).scalar())
 
 
 def release_session_lock(connection: Connection, name: str) -> None:
-    """Gives back what ``try_session_lock`` took."""
+    """Releases the lock from ``try_session_lock``."""
     connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _key(name)})
 
 
 def for_share(connection: Connection) -> str:
-    """What a SELECT ends with that keeps its rows as they are until the transaction ends."""
+    """The end of a SELECT that keeps its rows unchanged until the transaction ends."""
     return "" if _is_sqlite(connection) else " FOR SHARE"
 
 
 def refresh_statistics(engine: Engine) -> None:
-    """Lets the query planner know the tables, and SQLite give the write-ahead log back to the file system."""
+    """Updates the query planner's statistics, and has SQLite return the write-ahead log's space."""
     if not _is_sqlite(engine):
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("ANALYZE")

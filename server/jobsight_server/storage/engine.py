@@ -1,4 +1,4 @@
-"""Database engines: the one place that knows how SQLite and PostgreSQL are opened."""
+"""Database engines: the only place that knows how SQLite and PostgreSQL are opened."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DatabaseError(UserError):
     """A database URL that cannot be used."""
 
 
-# Of each connection, in its process's memory. The kernel caches the file as well; refused bodies pass through here.
+# Per connection, in its process's memory. The kernel caches the file as well; rejected bodies pass through here.
 _CACHE_KIB = 8192
 
 
@@ -29,12 +29,12 @@ def open_engine(url: str, access: Access = "write") -> Engine:
     """An engine for ``url``: ``sqlite:///file.db``, ``postgresql://...``, or the path of an SQLite file as it is.
 
     With SQLite every connection is WAL with ``synchronous=FULL``: a commit has reached the disk when it returns.
-    Writing transactions begin IMMEDIATE, so that two processes that write wait for each other instead of failing;
-    a connection with the execution option ``reading=True`` only reads and holds nobody up.
-    ``access="read"`` refuses every write. PostgreSQL keeps its own durability (``synchronous_commit``).
+    Writing transactions begin IMMEDIATE, so that two writing processes wait for each other instead of failing; a
+    connection with the execution option ``reading=True`` only reads and blocks no one.
+    ``access="read"`` forbids every write. PostgreSQL keeps its own durability (``synchronous_commit``).
 
     Raises:
-        DatabaseError: the URL is not one, or names another database system.
+        DatabaseError: the URL is invalid, or names another database system.
     """
     try:
         parsed = make_url(url if ":" in url else f"sqlite:///{url}")
@@ -56,7 +56,7 @@ def open_engine(url: str, access: Access = "write") -> Engine:
 
 
 def protect_file(url: str) -> None:
-    """Makes a new SQLite file readable by its owner only; it holds users' names and digests of tokens."""
+    """Makes a new SQLite file readable by its owner only; it has users' names and digests of tokens."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite" and parsed.database:
         file = Path(parsed.database)
@@ -92,7 +92,7 @@ def _sqlite(url: URL, access: Access) -> Engine:
 
 
 def _cannot_write(file: Path) -> bool:
-    """Whether this user may only read the database: SQLite writes beside it even to read."""
+    """Whether this user may only read the database: SQLite creates files beside it even to read."""
     place = file.resolve()
     return place.exists() and not (os.access(place, os.W_OK) and os.access(place.parent, os.W_OK))
 
@@ -100,7 +100,7 @@ def _cannot_write(file: Path) -> bool:
 def _open_read_only(file: Path) -> sqlite3.Connection:
     place = file.resolve()
     log = Path(f"{place}-wal")
-    # Without a log nobody has it open for writing, and SQLite need not look for one; it could not make its own.
+    # Without a log, no process has it open for writing, and SQLite need not look for one; it could not create its own.
     immutable = "" if log.exists() and log.stat().st_size else "&immutable=1"
     name = f"file:{quote(str(place))}?mode=ro{immutable}"
     return sqlite3.connect(name, uri=True, timeout=30.0, check_same_thread=False)

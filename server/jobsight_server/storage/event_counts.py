@@ -1,4 +1,4 @@
-"""Counters: name, label (a reason, or ''), value; committed with what it counts."""
+"""Counters: name, label (a reason, or ''), value; committed with what they count."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _ADD = text(
 
 
 def add_event_counts(connection: Connection, counts: Mapping[tuple[str, str], int]) -> None:
-    """Adds ``counts[(name, label)]`` to what is kept; zeros add nothing."""
-    # In one order everywhere, so that two writers of PostgreSQL cannot wait for each other's rows.
+    """Adds ``counts[(name, label)]`` to the stored counts; zeros add nothing."""
+    # In the same order everywhere, so that two PostgreSQL writers cannot deadlock on each other's rows.
     rows = [{"name": n, "label": label[:200], "value": v} for (n, label), v in sorted(counts.items()) if v]
     if rows:
         connection.execute(_ADD, rows)

@@ -1,6 +1,6 @@
-"""A fencing number: lets a process that lost its role, without knowing it, store nothing any more.
+"""A fencing number: stops a process that has lost its role without knowing it from storing anything.
 
-A lock says who may start. It cannot stop a process whose lock ended with a lost session, or whose lock file was
+A lock decides who may start. It cannot stop a process whose lock ended with a lost session, or whose lock file was
 deleted, while a second one took over. So each holder of a role takes the next *epoch* when it starts, and each of
 its transactions first checks that the epoch is still its own. PostgreSQL keeps the row locked until the
 transaction ends (``FOR SHARE``), so that a successor waits for what is under way; SQLite has one writing
@@ -24,31 +24,31 @@ _LOOK = "SELECT epoch FROM role_epochs WHERE role = '{}'"
 
 
 class FencedError(Exception):
-    """Another process has taken this role over; this one must end."""
+    """Another process has taken over this role; this one must end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The epoch that one holder of ``role`` took. ``end`` ends the process that holds it."""
+    """The epoch of one holder of ``role``. ``end`` ends the process that holds it."""
 
     role: str
     epoch: int
     end: Callable[[], None]
 
     def check(self, connection: Connection) -> None:
-        """Passes while the role is this holder's; keeps it so until the transaction ends.
+        """Passes while this holder has the role, and keeps it so until the transaction ends.
 
         Raises:
             FencedError: it was taken over. ``end`` was called.
         """
-        # In the driver's own words: this is asked in every transaction. Roles are words of this program.
+        # On the driver directly: this runs in every transaction. Role names are constants of this program.
         epoch = connection.exec_driver_sql(_LOOK.format(self.role) + for_share(connection)).scalar()
         if epoch != self.epoch:
             self.end()
             raise FencedError(f"another process has taken over as {self.role}: epoch {epoch}, here {self.epoch}")
 
     def guard(self, engine: Engine) -> Engine:
-        """``engine``, with the check at the begin of each transaction that may write."""
+        """``engine``, with the check at the start of each transaction that may write."""
         guarded = engine.execution_options()
 
         @event.listens_for(guarded, "begin")
@@ -60,7 +60,7 @@ class Fence:
 
 
 def take_over(engine: Engine, role: str, end: Callable[[], None]) -> Fence:
-    """The next epoch of ``role``; the holder before is fenced off."""
+    """The next epoch of ``role``; the previous holder is fenced off."""
     with engine.begin() as connection:
         epoch = connection.execute(_TAKE, {"role": role}).scalar_one()
     return Fence(role, epoch, end)

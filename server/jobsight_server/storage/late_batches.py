@@ -1,8 +1,8 @@
-"""Batches whose readings were old when they were stored, until the profiler has looked at the runs they concern.
+"""Batches whose readings were old when stored, until the profiler has examined the runs they concern.
 
-A row is written in the transaction that stores its batch, by the one writer, so it is there when the readings are and
-not before, however long the batch waited or was tried again. The profiler takes what it finds: nothing depends on when
-something happened by any clock, but how long nodes are given to send the rest.
+A row is written in the transaction that stores its batch, by the one writer, so it appears exactly when the readings
+do, however long the batch waited or was retried. The profiler takes what it finds: nothing depends on any clock, except
+how long nodes are given to send the rest.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from sqlalchemy import Connection, text
 
 INSERT = "INSERT INTO late_batches (node_id, first_time, last_time, stored_at) VALUES (?, ?, ?, ?)"
 
-# Readings older than this when they are stored are late; others arrive before their runs are profiled.
+# Readings older than this when stored are late; others arrive before their runs are profiled.
 _LATE_S = 300.0
-# What was stored this far in the future was stored before the clock was set back.
+# Rows stored this far in the future were stored before the clock was set back.
 _AHEAD_S = 60.0
 
 _DUE = "(stored_at <= :until OR stored_at > :ahead)"
@@ -28,11 +28,11 @@ _SEE = text("UPDATE late_batches SET seen = :yes WHERE seen = :no AND id <= :top
 _DELETE = text(f"DELETE FROM late_batches WHERE {_DUE} AND id <= :top")
 
 Spans = Mapping[int, tuple[float, float]]
-"""Node -> the first and last time of what was late."""
+"""Node -> first and last time of the late readings."""
 
 
 def late_after(grace_s: float) -> float:
-    """How old readings are that are late, where runs wait ``grace_s`` for theirs.
+    """The age from which readings count as late, if runs wait ``grace_s`` for theirs.
 
     Half the grace at most, so that no batch for which a run did not wait counts as in time.
     """
@@ -48,22 +48,22 @@ class LateBatches:
 
 
 def new_late(connection: Connection) -> LateBatches:
-    """Those that nobody has looked at."""
+    """The ones not examined yet."""
     return _found(connection.execute(_NEW, {"no": False}))
 
 
 def settled_late(connection: Connection, now: float, grace_s: float) -> LateBatches:
-    """Those whose nodes had ``grace_s`` to send what else there is."""
+    """The ones whose nodes have had ``grace_s`` to send the rest."""
     return _found(connection.execute(_SETTLED, _due(now, grace_s)))
 
 
 def see(connection: Connection, found: LateBatches) -> None:
-    """They need not be looked at as new ones again."""
+    """Marks them as no longer new."""
     connection.execute(_SEE, {"yes": True, "no": False, "top": found.top})
 
 
 def forget(connection: Connection, found: LateBatches, now: float, grace_s: float) -> None:
-    """They need not be looked at again; ``now`` and ``grace_s`` as they were found by."""
+    """Deletes them after examination; ``now`` and ``grace_s`` as when they were found."""
     connection.execute(_DELETE, {**_due(now, grace_s), "top": found.top})
 
 

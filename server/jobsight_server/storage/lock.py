@@ -22,8 +22,8 @@ from jobsight_server.storage.fence import Fence, FencedError, take_over
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 1.0  # how often the session that holds the lock in PostgreSQL is looked at
-_LOOK_AGAIN_S = 0.2  # how often a lock that another process holds
+_LOOK_S = 1.0  # how often the session that holds the lock in PostgreSQL is checked
+_LOOK_AGAIN_S = 0.2  # how often to try a lock that another process holds
 
 
 class LockedError(UserError):
@@ -34,10 +34,9 @@ class LockedError(UserError):
 def role_lock(engine: Engine, role: str, patience_s: float = 0.0) -> Iterator[Fence]:
     """Holds the lock of ``role`` ("writer", "background") on the engine's database while the block runs.
 
-    A lock on a file beside an SQLite database, an advisory lock in PostgreSQL; both end with the process, however
-    it ends. One that is taken is waited for up to ``patience_s``. The lock in PostgreSQL is taken again when its
-    session was lost. Gives the fence that holds where the lock was lost to another process; this process then gets
-    SIGTERM.
+    A lock on a file beside an SQLite database, an advisory lock in PostgreSQL; both end with the process, however it
+    ends. Waits for a lock held elsewhere for up to ``patience_s``. The lock in PostgreSQL is taken again if its session
+    is lost. Yields the fence that applies if the lock is lost to another process; this process then gets SIGTERM.
 
     Raises:
         LockedError: another process holds it.
@@ -71,13 +70,13 @@ def _wait_for(lock: Callable[[], bool], patience_s: float, message: str) -> None
 
 
 def open_lock_file(database: Path, role: str) -> int:
-    """A descriptor of the file beside the database whose lock is that of ``role``."""
-    # Resolved: by whichever link the database is reached, it is one.
+    """A descriptor of the lock file of ``role``, beside the database."""
+    # Resolved: through whichever link the database is reached, the file is the same.
     return os.open(f"{database.resolve()}.{role}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def lock_file(descriptor: int) -> bool:
-    """Takes the lock until the descriptor is closed; False where another process has it."""
+    """Takes the lock until the descriptor is closed; False if another process has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -86,11 +85,11 @@ def lock_file(descriptor: int) -> bool:
 
 
 def _message(engine: Engine, role: str) -> str:
-    return f"another process is the {role} of database {engine.url.database or ''}; only one may be"
+    return f"another process is the {role} of database {engine.url.database or ''}; only one is allowed"
 
 
 class _Session:
-    """The session of PostgreSQL that holds an advisory lock, made again when it was lost."""
+    """The PostgreSQL session that holds an advisory lock, reopened if it is lost."""
 
     def __init__(self, engine: Engine, role: str) -> None:
         self._engine = engine
@@ -109,17 +108,17 @@ class _Session:
         return False
 
     def keep(self, fence: Fence) -> None:
-        """Starts the thread that looks after the session until ``close``."""
+        """Starts the thread that watches the session until ``close``."""
         self._keeper = threading.Thread(target=self._keep, args=(fence,), name=f"{fence.role} lock", daemon=True)
         self._keeper.start()
 
     def close(self) -> None:
-        """Gives the lock back."""
+        """Releases the lock."""
         self._stop.set()
         if self._keeper is not None:
             self._keeper.join()
         if self._connection is not None:
-            with suppress(SQLAlchemyError):  # a session that was lost holds nothing
+            with suppress(SQLAlchemyError):  # a lost session holds nothing
                 release_session_lock(self._connection, self._name)
             self._connection.close()
 
@@ -129,7 +128,7 @@ class _Session:
                 if self._connection is not None:
                     self._connection.execute(text("SELECT 1"))
                 elif self.try_lock():
-                    log.info("the lock of the %s is held again", fence.role)
+                    log.info("the lock of the %s has been taken again", fence.role)
                 else:
                     # Still held by our own lost session, or by a successor: the epoch says which.
                     with self._engine.begin() as connection:

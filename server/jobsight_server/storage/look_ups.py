@@ -1,4 +1,4 @@
-"""Look-ups past SQLAlchemy, for what is asked so often that its connections cost more than the answer."""
+"""Look-ups that bypass SQLAlchemy, for queries so frequent that its connections cost more than the answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobsight_server.storage.dialect import driver_sql, own_connection
 
 
 class LookUps:
-    """Reads on a connection of the driver that each thread of each process keeps open, outside of transactions.
+    """Reads on a driver connection that each thread of each process keeps open, outside of transactions.
 
     Each look-up sees what is committed, and none holds on to an old snapshot.
     """
@@ -31,7 +31,7 @@ class LookUps:
         try:
             rows: list[Any] = connection.execute(statement, values).fetchall()
         except self._engine.dialect.loaded_dbapi.OperationalError:
-            # The database went away, or was restarted, since the last one: one try on a new connection.
+            # The database was away or restarted since the last look-up: one attempt on a new connection.
             self.close()
             rows = self._connection().execute(statement, values).fetchall()
         return rows

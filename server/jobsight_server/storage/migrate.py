@@ -1,4 +1,4 @@
-"""Brings a database to the present tables with Alembic."""
+"""Brings a database to the current schema with Alembic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def alembic_config() -> Config:
 
 
 def upgrade(engine: Engine) -> None:
-    """Creates or upgrades all tables; does nothing where they are up to date."""
+    """Creates or upgrades all tables; does nothing if they are up to date."""
     protect_file(str(engine.url.render_as_string(hide_password=False)))
     if present_version(engine) == newest_version():
         return
@@ -32,7 +32,7 @@ def upgrade(engine: Engine) -> None:
 
 
 def present_version(engine: Engine) -> str | None:
-    """The database's version; None where it has no tables yet."""
+    """The database's schema version; None if it has no tables yet."""
     with engine.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
 

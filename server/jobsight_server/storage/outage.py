@@ -1,6 +1,6 @@
 """Whether an error is the database's (try again later) or the content's (it can never be stored).
 
-The words that leave this module are our own: a driver's message may hold SQL, values or the name of a host.
+The messages from this module are our own: a driver's may contain SQL, values or the name of a host.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
-# What a value can cause that no check foresaw; anything else that Python raises is a fault of this program.
+# What an unforeseen value can cause; anything else that Python raises is a fault of this program.
 CONTENT_ERRORS = (
     DataError,
     IntegrityError,
@@ -27,7 +27,7 @@ _SQLITE_KINDS = {
     5: "the database is busy",
     6: "the database is busy",
     8: "the database is read-only",
-    10: "the disk does not take writes",
+    10: "the disk does not accept writes",
     11: "the database is damaged",
     13: "the disk is full",
     14: "the database cannot be opened",
@@ -38,7 +38,7 @@ AWAY = "the database does not answer"
 
 
 def outage(error: SQLAlchemyError | Exception) -> str | None:
-    """What is wrong with the database, in our own words; None where the content is at fault."""
+    """What is wrong with the database, in our own words; None if the content is at fault."""
     if isinstance(error, DBAPIError):
         state = getattr(error.orig, "sqlstate", None) or ""
         if error.connection_invalidated:
@@ -50,7 +50,7 @@ def outage(error: SQLAlchemyError | Exception) -> str | None:
 
 
 def driver_outage(error: BaseException) -> str:
-    """The same of an error of the driver itself, from a look-up that goes past SQLAlchemy."""
+    """The same for an error of the driver itself, from a look-up that bypasses SQLAlchemy."""
     return _kind(error, getattr(error, "sqlstate", None) or "")
 
 

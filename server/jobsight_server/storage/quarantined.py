@@ -1,4 +1,4 @@
-"""Batches in quarantine, as `jobsight quarantine` looks at them and marks them."""
+"""Batches in quarantine, as `jobsight quarantine` shows and marks them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sqlalchemy import Connection, or_, select, update
 
 from jobsight_server.storage.schema import quarantine
 
-# Not examples of the batches that agents keep: these have a sender and no body. An empty body has no sender.
+# Without examples of batches that agents keep: these have a sender and no body. An empty body has no sender.
 IS_KEPT = or_(quarantine.c.bytes > 0, quarantine.c.cluster.is_(None))
 
-_IN_ONE_QUERY = 500  # below the number of parameters that any SQLite takes
+_IN_ONE_QUERY = 500  # below the number of parameters that any SQLite accepts
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A batch that was refused; ``size`` of the body as sent, which releases before 0.2 did not keep whole."""
+    """A rejected batch; ``size`` of the body as sent, which releases before 0.2 did not keep whole."""
 
     received_at: float
     cluster: str | None
@@ -28,7 +28,7 @@ class Kept:
 
 
 def body_of(connection: Connection, number: int) -> Kept | None:
-    """The batch of this number; None where there is none."""
+    """The batch with this number; None if there is none."""
     q = quarantine.c
     query = select(q.received_at, q.cluster, q.node, q.reason, q.bytes, q.body).where(q.id == number)
     row = connection.execute(query).first()
@@ -36,9 +36,9 @@ def body_of(connection: Connection, number: int) -> Kept | None:
 
 
 def mark_for_retry(connection: Connection, ids: Sequence[int]) -> list[int]:
-    """Marks these batches, or all where there are no ``ids``, to be taken in again; returns which there are.
+    """Marks these batches, or all if there are no ``ids``, for a retry; returns those that exist.
 
-    Not examples: their agents hold the batches and send them again by themselves.
+    Examples are not marked: their agents keep the batches and resend them by themselves.
     """
     present = select(quarantine.c.id).where(IS_KEPT).order_by(quarantine.c.id)
     found = [
@@ -53,7 +53,7 @@ def mark_for_retry(connection: Connection, ids: Sequence[int]) -> list[int]:
 
 
 def outcomes_of(connection: Connection, ids: Sequence[int]) -> tuple[int, list[tuple[int, str]]]:
-    """Of the batches that were marked: how many wait still, and which were refused again, with the reason."""
+    """Of the marked batches: how many are still waiting, and which were rejected again, with the reason."""
     q = quarantine.c
     rows = [
         row

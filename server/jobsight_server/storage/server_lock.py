@@ -1,4 +1,4 @@
-"""The lock that `jobsight serve` itself holds: one server a database, refused before anything else is done."""
+"""The lock of `jobsight serve` itself: one server per database, checked before anything else is done."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _ROLE = "server"
 
 
 class ServerLock:
-    """Taken when made, given up by ``close`` or with the process.
+    """Acquired on construction, released by ``close`` or with the process.
 
     A lock on a file beside an SQLite database; in PostgreSQL an advisory lock, which ends with its session, so that
-    ``renew`` must be called now and then.
+    ``renew`` must be called regularly.
     """
 
     def __init__(self, engine: Engine, shown: str) -> None:
         """
         Raises:
             LockedError: another server has it; ``shown`` is how the message names the database.
-            OSError: the file cannot be made.
+            OSError: the file cannot be created.
             DBAPIError: PostgreSQL does not answer.
         """
         self._engine = engine
         self._message = (
             f"another `jobsight serve` runs on database {shown}: stop that one first, "
-            "or give this one a database of its own by --database"
+            "or give this one a database of its own with --database"
         )
         self._descriptor: int | None = None
         self._session: Connection | None = None
@@ -45,10 +45,10 @@ class ServerLock:
             self._lock_file(file)
 
     def renew(self) -> None:
-        """Takes the lock again where its session was lost; a database that is away is asked again next time.
+        """Takes the lock again if its session was lost; if the database is away, the next call tries again.
 
         Raises:
-            LockedError: another server took it meanwhile.
+            LockedError: another server has taken it in the meantime.
         """
         if self._session is None and self._descriptor is not None:
             return
@@ -57,7 +57,7 @@ class ServerLock:
                 self._session.execute(text("SELECT 1"))
                 return
             self._lock_session()
-            log.warning("the lock on the database was lost with its session, and is taken again")
+            log.warning("the lock on the database was lost with its session and has been taken again")
         except DBAPIError:
             self._forget_session()
 

@@ -1,7 +1,7 @@
 """Totals of bytes in the database count modulo 2**62.
 
-A column of 64 bits holds any of them, and the sum of two, whatever a node sends; a real node gets there after
-decades at 10 Gbit/s. Take differences by ``risen``.
+A 64-bit column can hold any of them, and the sum of two, whatever a node sends; a real node gets there after decades
+at 10 Gbit/s. Use ``risen`` for differences.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ MODULUS = 2**62
 MASK = MODULUS - 1  # for ``&``, which SQLite and PostgreSQL both have
 
 
-# ``samples`` as they are to be read: with what ``shifts`` still has to add to them, in one statement, so that
-# no reader sees a shift half done.
+# ``samples`` as they are to be read: including what ``shifts`` still has to add, in one statement, so that no reader
+# sees a shift half done.
 SETTLED = f"""(
     SELECT s.node_id, s.time,
         ((s.net_in_bytes & {MASK}) + coalesce(h.net_in_bytes, 0)) & {MASK} AS net_in_bytes,
@@ -23,12 +23,12 @@ SETTLED = f"""(
 
 
 def modulo(total: int) -> int:
-    """``total`` as it is stored, 0 to 2**62 - 1."""
+    """``total`` as stored, 0 to 2**62 - 1."""
     return total % MODULUS
 
 
 def risen(before: int, after: int) -> int:
-    """What a total rose by from ``before`` to ``after``; negative where it fell.
+    """The increase of a total from ``before`` to ``after``; negative if it fell.
 
     >>> risen(5, 8), risen(8, 5), risen(2**62 - 2, 3)
     (3, -3, 5)

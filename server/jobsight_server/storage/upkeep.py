@@ -1,4 +1,4 @@
-"""Retention of raw samples, and what the database needs now and then."""
+"""Retention of raw samples, and database maintenance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PIECE_S = 6 * 3600.0  # of one node's samples deleted in one transaction, so th
 
 
 def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
-    """Deletes samples, marks, acknowledged batches and pending forecasts of before ``before``; profiles and jobs stay.
+    """Deletes samples, marks, acknowledged batches and pending forecasts older than ``before``; profiles and jobs stay.
 
     Returns the number of samples deleted, which is also counted. Interrupted by ``stop`` between transactions.
     """
@@ -33,13 +33,13 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
             deleted += count
     for node_id in silent:
         with engine.begin() as connection:
-            # Batches are what makes ingest idempotent; ingest refuses readings older than the retention, so a
-            # batch that is forgotten here can never be stored a second time.
+            # Batches make ingest idempotent; it rejects readings older than the retention, so a batch
+            # deleted here can never be stored a second time.
             key = {"node_id": node_id, "before": before}
             connection.execute(text("DELETE FROM batches WHERE node_id = :node_id AND last_time < :before"), key)
             connection.execute(text("DELETE FROM marks WHERE node_id = :node_id AND time < :before"), key)
     with engine.begin() as connection:
-        # Runs whose end was never heard of. Should it come all the same, the forecast is judged as it stands then.
+        # Runs whose end was never logged. If it comes after all, the forecast is judged as of then.
         connection.execute(
             text(
                 "DELETE FROM pending_forecasts "

@@ -87,7 +87,7 @@ def create_app(
 
 
 def _pages() -> Blueprint:
-    """Every page behind the login, and the stylesheet and scripts, which are open: the login form needs them."""
+    """All pages, behind the login, and the stylesheet and scripts, which are open: the login form needs them."""
     pages = Blueprint("pages", __name__, template_folder="templates", static_folder="static", static_url_path="/assets")
     for noun in NOUNS_WITH_PAGES:
         noun.add_pages(pages)
@@ -104,7 +104,7 @@ def _protect(response: Response) -> Response:
         response.headers.extend(_API_HEADERS)
         return response
     for name, value in _PAGE_HEADERS:
-        response.headers.setdefault(name, value)  # a picture has a policy of its own
+        response.headers.setdefault(name, value)  # a plot has a policy of its own
     if request.endpoint != "pages.static":
         response.headers["Cache-Control"] = "no-cache, private"
     return response

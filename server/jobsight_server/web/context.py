@@ -1,4 +1,4 @@
-"""What a request works with: settings, engines, clock and what the process remembers of tokens and logins."""
+"""What a request works with: settings, engines, clock, and the process's caches of tokens and logins."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AppContext:
 
 
 def context() -> AppContext:
-    """The context of the application that handles the present request."""
+    """The context of the application that handles the current request."""
     found = current_app.extensions["jobsight"]
     assert isinstance(found, AppContext)
     return found

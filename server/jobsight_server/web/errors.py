@@ -1,4 +1,4 @@
-"""What is answered where a request fails: JSON under /api, a page elsewhere."""
+"""Answers to failed requests: JSON under /api, a page elsewhere."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _NOT_PAGES = frozenset({"/health", "/ready", "/metrics"})
 
 
 def answer_errors(app: Flask, read_engine: Engine, write_engine: Engine) -> None:
-    """Answers every error of ``app``; requests that fail for want of the database are counted."""
+    """Answers every error of ``app``; requests that fail because of the database are counted."""
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(AuthError, _on_auth_error)
     unavailable = UnavailableCount(write_engine)
-    # Errors of the driver itself come from look-ups that go past SQLAlchemy.
+    # Errors of the driver itself come from look-ups that bypass SQLAlchemy.
     for kind in (SQLAlchemyError, read_engine.dialect.loaded_dbapi.Error):
         app.register_error_handler(kind, partial(_on_database_error, unavailable))
 
 
 def is_api() -> bool:
-    """Whether the present request is one of programs."""
+    """Whether the current request comes from a program."""
     return request.path.startswith("/api/") or request.path in _NOT_PAGES
 
 
@@ -57,7 +57,7 @@ def _on_auth_error(error: AuthError) -> AnyResponse:
 
 
 def _on_database_error(unavailable: UnavailableCount, error: Exception) -> AnyResponse:
-    """A database that is away, busy or full; what it refuses for its content is a fault of this program."""
+    """A database that is away, busy or full; an error caused by content is a fault of this program."""
     reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
     if reason is None:
         raise error
@@ -72,7 +72,7 @@ def _on_database_error(unavailable: UnavailableCount, error: Exception) -> AnyRe
 class UnavailableCount:
     """Counts requests answered 503, and writes the counts once the database works again.
 
-    A thread lives only as long as there are any.
+    Its thread lives only as long as there are any.
     """
 
     def __init__(self, engine: Engine) -> None:

@@ -1,7 +1,7 @@
-"""Answers the question that schedulers ask most before Flask, which costs more than the answer itself.
+"""Answers the most frequent question of schedulers before Flask, which costs more than the answer itself.
 
-Only a right and complete ``GET /api/v1/predictions?cluster=&user=[&metric=]`` with a token that reaches is taken;
-everything else, every error included, goes on to Flask. Tests hold the two answers equal.
+Only a valid and complete ``GET /api/v1/predictions?cluster=&user=[&metric=]`` with a sufficient token is answered
+here; everything else, including every error, goes to Flask. Tests check that both answers are equal.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PredictionFastPath:
         if not (cluster.isprintable() and user.isprintable()) or (metric is not None and metric not in METRICS):
             return None
         try:
-            if cluster not in self._context.clusters:  # Flask names those that there are
+            if cluster not in self._context.clusters:  # Flask's error names the known ones
                 return None
             self._context.tokens.authenticate(environ.get("HTTP_AUTHORIZATION"), self._roles, self._context.clock())
             return self._context.answers.reply([ForecastRequest(cluster, Question(user=user), metric)]).encode()

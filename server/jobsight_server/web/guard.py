@@ -18,9 +18,9 @@ login = Blueprint("login", __name__)
 
 
 def require_role(roles: Collection[str]) -> None:
-    """Ends the request unless it bears a token of one of ``roles`` (or admin), or reads with a login cookie.
+    """Ends the request unless it has a token of one of ``roles`` (or admin), or reads with a login cookie.
 
-    The cookie opens GET and HEAD only, so that no other site can make a browser change anything here.
+    The cookie allows only GET and HEAD, so that no other site can make a browser change anything here.
 
     Raises:
         AuthError: not let in.
@@ -32,7 +32,7 @@ def require_role(roles: Collection[str]) -> None:
 
 
 def require_login() -> AnyResponse | None:
-    """For ``blueprint.before_request`` of the pages: sends whoever has no session to the login."""
+    """For ``blueprint.before_request`` of the pages: redirects to the login without a session."""
     if has_session():
         return None
     if request.method in {"GET", "HEAD"}:
@@ -50,7 +50,7 @@ def has_session() -> bool:
 
 
 def require_same_origin() -> None:
-    """Refuses a state-changing request that another site made a browser send."""
+    """Refuses a state-changing request that another site had a browser send."""
     fetch_site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
     if fetch_site is not None and fetch_site not in {"same-origin", "none"}:
@@ -103,12 +103,12 @@ def _log_in(*, once: str | None = None, token: str | None = None) -> AnyResponse
     if once is not None:
         with here.write_engine.begin() as connection:
             secret = redeem_login(connection, once, now, session_s)
-        problem = "This login link is unknown, used or older than an hour: `jobsight token login` makes another."
+        problem = "This login link is unknown, used or older than an hour: `jobsight token login` prints a new one."
     else:
         try:
             known = here.tokens.authenticate(f"Bearer {token}", ("admin",), now)
         except AuthError as error:
-            problem = f"Not let in: {error}."
+            problem = f"Login failed: {error}."
         else:
             with here.write_engine.begin() as connection:
                 secret = create_session(connection, known.id, now, session_s)

@@ -39,7 +39,7 @@ def show_health() -> Response:
 
 
 def show_ready() -> Response:
-    """Says no more than the kind of what is missing: this answer is open."""
+    """Reveals only the kind of problem: this answer needs no token."""
     here = context()
     reason = _database_problem(here) or _writer_problem(here)
     if reason is None:
@@ -59,7 +59,7 @@ def _database_problem(here: AppContext) -> str | None:
             version = MigrationContext.configure(connection).get_current_revision()
     except SQLAlchemyError as error:
         return outage(error) or AWAY
-    return None if version == here.schema_version else "the database has other tables than this program needs"
+    return None if version == here.schema_version else "the database schema version does not match this program"
 
 
 def _writer_problem(here: AppContext) -> str | None:
@@ -82,8 +82,8 @@ ROUTES = tuple(
     Route("GET", f"{prefix}/{name}", handler, None, summary, answer=answer, errors=errors)
     for prefix in _PREFIXES
     for name, handler, summary, answer, errors in (
-        ("health", show_health, "Whether this process lives", Health, ()),
-        ("ready", show_ready, "Whether database and writer answer", Ready, (503,)),
+        ("health", show_health, "Whether this process is alive", Health, ()),
+        ("ready", show_ready, "Whether the database and the writer answer", Ready, (503,)),
     )
 ) + tuple(
     Route(

@@ -1,4 +1,4 @@
-"""Reads what a request asks for; whatever is wrong is answered 400 with value, place and what to do."""
+"""Parses the input of a request; errors are answered 400 with the value, the place and what to do."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ def name_text(value: str, place: str) -> str:
     if not value:
         raise BadRequest(f"{place} is empty; give a name")
     if "\0" in value or (not value.isprintable() and _has_surrogate(value)):
-        raise BadRequest(f"{place} = {value[:_SHOWN]!r} holds a character that no name has (NUL or a lone surrogate)")
+        raise BadRequest(
+            f"{place} = {value[:_SHOWN]!r} contains a character that no name can have (NUL or a lone surrogate)"
+        )
     return value
 
 
 def given(name: str) -> str | None:
-    """What the path or the query says of ``name``; None where it was not given.
+    """The value of ``name`` in the path or the query; None if it was not given.
 
-    Forms send each of their fields, so that an empty one of a page counts as not given.
+    Forms send all of their fields, so an empty one counts as not given on a page.
     """
     if request.view_args and name in request.view_args:
         return str(request.view_args[name])
@@ -43,7 +45,7 @@ def given(name: str) -> str | None:
 
 
 def name_argument(name: str) -> str | None:
-    """Argument ``name`` as a name; None where it was not given."""
+    """Argument ``name`` as a name; None if it was not given."""
     value = given(name)
     return None if value is None else name_text(value, _place(name))
 
@@ -61,26 +63,26 @@ def required_name(name: str) -> str:
 
 
 def cluster_name(value: str, place: str) -> str:
-    """A cluster that there is.
+    """A known cluster.
 
     Raises:
-        BadRequest: it is no name at all.
-        NotFound: there is none of this name; the message names those that there are.
+        BadRequest: it is not a valid name.
+        NotFound: there is no such cluster; the message names the known ones.
     """
     known = context().clusters
     if name_text(value, place) not in known:
-        raise NotFound(f"{place} = {value[:_SHOWN]!r}: there is no such cluster; known: {listed(known.all())}")
+        raise NotFound(f"{place} = {value[:_SHOWN]!r}: unknown cluster; known: {listed(known.all())}")
     return value
 
 
 def cluster_argument() -> str | None:
-    """Argument ``cluster``; None where it was not given."""
+    """Argument ``cluster``; None if it was not given."""
     value = given("cluster")
     return None if value is None else cluster_name(value, _place("cluster"))
 
 
 def choice_argument(name: str, allowed: tuple[str, ...]) -> str | None:
-    """Argument ``name``, one of ``allowed``; None where it was not given."""
+    """Argument ``name``, one of ``allowed``; None if it was not given."""
     value = given(name)
     if value is not None and value not in allowed:
         raise BadRequest(f"{name}={value[:_SHOWN]!r} is unknown; use one of: {', '.join(allowed)}")
@@ -88,7 +90,7 @@ def choice_argument(name: str, allowed: tuple[str, ...]) -> str | None:
 
 
 def metric_argument() -> str | None:
-    """Argument ``metric``; None where it was not given."""
+    """Argument ``metric``; None if it was not given."""
     return choice_argument("metric", tuple(METRICS))
 
 
@@ -103,7 +105,7 @@ def integer_argument(name: str, default: int, largest: int) -> int:
 
 
 def time_argument(name: str) -> float | None:
-    """Argument ``name``, UTC epoch seconds; None where it was not given."""
+    """Argument ``name``, UTC epoch seconds; None if it was not given."""
     value = given(name)
     if value is None:
         return None
@@ -132,14 +134,12 @@ def number_of(value: float, place: str, largest: float) -> float:
         BadRequest: it is not, or it is above ``largest``.
     """
     if not 0 < value <= largest:
-        raise BadRequest(
-            f"{place} = {value!r} is not above 0 and at most {largest:g}; leave it out where it is not known"
-        )
+        raise BadRequest(f"{place} = {value!r} is not above 0 and at most {largest:g}; leave it out if unknown")
     return value
 
 
 def amount_of(value: float | str, place: str, read: Callable[[str], float], largest: float) -> float:
-    """A number above 0, or a text that ``read`` makes one of.
+    """A number above 0, or a text that ``read`` converts to one.
 
     Raises:
         BadRequest: it is not, or it is above ``largest``.
@@ -152,7 +152,7 @@ def amount_of(value: float | str, place: str, read: Callable[[str], float], larg
 
 
 def amount_argument(name: str, read: Callable[[str], float], largest: float) -> float | None:
-    """Argument ``name``, a number above 0 in any form that ``read`` takes; None where it was not given."""
+    """Argument ``name``, a number above 0 in any form that ``read`` accepts; None if it was not given."""
     value = given(name)
     return None if value is None else amount_of(value, name, read, largest)
 
@@ -168,11 +168,11 @@ def json_body(limit: int) -> bytes:
 
 
 def one_cluster(found: list[str], noun: str) -> str | None:
-    """The cluster to answer for: the one asked for, else the only one of ``found``; None where there is none.
+    """The cluster to answer for: the one requested, else the only one of ``found``; None if there is none.
 
     Raises:
-        BadRequest: several know it and none was asked for.
-        NotFound: there is no cluster such as the one asked for.
+        BadRequest: several know it and none was requested.
+        NotFound: the requested cluster does not exist.
     """
     asked = cluster_argument()
     if asked is not None:

@@ -47,7 +47,7 @@ JOBS = Route(
     "/api/v1/jobs",
     jobs,
     ("scheduler",),
-    "Runs of jobs, the last recorded first; 50 a page",
+    "Runs of jobs, last recorded first; 50 a page",
     (
         Parameter("cluster", "only this cluster's", NAME),
         Parameter("user", "only this user's", NAME),
@@ -61,9 +61,9 @@ JOB = Route(
     "/api/v1/jobs/{name}",
     job,
     ("scheduler",),
-    "One job, by the id that the accounting log writes: its runs, what they used, its nodes over its life",
+    "One job, by its id in the accounting log: its runs, what they used, its nodes while it ran",
     (
-        Parameter("cluster", "needed where several clusters have a job of this id", NAME),
+        Parameter("cluster", "needed if several clusters have a job with this id", NAME),
         Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
     ),
     errors=(400, 404),

@@ -53,7 +53,7 @@ NODES = Route(
     "/api/v1/nodes",
     nodes,
     ("scheduler",),
-    "Every node that ever sent samples: how fresh, what its counters went through, its agent's cost",
+    "Every node that ever sent samples: freshness, wraps and resets of its counters, its agent's cost",
     (Parameter("cluster", "only this cluster's", NAME),),
     errors=(400, 404),
 )
@@ -62,14 +62,14 @@ NODE = Route(
     "/api/v1/nodes/{name}",
     node,
     ("scheduler",),
-    "One node over time, and the runs it took part in",
+    "One node over time, and the runs on it",
     (
-        Parameter("cluster", "needed where several clusters have a node of this name", NAME),
+        Parameter("cluster", "needed if several clusters have a node with this name", NAME),
         Parameter("since", "UTC epoch seconds (default `hours` before `until`)", TIME),
         Parameter("until", "UTC epoch seconds (default the node's last sample)", TIME),
         Parameter(
             "hours",
-            f"how far back, where `since` is not given (default {_HOURS})",
+            f"how far back, if `since` is not given (default {_HOURS})",
             {"type": "integer", "minimum": 1, "maximum": _HOURS_AT_MOST},
         ),
         Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),

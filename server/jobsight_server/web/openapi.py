@@ -1,4 +1,4 @@
-"""``/api/v1/openapi.json``, made from the tables of routes that are served."""
+"""``/api/v1/openapi.json``, generated from the tables of served routes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _HEADERS = {
     503: ("Retry-After", "seconds to wait"),
 }
 _MEANINGS = {
-    400: "The request is wrong; the error says where, what it holds and what to do",
+    400: "Bad request; the error names the value, the place and what to do",
     401: "No token, or one that is unknown or revoked",
-    403: "The token's role does not reach this",
-    404: "There is no such thing",
+    403: "The token's role does not allow this",
+    404: "Not found",
     409: "It contradicts what is known; the error says how",
     410: "It was there and is not kept any more",
     413: "The body is too large",
     415: "The body is not JSON",
     422: "The batch can never be stored; it is kept in quarantine",
     429: "Too many requests; send it again later",
-    503: "Something that this needs does not answer; try again",
+    503: "A part of the server that this request needs does not answer; try again",
 }
 
 
@@ -39,7 +39,7 @@ def show_openapi() -> Response:
 
 
 def openapi(routes: Iterable[Route]) -> dict[str, Any]:
-    """The description of ``routes`` in OpenAPI 3.1; its components are made from the types of their answers."""
+    """The OpenAPI 3.1 description of ``routes``; its components are generated from the types of their answers."""
     routes = tuple(routes)
     types = [kind for route in routes for kind in (route.answer_type, route.body) if kind is not None]
     shapes, components = msgspec.json.schema_components((*types, Error), ref_template="#/components/schemas/{name}")
@@ -52,7 +52,7 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
         "info": {
             "title": "Jobsight",
             "version": API_VERSION,
-            "summary": "What a user's next job will need, and what it rests on",
+            "summary": "What a user's next job will need, and the basis of the forecast",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -62,7 +62,7 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A token made by `jobsight token create`; one of role admin may do everything",
+                    "description": "A token created by `jobsight token create`; one of role admin may do everything",
                 }
             },
         },
@@ -70,7 +70,7 @@ def openapi(routes: Iterable[Route]) -> dict[str, Any]:
 
 
 def _described(schema: dict[str, Any]) -> dict[str, Any]:
-    """A component whose description, the docstring of its type, is written as Markdown."""
+    """A component whose description, the docstring of its type, is converted to Markdown."""
     text = cleandoc(schema.get("description", "")).replace("``", "`")
     return schema | ({"description": text} if text else {})
 
@@ -87,7 +87,7 @@ def _operation(route: Route, schemas: Mapping[Any, dict[str, Any]]) -> dict[str,
         answers[str(status)] = _response(_MEANINGS[status], schema, "application/json")
         if status in _HEADERS:
             answers[str(status)]["headers"] = _header(*_HEADERS[status])
-    roles = "open to everybody" if route.roles is None else "role " + " or ".join((*route.roles, "admin"))
+    roles = "open" if route.roles is None else "role " + " or ".join((*route.roles, "admin"))
     operation: dict[str, Any] = {
         "operationId": f"{route.method.lower()}{route.path.replace('/', '_')}".translate(_NOT_IN_IDS),
         "summary": route.summary,
@@ -120,7 +120,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     in_path = [
         {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
         for name, text, schema in (
-            ("name", "any characters, percent-encoded; slashes may stand as they are", NAME),
+            ("name", "any characters, percent-encoded; slashes may stay as they are", NAME),
             ("id", "its number", ID),
         )
         if f"{{{name}}}" in route.path

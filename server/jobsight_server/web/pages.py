@@ -1,4 +1,4 @@
-"""What every page is made of: the template over a record, the address of the same record in the API, links."""
+"""Parts of every page: the template over a record, the address of the same record in the API, links."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from jobsight_server.web.routes import Route
 
 
 def page(template: str, data: Record, route: Route, status: int = 200, **shown: Any) -> Response:
-    """The page over ``data``, which ``route`` answers as JSON; ``shown`` is for the template only."""
+    """The page for ``data``, which ``route`` returns as JSON; ``shown`` is for the template only."""
     text = render_template(template, data=data, json_url=json_url(route), **shown)
     return make_response(text, status)
 
 
 def json_url(route: Route) -> str:
-    """Where the API answers what the present page shows: the same names in path and query, as far as it takes them."""
+    """The API address of the current page's data: the same names in path and query, as far as the API has them."""
     known = {**request.args.to_dict(flat=False), **(request.view_args or {})}
     path = route.path.format(**{name: quote(str(value)) for name, value in (request.view_args or {}).items()})
     query = {
@@ -41,8 +41,8 @@ def clusters_offered() -> list[str]:
 
 
 def error_page(error: HTTPException) -> Response:
-    """A page for people that says what went wrong."""
-    # By the cookie alone: the database may be what has failed.
+    """An error page for people."""
+    # Only by the cookie: the database may be what has failed.
     logged_in = COOKIE in request.cookies
     return make_response(render_template("error.html", error=error, logged_in=logged_in), error.code or 500)
 
@@ -61,7 +61,7 @@ def node_url(cluster: str, node: str) -> str:
 
 def _url(noun: str, cluster: str, name: str) -> str:
     # A path cannot carry every name: browsers resolve `.` and `..`, proxies merge `//`, and a cluster with a slash
-    # could not be told from the name after it; line ends are cut off on the way. Such names travel in the query.
+    # could not be distinguished from the name after it; line ends are cut off on the way. Such names go into the query.
     segments = [cluster, *name.split("/")]
     plain = (cluster + name).isprintable() and "/" not in cluster and "\\" not in name
     if not plain or any(segment in {"", ".", ".."} for segment in segments):

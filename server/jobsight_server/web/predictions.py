@@ -51,7 +51,7 @@ class Questions(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ReportedFailure(JobFields, kw_only=True):
-    """The job as a question names it, and what had been reserved, in the unit of the answer."""
+    """The job as in a question, and its reservation, in the unit of the answer."""
 
     metric: Metric
     reserved: Reserved
@@ -70,20 +70,20 @@ def ask_one() -> Response:
 
 
 def ask_many() -> Response:
-    """Answers stand in the order of the questions."""
+    """Answers are in the order of the questions."""
     here = context()
     return json_text(here.answers.reply(_questions(json_body(here.settings.max_body_bytes))))
 
 
 def report_failure() -> Response:
-    """Answers with what is recommended from now on."""
+    """Answers with the new recommendation."""
     here = context()
     body = json_body(here.settings.max_body_bytes)
     try:
         reported = _decode_failure(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         shape = '{"cluster": C, "user": U, "metric": M, "reserved": NUMBER}'
-        raise BadRequest(f"{error}; send {shape}, and what else was known of the job") from error
+        raise BadRequest(f"{error}; send {shape}, and whatever else is known about the job") from error
     request = request_of(reported, reported.metric, "")
     reserved = amount_of(reported.reserved, "reserved", _READ.get(reported.metric, _number), RESERVED_AT_MOST)
     try:
@@ -113,10 +113,10 @@ ROUTES = (
         "/api/v1/predictions",
         ask_one,
         ("scheduler",),
-        "What this user's next job will need; the more the question says about the job, the better the answer; an "
-        "unknown user is answered from others' jobs or with a reason, not with an error",
+        "What this user's next job will need. The more the question says about the job, the better the answer. For an "
+        "unknown user, the answer comes from other users' jobs or is a reason, not an error",
         (
-            Parameter("user", "as the accounting log writes the name", NAME, required=True),
+            Parameter("user", "name as in the accounting log", NAME, required=True),
             Parameter("cluster", "without it: every cluster on which the user has a history", NAME),
             Parameter("metric", "without it: all metrics", choice_of(tuple(METRICS))),
             *PARAMETERS,
@@ -129,7 +129,7 @@ ROUTES = (
         "/api/v1/predictions",
         ask_many,
         ("scheduler",),
-        f"At most {QUESTIONS_AT_MOST} questions at once, answered in their order; without a metric: all metrics",
+        f"At most {QUESTIONS_AT_MOST} questions at once, answered in order; without a metric: all metrics",
         answer=Predictions,
         body=Questions,
         errors=(400, 404, 413, 415),
@@ -139,7 +139,7 @@ ROUTES = (
         "/api/v1/failures",
         report_failure,
         ("scheduler",),
-        "A job ran out of what was reserved for it: the bound for such jobs is above that from now on, as answered; "
+        "Reports a job that ran out of its reservation. The answer has the new bound for such jobs, which is above it; "
         f"metric is one of {METRIC_CHOICES}",
         answer=Prediction,
         body=ReportedFailure,

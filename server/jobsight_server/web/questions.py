@@ -49,14 +49,12 @@ Processors = Annotated[
 Memory = Annotated[
     Annotated[float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": MEMORY_AT_MOST_BYTES})]
     | Annotated[str, Meta(extra_json_schema={"pattern": MEMORY_PATTERN})],
-    Meta(
-        description="the memory that the whole job asks for: bytes, or with a unit such as 4gb or 4G (powers of 1024)"
-    ),
+    Meta(description="memory requested for the whole job: bytes, or with a unit such as 4gb or 4G (powers of 1024)"),
 ]
 Walltime = Annotated[
     Annotated[float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": WALLTIME_AT_MOST_S})]
     | Annotated[str, Meta(extra_json_schema={"pattern": TIME_PATTERN})],
-    Meta(description="the time that it asks for: seconds, or a time such as 01:00:00 or 2-12:00:00"),
+    Meta(description="run time requested: seconds, or a time such as 01:00:00 or 2-12:00:00"),
 ]
 Per = Annotated[
     str,

@@ -1,4 +1,4 @@
-"""A route of the API: what serves it, who may ask, what it takes and answers.
+"""A route of the API: its handler, roles, parameters and answer.
 
 The application, the access check, the check of parameters and ``openapi.json`` are all made from these records.
 """
@@ -23,7 +23,7 @@ from jobsight_server.web.inputs import LATEST_TIME_S, PAGES_AT_MOST
 
 NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}
 TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S}
-LARGEST_ID = 2**31 - 1  # of an INTEGER column in PostgreSQL, which refuses to compare with more
+LARGEST_ID = 2**31 - 1  # of an INTEGER column in PostgreSQL, which cannot compare with more
 ID: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}
 PAGE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": PAGES_AT_MOST}
 
@@ -31,14 +31,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Error(Record):
-    """What went wrong: the value, its place, and what to do."""
+    """An error: the value, its place, and what to do."""
 
     error: str
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter; ``schema`` is JSON Schema, of an array where it may be given several times."""
+    """A query parameter; ``schema`` is JSON Schema, of an array if it may be given several times."""
 
     name: str
     description: str
@@ -48,9 +48,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path. ``roles`` None: open to everybody; an empty tuple: to admins only.
+    """One method of one path. ``roles`` None: open; an empty tuple: admins only.
 
-    The answer is of the type that ``handler`` returns, or of ``answer`` where it writes the response itself.
+    The answer has the return type of ``handler``, or is ``answer`` if the handler writes the response itself.
     """
 
     method: str
@@ -71,7 +71,7 @@ class Route:
 
     @property
     def rule(self) -> str:
-        """The path as Werkzeug writes it."""
+        """The path in Werkzeug's syntax."""
         return re.sub(r"\{(\w+)\}", lambda found: f"<{'id' if found[1] == 'id' else 'name'}:{found[1]}>", self.path)
 
     @property
@@ -92,14 +92,14 @@ class NameConverter(BaseConverter):
 
 
 class IdConverter(IntegerConverter):
-    """A row's number; a path with one that no database can hold is not found."""
+    """A row's number; a path with a number too large for the database is not found."""
 
     def __init__(self, url_map: Map) -> None:
         super().__init__(url_map, max=LARGEST_ID)
 
 
 def register(app: Flask, routes: Iterable[Route]) -> None:
-    """Serves ``routes``, each behind its roles and the check of its parameters."""
+    """Serves ``routes``, each after the check of its roles and parameters."""
     app.url_map.converters |= {"name": NameConverter, "id": IdConverter}
     for route in routes:
         app.add_url_rule(route.rule, route.endpoint, _guarded(route), methods=[route.method], merge_slashes=False)
@@ -116,7 +116,7 @@ def choice_of(values: Sequence[str]) -> dict[str, Any]:
 
 
 def record_reply(record: Record, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A record as JSON; a NaN, which JSON does not know, becomes null."""
+    """A record as JSON; NaN, which JSON lacks, becomes null."""
     return json_text(_encode(record), status, headers)
 
 
@@ -126,12 +126,12 @@ def json_text(body: bytes | str, status: int = 200, headers: Mapping[str, str] |
 
 
 def error_reply(message: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """What went wrong, as every error under /api is answered."""
+    """The JSON of an error, as everywhere under /api."""
     return record_reply(Error(message), status, headers)
 
 
 def _require_utf8() -> None:
-    """Names that are no text would be read as other names."""
+    """Names that are not UTF-8 would be read as other names."""
     sent = request.environ.get("QUERY_STRING", "").encode("latin-1"), request.environ["PATH_INFO"].encode("latin-1")
     for place, text in zip(("query", "path"), (unquote_to_bytes(sent[0]), sent[1]), strict=True):
         try:

@@ -1,7 +1,7 @@
-"""``POST /api/v1/samples`` on the query side: handed on to the writer as it came, the answer handed back.
+"""``POST /api/v1/samples`` on the query side: forwarded unchanged to the writer, whose answer is returned.
 
-The writer alone judges and counts batches, so a request that it will refuse by its headers (a wrong token, a body
-too long) is handed on as well, but without its body: the one as if it had none, the other with its length, which the
+Only the writer judges and counts batches, so a request that it will refuse by its headers (a wrong token, a body too
+long) is forwarded as well, but without its body: the former as if it had none, the latter with its length, which the
 writer refuses before it waits for a body.
 """
 
@@ -26,7 +26,7 @@ _HANDED_BACK = ("Content-Type", "Retry-After", "WWW-Authenticate")
 
 
 class Stored(Record):
-    """What became of a batch; ``samples`` of one that was stored."""
+    """The outcome of a batch; ``samples`` if it was stored."""
 
     status: Literal["stored", "duplicate"]
     samples: int | UnsetType = UNSET

@@ -1,4 +1,4 @@
-"""``/simulations``: start one, watch it, look at it, compare several."""
+"""``/simulations``: start, watch, view and compare simulations."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from jobsight_server.web.units import size
 COMPARED_AT_MOST = 8
 
 _FIELDS_BYTES = 64 * 1024
-# The parser counts pieces of files, of 64 KiB and a rest, while it looks at them.
+# The parser counts the pieces of files, of 64 KiB and a rest, that it is examining.
 _FORM_MEMORY_BYTES = 1024 * 1024
 
-# A picture that is opened by itself: it may style itself, and nothing more.
+# A plot opened by itself: it may style itself, and nothing more.
 _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 
@@ -51,7 +51,7 @@ def simulation() -> SimulationDetail:
     with context().read_engine.connect() as connection:
         found = simulation_detail(connection, run_id)
     if found is None:
-        raise NotFound(f"there is no simulation {run_id}, or it had to go; the oldest are deleted first")
+        raise NotFound(f"no simulation {run_id}; it may have been deleted, as the oldest are")
     return found
 
 
@@ -65,7 +65,7 @@ def compared() -> Comparison:
     with context().read_engine.connect() as connection:
         found = comparison(connection, [int(text) for text in texts])
     if found is None:
-        raise NotFound(f"of the simulations {', '.join(texts)}, some are not there or not done")
+        raise NotFound(f"some of the simulations {', '.join(texts)} do not exist or are not finished")
     return found
 
 
@@ -81,17 +81,15 @@ _RUNS = {
     "uniqueItems": True,
 }
 
-SIMULATIONS = Route(
-    "GET", "/api/v1/simulations", simulations, (), "Simulations that the pages started, the newest first"
-)
+SIMULATIONS = Route("GET", "/api/v1/simulations", simulations, (), "Simulations started from the pages, newest first")
 SIMULATION = Route("GET", "/api/v1/simulations/{id}", simulation, (), "One simulation: its figures", errors=(404,))
 COMPARISON = Route(
     "GET",
     "/api/v1/simulations/compare",
     compared,
     (),
-    "Simulations side by side, with the differences to the first, paired job by job",
-    (Parameter("run", "number of a simulation that is done; once for each", _RUNS, required=True),),
+    "Simulations side by side, with the differences from the first, paired job by job",
+    (Parameter("run", "number of a finished simulation; repeat for each", _RUNS, required=True),),
     errors=(400, 404),
 )
 ROUTES = (SIMULATIONS, SIMULATION, COMPARISON)
@@ -179,5 +177,5 @@ def _file(run_id: int, name: str, media_type: str) -> Response:
     with context().read_engine.connect() as connection:
         content = simulation_file(connection, run_id, name)
     if content is None:
-        abort(404, f"simulation {run_id} has no {name}: it is not done, or had to go")
+        abort(404, f"simulation {run_id} has no {name}: it is not finished, or was deleted")
     return Response(gzip.decompress(content), mimetype=media_type)

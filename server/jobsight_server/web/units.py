@@ -1,6 +1,6 @@
-"""How values are written for people, in one place; ``static/format.js`` writes the same (held equal by a test).
+"""How values are written for people, in one place; ``static/format.js`` writes the same (checked by a test).
 
-Every function takes None for a value that is missing and then gives a dash.
+Every function accepts None for a missing value and then returns a dash.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def share(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """As :func:`share`, without decimals, for dense tables.
+    """Like ``share``, without decimals, for dense tables.
 
     >>> percent(0.876)
     '88 %'
@@ -155,12 +155,12 @@ def text(value: object) -> str:
 
 
 def accuracy(prediction: Prediction | None) -> str:
-    """Mean accuracy so far of what was forecast for the user's jobs, or a dash."""
+    """Mean accuracy so far of the forecasts for the user's jobs, or a dash."""
     return percent(accuracy_value(prediction))
 
 
 def accuracy_value(prediction: Prediction | None) -> float | None:
-    """The share that :func:`accuracy` writes."""
+    """The share that ``accuracy`` writes."""
     error = None if prediction is None else prediction.mean_error
     return None if error is None else 1.0 - error.answered
 
@@ -190,7 +190,7 @@ REJECTION_TITLES = {
     "quarantined_because": "batches quarantined",
     "accounting_rejected_because": "accounting lines rejected",
     "accounting_unreadable": "accounting files not readable",
-    "profiles_refused": "profiles refused",
+    "profiles_refused": "profiles rejected",
     "profiles_dropped": "profiles dropped",
     "requirement_feedback_rejected": "feedback on requirements refused",
 }
@@ -219,7 +219,7 @@ FOR_TEMPLATES = {
 def _moment(value: float | None) -> datetime | None:
     try:
         return None if value is None else datetime.fromtimestamp(value // 1, UTC)
-    except (OverflowError, OSError, ValueError):  # a year that no calendar holds
+    except (OverflowError, OSError, ValueError):  # a year beyond any calendar
         return None
 
 

@@ -58,10 +58,10 @@ USERS = Route(
     "/api/v1/users",
     users,
     ("scheduler",),
-    "Users that ran a job, each with the present prediction per metric; 50 a page",
+    "Users who ran a job, each with the current prediction per metric; 50 a page",
     (
         Parameter("cluster", "only this cluster's users", NAME),
-        Parameter("search", "only users whose name contains this, in any case", NAME),
+        Parameter("search", "only users whose name contains this, ignoring case", NAME),
         Parameter("page", "from 1", PAGE),
         Parameter("sort", "what to sort by", choice_of(SORTS)),
         Parameter("order", "ascending or descending", choice_of(_ORDERS)),
@@ -73,9 +73,9 @@ USER = Route(
     "/api/v1/users/{name}/profile",
     user,
     ("scheduler",),
-    "One user: runs by state, and per metric the present prediction and the history",
+    "One user: runs by state, and per metric the current prediction and the history",
     (
-        Parameter("cluster", "needed where several clusters know the user", NAME),
+        Parameter("cluster", "needed if several clusters know the user", NAME),
         Parameter(
             "limit",
             f"jobs of history per metric (default {HISTORY_LISTED})",

@@ -46,7 +46,7 @@ def test_errors_of_estimates() -> None:
     assert np.log(noisy / 2.0).mean() == pytest.approx(0.0, abs=0.05)
     assert [bandwidth_source("user", drawn).expected(job) for job in jobs] == drawn.stated_bps.tolist()
     for error in (EstimateError(bias=0.0), EstimateError(bias=float("nan")), EstimateError(noise=-1.0)):
-        with pytest.raises(ValueError, match="estimates cannot be"):
+        with pytest.raises(ValueError, match="give a bias above 0 and a noise of 0 or more"):
             bandwidth_source("user", drawn, error)
     with pytest.raises(ValueError, match="unknown bandwidth source 'crystal ball'; choose from user, predicted"):
         bandwidth_source("crystal ball", drawn)

@@ -212,7 +212,7 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(ValueError, match="job 1 wants 4 processors, the largest cluster has 3"):
         simulate(good, Clusters((3, 3), (1e6, 1e6)), "naive")
     for wrong, message in (
-        (replace(jobs, run_s=np.array([10.0, 0.0])), "job 2 has a run time of 0.0: it has to be above 0"),
+        (replace(jobs, run_s=np.array([10.0, 0.0])), "job 2 has a run time of 0.0: it must be above 0"),
         (replace(jobs, run_s=np.array([10.0, np.nan])), "job 2 has a run time of nan"),
         (replace(jobs, submit_s=np.array([-1.0, 5.0])), "job 1 has a submission of -1.0"),
         (replace(jobs, estimate_s=np.array([10.0, -1.0])), "job 2 has a requested time of -1.0"),

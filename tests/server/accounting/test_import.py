@@ -69,7 +69,7 @@ def test_import_and_once_more(
         "ran_more_than_once": 1,
         "runs_of_these": 2,
         "users": 2,
-        "rejected": {"fewer than four parts between semicolons": 1, "cut off: the file ends within the line": 1},
+        "rejected": {"fewer than four fields separated by semicolons": 1, "cut off: the file ends within the line": 1},
         "lost_without_reason": 0,
         "unreadable": {},
         "new_lines": 8,
@@ -211,12 +211,12 @@ def test_a_misspelt_cluster_does_not_become_one(
     file.write_bytes(log.data)
     status, _, said = run_import(file)
     assert status == 1
-    assert "give --cluster NAME, the cluster that the files are of; known: none yet" in said
+    assert "give --cluster NAME, the cluster that the files are from; known: none yet" in said
     assert run_import(file, "--cluster", "alpha")[0] == 0, "the first cluster of a site needs no declaration"
     assert run_import(file)[1]["cluster"] == "alpha", "the only one"
     status, _, said = run_import(file, "--cluster", "alhpa")
     assert status == 1
-    assert "--cluster 'alhpa' is not declared; known: alpha. A new one is declared by --clusters alhpa" in said
+    assert "--cluster 'alhpa' is not declared; known: alpha. Declare a new one with --clusters alhpa" in said
     assert run_import(file, "--cluster", "beta", "--clusters", "beta gamma")[1]["new_runs"] == 1
     status, _, said = run_import(file)
     assert (status, "known: alpha, beta" in said) == (1, True)

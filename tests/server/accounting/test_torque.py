@@ -175,7 +175,7 @@ def test_other_kinds(kind: str) -> None:
     ("line", "reason"),
     [
         ("", "an empty line"),
-        ("09/08/2011 00:02:21;E;5.s", "fewer than four parts between semicolons"),
+        ("09/08/2011 00:02:21;E;5.s", "fewer than four fields separated by semicolons"),
         ("2011-09-08 00:02:21;Q;5.s;queue=a", "the line does not begin with a stamp MM/DD/YYYY HH:MM:SS"),
         ("13/08/2011 00:02:21;Q;5.s;queue=a", "the stamp is not a date"),
         ("09/08/0001 00:02:21;Q;5.s;queue=a", "the stamp is not a date"),

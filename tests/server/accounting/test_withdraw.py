@@ -136,9 +136,9 @@ def test_a_file_is_known_by_its_content(run_import: Run, imported: Run, right: P
     moved.write_bytes(gzip.compress(content))
     assert "nothing of cluster 'x' was read from" in imported("--forget", moved)[2]  # it is still there as well
     wrong.write_bytes(content[::-1])
-    assert "is not what was read under this name" in imported("--forget", wrong)[2]
+    assert "differs from the file that was read under this name" in imported("--forget", wrong)[2]
     wrong.unlink()
-    assert "put it back, under any name" in imported("--forget", wrong)[2]
+    assert "restore it, under any name" in imported("--forget", wrong)[2]
     assert imported("--forget", moved)[1]["paths"] == [str(wrong)]
 
 

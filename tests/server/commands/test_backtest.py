@@ -127,7 +127,7 @@ def test_what_is_wrong_with_a_trace_is_counted(tmp_path: Path, capsys: pytest.Ca
         ([], "no job of the Standard Workload Format"),
         (["; only a header"], "no job of the Standard Workload Format"),
         (["this is", "a letter"], "not numbers: left out"),
-        ([swf_line(1, 0.0, memory=-1)], "no job tells memory; found: 1 no memory value"),
+        ([swf_line(1, 0.0, memory=-1)], "no job has a memory value; found: 1 no memory value"),
     ],
 )
 def test_a_trace_without_jobs_is_refused(
@@ -275,7 +275,7 @@ def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.Ca
     assert account_of(capsys, database_url, "--metric", "memory", "--cluster", "beta")["jobs"] == 1
     if engine.dialect.name == "sqlite":
         assert account_of(capsys, str(engine.url.database), "--metric", "memory")["jobs"] == 3
-    assert "no job tells memory" in refusal_of(capsys, database_url, "--metric", "memory", "--cluster", "gamma")
+    assert "no job has a memory value" in refusal_of(capsys, database_url, "--metric", "memory", "--cluster", "gamma")
 
 
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_the_picture_is_drawn_the_same_each_time(tmp_path: Path, capsys: pytest.
         assert name in words
 
 
-@pytest.mark.parametrize(("name", "told"), [("a.png", "only SVG"), ("none/a.svg", "no directory")])
+@pytest.mark.parametrize(("name", "told"), [("a.png", "plots are SVG"), ("none/a.svg", "no directory")])
 def test_a_picture_that_cannot_be_drawn_is_refused_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, told: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Refused batches are kept whole, within a budget, and taken in again when the cause is removed."""
+"""Rejected batches are kept whole, within a budget, and stored on a retry once the cause is removed."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_wrong_clock_costs_nothing(
         assert writer.post(batch(golden, 0))[1]["status"] == "stored"  # its agent had kept this one
         assert main(["quarantine", "retry", "--database", database_url]) == 1
         said = capsys.readouterr().out
-        assert "3 of 4 batches were taken in" in said
-        assert "refused again: JSON is malformed" in said
+        assert "3 of 4 batches were accepted" in said
+        assert "rejected again: JSON is malformed" in said
         assert writer.rows("SELECT count(*) FROM samples") == [(12,)]
         assert writer.rows("SELECT sequence FROM batches ORDER BY 1") == [(0,), (1,), (2,)]
         counts = writer.counts()

@@ -125,11 +125,11 @@ def test_whose_batches_are_refused_is_in_the_log_and_in_the_list(
         assert len(rejected_data(connection, 1000).quarantine) == 2 + 19
     assert sum("was refused with 403" in record.getMessage() for record in caplog.records) == 2 + 100
     assert main(["quarantine", "--database", database_url]) == 0
-    assert "alhpa/n1  the agent has it: cluster 'alhpa' is not declared" in capsys.readouterr().out
+    assert "alhpa/n1  kept by its agent: cluster 'alhpa' is not declared" in capsys.readouterr().out
     assert main(["quarantine", "show", "1", "--database", database_url]) == 0
-    assert "Not kept: its agent has it" in capsys.readouterr().out
+    assert "Not kept here: its agent has it" in capsys.readouterr().out
     assert main(["quarantine", "retry", "--database", database_url]) == 0
-    assert "no batch is in quarantine" in capsys.readouterr().out
+    assert "the quarantine is empty" in capsys.readouterr().out
 
 
 def test_no_sequence_number_of_another_node_can_be_taken(engine: Engine, post: Post) -> None:
@@ -242,7 +242,7 @@ def test_the_command_binds_tokens(database_url: str, engine: Engine, capsys: pyt
         assert (status, out) == (1, "")
         assert message in said
     status, _, said = run("create", "--role", "scheduler", "--cluster", "alpha")
-    assert (status, "of role scheduler writes no samples" in said) == (1, True)
+    assert (status, "of role scheduler cannot send samples" in said) == (1, True)
     token(engine)
     assert run(*create, "--cluster", "alpha", "--nodes", "n[001-128]", "--name", "rack")[0] == 0
     assert run(*create, "--any-cluster")[0] == 0
@@ -258,7 +258,7 @@ def test_the_command_binds_tokens(database_url: str, engine: Engine, capsys: pyt
 
 
 def test_only_agents_are_bound(sqlite_engine: Engine) -> None:
-    with sqlite_engine.begin() as connection, pytest.raises(UserError, match="role admin writes no samples"):
+    with sqlite_engine.begin() as connection, pytest.raises(UserError, match="role admin cannot send samples"):
         create_token(connection, "admin", "", 0.0, "alpha")
     with sqlite_engine.begin() as connection, pytest.raises(UserError, match="without a cluster"):
         create_token(connection, "agent", "", 0.0, None, "n1")

@@ -87,7 +87,7 @@ def test_a_share_that_cannot_be_told_is_unknown_and_not_learned(site: Any) -> No
     assert go(site.engine) == 1
     found = site.profile(run)["bandwidth"]
     assert (found.value, found.attribution) == (None, "unknown")
-    assert found.reason == "other jobs were on n1 and their share of it is not known"
+    assert found.reason == "other jobs were on n1 and their share is unknown"
     assert [row[2] for row in site.dump(series)] == ["runtime"]
 
 

@@ -122,10 +122,10 @@ def test_what_is_not_known_has_a_reason_and_no_mark(site: Any) -> None:
     watch_running(site.engine, lambda: 2050.0)
     reasons = {run: reason for run, (memory, reason) in used(site).items() if memory is None}
     assert reasons == {
-        **dict.fromkeys(shared, "other jobs were on n1 and their share of it is not known"),
+        **dict.fromkeys(shared, "other jobs were on n1 and their share is unknown"),
         unknown: "the idle level of n2 is not known",
         silent: "no samples of n3",
-        nowhere: "the accounting log names no node or no processors of it",
+        nowhere: "the accounting log gives no nodes or no processors for it",
     }
     assert {job: over for job, over in listed(site, 2050.0).items() if over} == {}
     assert detail(site, "u.s", 2050.0)["profile"]["memory"]["reason"] == "so far: the idle level of n2 is not known"

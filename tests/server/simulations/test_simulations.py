@@ -190,14 +190,14 @@ def test_what_cannot_be_compared_is_said(client: FlaskClient, query: str, status
         (b"a,b\n1,2\n", {}, "2 lines not numbers: left out"),
         (b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03abc", {}, "the compressed file is broken"),
         (gzip.compress(bytes(500_000)), {}, "is longer than 400,000 bytes unpacked"),
-        (workload(5, ""), {}, "t.swf does not tell MaxProcs in its header: give the machine&#39;s processors"),
+        (workload(5, ""), {}, "t.swf has no MaxProcs in its header: give the machine&#39;s processors"),
         (None, {"processors": "0"}, "processors &#39;0&#39;: give a whole number from 1"),
         (None, {"processors": "٣"}, "processors"),
         (None, {"load": "nan"}, "load &#39;nan&#39;: give a share"),
         (None, {"load": "-1"}, "load &#39;-1&#39;"),
-        (None, {"policy": "best"}, "no policy &#39;best&#39;"),
-        (None, {"policy": "fcfs", "predictor": "jobsight"}, "fcfs goes by requested times and asks no predictor"),
-        (None, {"source": "run:7"}, "the trace of run &#39;7&#39; is not kept any more"),
+        (None, {"policy": "best"}, "unknown policy &#39;best&#39;"),
+        (None, {"policy": "fcfs", "predictor": "jobsight"}, "fcfs uses requested times and takes no predictor"),
+        (None, {"source": "run:7"}, "the trace of run &#39;7&#39; is no longer kept"),
         (None, {"source": "cluster:<b>"}, "cluster &#39;&lt;b&gt;&#39; has no finished job"),
     ],
 )
@@ -288,7 +288,7 @@ def test_only_so_many_are_kept_and_the_rest_is_counted(client: FlaskClient, star
     for count in (50, 51, 52):
         start(workload(count))
     answer = start(workload(53))
-    assert (answer.status_code, "3 simulations are under way" in answer.text) == (400, True)
+    assert (answer.status_code, "3 simulations are waiting or running" in answer.text) == (400, True)
     execute(engine)
     start(workload(53))
     data = ask(client, "/simulations")
@@ -364,7 +364,7 @@ def test_the_child_reports_json_lines(tmp_path: Path) -> None:
         assert child.stdout is not None
         error = json.loads(child.stdout.read())["error"]
         assert child.wait(30) == 1
-    assert error == f"{file} does not tell MaxProcs in its header: give --processors"
+    assert error == f"{file} has no MaxProcs in its header: give --processors"
 
 
 def worker(file: Path, folder: Path, policy: str) -> list[str]:

@@ -28,7 +28,7 @@ KNOWN = "known: a, alpha, beta, gamma, nowhere"
 def test_an_unknown_cluster_in_a_query(served: Any, path: str) -> None:
     answer = served.client("scheduler").get(f"/api/v1/{path}")
     assert answer.status_code == 404
-    assert "query parameter cluster = 'alhpa': there is no such cluster" in answer.json["error"]
+    assert "query parameter cluster = 'alhpa': unknown cluster" in answer.json["error"]
     assert KNOWN in answer.json["error"]
 
 
@@ -41,7 +41,7 @@ def test_an_unknown_cluster_in_a_body(served: Any) -> None:
     ):
         answer = client.post(f"/api/v1/{path}", json=body)
         assert answer.status_code == 404
-        assert answer.json["error"] == f"{place} = 'alhpa': there is no such cluster; {KNOWN}"
+        assert answer.json["error"] == f"{place} = 'alhpa': unknown cluster; {KNOWN}"
 
 
 def test_a_declared_cluster_without_jobs_is_answered(served: Any) -> None:

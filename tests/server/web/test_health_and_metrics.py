@@ -83,5 +83,5 @@ def test_ready_knows_a_database_of_another_version(served: Any) -> None:
         connection.execute(text("UPDATE alembic_version SET version_num = '0000'"))
     answer = served.client().get("/ready")
     assert answer.status_code == 503
-    assert answer.json["reason"] == "the database has other tables than this program needs"
+    assert answer.json["reason"] == "the database schema version does not match this program"
     assert served.client().get("/health").json == {"status": "ok"}

@@ -1,4 +1,4 @@
-"""Who starts when, on nodes of several memory sizes: one policy a file."""
+"""Which jobs start when, on nodes of several memory sizes: one policy per file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every policy for nodes of several memory sizes is."""
+"""The base of policies for nodes of several memory sizes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Start = tuple[int, int, Taken]
 
 @dataclass(frozen=True, slots=True)
 class PolicyInput:
-    """All that a policy knows, by job index.
+    """Everything a policy knows, by job index.
 
     ``estimate_s`` is the time after which a job is killed. ``needed`` gives the class of nodes that a job needs at
-    this moment; it may give another one once a job of the same ``group`` has ended. Jobs of one group to which
-    ``kinds`` gives one number need the same.
+    this moment; it may change once a job of the same ``group`` has ended. Jobs of one group with the same number in
+    ``kinds`` need the same.
     """
 
     nodes: Nodes
@@ -42,7 +42,7 @@ class MemoryPolicy(ABC):
     name: ClassVar[str]
 
     wake_s: float = NEVER
-    """When the policy wants to be woken, if nothing happens before."""
+    """When the policy wants to be woken if nothing happens before."""
 
     def __init__(self, given: PolicyInput) -> None:
         self.nodes, self.count, self.estimate_s, self.needed = given.nodes, given.count, given.estimate_s, given.needed
@@ -57,4 +57,4 @@ class MemoryPolicy(ABC):
 
     def woken(self, now: float) -> Sequence[Start]:
         """It is ``wake_s``; the jobs that start now."""
-        raise NotImplementedError(f"{self.name} asked for no wake at {now}")
+        raise NotImplementedError(f"{self.name} did not ask to be woken at {now}")

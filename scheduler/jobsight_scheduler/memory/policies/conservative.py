@@ -13,15 +13,15 @@ from jobsight_scheduler.policies.base import QueueTooLongError
 from .base import NEVER, MemoryPolicy, PolicyInput, Start
 
 LONGEST_QUEUE = 20_000
-"""Beyond it, looking at every reservation at every end takes days."""
+"""Beyond this, reconsidering every reservation at every end takes days."""
 
 
 class MemoryConservative(MemoryPolicy):
-    """A job is reserved the earliest place when it is submitted. After each end the waiting jobs are looked at in
-    order, and each moves to the earliest place that is open given all other reservations; so does one that, by what
-    the end taught, needs another class of nodes, even if its place is then a later one.
+    """A job gets the earliest place when it is submitted. After each end, the waiting jobs are considered in order, and
+    each moves to the earliest place that is open given all other reservations; so does a job that, by what was learned
+    from the end, needs another class of nodes, even if its place is then later.
 
-    An earlier place can only begin before ``_open_until_s``: the end of what was freed since all were last looked at.
+    An earlier place can only begin before ``_open_until_s``: the end of what was freed since all were last considered.
     """
 
     name = "conservative"
@@ -64,7 +64,7 @@ class MemoryConservative(MemoryPolicy):
             opened = max(opened, expires)
         changed = set(self.waiting.learned(job))
         if returns:
-            # At the head: what it takes, others have to give up.
+            # At the head: others have to give up what it takes.
             return self._plan_anew(now, job)
         if (opened <= now and not changed) or not self.reserved:
             self._open_until_s = -1.0
@@ -125,7 +125,7 @@ class MemoryConservative(MemoryPolicy):
         return begun
 
     def _plan_anew(self, now: float, returned: int) -> list[Start]:
-        """Gives the returned job the first place, and all others theirs again, in order."""
+        """Gives the returned job the first place, and all others new ones, in order."""
         for job, (start, _, taken) in self.reserved.items():
             self.plan.give(start, start + self.estimate_s[job], taken)
         self.reserved.clear()

@@ -16,7 +16,7 @@ class MemoryEasy(MemoryExpectedEndsPolicy):
     """The head starts when enough nodes of its class and above are expected to be free; ``spare`` of these will then
     be left over. Another job starts now if it fits, and either is over by then or takes only spare ones of them.
 
-    Both hold until a job ends: a submission concerns the new job alone.
+    Both are valid until a job ends: a submission concerns only the new job.
     """
 
     name = "easy"
@@ -74,7 +74,7 @@ class MemoryEasy(MemoryExpectedEndsPolicy):
         self._head_needs, self._shadow_s, self._spare = needed, shadow, available - need
 
     def _fits(self, now: float, job: int, needed: int) -> Start | None:
-        """The job with the nodes that it takes, if it may start now; counts what it takes of the spare ones."""
+        """The job with the nodes that it takes, if it may start now; deducts the spare nodes that it takes."""
         count = self.count[job]
         if self.nodes.available(needed) < count:
             return None
@@ -87,7 +87,7 @@ class MemoryEasy(MemoryExpectedEndsPolicy):
         return job, needed, taken
 
     def _fill(self, now: float, head: int) -> list[Start]:
-        """Starts what fits behind the head, in the order of the queue."""
+        """Starts jobs that fit behind the head, in the order of the queue."""
         filled: list[Start] = []
         if not any(self.nodes.free):
             return filled
@@ -103,7 +103,7 @@ class MemoryEasy(MemoryExpectedEndsPolicy):
         return filled
 
     def _hopeful(self, now: float, needed: int) -> Iterator[int]:
-        """Waiting jobs that need this class and may fit, in order; what is free shrinks while they are looked at."""
+        """Waiting jobs that need this class and may fit, in order; free nodes shrink during the iteration."""
         queue, count = self.waiting.queues[needed], self.count
         free = self.nodes.free
         i = 0

@@ -1,4 +1,4 @@
-"""A policy that keeps in mind which jobs run, on what nodes, and when by its estimate each will be over."""
+"""A policy that tracks which jobs run, on which nodes, and when each will be over by its estimate."""
 
 from __future__ import annotations
 

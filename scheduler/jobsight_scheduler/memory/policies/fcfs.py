@@ -1,4 +1,4 @@
-"""First come, first served: the head of the queue starts or all wait."""
+"""First come, first served: the head of the queue starts, or all wait."""
 
 from __future__ import annotations
 

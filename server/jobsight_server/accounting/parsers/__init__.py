@@ -9,5 +9,5 @@ from jobsight_server.accounting.runs import JobEvent
 
 Parse = Callable[[str], JobEvent]
 
-# By the format that the settings name; whoever adds one adds it to ``settings.AccountingFormat``.
+# By the format named in the settings; add new ones to ``settings.AccountingFormat`` too.
 PARSERS: Mapping[str, Parse] = {"torque": parse_line}

@@ -6,7 +6,7 @@ import re
 
 from jobsight_server.accounting.runs import AccountingError
 
-# Beyond these a number is a fault of the log, and SQL's 64-bit integers would not hold what is made of it.
+# A number beyond these is a fault of the log, and results from it would not fit into SQL's 64-bit integers.
 LATEST = 2**33
 LONGEST_S = 10**10
 LARGEST_BYTES = 2**62
@@ -59,7 +59,7 @@ def duration_s(key: str, text: str) -> float:
 
 
 def requested_s(key: str, text: str) -> float | None:
-    """A requested duration in seconds; None where it is unlimited."""
+    """A requested duration in seconds; None if unlimited."""
     return None if text.lower() in _UNLIMITED else duration_s(key, text)
 
 
@@ -80,5 +80,5 @@ def size_bytes(key: str, text: str) -> int:
 
 
 def requested_bytes(key: str, text: str) -> int | None:
-    """A requested size in bytes; None where it is unlimited."""
+    """A requested size in bytes; None if unlimited."""
     return None if text.lower() in _UNLIMITED else size_bytes(key, text)

@@ -1,7 +1,7 @@
 """One line of a TORQUE or PBS accounting file: ``MM/DD/YYYY HH:MM:SS;KIND;JOB ID;key=value key=value ...``.
 
-Nothing in it is quoted: values hold spaces, ``=`` and ``;``. So a line is split on ``;`` three times only, and the
-message at the keys that are known.
+Nothing in it is quoted: values contain spaces, ``=`` and ``;``. So a line is split on ``;`` only three times, and the
+message at known keys.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from jobsight_server.accounting.parsers.quantities import (
 )
 from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
 
-# Kinds whose third part is a job id and that say something about its runs.
+# Kinds whose third part is a job id and that concern its runs.
 JOB_KINDS = frozenset("QSERDA")
-LONGEST_INDEXED = 255  # users and job ids; an index entry of PostgreSQL holds no more than about 2,700 bytes
+LONGEST_INDEXED = 255  # users and job ids; an index entry of PostgreSQL has at most about 2,700 bytes
 LONGEST_TEXT = 4096
 _FIRST_YEAR, _LAST_YEAR = 1980, 2200
 
@@ -39,15 +39,15 @@ _KEY = re.compile(
     r"(?:Resource_List|resources_used|req_information)\.[^\s=]+"
     r")="
 )
-# The values that people choose and that may hold spaces; every other value ends at the first one.
+# Values that people choose and that may contain spaces; every other value ends at the first space.
 _FREE_TEXT = frozenset({"user", "group", "account", "project", "jobname"})
 
 
 def parse_line(line: str) -> JobEvent:
-    """The event that ``line``, without its line end, tells.
+    """The event in ``line``, given without its line end.
 
     Raises:
-        AccountingError: the line cannot be used; its reason says why.
+        AccountingError: the line cannot be used; the reason says why.
     """
     if not line.strip():
         raise AccountingError("an empty line")
@@ -55,7 +55,7 @@ def parse_line(line: str) -> JobEvent:
         raise AccountingError("control characters")
     parts = line.split(";", 3)
     if len(parts) < 4:
-        raise AccountingError("fewer than four parts between semicolons")
+        raise AccountingError("fewer than four fields separated by semicolons")
     stamp, kind, job_id, message = parts
     local_s = _local_s(stamp)
     if not (len(kind) == 1 and kind.isascii() and kind.isalpha()):
@@ -88,8 +88,8 @@ def _local_s(stamp: str) -> float:
 def _fields(message: str) -> dict[str, str]:
     """The message's values by key.
 
-    The server writes user and group first, so of these the first counts, and of every other key the last: what a
-    user writes into the name of an account or a job cannot stand for what the server writes.
+    The server writes user and group first, so the first of these counts, and the last of every other key: text that a
+    user puts into the name of an account or a job cannot pass for what the server writes.
     """
     found: dict[str, str] = {}
     keys = list(_KEY.finditer(message))

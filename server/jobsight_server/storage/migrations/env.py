@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that ``migrate.upgrade`` hands over."""
+"""Runs migrations on the connection from ``migrate.upgrade``."""
 
 from __future__ import annotations
 

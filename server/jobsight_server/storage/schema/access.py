@@ -1,4 +1,4 @@
-"""Who may come in: tokens and sessions."""
+"""Access: tokens and sessions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ tokens = Table(
     Column("nodes", Text),
 )
 
-# Dashboard sessions and one-time logins, by the digest of the secret that the browser holds.
+# Dashboard sessions and one-time logins, by the digest of the secret in the browser.
 sessions = Table(
     "sessions",
     metadata,

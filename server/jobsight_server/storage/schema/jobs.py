@@ -1,4 +1,4 @@
-"""What the accounting logs said: runs of jobs, their nodes, the files, and lines that could not be used."""
+"""From the accounting logs: runs of jobs, their nodes, the files, and unusable lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, I
 
 from jobsight_server.storage.schema.metadata import metadata
 
-# One row per run of a job: a requeued job has several, told apart by their start.
+# One row per run of a job: a requeued job has several, distinguished by their start.
 # state: running (or its end was never logged), ended, requeued, deleted (a run whose D record came before any E).
 jobs = Table(
     "jobs",
@@ -34,7 +34,7 @@ jobs = Table(
     Column("used_cpu_s", Double),
     Column("used_memory_bytes", BigInteger),
     Column("used_walltime_s", Double),
-    Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the present state
+    Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the current state
     Column("profiled", Boolean, nullable=False),
     Column("submitted", Double),  # queued, or else created, or else start
     Column("forecast_seq", BigInteger),  # the last profiles.learn_seq when its forecast was made
@@ -56,14 +56,14 @@ job_nodes = Table(
     sqlite_with_rowid=False,
 )
 
-# How far each accounting file was read, committed with the rows that came from it. ``counts``: what it added to the
+# How far each accounting file was read, committed with the rows from it. ``counts``: what it added to the
 # event counts, as JSON [name, label, value].
 accounting_files = Table(
     "accounting_files",
     metadata,
     Column("cluster", Text, primary_key=True),
     Column("path", Text, primary_key=True),
-    Column("head_digest", Text, nullable=False),  # of the file's first bytes: tells a new file of the same name
+    Column("head_digest", Text, nullable=False),  # of the file's first bytes: reveals a new file of the same name
     Column("content_digest", Text, nullable=False, server_default=""),  # of these and the last bytes before the offset
     Column("stat", Text, nullable=False, server_default=""),  # when all of it was read; empty before
     Column("offset", BigInteger, nullable=False),

@@ -1,4 +1,4 @@
-"""What was measured, learned and forecast of runs."""
+"""Measurements and forecasts of runs, and what was learned from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobsight_server.storage.schema.metadata import metadata
 # source of memory: accounting, samples, samples-idle-remembered, samples-idle-unknown (then there is no value).
 # attribution: exclusive, apportioned, cgroup, unknown. ``learn_seq`` is the order in which values were learned; a
 # value whose samples arrived late has a later one than the rest of its run.
-# ``forecast``, ``bound`` and ``probability``: what had been said of the run when it was submitted.
+# ``forecast``, ``bound`` and ``probability``: as of the run's submission.
 # Of memory ``value`` is the peak and ``mean`` the time average; ``idle_age_s``: how far from the run's life the idle
 # level of its nodes was read. ``shown_only``: the value is shown and was not learned.
 _APPORTIONED = text("attribution = 'apportioned' AND value IS NOT NULL")
@@ -37,7 +37,7 @@ profiles = Table(
     sqlite_with_rowid=False,
 )
 
-# Values that an older release measured otherwise, until they have been measured again.
+# Values that an older release measured differently, until they have been measured again.
 remeasure = Table(
     "remeasure",
     metadata,
@@ -46,8 +46,8 @@ remeasure = Table(
     sqlite_with_rowid=False,
 )
 
-# What a running job has used so far, per processor: the most that its readings until then showed of its memory, less
-# the idle level of its nodes, or the reason why that is not known.
+# The use of a running job so far, per processor: the largest memory in its readings until then, less the idle level
+# of its nodes, or the reason why that is unknown.
 running_use = Table(
     "running_use",
     metadata,
@@ -69,11 +69,11 @@ series = Table(
     Column("n", BigInteger, nullable=False),
     Column("updated", Double, nullable=False),
     Column("answer", Text, nullable=False),
-    Column("state", Text, nullable=False),  # long, and last: whoever reads the answer need not pass it
+    Column("state", Text, nullable=False),  # long, and last: readers of the answer need not skip it
     Index(None, "user"),
 )
 
-# What is known of one metric on one cluster, under the keys that ``jobsight_predictor.profile`` gives; JSON.
+# The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; JSON.
 model_state = Table(
     "model_state",
     metadata,
@@ -84,7 +84,7 @@ model_state = Table(
     sqlite_with_rowid=False,
 )
 
-# What was forecast for a run when it was submitted, until it has ended and was learned; JSON.
+# The forecast for a run at its submission, until the run has ended and been learned; JSON.
 pending_forecasts = Table(
     "pending_forecasts",
     metadata,
@@ -94,7 +94,7 @@ pending_forecasts = Table(
     sqlite_with_rowid=False,
 )
 
-# Reservations that ran out, so that they can be learned anew: ``question`` is the job as JSON, ``learn_seq`` that of
+# Reservations that ran out, kept for retraining: ``question`` is the job as JSON, ``learn_seq`` that of
 # the run learned last before.
 failures = Table(
     "failures",

@@ -1,4 +1,4 @@
-"""What nodes sent: samples, batches, marks, and what was refused of it."""
+"""Data from nodes: samples, batches, marks, and what was rejected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from jobsight_server.storage.schema.metadata import metadata
 
-# ``counters`` is what the next batch of the node is corrected against (see ingest.counters); JSON.
+# ``counters`` is the state from which the node's next batch is corrected (see ingest.counters); JSON.
 nodes = Table(
     "nodes",
     metadata,
@@ -44,7 +44,7 @@ nodes = Table(
 )
 
 # One wide row per node and time. The cumulative columns are corrected for wraps and resets, so the difference of
-# two rows is what happened between them; ``gap_s`` cumulates the seconds for which that is not known.
+# two rows is what happened between them; ``gap_s`` accumulates the seconds for which that is unknown.
 samples = Table(
     "samples",
     metadata,
@@ -58,8 +58,8 @@ samples = Table(
     sqlite_with_rowid=False,
 )
 
-# What was acknowledged: the key that makes ingest idempotent, and the counters after the batch's last reading,
-# from which a batch that arrives late and out of order is continued.
+# Acknowledged batches: the key that makes ingest idempotent, and the counters after the batch's last reading, from
+# which a batch that arrives late and out of order is continued.
 batches = Table(
     "batches",
     metadata,
@@ -89,7 +89,7 @@ marks = Table(
 )
 
 # Where totals of a node change because a late batch revealed a wrap or a reset, as far as ``samples`` and
-# ``batches`` do not show it yet (ingest.shifts): added to what stands there from ``since`` to before ``until``.
+# ``batches`` do not show it yet (ingest.shifts): added to the rows there from ``since`` to before ``until``.
 shifts = Table(
     "shifts",
     metadata,
@@ -103,7 +103,7 @@ shifts = Table(
     sqlite_with_rowid=False,
 )
 
-# Batches whose readings were old when they were stored (storage.late_batches); numbered as they were committed.
+# Batches whose readings were old when stored (storage.late_batches); numbered in order of commit.
 late_batches = Table(
     "late_batches",
     metadata,
@@ -116,7 +116,7 @@ late_batches = Table(
     sqlite_autoincrement=True,
 )
 
-# ``retry``: to be taken in again by the writer.
+# ``retry``: to be processed again by the writer.
 quarantine = Table(
     "quarantine",
     metadata,

@@ -1,4 +1,4 @@
-"""What the server keeps about itself: who holds a role, and what was counted."""
+"""The server's own state: role epochs and counters."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ simulations = Table(
     Column("error", Text),
     Index(None, "state"),
     Index(None, "trace"),
-    sqlite_autoincrement=True,  # the address of a deleted one never shows another
+    sqlite_autoincrement=True,  # the address of a deleted one is never reused
 )
 
-# Pictures and the table of jobs of done ones, gzip.
+# Plots and the table of jobs of finished ones, gzip.
 simulation_files = Table(
     "simulation_files",
     metadata,
