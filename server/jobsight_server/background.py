@@ -12,7 +12,7 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 
-from jobsight_server.accounting.follow import follow_once
+from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.periodic import Periodic
 from jobsight_server.profiler.late import profile_late

@@ -20,10 +20,12 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import Connection, Engine, insert
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
 from jobsight_server.requirements import Feedback, RequirementConfig, SubmittedJob, ask, take_feedback
+from jobsight_server.savings.to_do import mark_all
+from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts
@@ -86,7 +88,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     upgrade(engine)
     with engine.begin() as connection:
         fill(connection, time.time())
+        mark_all(connection)
     rebuild(engine)
+    count_marked(engine)
     listen, ingest_listen = (f"127.0.0.1:{port}" for port in free_ports(2))
     command = [sys.executable, "-m", "jobsight_server.cli", "serve", "--database", database]
     command += ["--listen", listen, "--ingest-listen", ingest_listen]
@@ -210,7 +214,11 @@ def job_row(run_id: int, user: str, job_id: str, start: float, recorded: float) 
     row: dict[str, Any] = {column.name: None for column in schema.jobs.c}
     row |= {"id": run_id, "cluster": "alpha", "job_id": job_id, "user": user, "group": "g", "account": "a b"}
     row |= {"name": user, "queue": "batch", "start": start, "queued": start - 90, "processors": 8}
-    return row | {"exec_host": "", "requested_walltime_s": 3600.0, "recorded_at": recorded}
+    return (
+        row
+        | {"exec_host": "", "requested_walltime_s": 3600.0, "requested_memory_bytes": 8 * 2**32}
+        | {"recorded_at": recorded}
+    )
 
 
 def add_job(
@@ -225,7 +233,7 @@ def add_job(
     profile = [
         {"run_id": run_id, "metric": metric, "learn_seq": run_id, "value": value, "attribution": "exclusive"}
         | {"peak": value * 1.4 if value is not None and metric == "bandwidth" else None, "source": "samples"}
-        | {"reason": "no samples of n09" if value is None else None}
+        | {"reason": "no samples of n09" if value is None else None, "bound": None if value is None else 1.2 * value}
         for metric, value in values.items()
     ]
     connection.execute(insert(schema.profiles), profile)

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from sqlalchemy import select, update
 
+from jobsight_predictor.profile.answer import MeanError
 from jobsight_server.auth import create_token
-from jobsight_server.forecasts.answer import no_history, written
-from jobsight_server.forecasts.prediction import MeanError, read_prediction
+from jobsight_server.forecasts.answer import NOWHERE, no_answer, written
+from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.storage import schema
 from jobsight_server.web.units import FORMATS
 
@@ -28,6 +29,7 @@ SCRIPT = "<script>alert(1)</script>"
 SCRIPT_PATH = quote(SCRIPT, safe="")
 PAGES = {
     "overview": "/",
+    "savings": "/savings",
     "users": "/users",
     "user": f"/users/alpha/{SCRIPT_PATH}",
     "jobs": "/jobs",
@@ -99,6 +101,8 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
+    elif name == "savings":  # nor does this
+        expect(page.locator("#memory tbody tr").first).to_be_visible()
     else:
         expect(page.locator("#live")).to_have_text("live")
 
@@ -179,6 +183,29 @@ def test_requirements_follow_what_is_reported(watched: Watched, address: Any) ->
     expect(row.locator("td[data-bind=freed_bytes]")).to_have_text("74.5 GiB")
     expect(page.locator("main")).to_contain_text("The finished ones left 74.5 GiB")
     assert page.evaluate("document.body.dataset.still") == "here"
+
+
+def test_the_greatest_saving_stands_first_with_what_to_ask_for(watched: Watched) -> None:
+    page = watched.page
+    page.set_viewport_size({"width": 1280, "height": 720})
+    show(page, "savings")
+    for section in ("memory", "runtime"):
+        rows = page.locator(f"#{section} tbody tr")
+        freed = [float(text.replace(",", "")) for text in rows.locator("td.strong").all_text_contents()]
+        assert freed == sorted(freed, reverse=True)
+        assert freed[0] > 0
+        widths = [float(bar.get_attribute("width") or 0) for bar in rows.first.locator("rect").all()]
+        assert widths[0] > widths[1] > widths[2] > 0  # requested, reserved, used
+    first = page.locator("#memory tbody tr").first
+    expect(first.locator("td").first).to_contain_text("per processor")
+    for cell in range(4):  # what to ask for, what that frees, and the bars, without scrolling
+        expect(first.locator("td").nth(cell)).to_be_in_viewport(ratio=1)
+    first.get_by_role("link").click()
+    expect(page.locator("#advice")).to_contain_text("Memory: next time ask for")
+    page.get_by_role("link", name="All applications").click()
+    expect(page.locator("h1")).to_contain_text("Savings")
+    page.get_by_role("link", name="By queue").click()
+    expect(page.locator("#memory tbody th")).to_have_text("batch")
 
 
 def test_the_link_in_the_footer_can_be_told_from_its_text(watched: Watched) -> None:
@@ -290,7 +317,7 @@ def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None
         }""",
         values,
     )
-    nothing = read_prediction(written("c", "u", "cpu", no_history("cpu", 0.95)))
+    nothing = read_prediction(written("c", "u", "cpu", no_answer("cpu", 0.95, NOWHERE)))
     known = replace(nothing, mean_error=MeanError(jobs=3, answered=0.125, best=0.1, best_candidate="b"))
     expected = {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS if name != "accuracy"}
     expected["accuracy"] = [FORMATS["accuracy"](prediction) for prediction in (known, nothing, None)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jobsight_predictor.estimators import ESTIMATORS, Estimator, Outcome, SystemState
 from jobsight_predictor.estimators.hierarchical import Hierarchical
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 each = pytest.mark.parametrize("name", list(ESTIMATORS))
 CAPACITIES = st.lists(st.sampled_from([1.0, 4.0, 8.0, 15.0, 16.0, 24.0, 32.0, 64.0]), min_size=1, unique=True).map(

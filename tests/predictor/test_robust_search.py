@@ -9,7 +9,7 @@ import pytest
 from jobsight_predictor.estimators import Estimator, Outcome
 from jobsight_predictor.estimators.robust_search import RobustSearch
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 CAPACITIES = [8.0, 16.0, 32.0, 64.0]
 REQUESTED = 64.0

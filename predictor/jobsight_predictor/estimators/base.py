@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 SIMILAR = ("user", "application", "requested_memory_bytes")
 """Fields that jobs of one similarity group share, as published."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 from .base import Estimator, Outcome, SystemState
 

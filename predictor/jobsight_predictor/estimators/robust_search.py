@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 from .base import SIMILAR, Estimator, Outcome, SystemState, key_of, key_text
 
@@ -18,7 +18,7 @@ RISK = 0.05
 """Share of a group's jobs that may fail for it to be tried again with less than has failed."""
 
 
-class _Group:
+class _RobustGroup:
     """``place`` is the capacity that the next job gets; ``sufficed`` and ``failed`` count attempts by capacity."""
 
     __slots__ = ("failed", "finished", "parts", "place", "sufficed")
@@ -28,14 +28,14 @@ class _Group:
         self.sufficed = [0] * capacities
         self.failed = [0] * capacities
         self.finished = 0
-        self.parts: dict[Any, _Group] | None = None  # by the next finer field, once the group is split
+        self.parts: dict[Any, _RobustGroup] | None = None  # by the next finer field, once the group is split
 
     def values(self) -> list[Any]:
         parts = None if self.parts is None else [[key, part.values()] for key, part in self.parts.items()]
         return [self.place, self.sufficed, self.failed, self.finished, parts]
 
     @classmethod
-    def of_values(cls, values: Sequence[Any]) -> _Group:
+    def of_values(cls, values: Sequence[Any]) -> _RobustGroup:
         place, sufficed, failed, finished, parts = values
         group = cls(0, place)
         group.sufficed, group.failed, group.finished = list(sufficed), list(failed), finished
@@ -73,7 +73,7 @@ class RobustSearch(Estimator):
         self._key = attrgetter(*fields)
         self._finer = [attrgetter(field) for field in finer if field not in fields]
         self._alpha, self._risk = alpha, risk
-        self._groups: dict[Any, _Group] = {}
+        self._groups: dict[Any, _RobustGroup] = {}
 
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
         group = self._groups.get(self._key(job))
@@ -94,10 +94,10 @@ class RobustSearch(Estimator):
         key = self._key(job)
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = _Group(len(self.capacities), highest)
+            group = self._groups[key] = _RobustGroup(len(self.capacities), highest)
         depth = 0
         while group.parts is not None:
-            group = group.parts.setdefault(self._finer[depth](job), _Group(len(self.capacities), group.place))
+            group = group.parts.setdefault(self._finer[depth](job), _RobustGroup(len(self.capacities), group.place))
             depth += 1
         if outcome.failed:
             place = bisect_left(self.capacities, outcome.given)
@@ -119,9 +119,9 @@ class RobustSearch(Estimator):
         return {key_text(key): group.values() for key, group in self._groups.items()}
 
     def load(self, parts: Mapping[str, Any]) -> None:
-        self._groups |= {key_of(name): _Group.of_values(values) for name, values in parts.items()}
+        self._groups |= {key_of(name): _RobustGroup.of_values(values) for name, values in parts.items()}
 
-    def _below(self, group: _Group, place: int) -> int:
+    def _below(self, group: _RobustGroup, place: int) -> int:
         """Where to go on from a ``place`` that sufficed."""
         if not any(group.failed):
             return bisect_left(self.capacities, self.capacities[place] / self._alpha)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .clusters import Demand
+from .clusters import LinkDemand
 
-Sharing = Callable[[Sequence[Demand], Sequence[float]], list[float]]
+Sharing = Callable[[Sequence[LinkDemand], Sequence[float]], list[float]]
 """``sharing(demands, uplink_bps)``: a factor of at least 1 for each job that asks something of the links."""
 
 
-def saturation(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[float]:
+def saturation(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
     """What is asked of each link, of what it can carry."""
     asked = [0.0] * len(uplink_bps)
     for wanted in demands:
@@ -19,7 +19,7 @@ def saturation(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[f
     return [rate / capacity for rate, capacity in zip(asked, uplink_bps, strict=True)]
 
 
-def proportional(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[float]:
+def proportional(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
     """Each job is slowed by the saturation of its worst link: those that ask more get more.
 
     (docs/definitions.md, Co-allocation)
@@ -30,7 +30,7 @@ def proportional(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list
     return [max(1.0, max([found[link] for link, _ in wanted])) for wanted in demands]
 
 
-def max_min(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[float]:
+def max_min(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
     """All jobs' rates over their busiest links are raised alike, until a job has what it asks or a link is full.
 
     Progressive filling (Bertsekas and Gallager 1992, 6.5.2). Jobs that ask little are not slowed by those that ask

@@ -15,7 +15,7 @@ from jobsight_predictor.series import Series
 from jobsight_server.storage.fetch import fetch_by_keys, write_many
 from jobsight_server.storage.schema import pending_forecasts, series
 
-RunMetric = tuple[int, str]
+RunAndMetric = tuple[int, str]
 """Run and metric."""
 
 _AT_ONCE = 500
@@ -51,7 +51,7 @@ _SWEEP_PENDING = text(
 _encode = msgspec.json.Encoder().encode
 
 
-class Key(NamedTuple):
+class SeriesKey(NamedTuple):
     """Names one series."""
 
     cluster: str
@@ -83,24 +83,26 @@ def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple
     return found
 
 
-def read_answers(connection: Connection, keys: Sequence[Key]) -> dict[Key, str]:
+def read_answers(connection: Connection, keys: Sequence[SeriesKey]) -> dict[SeriesKey, str]:
     """The answers written when these series last learned; those that never did are left out."""
-    return {Key(*key): answer for *key, answer in fetch_by_keys(connection, _READ_ANSWERS, keys)}
+    return {SeriesKey(*key): answer for *key, answer in fetch_by_keys(connection, _READ_ANSWERS, keys)}
 
 
-def read_series(connection: Connection, users: Iterable[tuple[str, str]]) -> Iterator[tuple[Key, Series, float | None]]:
+def read_series(
+    connection: Connection, users: Iterable[tuple[str, str]]
+) -> Iterator[tuple[SeriesKey, Series, float | None]]:
     """Every series of these (cluster, user), with the end of the last job learned."""
     for cluster, user in users:
         query = select(series.c.metric, series.c.state, series.c.updated).where(
             series.c.cluster == cluster, series.c.user == user
         )
         for metric, state, updated in connection.execute(query):
-            yield Key(cluster, user, metric), Series.from_state(json.loads(state)), updated
+            yield SeriesKey(cluster, user, metric), Series.from_state(json.loads(state)), updated
 
 
-def read_pending(connection: Connection, runs: Sequence[int]) -> dict[RunMetric, PendingForecast]:
+def read_pending(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, PendingForecast]:
     """The pending forecasts of these runs."""
-    found: dict[RunMetric, PendingForecast] = {}
+    found: dict[RunAndMetric, PendingForecast] = {}
     query = select(pending_forecasts).where(pending_forecasts.c.run_id.in_(bindparam("runs", expanding=True)))
     for begin in range(0, len(runs), _AT_ONCE):
         for run_id, metric, state in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
@@ -117,7 +119,7 @@ def write_learned(
     connection: Connection,
     states: Iterable[StateRow],
     of_users: Iterable[SeriesRow],
-    pending: Mapping[RunMetric, PendingForecast],
+    pending: Mapping[RunAndMetric, PendingForecast],
     learned_runs: Sequence[int],
 ) -> None:
     """Stores state and series over those that were there, and forecasts of runs that have none yet.

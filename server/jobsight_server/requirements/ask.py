@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.errors import UserError
 from jobsight_server.record import Record, Share
 from jobsight_server.requirements.config import RequirementConfig

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, case, func, insert, update
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.forecasts.stored import short_key
 from jobsight_server.requirements.config import REQUEST, RequirementConfig
 from jobsight_server.requirements.stored import question_text

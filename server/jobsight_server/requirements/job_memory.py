@@ -9,7 +9,7 @@ from typing import Any
 
 from jobsight_predictor.estimators.base import Estimator, Outcome
 from jobsight_predictor.estimators.hierarchical import Hierarchical
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.requirements.config import JOBSIGHT, RequirementConfig
 from jobsight_server.requirements.stored import Part
 

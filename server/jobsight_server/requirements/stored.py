@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, select
 
-from jobsight_predictor.templates import FIELDS, Question
+from jobsight_predictor.question import FIELDS, Question
 from jobsight_server.forecasts.stored import short_key
 from jobsight_server.storage.dialect import lock_until_commit
 from jobsight_server.storage.fetch import fetch_by_keys, write_many

@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 
+from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, job_group_text
 from jobsight_predictor.profile.bound import Objective
 from jobsight_predictor.profile.requests import Limit
-from jobsight_predictor.template_text import template_text
-from jobsight_predictor.templates import DEFAULT_TEMPLATES
 
 AccountingFormat = Literal["torque"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
@@ -106,7 +105,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             metavar="GROUPS",
             min_length=1,
         ),
-    ] = tuple(map(template_text, DEFAULT_TEMPLATES))
+    ] = tuple(map(job_group_text, DEFAULT_JOB_GROUPS))
     learn_apportioned: Annotated[
         bool, _meta("learn values measured on shared nodes and split by processors held; changing it retrains")
     ] = False

@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from jobsight_predictor.template_text import parse_template
-from jobsight_predictor.templates import FIELDS
+from jobsight_predictor.job_groups import parse_job_group
+from jobsight_predictor.question import FIELDS
 from jobsight_server.amounts import memory_bytes
 from jobsight_server.errors import UserError
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingSource, Settings, from_text
@@ -92,7 +92,7 @@ def _capacity(value: str) -> None:
 # What each text of a list has to be, where its type does not say it; they raise ValueError.
 _CHECKS: Mapping[str, Callable[[str], object]] = {
     "clusters": _cluster_name,
-    "job_groups": parse_template,
+    "job_groups": parse_job_group,
     "memory_capacities": _capacity,
     "requirements_group": _group_field,
 }

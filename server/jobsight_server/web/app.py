@@ -17,17 +17,15 @@ from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.migrate import newest_version
 from jobsight_server.web import (
-    failures,
     health,
     jobs,
-    metrics,
     nodes,
     openapi,
     overview,
     predictions,
-    rejected,
     requirements,
     samples_proxy,
+    savings,
     simulations,
     units,
     users,
@@ -35,16 +33,13 @@ from jobsight_server.web import (
 from jobsight_server.web.context import AppContext
 from jobsight_server.web.errors import answer_errors, is_api
 from jobsight_server.web.fast_path import PredictionFastPath
-from jobsight_server.web.guard import require_login
-from jobsight_server.web.login import login
+from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, users, jobs, nodes, requirements, simulations, rejected)
+NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, simulations)
 ROUTES = tuple(
-    route
-    for noun in (predictions, failures, *NOUNS_WITH_PAGES, samples_proxy, health, metrics, openapi)
-    for route in noun.ROUTES
+    route for noun in (predictions, *NOUNS_WITH_PAGES, samples_proxy, health, openapi) for route in noun.ROUTES
 )
 
 _API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))

@@ -9,7 +9,7 @@ from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.amounts import MEMORY_PATTERN, TIME_PATTERN, memory_bytes, time_s
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.job import job_question
@@ -34,11 +34,11 @@ RESERVED_AT_MOST = 1e18
 METRIC_CHOICES = ", ".join(METRICS)
 
 
-Name = Annotated[str, Meta(extra_json_schema=NAME)]
-Application = Annotated[
-    Name, Meta(description="the job's name, or what it runs; the number of a run at its end does not matter")
+AskedName = Annotated[str, Meta(extra_json_schema=NAME)]
+ApplicationName = Annotated[
+    AskedName, Meta(description="the job's name, or what it runs; the number of a run at its end does not matter")
 ]
-Queue = Annotated[Name, Meta(description="queue that the job is submitted to")]
+Queue = Annotated[AskedName, Meta(description="queue that the job is submitted to")]
 Processors = Annotated[
     float,  # JSON has no integers: 4.0 is 4
     Meta(
@@ -70,9 +70,9 @@ Per = Annotated[
 class DescribedJob(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A job in a body. Its constraints are checked in ``job_in_body``, whose messages say what to do."""
 
-    cluster: Name
-    user: Name
-    application: Application | None = None
+    cluster: AskedName
+    user: AskedName
+    application: ApplicationName | None = None
     queue: Queue | None = None
     processors: Processors | None = None
     memory_bytes: Memory | None = None

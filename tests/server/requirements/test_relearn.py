@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine, select
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.requirements import Feedback, RequirementConfig, SubmittedJob, ask, take_feedback
 from jobsight_server.requirements.relearn import relearn_if_changed
 from jobsight_server.storage.schema import requirement_state

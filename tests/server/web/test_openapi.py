@@ -72,6 +72,10 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     for noun, name in (("user", "group/bob"), ("job", "77.server"), ("node", "n1")):
         yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
         yield "get", f"{api}/{noun}", None, 400
+    yield "get", f"{api}/savings", None, 200
+    yield "get", f"{api}/savings?by=queue&cluster=alpha&user=ada&since=2023-11-01&until=1700000000&limit=3", None, 200
+    yield "get", f"{api}/savings?user=nobody", None, 404
+    yield "get", f"{api}/savings?since=today", None, 400
     yield "get", f"{api}/overview", None, 200
     yield "get", f"{api}/rejected", None, 200
     yield "get", f"{api}/simulations", None, 200

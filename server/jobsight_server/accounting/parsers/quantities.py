@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jobsight_server.accounting.record import AccountingError
+from jobsight_server.accounting.runs import AccountingError
 
 # Beyond these a number is a fault of the log, and SQL's 64-bit integers would not hold what is made of it.
 LATEST = 2**33

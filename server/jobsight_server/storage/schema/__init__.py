@@ -17,6 +17,7 @@ from jobsight_server.storage.schema.metadata import metadata
 from jobsight_server.storage.schema.nodes import batches, late_batches, marks, nodes, quarantine, samples, shifts
 from jobsight_server.storage.schema.operation import event_counts, role_epochs
 from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
+from jobsight_server.storage.schema.savings import savings, savings_groups, savings_to_do
 from jobsight_server.storage.schema.simulations import simulation_files, simulation_traces, simulations
 
 __all__ = [
@@ -42,6 +43,9 @@ __all__ = [
     "role_epochs",
     "running_use",
     "samples",
+    "savings",
+    "savings_groups",
+    "savings_to_do",
     "series",
     "sessions",
     "shifts",
