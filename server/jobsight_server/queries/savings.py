@@ -13,7 +13,15 @@ from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.record import Record
 from jobsight_server.savings.amounts import COLUMNS, METRICS
 from jobsight_server.savings.groups import OTHER
-from jobsight_server.savings.read import Days, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
+from jobsight_server.savings.read import (
+    Days,
+    stored_days,
+    sums_of_all,
+    sums_of_site,
+    sums_of_user,
+    whole_months,
+    widened,
+)
 from jobsight_server.savings.totals import as_date
 
 BY = ("user", "application", "queue", "cluster")
@@ -48,8 +56,9 @@ class SavedAmounts(Record):
 class SavingsRow(SavedAmounts):
     """One user, application, queue or cluster: ``name``.
 
-    Of a user, ``application`` is the one of which most would be freed: its jobs requested ``asked_for`` in the mean
-    and should ask for ``ask_for`` now, bytes per processor or seconds. Null in rows of several users' jobs.
+    Of a user, ``application`` is the one of which most would be freed in these months: its jobs requested
+    ``asked_for`` in the mean and should ask for ``ask_for`` now, bytes per processor or seconds. Null in rows of
+    several users' jobs.
     """
 
     cluster: str
@@ -165,11 +174,11 @@ def _of_metric(
     else:
         found = sums_of_user(connection, metric, days, request.by, request.cluster, request.user)
     total = [float(sum(column)) for column in zip(*(row[2:] for row in found), strict=True)] or [0.0] * len(COLUMNS)
-    rows = [{"cluster": row[0], "name": row[1], **_amounts(row[2:])} for row in found if row[2 + _JOBS]]
-    rows.sort(key=_order)
+    rows = [({"cluster": row[0], "name": row[1], **_amounts(row[2:])}, row[2:]) for row in found if row[2 + _JOBS]]
+    rows.sort(key=lambda entry: _order(entry[0]))
     listed = [
-        row | (_advice(connection, request, metric, days, row) if days is not None else {})
-        for row in rows[: request.limit]
+        row | (_advice(connection, request, metric, days, row, sums) if days is not None else {})
+        for row, sums in rows[: request.limit]
     ]
     ask_for = _ask_for(connection, reader, metric, listed)
     return MetricSavings(
@@ -188,16 +197,22 @@ def _order(row: dict[str, Any]) -> tuple[float, float, str, str]:
 
 
 def _advice(
-    connection: Connection, request: SavingsRequest, metric: str, days: Days, row: dict[str, Any]
+    connection: Connection,
+    request: SavingsRequest,
+    metric: str,
+    days: Days,
+    row: dict[str, Any],
+    sums: Sequence[float],
 ) -> dict[str, Any]:
-    """Whom a row's advice is for; only a user can be told what to ask for."""
+    """Whose request a row's advice is for, and what it was in the mean; there is none for several users at once."""
     user = row["name"] if request.by == "user" else request.user
     if user is None:
         return {"user": None, "application": None, "asked_for": None}
-    found = sums_of_user(connection, metric, days, "application", row["cluster"], user)
-    wanted = row["name"] if request.by == "application" else None
-    found = [each for each in found if each[2 + _JOBS] and wanted in (None, each[1])]
-    _, application, *sums = max(found, key=lambda each: (_freed(each[2:]), each[2 + _REQUESTED]))
+    application = row["name"]
+    if request.by != "application":
+        found = sums_of_user(connection, metric, whole_months(days), "application", row["cluster"], user)
+        counted = [each for each in found if each[2 + _JOBS]]
+        _, application, *sums = max(counted, key=lambda each: (_freed(each[2:]), each[2 + _REQUESTED]))
     asked_for = sums[_REQUESTED] / sums[_WEIGHT] if sums[_WEIGHT] else None
     return {"user": user, "application": application, "asked_for": asked_for}
 
