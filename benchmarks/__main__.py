@@ -6,7 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("ingest.py", "query.py", "rebuild.py", "backlog.py", "predictor.py", "simulator.py")
+BENCHMARKS = (
+    "ingest.py",
+    "query.py",
+    "rebuild.py",
+    "savings.py",
+    "requirements.py",
+    "backlog.py",
+    "predictor.py",
+    "simulator.py",
+)
 
 if __name__ == "__main__":
     for name in BENCHMARKS:

@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlalchemy import Engine, insert
 
-from jobsight_server.accounting.importer import import_files
+from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade

@@ -34,8 +34,8 @@ from jobsight_predictor.evaluation.jobs import Jobs, grouped, known_when_asked
 from jobsight_predictor.evaluation.replay import replay_jobsight
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.profile import Profile
+from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
-from jobsight_predictor.templates import Question
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
 

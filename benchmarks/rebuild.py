@@ -30,7 +30,7 @@ import numpy as np
 from sqlalchemy import Engine, event, func, insert, select
 
 from jobsight_predictor.evaluation.jobs import Jobs
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.auth import create_token

@@ -13,18 +13,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobsight_agent import __version__
-from jobsight_agent.batch import AgentCost, pack, to_columns, to_wire
+from jobsight_agent.batch import AgentCost, in_batches, pack, to_columns, to_wire
 from jobsight_agent.config import Config
 from jobsight_agent.control import ControlSocket
-from jobsight_agent.hooks import checked_request, collect, forget_unfinished, set_aside
+from jobsight_agent.hooks import checked_request
 from jobsight_agent.log import Log
+from jobsight_agent.marks import MarkFiles
 from jobsight_agent.portable import Reader, reader_for
-from jobsight_agent.push import Pusher, Target
+from jobsight_agent.push import Pusher
 from jobsight_agent.reading import EVENTS, Reading
+from jobsight_agent.report import TroubleReport
+from jobsight_agent.send import Target
 from jobsight_agent.spool import Spool
 
 _GIVE_UP_S = 5.0
-_LONGEST_BATCH = 1000  # the server takes 5,000 readings and 2,000 marks
 _BATCHES_IN_MEMORY = 10  # on a full disk
 _PACKED_READING_BYTES = 64
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -60,21 +62,18 @@ class Agent:
         self._readings = 0
         self._missed = 0
         self._metrics_missed: Counter[str] = Counter()
-        self._stuck_marks: set[str] = set()
-        self._marks_seen = (0.0, 0.0)  # the directory's time, and when that was
         self._log = Log()
-        self._said: str | None = None
-        self._said_lost = (self._spool.dropped, 0)
-        self._greeted = False
+        self._marks = MarkFiles(self._spool.marks, self._spool.directory / "damaged", self._log)
+        self._trouble = TroubleReport(self._log, self._spool, self._pusher)
 
     def run(self, wait: Callable[[float], bool]) -> None:
         """Reads until ``wait``, which pauses for some seconds, returns True."""
         with self._lock:
             self._open = self._spool.leftover()
         if self._open:
-            self._forget_noted_marks()
+            self._marks.forget(self._open)
             self._close()
-        forget_unfinished(self._spool.marks)
+        self._marks.forget_unfinished()
         self._pusher.start()
         self._pusher.wake()
         self._listen()
@@ -99,7 +98,7 @@ class Agent:
             self._close(last=True)  # sending has made room
         if self._open:
             self._log.say(f"{len(self._open)} readings lost: cannot write to the spool")
-        self._say()
+        self._trouble.say()
         self._spool.release()
 
     def _listen(self) -> None:
@@ -169,7 +168,7 @@ class Agent:
             self._log.say(f"{metric} cannot be read under {config.host_root}")
 
     def _take(self) -> None:
-        marks, damaged = collect(self._spool.marks, self._stuck_marks) if self._marks_changed() else ([], [])
+        marks, damaged = self._marks.left()
         with self._reading:
             reading = self._reader.read()
         if not self._introduced:
@@ -180,15 +179,14 @@ class Agent:
             full = len(self._open) >= self._config.batch
             due = full or time.monotonic() - self._opened_at >= self._config.batch_age_s
         for file, _ in marks:
-            self._remove_mark(file)
+            self._marks.remove(file)
         for file in damaged:
             self._metrics_missed["mark"] += 1
-            if not set_aside(file, self._spool.directory / "damaged"):
-                self._stuck_marks.add(file.name)
+            self._marks.set_aside(file)
         if due:
             self._close()
             self._pusher.wake()
-        self._say()
+        self._trouble.say()
 
     def _keep(self, readings: Sequence[Reading]) -> None:
         """Adds readings to the batch that is being filled. Needs the lock."""
@@ -202,31 +200,6 @@ class Agent:
                 self._metrics_missed["journal"] += 1
             self._metrics_missed.update(new.missed)
         self._readings += len(readings)
-
-    def _marks_changed(self) -> bool:
-        """Whether to list the directory, which costs half a reading: not if its time is unchanged and was well past
-        at the last look; file times are coarse."""
-        try:
-            changed = self._spool.marks.stat().st_mtime
-        except OSError:
-            return False
-        before, self._marks_seen = self._marks_seen, (changed, time.time())
-        return changed != before[0] or changed > before[1] - 1.0
-
-    def _remove_mark(self, file: Path) -> None:
-        """A file that cannot be removed must not be read again at every interval."""
-        try:
-            file.unlink(missing_ok=True)
-        except OSError as error:
-            self._stuck_marks.add(file.name)
-            self._log.say(f"cannot remove {file}: {error}; the agent must own it")
-
-    def _forget_noted_marks(self) -> None:
-        """A killed agent may have recorded marks without having had the time to remove their files."""
-        noted = set(self._open)
-        for file, reading in collect(self._spool.marks, self._stuck_marks)[0]:
-            if reading in noted:
-                self._remove_mark(file)
 
     def _close(self, *, last: bool = False) -> None:
         """Closes the open readings, as several batches if one cannot hold them. ``last``: the agent is stopping."""
@@ -274,52 +247,6 @@ class Agent:
             batches_refused=self._spool.refused,
             send_failures=self._pusher.failures,
         )
-
-    def _say(self) -> None:
-        """Logs each new kind of trouble once, and its end; the first accepted batch; losses and rejected batches,
-        once a minute."""
-        error = self._pusher.last_error
-        if error != self._said:
-            self._log.say(error or "the server accepts batches again")
-            self._said = error
-            self._spool.note_error(error)
-        if self._pusher.accepted and not self._greeted:
-            self._greeted = True
-            self._log.say("the server accepted the first batch")
-            self._spool.note_error(error)  # not that of an earlier agent
-        dropped, refused = self._said_lost
-        if self._spool.dropped > dropped and self._log.once_a_minute(
-            "dropped", f"{self._spool.dropped} batches dropped so far: too old, or the spool is full"
-        ):
-            dropped = self._spool.dropped
-        if self._pusher.refused > refused and self._log.once_a_minute(
-            "refused",
-            f"the server rejected a batch: {self._pusher.last_refusal}; {self._spool.refused} are kept in "
-            f"{self._spool.directory / 'refused'}, `jobsight-agent resend` sends them again",
-        ):
-            refused = self._pusher.refused
-        self._said_lost = (dropped, refused)
-
-
-def in_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """The readings in groups that fit into a batch: of one shape, without a step back of the clock, not too many.
-
-    When the clock is set back, sorting by time would mix counters from before and after. A card that disappears and
-    returns makes three batches, so that the server notices.
-    """
-    groups: dict[object, list[Reading]] = {}
-    turns = 0
-    last: Reading | None = None
-    for reading in readings:
-        if reading.mark is None:  # those of job hooks may be older than the ones before them
-            turns += last is not None and (reading.time < last.time or reading.shape != last.shape)
-            last = reading
-        groups.setdefault((turns, reading.shape), []).append(reading)
-    return [
-        group[start : start + _LONGEST_BATCH]
-        for group in groups.values()
-        for start in range(0, len(group), _LONGEST_BATCH)
-    ]
 
 
 def make_reader(config: Config) -> Reader:

@@ -13,6 +13,7 @@ from jobsight_agent.reading import Interface, Mark, Reading
 FORMAT = 1
 MICROSECONDS = 1_000_000
 GZIP_CONTAINER = 31
+_LONGEST_BATCH = 1000  # the server takes 5,000 readings and 2,000 marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,27 @@ def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
         instant = round(reading.time * MICROSECONDS)
         times.append(max(instant, times[-1] + 1) if times else instant)
     return ordered, [instant / MICROSECONDS for instant in times]
+
+
+def in_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
+    """The readings in groups that fit into a batch: of one shape, without a step back of the clock, not too many.
+
+    When the clock is set back, sorting by time would mix counters from before and after. A card that disappears and
+    returns makes three batches, so that the server notices.
+    """
+    groups: dict[object, list[Reading]] = {}
+    turns = 0
+    last: Reading | None = None
+    for reading in readings:
+        if reading.mark is None:  # those of job hooks may be older than the ones before them
+            turns += last is not None and (reading.time < last.time or reading.shape != last.shape)
+            last = reading
+        groups.setdefault((turns, reading.shape), []).append(reading)
+    return [
+        group[start : start + _LONGEST_BATCH]
+        for group in groups.values()
+        for start in range(0, len(group), _LONGEST_BATCH)
+    ]
 
 
 def to_columns(readings: Sequence[Reading]) -> BatchColumns:

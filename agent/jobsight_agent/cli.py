@@ -99,7 +99,7 @@ def _run(config: Config) -> int:
     import signal
 
     from jobsight_agent.agent import Agent
-    from jobsight_agent.push import TargetError
+    from jobsight_agent.send import TargetError
     from jobsight_agent.spool import SpoolError
 
     if not config.server or not config.token_file:

@@ -20,7 +20,7 @@ _LARGEST_MEMORY_BYTES = 3e9
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class EmulatedApplication:
     """Typical needs, per processor where that makes sense; ``shapes`` are (nodes, processors per node)."""
 
     name: str
@@ -42,7 +42,7 @@ class Application:
 class Demand:
     """The real needs of one job; bandwidth and memory per processor."""
 
-    application: Application
+    application: EmulatedApplication
     nodes: int
     processors_per_node: int
     bandwidth_bps: float
@@ -52,22 +52,22 @@ class Demand:
 
 
 PARALLEL = (
-    Application("lattice", 3.2e6, 450e6, 0.96, 4.0 * 3600, ((4, 16), (8, 16)), out_per_in=0.9),
-    Application("climate", 2.1e6, 900e6, 0.93, 6.0 * 3600, ((2, 16), (4, 16))),
-    Application("dynamics", 3.8e6, 260e6, 0.98, 3.0 * 3600, ((1, 16), (2, 16), (4, 16)), out_per_in=0.95),
-    Application("fluid", 1.2e6, 1_400e6, 0.90, 5.0 * 3600, ((2, 16), (3, 16), (4, 16))),
-    Application("spectral", 28e6, 700e6, 0.85, 3.0 * 3600, ((2, 16), (4, 16)), gigabit=True, out_per_in=0.85),
-    Application("graph", 18e6, 2_200e6, 0.70, 3.0 * 3600, ((1, 16), (2, 16)), gigabit=True, out_per_in=0.4),
-    Application("render", 0.6e6, 1_800e6, 0.97, 0.75 * 3600, ((1, 16),), out_per_in=0.2),
-    Application("solver", 0.5e6, 1_100e6, 0.94, 8.0 * 3600, ((1, 16), (2, 16))),
+    EmulatedApplication("lattice", 3.2e6, 450e6, 0.96, 4.0 * 3600, ((4, 16), (8, 16)), out_per_in=0.9),
+    EmulatedApplication("climate", 2.1e6, 900e6, 0.93, 6.0 * 3600, ((2, 16), (4, 16))),
+    EmulatedApplication("dynamics", 3.8e6, 260e6, 0.98, 3.0 * 3600, ((1, 16), (2, 16), (4, 16)), out_per_in=0.95),
+    EmulatedApplication("fluid", 1.2e6, 1_400e6, 0.90, 5.0 * 3600, ((2, 16), (3, 16), (4, 16))),
+    EmulatedApplication("spectral", 28e6, 700e6, 0.85, 3.0 * 3600, ((2, 16), (4, 16)), gigabit=True, out_per_in=0.85),
+    EmulatedApplication("graph", 18e6, 2_200e6, 0.70, 3.0 * 3600, ((1, 16), (2, 16)), gigabit=True, out_per_in=0.4),
+    EmulatedApplication("render", 0.6e6, 1_800e6, 0.97, 0.75 * 3600, ((1, 16),), out_per_in=0.2),
+    EmulatedApplication("solver", 0.5e6, 1_100e6, 0.94, 8.0 * 3600, ((1, 16), (2, 16))),
 )
 SHARED = (
-    Application("assembly", 1.5e6, 2_400e6, 0.90, 5.0 * 3600, ((1, 2), (1, 4)), out_per_in=0.3),
-    Application("alignment", 2.4e6, 800e6, 0.95, 4.0 * 3600, ((1, 2),), out_per_in=0.2),
-    Application("sweep", 1.2e6, 600e6, 0.99, 7.0 * 3600, ((1, 1), (1, 2))),
-    Application("statistics", 1.4e6, 1_500e6, 0.80, 4.0 * 3600, ((1, 1), (1, 2), (1, 4))),
-    Application("imaging", 3.4e6, 1_000e6, 0.75, 2.0 * 3600, ((1, 4), (1, 8)), out_per_in=0.8),
-    Application("coupling", 2.0e6, 700e6, 0.90, 5.0 * 3600, ((2, 4),), out_per_in=0.9),
+    EmulatedApplication("assembly", 1.5e6, 2_400e6, 0.90, 5.0 * 3600, ((1, 2), (1, 4)), out_per_in=0.3),
+    EmulatedApplication("alignment", 2.4e6, 800e6, 0.95, 4.0 * 3600, ((1, 2),), out_per_in=0.2),
+    EmulatedApplication("sweep", 1.2e6, 600e6, 0.99, 7.0 * 3600, ((1, 1), (1, 2))),
+    EmulatedApplication("statistics", 1.4e6, 1_500e6, 0.80, 4.0 * 3600, ((1, 1), (1, 2), (1, 4))),
+    EmulatedApplication("imaging", 3.4e6, 1_000e6, 0.75, 2.0 * 3600, ((1, 4), (1, 8)), out_per_in=0.8),
+    EmulatedApplication("coupling", 2.0e6, 700e6, 0.90, 5.0 * 3600, ((2, 4),), out_per_in=0.9),
 )
 
 # Per user: what it does, and whether its jobs take whole nodes. X steady, Y drifting, Z switching.
@@ -78,14 +78,14 @@ _KINDS = (
 
 
 @dataclass(slots=True)
-class User:
+class EmulatedUser:
     """One user; ``draw`` returns the needs of the next job and advances."""
 
     name: str
     group: str
     account: str | None
     kind: str
-    applications: tuple[Application, ...]
+    applications: tuple[EmulatedApplication, ...]
     current: int = 0
     drift: float = 0.0
 
@@ -124,7 +124,7 @@ class User:
 
 def make_users(
     rng: random.Random, longest_runtime_s: float, most_nodes: int, most_shared: int, gigabit: bool
-) -> tuple[User, ...]:
+) -> tuple[EmulatedUser, ...]:
     """The dozen users of a cluster; their jobs fit into ``most_nodes`` whole or ``most_shared`` shared nodes.
 
     No application runs typically longer than ``longest_runtime_s``, none needs a fast link unless ``gigabit``.
@@ -140,11 +140,13 @@ def make_users(
         chosen, pools[whole] = pool[:count], pool[count:] + pool[:count]
         applications = tuple(_own(rng, application, longest_runtime_s, limits[whole]) for application in chosen)
         account = ("acct with space", None, f"proj{number:03d}")[number % 3]
-        users.append(User(f"{kind}{number:02d}", f"group{number % 4 + 1}", account, kind, applications))
+        users.append(EmulatedUser(f"{kind}{number:02d}", f"group{number % 4 + 1}", account, kind, applications))
     return tuple(users)
 
 
-def _own(rng: random.Random, application: Application, longest_runtime_s: float, most_nodes: int) -> Application:
+def _own(
+    rng: random.Random, application: EmulatedApplication, longest_runtime_s: float, most_nodes: int
+) -> EmulatedApplication:
     """The application as one user runs it."""
     shapes = tuple(dict.fromkeys((min(nodes, most_nodes), processors) for nodes, processors in application.shapes))
     return replace(
@@ -160,7 +162,7 @@ def _noisy(rng: random.Random, value: float) -> float:
     return value * rng.lognormvariate(0.0, 0.03)
 
 
-def _bounded_bandwidth(application: Application, bandwidth_bps: float) -> float:
+def _bounded_bandwidth(application: EmulatedApplication, bandwidth_bps: float) -> float:
     smallest = _SMALLEST_BANDWIDTH_BPS if application.whole_nodes else _SMALLEST_SHARED_BANDWIDTH_BPS
     largest = _LARGEST_GIGABIT_BANDWIDTH_BPS if application.gigabit else _LARGEST_BANDWIDTH_BPS
     return min(max(bandwidth_bps, smallest), largest)

@@ -9,7 +9,7 @@ from jobsight_agent import __version__
 from jobsight_agent.batch import AgentCost, pack, to_wire
 from jobsight_emulator.plan import Plan
 from jobsight_emulator.readings import NodeColumns
-from jobsight_emulator.site import Node
+from jobsight_emulator.site import EmulatedNode
 
 _GZIP_LEVEL = 1
 
@@ -26,7 +26,7 @@ class PackedBatch:
 class Packer:
     """Closes and encodes the batches of one node. Deterministic, whatever happens in delivery."""
 
-    def __init__(self, node: Node, plan: Plan, batch_readings: int) -> None:
+    def __init__(self, node: EmulatedNode, plan: Plan, batch_readings: int) -> None:
         self._node = node
         self._batch_readings = batch_readings
         self._faults = plan.faults

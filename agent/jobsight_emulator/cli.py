@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from jobsight_agent.push import Target, TargetError
-from jobsight_emulator.deliver import Counts, Delivery
+from jobsight_agent.send import Target, TargetError
+from jobsight_emulator.deliver import Delivery, DeliveryCounts
 from jobsight_emulator.emulation import Emulation, make_emulation
 from jobsight_emulator.plan import WEEK_S, EmulatorError, Plan
 from jobsight_emulator.play import Live, Progress, open_output, play
@@ -146,7 +146,7 @@ def _emulate(args: argparse.Namespace) -> int:
     return 0 if summary["delivered"] else 1
 
 
-def summarise(emulation: Emulation, progress: Progress, counts: Counts, failure: str | None) -> dict[str, Any]:
+def summarise(emulation: Emulation, progress: Progress, counts: DeliveryCounts, failure: str | None) -> dict[str, Any]:
     """The figures of an emulation. ``delivered``: every reading was acknowledged, none rejected, none stored twice."""
     delivered = (
         failure is None

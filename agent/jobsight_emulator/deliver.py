@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Self
 
-from jobsight_agent.push import ACKNOWLEDGED, Answer, Sender, Target, TargetError
+from jobsight_agent.send import ACKNOWLEDGED, Reply, Sender, Target, TargetError
 from jobsight_emulator.batches import PackedBatch
 from jobsight_emulator.plan import EmulatorError
 
@@ -24,7 +24,7 @@ _WAITING = 32
 
 
 @dataclass(slots=True)
-class Counts:
+class DeliveryCounts:
     """The outcome of the batches. ``stored_twice``: copies that the server took for new batches."""
 
     requests: int = 0
@@ -64,7 +64,7 @@ class Delivery:
     ) -> None:
         if connections < 1:
             raise EmulatorError(f"{connections} connections: give at least one")
-        self.counts = Counts()
+        self.counts = DeliveryCounts()
         self._target = target
         self._give_up_s = give_up_s
         self._rng = rng or random.Random()
@@ -169,7 +169,7 @@ class Delivery:
             if group.outstanding == 0:
                 self._changed.notify_all()
 
-    def _post(self, sender: Sender, batch: PackedBatch) -> Answer:
+    def _post(self, sender: Sender, batch: PackedBatch) -> Reply:
         """The final answer."""
         try:
             answer = sender.send(batch.body)
@@ -183,7 +183,7 @@ class Delivery:
             raise EmulatorError(f"{self._target.url} answered {answer}: is it a Jobsight server?")
         return answer
 
-    def _count(self, batch: PackedBatch, answer: Answer) -> None:
+    def _count(self, batch: PackedBatch, answer: Reply) -> None:
         counts = self.counts
         counts.requests += 1
         counts.bytes += len(batch.body)

@@ -10,7 +10,7 @@ from jobsight_agent.batch import BatchColumns
 from jobsight_agent.reading import Mark
 from jobsight_emulator.plan import Plan
 from jobsight_emulator.segments import Segment, first_reading, reading_number
-from jobsight_emulator.site import MEMORY_BYTES, PROCESSORS, Node
+from jobsight_emulator.site import MEMORY_BYTES, PROCESSORS, EmulatedNode
 
 # Noise in [-1, 1], looked up by the number of the reading: cheap, and the same however it is sliced.
 _NOISE_BITS = 12
@@ -48,7 +48,7 @@ class NodeColumns(BatchColumns):
 class EmulatedReader:
     """Reads one emulated node as time goes by. ``lost`` counts the regular readings dropped on purpose."""
 
-    def __init__(self, node: Node, segments: list[Segment], plan: Plan) -> None:
+    def __init__(self, node: EmulatedNode, segments: list[Segment], plan: Plan) -> None:
         self.node = node
         self._segments = segments
         self._plan = plan

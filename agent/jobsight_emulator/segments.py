@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from jobsight_emulator.placement import EmulatedRun, Place
 from jobsight_emulator.plan import Plan
-from jobsight_emulator.site import Node
+from jobsight_emulator.site import EmulatedNode
 
 # A machine's totals by the time its agent starts after a boot.
 _BOOT_CPU_S = 18.0
@@ -46,17 +46,17 @@ class _Event:
     up: int | None = None
 
 
-def first_reading(node: Node, plan: Plan) -> float:
+def first_reading(node: EmulatedNode, plan: Plan) -> float:
     """True time of the node's regular reading number 0."""
     return plan.start + node.phase_s
 
 
-def reading_number(node: Node, plan: Plan, time: float) -> int:
+def reading_number(node: EmulatedNode, plan: Plan, time: float) -> int:
     """Number of the first regular reading at or after ``time``."""
     return max(0, math.ceil((time - first_reading(node, plan)) / plan.interval_s))
 
 
-def make_segments(node: Node, position: int, runs: Iterable[EmulatedRun], plan: Plan) -> list[Segment]:
+def make_segments(node: EmulatedNode, position: int, runs: Iterable[EmulatedRun], plan: Plan) -> list[Segment]:
     """The segments of ``node``, which stands at ``position`` in its cluster, with none while it is down."""
     events = _events(node, position, runs)
     events.setdefault(plan.start, _Event())
@@ -105,7 +105,7 @@ def make_segments(node: Node, position: int, runs: Iterable[EmulatedRun], plan: 
     return segments
 
 
-def _events(node: Node, position: int, runs: Iterable[EmulatedRun]) -> dict[int, _Event]:
+def _events(node: EmulatedNode, position: int, runs: Iterable[EmulatedRun]) -> dict[int, _Event]:
     events: dict[int, _Event] = {}
     for run in runs:
         for place in run.places:
@@ -125,12 +125,12 @@ def _events(node: Node, position: int, runs: Iterable[EmulatedRun]) -> dict[int,
     return events
 
 
-def _memory(node: Node, active: dict[tuple[str, int], tuple[EmulatedRun, Place]]) -> float:
+def _memory(node: EmulatedNode, active: dict[tuple[str, int], tuple[EmulatedRun, Place]]) -> float:
     return node.idle_memory_bytes + sum(place.memory_bytes for _, place in active.values())
 
 
 def _rates(
-    node: Node, active: dict[tuple[str, int], tuple[EmulatedRun, Place]]
+    node: EmulatedNode, active: dict[tuple[str, int], tuple[EmulatedRun, Place]]
 ) -> tuple[tuple[tuple[float, float], ...], float]:
     received = node.background_in_bytes_s + sum(place.in_bytes_s for _, place in active.values())
     sent = node.background_out_bytes_s + sum(place.out_bytes_s for _, place in active.values())
@@ -138,7 +138,7 @@ def _rates(
     return tuple((received * share, sent * share) for share in node.traffic_shares), min(busy, 16.0)
 
 
-def wraps(node: Node, segments: Iterable[Segment]) -> int:
+def wraps(node: EmulatedNode, segments: Iterable[Segment]) -> int:
     """How often a 32-bit counter of the node wraps to zero."""
     total = 0
     for segment in segments:

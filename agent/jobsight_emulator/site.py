@@ -25,7 +25,7 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class EmulatedNode:
     """One machine. ``lost`` holds, rising, the numbers of the regular readings that never come.
 
     ``traffic_shares`` is the part of the node's traffic that passes each of its interfaces.
@@ -54,7 +54,7 @@ class Cluster:
 
     name: str
     position: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[EmulatedNode, ...]
     shared: int
     utc_offset_s: int
 
@@ -89,13 +89,13 @@ def make_site(plan: Plan) -> tuple[Cluster, ...]:
     return tuple(clusters)
 
 
-def _make_node(plan: Plan, cluster: str, index: int) -> Node:
+def _make_node(plan: Plan, cluster: str, index: int) -> EmulatedNode:
     name = f"{cluster}-n{index + 1:03d}"
     rng = plan.rng("node", name)
     gigabit = index % 2 == 0
     interfaces = _interfaces(gigabit, infiniband=index % 8 in (6, 7))
     shares = (1.0,) if len(interfaces) == 1 else (1.0 - INFINIBAND_SHARE, INFINIBAND_SHARE)
-    return Node(
+    return EmulatedNode(
         cluster=cluster,
         name=name,
         gigabit=gigabit,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from jobsight_emulator.applications import Demand, User, make_users
+from jobsight_emulator.applications import Demand, EmulatedUser, make_users
 from jobsight_emulator.plan import Plan
 from jobsight_emulator.site import PROCESSORS, Cluster
 
@@ -26,7 +26,7 @@ class EmulatedJob:
     number: int
     member: int | None
     server: str
-    user: User
+    user: EmulatedUser
     demand: Demand
     name: str
     submitted: int
@@ -61,7 +61,7 @@ def make_jobs(plan: Plan, cluster: Cluster) -> list[EmulatedJob]:
     gigabit = sum(cluster.nodes[position].gigabit for position in cluster.whole_nodes) >= most_nodes
     longest = max(10.0 * plan.interval_s, (plan.horizon - plan.start) / 10)
     users = make_users(plan.rng("users", cluster.name), longest, most_nodes, min(2, cluster.shared), gigabit)
-    submissions: list[tuple[int, int, User, int]] = []
+    submissions: list[tuple[int, int, EmulatedUser, int]] = []
     works = [_mean_work(plan, cluster, user) for user in users]
     for position, (user, work) in enumerate(zip(users, works, strict=True)):
         # Users of large jobs get more of the machine, as at real sites, but not in proportion.
@@ -82,9 +82,9 @@ def make_jobs(plan: Plan, cluster: Cluster) -> list[EmulatedJob]:
     return jobs
 
 
-def _mean_work(plan: Plan, cluster: Cluster, user: User) -> float:
+def _mean_work(plan: Plan, cluster: Cluster, user: EmulatedUser) -> float:
     """Processor seconds of a typical job of ``user``, from a trial that leaves the user's state alone."""
-    trial = User(user.name, user.group, user.account, user.kind, user.applications)
+    trial = EmulatedUser(user.name, user.group, user.account, user.kind, user.applications)
     rng = plan.rng("trial", cluster.name, user.name)
     draws = [trial.draw(rng) for _ in range(400)]
     return sum(one.nodes * one.processors_per_node * one.runtime_s for one in draws) / len(draws)
@@ -110,7 +110,7 @@ def _make_job(
     rng: random.Random,
     plan: Plan,
     cluster: Cluster,
-    user: User,
+    user: EmulatedUser,
     number: int,
     member: int | None,
     odd_name: str | None,

@@ -1,4 +1,4 @@
-"""Amounts of memory and time as people, TORQUE and Slurm write them; one parser for flags, queries and bodies.
+"""Amounts of memory, times and days as people, TORQUE and Slurm write them; one reader for flags, queries and bodies.
 
 Units of memory are powers of 1024, whatever their spelling: that is what schedulers mean by them.
 """
@@ -6,6 +6,7 @@ Units of memory are powers of 1024, whatever their spelling: that is what schedu
 from __future__ import annotations
 
 import re
+from datetime import date
 
 _NUMBER = r"[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?"
 _MEMORY = rf"({_NUMBER}) ?(?:([kKmMgGtTpPeE])[iI]?)?[bB]?"
@@ -22,6 +23,10 @@ _POWERS = {unit: 1024.0**power for power, unit in enumerate("kmgtpe", 1)}
 _SHOWN = 60
 
 _MEMORY_EXAMPLES = "bytes such as 4294967296, or with a unit such as 4096mb, 4gb or 4G"
+_DAY_S = 86400
+_LATEST_S = 1e11
+_EPOCH = date(1970, 1, 1)
+_date = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 _TIME_EXAMPLES = "seconds such as 3600, or days, hours, minutes and seconds such as 01:00:00 or 2-12:00:00"
 
 
@@ -56,6 +61,25 @@ def time_s(text: str) -> float:
     if found is None or (found[1] and len(parts) > 3):
         raise ValueError(f"{text[:_SHOWN]!r} is not a time; give {_TIME_EXAMPLES}")
     return _clock_s(found[1], parts)
+
+
+def utc_day(text: str) -> int:
+    """The day, counted from 1970-01-01, of ``2026-11-22`` or of a UTC time in epoch seconds.
+
+    Raises:
+        ValueError: the message shows valid forms.
+
+    >>> utc_day("2026-11-22"), utc_day("1795305600"), utc_day("1970-01-01")
+    (20779, 20779, 0)
+    """
+    try:
+        if _date(text):
+            return (date.fromisoformat(text) - _EPOCH).days
+        if _seconds(text) and float(text) <= _LATEST_S:
+            return int(float(text) // _DAY_S)
+    except ValueError:
+        pass
+    raise ValueError(f"{text[:_SHOWN]!r} is not a day; give a date such as 2026-11-22, or UTC epoch seconds")
 
 
 def _clock_s(days: str | None, parts: list[int]) -> float:

@@ -12,12 +12,15 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 
-from jobsight_server.accounting.follow import follow_once
+from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.periodic import Periodic
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
+from jobsight_server.requirements import requirement_config
+from jobsight_server.requirements.expiry import expire
+from jobsight_server.requirements.relearn import relearn_if_changed
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.simulations.execute import RunLimits, run_queued
@@ -29,6 +32,7 @@ log = logging.getLogger(__name__)
 
 _LOOK_FOR_SIMULATIONS_S = 1.0
 _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files, per directory
+_LOOK_AT_REQUIREMENTS_S = 5.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
 
@@ -66,6 +70,13 @@ def run_until(
         args=(engine, clock),
         kwargs={"stop": stop},
         id="running",
+    )
+    scheduler.add_job(
+        Periodic("requirements", _keep_requirements),
+        "interval",
+        seconds=_LOOK_AT_REQUIREMENTS_S,
+        args=(stop, engine, settings, clock),
+        id="requirements",
     )
     scheduler.add_job(
         Periodic("upkeep", _keep_up),
@@ -106,6 +117,13 @@ def _profile(stop: threading.Event, engine: Engine, settings: Settings, clock: C
     profile_finished(engine, settings.profile_grace_s, clock, stop=stop, config=config)
     if not stop.is_set():
         profile_late(engine, settings.profile_grace_s, clock, stop=stop, config=config)
+
+
+def _keep_requirements(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    config = requirement_config(settings)
+    if not stop.is_set():
+        expire(engine, clock() - config.expiry_s)
+        relearn_if_changed(engine, config, stop)
 
 
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

@@ -27,6 +27,7 @@ COMMANDS = {
         "list the accounting files that were read; withdraw wrong ones",
     ),
     "job-groups": ("jobsight_server.commands.job_groups", "find the job groups that suit a site's own history"),
+    "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     "simulate": (
         "jobsight_server.commands.simulate",

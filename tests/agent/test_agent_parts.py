@@ -19,12 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_agent.agent import Agent, in_batches
+from jobsight_agent.agent import Agent
+from jobsight_agent.batch import in_batches
 from jobsight_agent.config import OPTIONS, Config, ConfigError, load_config
 from jobsight_agent.control import ask
 from jobsight_agent.hooks import checked_mark, collect, forget_unfinished, leave, mark_request
-from jobsight_agent.push import Answer, Pusher, Sender, Target, TargetError
+from jobsight_agent.push import Pusher
 from jobsight_agent.reading import Interface, Mark, Reading
+from jobsight_agent.send import Reply, Sender, Target, TargetError
 from jobsight_agent.spool import Spool
 
 PORT = Interface("eth0", "ethernet", 64, 10**9)
@@ -292,17 +294,17 @@ def token(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        (response(200, b'{"status": "stored", "samples": 3}'), Answer(200, "stored", None)),
-        (response(429, b'{"error": "slow down"}', b"Retry-After: 7"), Answer(429, "slow down", 7.0)),
-        (response(503, b"<html>", b"Retry-After: Wed, 21 Oct 2015 07:28:00 GMT"), Answer(503, "", None)),
-        (response(400, b'{"error": "a\\u001b[31m\\nb"}'), Answer(400, "a [31m b", None)),
-        (response(200, b"[" * 60_000), Answer(200, "", None)),
-        (response(200, b'["stored"]'), Answer(200, "", None)),
-        (response(500, b'{"error": 5}'), Answer(500, "", None)),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n{", Answer(200, "", None)),  # cut off
+        (response(200, b'{"status": "stored", "samples": 3}'), Reply(200, "stored", None)),
+        (response(429, b'{"error": "slow down"}', b"Retry-After: 7"), Reply(429, "slow down", 7.0)),
+        (response(503, b"<html>", b"Retry-After: Wed, 21 Oct 2015 07:28:00 GMT"), Reply(503, "", None)),
+        (response(400, b'{"error": "a\\u001b[31m\\nb"}'), Reply(400, "a [31m b", None)),
+        (response(200, b"[" * 60_000), Reply(200, "", None)),
+        (response(200, b'["stored"]'), Reply(200, "", None)),
+        (response(500, b'{"error": 5}'), Reply(500, "", None)),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n{", Reply(200, "", None)),  # cut off
     ],
 )
-def test_what_the_server_says_is_understood(token: Path, raw: bytes, expected: Answer) -> None:
+def test_what_the_server_says_is_understood(token: Path, raw: bytes, expected: Reply) -> None:
     with answering(raw) as (port, _):
         sender = Sender(Target(f"http://127.0.0.1:{port}", token))
         assert sender.send(b"body") == expected

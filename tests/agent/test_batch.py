@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_agent.agent import in_batches
-from jobsight_agent.batch import AgentCost, in_order, pack, to_columns, to_wire
+from jobsight_agent.batch import AgentCost, in_batches, in_order, pack, to_columns, to_wire
 from jobsight_agent.reading import KINDS, METRICS, Interface, Mark, Reading
 from jobsight_server.ingest.unpacking import unpack
 from jobsight_server.ingest.wire import decode

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_agent.agent import in_batches
-from jobsight_agent.batch import AgentCost, pack, to_columns, to_wire
+from jobsight_agent.batch import AgentCost, in_batches, pack, to_columns, to_wire
 from jobsight_agent.counters import NodeReader
 from jobsight_agent.interfaces import find_interfaces, kernel_width_bits
 from jobsight_agent.portable import PsutilReader, reader_for

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from jobsight_agent.aside import Aside
-from jobsight_agent.push import Pusher, Suspicion, Target
+from jobsight_agent.push import Pusher, Suspicion
+from jobsight_agent.send import Target
 from jobsight_agent.spool import Spool
 
 Reply = tuple[int, dict[str, str]]

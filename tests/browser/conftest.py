@@ -20,8 +20,12 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import Connection, Engine, insert
 
+from jobsight_predictor.question import Question
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
+from jobsight_server.requirements import Feedback, RequirementConfig, SubmittedJob, ask, take_feedback
+from jobsight_server.savings.to_do import mark_all
+from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts
@@ -84,7 +88,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     upgrade(engine)
     with engine.begin() as connection:
         fill(connection, time.time())
+        mark_all(connection)
     rebuild(engine)
+    count_marked(engine)
     listen, ingest_listen = (f"127.0.0.1:{port}" for port in free_ports(2))
     command = [sys.executable, "-m", "jobsight_server.cli", "serve", "--database", database]
     command += ["--listen", listen, "--ingest-listen", ingest_listen]
@@ -141,6 +147,8 @@ def fill(connection: Connection, now: float) -> None:
     connection.execute(insert(schema.quarantine), [row | {"body": b"x"}])
     reject = {"cluster": "alpha", "path": "20261120", "line": 7, "reason": "no key=value", "text": name}
     connection.execute(insert(schema.accounting_rejects), [reject])
+    for user, used_gib in ((SCRIPT, 6), (SCRIPT, 5), (SCRIPT, 7), ("steady", 30)):
+        add_requirement(connection, user, used_gib, now)
     counts = {("batches_received", ""): 421, ("batches_stored", ""): 418, ("batches_duplicate", ""): 1}
     refused = {("batches_rejected", name): 1, ("batches_quarantined", ""): 1, ("quarantined_because", "time"): 1}
     add_event_counts(connection, {**counts, **refused, ("samples_stored", ""): 16 * HOURS * 60})
@@ -183,6 +191,13 @@ def add_node(connection: Connection, node_id: int, cluster: str, name: str, now:
     connection.execute(insert(schema.batches), batches)
 
 
+def add_requirement(connection: Connection, user: str, used_gib: int, now: float) -> None:
+    """A job that requests 32 GiB asks what to ask for, and finishes."""
+    job = SubmittedJob("alpha", Question(user, user), 32 * 2**30)
+    number = ask(connection, RequirementConfig(), job, now).id
+    take_feedback(connection, RequirementConfig(), Feedback(number, False, used_gib * 2**30), now)
+
+
 def values_of(user: str, number: int, rng: random.Random) -> dict[str, float | None]:
     """What a user's job used: steady, drifting or switching, as the published users are."""
     level = {"drifting": 1 + number / 10, "switching": 1.0 if number % 16 < 9 else 4.0}.get(user, 1.0)
@@ -199,7 +214,11 @@ def job_row(run_id: int, user: str, job_id: str, start: float, recorded: float) 
     row: dict[str, Any] = {column.name: None for column in schema.jobs.c}
     row |= {"id": run_id, "cluster": "alpha", "job_id": job_id, "user": user, "group": "g", "account": "a b"}
     row |= {"name": user, "queue": "batch", "start": start, "queued": start - 90, "processors": 8}
-    return row | {"exec_host": "", "requested_walltime_s": 3600.0, "recorded_at": recorded}
+    return (
+        row
+        | {"exec_host": "", "requested_walltime_s": 3600.0, "requested_memory_bytes": 8 * 2**32}
+        | {"recorded_at": recorded}
+    )
 
 
 def add_job(
@@ -214,7 +233,7 @@ def add_job(
     profile = [
         {"run_id": run_id, "metric": metric, "learn_seq": run_id, "value": value, "attribution": "exclusive"}
         | {"peak": value * 1.4 if value is not None and metric == "bandwidth" else None, "source": "samples"}
-        | {"reason": "no samples of n09" if value is None else None}
+        | {"reason": "no samples of n09" if value is None else None, "bound": None if value is None else 1.2 * value}
         for metric, value in values.items()
     ]
     connection.execute(insert(schema.profiles), profile)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -13,11 +14,14 @@ from msgspec.structs import replace
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from sqlalchemy import select, update
 
+from jobsight_predictor.profile.answer import MeanError
 from jobsight_server.auth import create_token
-from jobsight_server.forecasts.answer import no_history, written
-from jobsight_server.forecasts.prediction import MeanError, read_prediction
+from jobsight_server.forecasts.answer import NOWHERE, no_answer, written
+from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.storage import schema
 from jobsight_server.web.units import FORMATS
+
+from .conftest import add_requirement
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -25,6 +29,7 @@ SCRIPT = "<script>alert(1)</script>"
 SCRIPT_PATH = quote(SCRIPT, safe="")
 PAGES = {
     "overview": "/",
+    "savings": "/savings",
     "users": "/users",
     "user": f"/users/alpha/{SCRIPT_PATH}",
     "jobs": "/jobs",
@@ -32,6 +37,7 @@ PAGES = {
     "running job": f"/jobs/alpha/{quote('<b>9', safe='')}",
     "nodes": "/nodes",
     "node": "/nodes/alpha/n01",
+    "requirements": "/requirements",
     "simulations": "/simulations",
     "rejected": "/rejected",
 }
@@ -95,6 +101,8 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
+    elif name == "savings":  # nor does this
+        expect(page.locator("#memory tbody tr").first).to_be_visible()
     else:
         expect(page.locator("#live")).to_have_text("live")
 
@@ -158,6 +166,46 @@ def test_overview(watched: Watched) -> None:
     expect(page.locator("#rejected")).to_contain_text(SCRIPT)
     expect(page.locator("svg[data-spark] rect")).to_have_count(60)
     expect(page.locator("svg[data-spark] rect:not(.empty)").first).to_be_attached()
+
+
+def test_requirements_follow_what_is_reported(watched: Watched, address: Any) -> None:
+    page = watched.page
+    show(page, "requirements")
+    row = page.locator("#requirements tbody tr").first
+    expect(row.locator("th")).to_contain_text(SCRIPT)
+    expect(row.locator("td[data-bind=given_bytes]")).to_have_text("8.00 GiB")
+    expect(row.locator("td[data-bind=freed_bytes]")).to_have_text("50.5 GiB")
+    page.evaluate("document.body.dataset.still = 'here'")
+    with address.engine.begin() as connection:
+        add_requirement(connection, SCRIPT, 20, time.time())
+    expect(row.locator("td[data-bind=finished]")).to_have_text("4")
+    expect(row.locator("td[data-bind=used_bytes]")).to_have_text("20.0 GiB")
+    expect(row.locator("td[data-bind=freed_bytes]")).to_have_text("74.5 GiB")
+    expect(page.locator("main")).to_contain_text("The finished ones left 74.5 GiB")
+    assert page.evaluate("document.body.dataset.still") == "here"
+
+
+def test_the_greatest_saving_stands_first_with_what_to_ask_for(watched: Watched) -> None:
+    page = watched.page
+    page.set_viewport_size({"width": 1280, "height": 720})
+    show(page, "savings")
+    for section in ("memory", "runtime"):
+        rows = page.locator(f"#{section} tbody tr")
+        freed = [float(text.replace(",", "")) for text in rows.locator("td.strong").all_text_contents()]
+        assert freed == sorted(freed, reverse=True)
+        assert freed[0] > 0
+        widths = [float(bar.get_attribute("width") or 0) for bar in rows.first.locator("rect").all()]
+        assert widths[0] > widths[1] > widths[2] > 0  # requested, reserved, used
+    first = page.locator("#memory tbody tr").first
+    expect(first.locator("td").first).to_contain_text("per processor")
+    for cell in range(4):  # what to ask for, what that frees, and the bars, without scrolling
+        expect(first.locator("td").nth(cell)).to_be_in_viewport(ratio=1)
+    first.get_by_role("link").click()
+    expect(page.locator("#advice")).to_contain_text("Memory: next time ask for")
+    page.get_by_role("link", name="All applications").click()
+    expect(page.locator("h1")).to_contain_text("Savings")
+    page.get_by_role("link", name="By queue").click()
+    expect(page.locator("#memory tbody th")).to_have_text("batch")
 
 
 def test_the_link_in_the_footer_can_be_told_from_its_text(watched: Watched) -> None:
@@ -269,7 +317,7 @@ def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None
         }""",
         values,
     )
-    nothing = read_prediction(written("c", "u", "cpu", no_history("cpu", 0.95)))
+    nothing = read_prediction(written("c", "u", "cpu", no_answer("cpu", 0.95, NOWHERE)))
     known = replace(nothing, mean_error=MeanError(jobs=3, answered=0.125, best=0.1, best_candidate="b"))
     expected = {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS if name != "accuracy"}
     expected["accuracy"] = [FORMATS["accuracy"](prediction) for prediction in (known, nothing, None)]

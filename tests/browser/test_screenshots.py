@@ -37,8 +37,8 @@ def test_screenshots(browser: Browser) -> None:
     paths = choose(page)
     for scheme, width, height, names in (
         ("light", 1280, 1150, tuple(paths)),
-        ("dark", 1280, 1150, ("overview", "user", "job")),
-        ("light", 390, 1300, ("overview", "user")),
+        ("dark", 1280, 1150, ("overview", "savings", "user", "job")),
+        ("light", 390, 1300, ("overview", "savings", "user")),
     ):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.set_viewport_size({"width": width, "height": height})
@@ -90,6 +90,7 @@ def choose(page: Page) -> dict[str, str]:
     node = page.request.get("/api/v1/nodes").json()["nodes"][0]
     return {
         "overview": "/",
+        "savings": "/savings",
         "users": "/users?sort=bandwidth:user_jobs&order=desc",
         "user": f"/users/{user['cluster']}/{user['user']}",
         "jobs": "/jobs",

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from jobsight_agent.push import Target
+from jobsight_agent.send import Target
 from jobsight_emulator.batches import PackedBatch
 from jobsight_emulator.cli import add_arguments, run
 from jobsight_emulator.deliver import BatchGroup, Delivery

@@ -15,7 +15,7 @@ from jobsight_predictor.evaluation.replay import pqm_when_asked, replay_baseline
 from jobsight_predictor.evaluation.scores import accuracies, auc, summary
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.quality import accuracy, pqm, recent_pqm
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 
 def workload(n: int, seed: int = 1, users: int = 4) -> Jobs:

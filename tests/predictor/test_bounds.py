@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from jobsight_predictor.profile.bound import Bound, Case
-from jobsight_predictor.profile.bounds import BURST, HEADROOM, Bounds
 from jobsight_predictor.profile.group import Group
 from jobsight_predictor.profile.prospect import Prospect, Witness, prospect
+from jobsight_predictor.profile.reserve import BURST, HEADROOM, Bounds
 
 
 def reserve(bounds: Bounds, groups: list[Group], case: Case = Case()) -> Bound:  # noqa: B008

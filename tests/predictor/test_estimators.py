@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from bisect import bisect_left
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.estimators import ESTIMATORS, Estimator, Outcome, SystemState
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 each = pytest.mark.parametrize("name", list(ESTIMATORS))
 CAPACITIES = st.lists(st.sampled_from([1.0, 4.0, 8.0, 15.0, 16.0, 24.0, 32.0, 64.0]), min_size=1, unique=True).map(
@@ -117,3 +119,41 @@ def test_where_every_request_is_double_it_asks_for_a_half(name: str, known: bool
 def test_capacities_that_make_no_sense_are_refused(name: str, capacities: list[float]) -> None:
     with pytest.raises(ValueError, match="ascending and above 0"):
         ESTIMATORS[name](capacities)
+
+
+@each
+def test_the_parts_that_concern_a_job_are_all_it_needs(name: str) -> None:
+    """As a server has it: nothing is in memory between two jobs, and the parts have been JSON."""
+    capacities = [4.0, 8.0, 16.0, 32.0]
+    whole, stored = ESTIMATORS[name](capacities), dict[str, Any]()
+
+    def part(keys: list[str]) -> Estimator:
+        estimator = ESTIMATORS[name](capacities)
+        estimator.load({key: stored[key] for key in keys if key in stored})
+        return estimator
+
+    answers = set()
+    for i in range(150):
+        requested = capacities[1 + i % 3]
+        job = Question("abc"[i % 3], [None, "x"][i % 2], None, 2 ** (i % 3), requested, 60.0)
+        asked = whole.estimate(job, requested)
+        assert part(whole.keys(job, requested)).estimate(job, requested) == asked
+        answers.add(asked / requested)
+        outcome = Outcome(asked, asked, asked < requested / 3, requested / 3 if i % 4 else None)
+        learner = part(whole.learned_keys(job, requested))
+        for estimator in (learner, whole):
+            estimator.learn(job, requested, outcome)
+        stored |= json.loads(json.dumps(learner.state()))
+    assert stored == json.loads(json.dumps(whole.state()))
+    assert len(answers) > 1 or name == "none"
+
+
+@each
+def test_a_job_may_fail_with_more_than_the_largest_capacity(name: str) -> None:
+    estimator = ESTIMATORS[name]([8.0, 16.0, 32.0])
+    job = Question("a", "x", None, 4, 100.0, 60.0)
+    for too_little in (100.0, 50.0, 32.0, 100.0):
+        estimator.learn(job, 100.0, Outcome(too_little, too_little, failed=True))
+        assert 0.0 < estimator.estimate(job, 100.0) <= 100.0
+    if name == "jobsight":
+        assert estimator.estimate(job, 100.0) == 100.0

@@ -13,7 +13,7 @@ from jobsight_predictor.evaluation.replay import replay_jobsight
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.group import Group
 from jobsight_predictor.profile.prospect import Witness, prospect
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 MIB = 2.0**20
 

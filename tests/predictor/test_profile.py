@@ -13,7 +13,7 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.failed import KEPT
 from jobsight_predictor.profile.group import CANDIDATES
 from jobsight_predictor.profile.pending import PendingForecast
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 
 def run(profile: Profile, question: Question, values: list[float]) -> list[float | None]:
@@ -316,10 +316,10 @@ def test_the_state_keys_of_a_question_are_all_that_it_needs(
     assert {name: json.loads(state) for name, state in stored.items()} == json.loads(json.dumps(whole.state()))
 
 
-def test_state_of_other_templates_are_refused() -> None:
+def test_state_of_other_job_groups_is_refused() -> None:
     profile = Profile("bytes")
     profile.learn(Question(user="x"), 1.0)
-    with pytest.raises(ValueError, match="other templates"):
+    with pytest.raises(ValueError, match="other job groups"):
         Profile.from_state("bytes", profile.state(), [("user",), ()])
 
 

@@ -12,7 +12,7 @@ from jobsight_predictor.estimators.regression import Regression
 from jobsight_predictor.estimators.reinforcement import Reinforcement
 from jobsight_predictor.estimators.several import DROPPED, KEPT, SeveralResources
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 JOB = Question("user", "application", None, 4, 32.0, 60.0)
 

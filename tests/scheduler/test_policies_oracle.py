@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.policies import POLICIES, choose_policy, easy_plus
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.workload.canonical import Workload

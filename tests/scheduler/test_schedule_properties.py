@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.policies import POLICIES, JobRequests, choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import table_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.policies import POLICIES, QueueTooLongError, block_queue, choose_policy, conservative
 from jobsight_scheduler.simulator.checkpoint import CheckpointError, resume, save
 from jobsight_scheduler.simulator.event_loop import Simulation

@@ -17,7 +17,7 @@ from sqlalchemy import Engine, event, insert
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server import cli
 from jobsight_server.commands.predict import show
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, history, rebuild
@@ -95,7 +95,7 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
         "value": 800,
         "level": "user",
         "n": 8,
-        "last_values": STEPS[-5:],
+        "last_values": tuple(STEPS[-5:]),
         "user_jobs": 8,
         "pqm": 2 / 8,
         "recent_pqm": 6 / 8,
@@ -237,6 +237,8 @@ def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys
     url = f"sqlite:///{tmp_path}/none.db"
     assert cli.main(["predict", "--database", url, "--cluster", "c", "--user", "u"]) == 1
     assert "no such file" in capsys.readouterr().err
+    assert cli.main(["predict", "--database", f"sqlite:///{tmp_path}", "--cluster", "c", "--user", "u"]) == 1
+    assert f"{tmp_path} is no file" in capsys.readouterr().err
 
 
 def test_rebuild_the_command(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:

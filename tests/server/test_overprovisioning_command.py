@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from sqlalchemy import Engine, insert
 
-from jobsight_scheduler.workload.swf import FIELDS, Trace, write_swf
+from jobsight_scheduler.workload.swf import FIELDS, Trace, read_swf, write_swf
 from jobsight_server.cli import main
 from jobsight_server.reports.overprovisioning import show
+from jobsight_server.storage import schema
 
 COUNT = 400
 
@@ -51,8 +53,8 @@ def found(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, A
 
 
 EVERY_NAME = [
-    "none", "successive-approximation", "last-instance", "reinforcement", "regression", "jobsight",
-    "jobsight-implicit", "oracle",
+    "none", "successive-approximation", "robust-search", "last-instance", "reinforcement", "regression",
+    "jobsight", "jobsight-implicit", "oracle",
 ]  # fmt: skip
 
 
@@ -78,7 +80,7 @@ def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Ca
     assert account["jobs"] == COUNT
     assert account["groups"] == 40
     assert account["dropped"] == {}
-    assert len(account["rows"]) == 4 * 2 * 2 * 7
+    assert len(account["rows"]) == 4 * 2 * 2 * 8
     rows = {(row["second_mb"], row["order"], row["load"], row["estimator"]): row for row in account["rows"]}
     for second in (16.0, 24.0):
         none = rows[second, "smallest-fit", 1.2, "none"]
@@ -170,7 +172,70 @@ def test_a_trace_that_is_none(
     assert "cannot be read: No such file" in capsys.readouterr().err
     monkeypatch.delenv("JOBSIGHT_TRACES", raising=False)
     assert main(["experiment", "overprovisioning"]) == 1
-    assert "give --trace FILE" in capsys.readouterr().err
+    assert "give --trace, or" in capsys.readouterr().err
+
+
+def fill_site(engine: Engine, trace: Path, cluster: str) -> None:
+    """The jobs of ``trace`` as finished jobs of ``cluster``, which has a node of 4 processors and two of 2."""
+    columns = read_swf(trace).columns
+    jobs = [
+        {
+            "cluster": cluster,
+            "job_id": f"{i}",
+            "submitted": float(columns["submit_s"][i]),
+            "start": float(columns["submit_s"][i]),
+            "end": float(columns["submit_s"][i] + columns["run_s"][i]),
+            "state": "ended",
+            "user": f"u{columns['user'][i]:.0f}",
+            "name": "abcd"[int(columns["application"][i])],
+            "processors": int(columns["processors"][i]),
+            "requested_memory_bytes": int(columns["requested_memory_kb"][i] * 1024 * columns["processors"][i]),
+            "used_memory_bytes": int(columns["memory_kb"][i] * 1024 * columns["processors"][i]),
+            "requested_walltime_s": 900.0,
+            "recorded_at": 0.0,
+            "profiled": True,
+        }
+        for i in range(len(columns["job"]))
+    ]
+    zeros = dict.fromkeys(("first_time", "last_time", "received_at"), 0.0)
+    counts = dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)
+    texts = {"boot_id": "b", "interfaces": "[]", "counters": "{}", "agent": "{}"}
+    sizes = {"n1": (4, 4 * 32), "n2": (2, 2 * 24), "n3": (2, 2 * 24)}
+    nodes = [
+        {"cluster": cluster, "name": name, "cpus": cpus, "memory_total_bytes": mb * 2**20, **zeros, **counts, **texts}
+        for name, (cpus, mb) in sizes.items()
+    ]
+    with engine.begin() as connection:
+        connection.execute(insert(schema.jobs), jobs)
+        connection.execute(insert(schema.nodes), nodes)
+
+
+def test_the_finished_jobs_of_a_site(sqlite_engine: Engine, trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill_site(sqlite_engine, trace, "alpha")
+    database = sqlite_engine.url.database
+    options = ["--trace", database, "--estimators", "none", "jobsight", "oracle", "--workers", 1]
+    account = found(capsys, "overprovisioning", *options)
+    assert account["jobs"] == COUNT
+    assert account["groups"] == 40
+    assert {row["classes"] for row in account["rows"]} == {"4x32M,4x24M"}
+    [load] = {row["load"] for row in account["rows"]}
+    run = read_swf(trace)
+    span = run["submit_s"][-1] - run["submit_s"][0]
+    assert load == pytest.approx(float((run["run_s"] * run["processors"]).sum()) / (8 * span))
+    none, ours, oracle = (row["mean_wait_s"] for row in account["rows"])
+    assert oracle <= ours < 0.9 * none
+    assert main(["experiment", "overprovisioning", *map(str, options)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"With what they request, jobs wait {none / 3600:,.1f} hours on average" in shown
+
+    refused = ["experiment", "overprovisioning", "--trace", str(database), "--cluster"]
+    assert main([*refused, "beta"]) == 1
+    assert "'beta' has no jobs; clusters with jobs: alpha" in capsys.readouterr().err
+    assert main(["experiment", "overprovisioning", "--trace", str(trace), "--cluster", "alpha"]) == 1
+    assert "is no Jobsight database" in capsys.readouterr().err
+    fill_site(sqlite_engine, trace, "beta")
+    assert main(refused[:-1]) == 1
+    assert "Give --cluster; clusters with jobs: alpha, beta" in capsys.readouterr().err
 
 
 LANL = (

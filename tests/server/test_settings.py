@@ -37,7 +37,7 @@ def test_several_texts_from_file_and_environment(tmp_path: Path) -> None:
     assert load_settings(file, {}).job_groups == ("user + queue", "site")
     settings = load_settings(file, {"JOBSIGHT_JOB_GROUPS": "user+application site"})
     assert forecast_config(settings).job_groups == (("user", "application"), ())
-    with pytest.raises(SettingsError, match="JOBSIGHT_JOB_GROUPS: job_groups = 'me': template 'me': no field 'me'"):
+    with pytest.raises(SettingsError, match="JOBSIGHT_JOB_GROUPS: job_groups = 'me': job group 'me': no field 'me'"):
         load_settings(None, {"JOBSIGHT_JOB_GROUPS": "me"})
 
 

@@ -7,11 +7,13 @@ from .hierarchical import Hierarchical
 from .last_instance import LastInstance
 from .regression import Regression
 from .reinforcement import Reinforcement
+from .robust_search import RobustSearch
 from .successive_approximation import SuccessiveApproximation
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "none": Requested,
     "successive-approximation": SuccessiveApproximation,
+    "robust-search": RobustSearch,
     "last-instance": LastInstance,
     "reinforcement": Reinforcement,
     "regression": Regression,

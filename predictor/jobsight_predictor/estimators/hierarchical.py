@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
-from .base import Estimator, Outcome, SystemState
+from .base import Estimator, Outcome, SystemState, key_of, key_text
 
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("requested_memory_bytes",),
@@ -35,6 +35,9 @@ IMPLICIT_RISK = 0.2
 """The same while only success and failure are known: evidence is scarcer, so a larger risk pays off."""
 
 
+_EXPLICIT = "explicit"
+
+
 class Hierarchical(Estimator):
     """Counts for each group and capacity how many jobs it was enough for, and how many needed more.
 
@@ -52,15 +55,18 @@ class Hierarchical(Estimator):
         risk: float = RISK,
         implicit_risk: float = IMPLICIT_RISK,
         levels: Sequence[Sequence[str]] = LEVELS,
+        explore: float = EXPLORE,
     ) -> None:
-        """Raises:
-        ValueError: a risk is not between 0 and 1.
+        """``explore`` 0: with implicit feedback nothing is tried for the first time.
+
+        Raises:
+            ValueError: a risk is not between 0 and 1.
         """
         super().__init__(capacities)
         for value in (risk, implicit_risk):
             if not 0.0 < value < 1.0:
                 raise ValueError(f"risk is {value}: give a probability above 0 and below 1")
-        self._risk, self._implicit_risk = risk, implicit_risk
+        self._risk, self._implicit_risk, self._explore = risk, implicit_risk, explore
         self._is_explicit = False
         self._keys = [attrgetter(*fields) for fields in levels]
         # Of each group [n of capacity 0, short of capacity 0, n of capacity 1, ...]
@@ -70,23 +76,22 @@ class Hierarchical(Estimator):
         highest = bisect_left(self.capacities, requested)
         if not highest:
             return requested
-        probabilities = [UNKNOWN] * highest
-        counts: list[float] | None = None
-        for key, groups in zip(self._keys, self._groups, strict=True):
-            counts = groups.get(key(job))
-            if counts is None:
-                continue
-            for place in range(highest):
-                known, short = counts[2 * place], counts[2 * place + 1]
-                if known:
-                    probabilities[place] = (short + PRIOR * probabilities[place]) / (known + PRIOR)
+        probabilities = self._probabilities(job, highest)
+        counts = self._groups[-1].get(self._keys[-1](job))
         risk = self._risk if self._is_explicit else self._implicit_risk
         for place, probability in enumerate(probabilities):
             # If use is not measured, only a trial shows whether less is enough: one in each group.
             is_untried = not self._is_explicit and not (counts and counts[2 * place])
-            if probability <= (EXPLORE if is_untried else risk):
+            if probability <= (self._explore if is_untried else risk):
                 return self.capacities[place]
         return requested
+
+    def fail_probability(self, job: Question, capacity: float) -> float | None:
+        """How likely it is that the job needs more than the largest of ``capacities`` up to ``capacity``; None where
+        there is no such.
+        """
+        count = bisect_right(self.capacities, capacity)
+        return self._probabilities(job, count)[-1] if count else None
 
     def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
         capacities = self.capacities
@@ -96,10 +101,42 @@ class Hierarchical(Estimator):
             known = range(len(capacities))
         else:
             place = bisect_left(capacities, outcome.given)
-            first = place + 1 if outcome.failed else place
+            first = min(place + 1, len(capacities)) if outcome.failed else place
             known = range(first) if outcome.failed else range(first, len(capacities))
         for key, groups in zip(self._keys, self._groups, strict=True):
             counts = groups.setdefault(key(job), [0.0] * (2 * len(capacities)))
             for place in known:
                 counts[2 * place] += 1.0
                 counts[2 * place + 1] += place < first
+
+    def keys(self, job: Question, requested: float) -> list[str]:
+        return [_EXPLICIT, *(key_text((level, key(job))) for level, key in enumerate(self._keys))]
+
+    def state(self) -> dict[str, Any]:
+        parts = {
+            key_text((level, key)): counts
+            for level, groups in enumerate(self._groups)
+            for key, counts in groups.items()
+        }
+        return {_EXPLICIT: self._is_explicit, **parts}
+
+    def load(self, parts: Mapping[str, Any]) -> None:
+        for name, part in parts.items():
+            if name == _EXPLICIT:
+                self._is_explicit = part
+            else:
+                level, key = key_of(name)
+                self._groups[level][tuple(key) if isinstance(key, list) else key] = list(part)
+
+    def _probabilities(self, job: Question, count: int) -> list[float]:
+        """Of each of the ``count`` smallest capacities, how likely it is that the job needs more."""
+        probabilities = [UNKNOWN] * count
+        for key, groups in zip(self._keys, self._groups, strict=True):
+            counts = groups.get(key(job))
+            if counts is None:
+                continue
+            for place in range(count):
+                known, short = counts[2 * place], counts[2 * place + 1]
+                if known:
+                    probabilities[place] = (short + PRIOR * probabilities[place]) / (known + PRIOR)
+        return probabilities

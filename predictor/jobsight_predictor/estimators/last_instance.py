@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
-from .base import SIMILAR, Estimator, Outcome, SystemState
+from .base import SIMILAR, Estimator, Outcome, SystemState, key_of, key_text
 
 
 class LastInstance(Estimator):
@@ -19,13 +19,23 @@ class LastInstance(Estimator):
     def __init__(self, capacities: Sequence[float], fields: Sequence[str] = SIMILAR) -> None:
         super().__init__(capacities)
         self._key = attrgetter(*fields)
-        self._last: dict[Any, float] = {}
+        self._last: dict[Any, float | None] = {}  # None after a failure
 
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
-        return min(requested, self._last.get(self._key(job), requested))
+        last = self._last.get(self._key(job))
+        return requested if last is None else min(requested, last)
 
     def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
         if outcome.failed:
-            self._last.pop(self._key(job), None)
+            self._last[self._key(job)] = None
         elif outcome.used is not None:
             self._last[self._key(job)] = outcome.used
+
+    def keys(self, job: Question, requested: float) -> list[str]:
+        return [key_text(self._key(job))]
+
+    def state(self) -> dict[str, Any]:
+        return {key_text(key): last for key, last in self._last.items()}
+
+    def load(self, parts: Mapping[str, Any]) -> None:
+        self._last |= {key_of(name): last for name, last in parts.items()}

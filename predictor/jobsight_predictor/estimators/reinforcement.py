@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import Any
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
-from .base import Estimator, Outcome, SystemState
+from .base import Estimator, Outcome, SystemState, key_of, key_text
 
 OPTIMISM = 1.0
 """Least value of an untried choice: no reward is larger, so everything is tried."""
@@ -23,7 +24,7 @@ SLOWEST = 0.002
 BUSY_LEVELS = (0.5, 1.0)
 QUEUE_LEVELS = (1, 10)
 
-State = tuple[int, ...]
+_State = tuple[int, ...]
 """Class of the request, how busy the nodes of each class are, how long the queue is; levels from 0 to 2."""
 
 
@@ -48,8 +49,8 @@ class Reinforcement(Estimator):
         self._reward = REWARDS[reward]
         self._rng = Random(seed)
         self._start = [OPTIMISM + 0.01 * self._rng.random() for _ in self.capacities]
-        self._values: dict[State, list[float]] = {}
-        self._tried: dict[State, list[int]] = {}
+        self._values: dict[_State, list[float]] = {}
+        self._tried: dict[_State, list[int]] = {}
 
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
         highest = bisect_left(self.capacities, requested)
@@ -81,7 +82,17 @@ class Reinforcement(Estimator):
             reward = self._reward(job, self.capacities, highest, place, failed, outcome.system)
             values[place] += weight * (reward - values[place])
 
-    def _state(self, highest: int, system: SystemState | None) -> State:
+    def keys(self, job: Question, requested: float) -> list[str]:
+        return [key_text(self._state(bisect_left(self.capacities, requested), None))]
+
+    def state(self) -> dict[str, Any]:
+        return {key_text(state): [values, self._tried[state]] for state, values in self._values.items()}
+
+    def load(self, parts: Mapping[str, Any]) -> None:
+        for name, (values, tried) in parts.items():
+            self._values[key_of(name)], self._tried[key_of(name)] = list(values), list(tried)
+
+    def _state(self, highest: int, system: SystemState | None) -> _State:
         if system is None:
             return (highest,)
         busy = [

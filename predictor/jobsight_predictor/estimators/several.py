@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 from .base import SIMILAR, Estimator, Outcome
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Floats
+from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, JobGroups
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.bound import Objective
 from jobsight_predictor.quality import NEAR
-from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template, Templates
 
 from .baselines import BASELINES
 from .cost import reservation_cost
@@ -34,7 +34,7 @@ def run_backtest(
     protocol: Protocol = "completion",
     group: Grouping = "user",
     forecasters: Sequence[str] = FIVE,
-    templates: Sequence[Template] = DEFAULT_TEMPLATES,
+    job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
     coverage: float = 0.95,
     objective: Objective = "cost",
     baselines: bool = False,
@@ -52,7 +52,7 @@ def run_backtest(
         raise ValueError(f"unknown forecasters {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
     report = progress or (lambda _step, _done: None)
     users = grouped([question.user for question in jobs.questions])
-    groups = users if group == "user" else _by_template(jobs, templates)
+    groups = users if group == "user" else _by_job_group(jobs, job_groups)
     said_of: dict[str, Floats] = {}
     for i, name in enumerate(forecasters):
         report(name, 0.4 * i / len(forecasters))
@@ -60,10 +60,10 @@ def run_backtest(
         if name == "exponential":
             said_of["exponential-unclipped"] = replay_forecaster(name, jobs, groups, protocol, raw=True)
     report("jobsight", 0.4)
-    replayed = replay_jobsight(jobs, protocol, templates, coverage, objective)
+    replayed = replay_jobsight(jobs, protocol, job_groups, coverage, objective)
 
     def bounds_at(target: float) -> Floats:
-        return replay_jobsight(jobs, protocol, templates, target, objective).bounds
+        return replay_jobsight(jobs, protocol, job_groups, target, objective).bounds
 
     report("quality", 0.8)
     compared = ~np.isnan(replayed.forecasts)
@@ -116,8 +116,8 @@ def run_backtest(
     }
 
 
-def _by_template(jobs: Jobs, templates: Sequence[Template]) -> list[Indices]:
-    levels = Templates(templates)
+def _by_job_group(jobs: Jobs, job_groups: Sequence[JobGroup]) -> list[Indices]:
+    levels = JobGroups(job_groups)
     return grouped([levels.keys(question)[0][1] for question in jobs.questions])
 
 

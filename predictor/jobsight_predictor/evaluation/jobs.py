@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.forecasters import Floats
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 Protocol = Literal["completion", "submission"]
 Indices = NDArray[np.intp]

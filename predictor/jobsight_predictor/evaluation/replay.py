@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.forecasters import FORECASTERS, Exponential, Floats
+from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.bound import Objective
 from jobsight_predictor.profile.pending import PendingForecast
 from jobsight_predictor.quality import NEAR, RECENT
-from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
 
 from .baselines import BASELINES
 from .jobs import Indices, Jobs, Protocol, in_time, learning_order
@@ -50,13 +50,13 @@ def replay_forecaster(
 def replay_jobsight(
     jobs: Jobs,
     protocol: Protocol,
-    templates: Sequence[Template] = DEFAULT_TEMPLATES,
+    job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
     coverage: float = 0.95,
     objective: Objective = "cost",
 ) -> Replayed:
     """What Jobsight would have answered for each job at its submission."""
     n = len(jobs)
-    profile = Profile("", templates, coverage, metric=jobs.metric, objective=objective)
+    profile = Profile("", job_groups, coverage, metric=jobs.metric, objective=objective)
     said = np.full((3, n), np.nan)
     values, seconds = jobs.values.tolist(), jobs.seconds.tolist()
     pending: dict[int, PendingForecast] = {}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobsight_predictor.templates import Key, label
+from jobsight_predictor.job_groups import GroupKey, label
 
 from .bound import Basis
 from .group import CANDIDATES
-from .kinds import SHARE, SHARES
+from .keys import SHARE, SHARES
 from .model import Model
 from .pending import PendingForecast
 
@@ -105,28 +105,29 @@ def mean_error(model: Model, user: str | None) -> MeanError | None:
     error = model.experts.mean_error(user)
     if error is None:
         return None
-    template, candidate = divmod(error.best_expert, len(CANDIDATES))
-    if template in model.shares:
-        group = f"{label(SHARES[template - model.shares.start])}, share of request"
+    job_group, candidate = divmod(error.best_expert, len(CANDIDATES))
+    if job_group in model.shares:
+        group = f"{label(SHARES[job_group - model.shares.start])}, share of request"
     else:
-        group = label(model.templates.templates[template])
+        group = label(model.job_groups.groups[job_group])
     return MeanError(error.jobs, error.answered, error.best, f"{CANDIDATES[candidate]} by {group}")
 
 
-def level_name(model: Model, key: Key) -> str:
+def level_name(model: Model, key: GroupKey) -> str:
     """How answers name the group."""
-    return model.templates.level(key) + (", share of request" if key[0] & SHARE else "")
+    return model.job_groups.name(key) + (", share of request" if key[0] & SHARE else "")
 
 
-def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, Key, float]:
+def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, GroupKey, float]:
     """(candidate, key, factor) of the most specific group that forecast ``value``, by the greatest weight.
 
     The factor converts the group's values to the unit.
     """
     width = len(CANDIDATES)
-    for index, key in forecast.keys:
+    assert forecast.keys is not None
+    for index, key in (*forecast.keys.groups, *forecast.keys.shares):
         said = [i for i in range(index * width, (index + 1) * width) if forecast.forecasts[i] == value]
         if said:
             best = max(said, key=weights.__getitem__)
-            return CANDIDATES[best % width], key, forecast.request if key[0] & SHARE else 1.0
+            return CANDIDATES[best % width], key, (forecast.keys.request or 1.0) if key[0] & SHARE else 1.0
     raise LookupError(f"no candidate forecast {value!r}")

@@ -1,4 +1,4 @@
-"""What is passed to ``Bounds.reserve`` and what it returns; ``bounds`` decides."""
+"""What is passed to ``Bounds.reserve`` and what it returns; ``reserve`` decides."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ import json
 from operator import attrgetter
 from typing import Any
 
-from jobsight_predictor.templates import FIELDS, Question
+from jobsight_predictor.question import FIELDS, Question
 
 KEPT = 100  # reports; number of different ones kept for each application of a user and each set of fields
 
-Place = tuple[str | None, str | None]
+ReportPlace = tuple[str | None, str | None]
 """User and application of a report; None if the report names none."""
 
 _known = attrgetter(*FIELDS)
@@ -25,8 +25,8 @@ class FailedReservations:
     def __init__(self) -> None:
         # By place: the fields of a report -> their values -> what ran out. A job is looked up by its values
         # in these fields, so this costs nothing without reports and one look-up per set of fields otherwise.
-        self._reports: dict[Place, dict[tuple[int, ...], dict[tuple[Any, ...], float]]] = {}
-        self._changed: set[Place] = set()
+        self._reports: dict[ReportPlace, dict[tuple[int, ...], dict[tuple[Any, ...], float]]] = {}
+        self._changed: set[ReportPlace] = set()
 
     def add(self, question: Question, reserved: float) -> None:
         """Learn that ``reserved`` was too little for such a job."""
@@ -74,7 +74,7 @@ class FailedReservations:
         self._changed.update(self._reports)
         return self.changed_state()
 
-    def load(self, place: Place, state: list[Any]) -> None:
+    def load(self, place: ReportPlace, state: list[Any]) -> None:
         """Take over the state of ``place``."""
         found: dict[tuple[int, ...], dict[tuple[Any, ...], float]] = {}
         for fields, values, reserved in state:
@@ -82,7 +82,7 @@ class FailedReservations:
         self._reports[place] = found
 
 
-def _places(question: Question) -> list[Place]:
+def _places(question: Question) -> list[ReportPlace]:
     """The places of reports that may match the job, its own first."""
     user, application = question.user, question.application
     if user is None:
@@ -92,5 +92,5 @@ def _places(question: Question) -> list[Place]:
     return [(user, application), (user, None), (None, None)]
 
 
-def _name(place: Place) -> str:
+def _name(place: ReportPlace) -> str:
     return json.dumps(["failed", *place], separators=(",", ":"))

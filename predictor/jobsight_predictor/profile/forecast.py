@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.job_groups import GroupKey
 from jobsight_predictor.quality import NEAR
-from jobsight_predictor.templates import Key, Question
+from jobsight_predictor.question import Question
 
 from .bound import Case
 from .expert_weights import best_vote
 from .group import CANDIDATES, Group
-from .kinds import SHARES, kind_key, share_keys
+from .keys import SHARES
 from .levels import firsts, levels_of
 from .model import SITE, Model
 from .pending import Forecasts, PendingForecast
@@ -21,18 +22,18 @@ UNSEEN = 1.0  # jobs; weight of values that may lie anywhere, in assessing the w
 
 def make_forecast(model: Model, question: Question) -> PendingForecast:
     """What the model forecasts for the job; changes nothing."""
-    keys = model.templates.keys(question)
+    keys = model.keys(question)
+    request = keys.request
     forecasts: Forecasts = [None] * model.size
-    forecast = PendingForecast(forecasts, keys, model.n, kind_key(question) not in model.kinds)
-    request = model.requests.of(question)
+    forecast = PendingForecast(forecasts, keys, model.n, keys.kind not in model.kinds)
     is_limit = request is not None and model.requests.are_limits(model.bounds.coverage)
     ceiling = request if request is not None and is_limit else LARGEST
     weights = model.experts.weights(question.user)
     votes: dict[float, float] = {}
-    present: list[tuple[Key, Group]] = []
+    present: list[tuple[GroupKey, Group]] = []
     groups = model.groups
     width = len(CANDIDATES)
-    for index, key in keys:
+    for index, key in keys.groups:
         group = groups.get(key)
         if group is None:
             continue
@@ -47,14 +48,13 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
             i += 1
     shares: list[Group | None] = [None] * len(SHARES)
     if request is not None:
-        forecast.request = request
-        for k, share_key in enumerate(share_keys(question)):
-            shares[k] = group = None if share_key is None else groups.get(share_key)
-            if share_key is None or group is None:
+        for index, key in keys.shares:
+            group = groups.get(key)
+            if group is None:
                 continue
-            forecast.keys.append((model.shares[k], share_key))
+            shares[index - model.shares.start] = group
             said = tuple([min(share * request, ceiling) for share in group.forecasts()])
-            i = model.shares[k] * width
+            i = index * width
             forecasts[i : i + width] = said
             for value in said:
                 votes[value] = votes.get(value, 0.0) + weights[i]
@@ -67,7 +67,7 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     expected, forecast.value = forecast.ranking[0]
     forecast.features = _features(model, question.user, expected, forecast.value, present[0][1])
     forecast.probability = model.hit_probability.probability(forecast.features)
-    levels = firsts(groups, question, request) if forecast.is_new else []
+    levels = firsts(groups, keys) if forecast.is_new else []
     levels = levels or levels_of(present, shares, request)
     own = [group for key, group in present if key[0] & 1 or question.user is None]
     evidence = own[-1].evidence if own else 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from jobsight_predictor.forecasters import DecayedMode
-from jobsight_predictor.templates import Key
+from jobsight_predictor.job_groups import GroupKey
 
 from .hit_probability import Hits
 
@@ -26,7 +26,7 @@ class Group:
     ended, so ``evidence`` is the size of the largest set of the group's jobs no two of which were under way at once.
     ``blocks`` holds the largest value of each of the last pieces, ``top`` the largest of all.
 
-    Groups of several templates that contain the same jobs are one object, until a job belongs to only some of them:
+    Groups of several job groups that hold the very same jobs are one object, until a job comes that belongs to some
     most of a site's groups contain one job each, and many users have only one application. ``keys`` is the number of
     names of the object.
     """
@@ -106,40 +106,42 @@ class Group:
         return restored
 
 
-def learn_groups(
-    groups: dict[Key, Group],
-    keys: Sequence[Key],
-    value: float,
-    hit: bool | None,
-    known: int,
-    now: int,
-    adds: bool | None,
-) -> None:
-    """Add a job to the groups of these keys; those that contain the same jobs stay one object.
+class Groups(dict[GroupKey, Group]):
+    """The groups of a site, and in ``changed`` the keys of those that have learned since they were last stored."""
 
-    ``hit``: whether its forecast was near; ``known`` and ``now``: number of jobs learned when it was submitted, and
-    now; ``adds``: whether it is a separate piece of evidence, None: each group decides.
-    """
-    shared: dict[int, tuple[Group, list[Key]]] = {}
-    new: list[Key] = []
-    for key in keys:
-        group = groups.get(key)
-        if group is None:
-            new.append(key)
-        elif id(group) in shared:
-            shared[id(group)][1].append(key)
-        else:
-            shared[id(group)] = (group, [key])
-    for group, its_keys in shared.values():
-        if len(its_keys) < group.keys:
-            group = group.split(len(its_keys))
-            for key in its_keys:
-                groups[key] = group
-        if hit is not None:
-            group.hits.score(hit)
-        group.learn(value, known, now, adds)
-    if new:
-        group = Group(len(new))
-        group.learn(value, known, now, adds)
-        for key in new:
-            groups[key] = group
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: set[GroupKey] = set()
+
+    def learn(
+        self, keys: Sequence[GroupKey], value: float, hit: bool | None, known: int, now: int, adds: bool | None
+    ) -> None:
+        """Add a job to the groups of these keys; those that contain the same jobs stay one object.
+
+        ``hit`` whether its forecast was near, ``known`` and ``now`` how many jobs were learned when it was submitted
+        and now; ``adds`` whether it is a piece of evidence of its own, None: that is for each group to find out.
+        """
+        self.changed.update(keys)
+        shared: dict[int, tuple[Group, list[GroupKey]]] = {}
+        new: list[GroupKey] = []
+        for key in keys:
+            group = self.get(key)
+            if group is None:
+                new.append(key)
+            elif id(group) in shared:
+                shared[id(group)][1].append(key)
+            else:
+                shared[id(group)] = (group, [key])
+        for group, its_keys in shared.values():
+            if len(its_keys) < group.keys:
+                group = group.split(len(its_keys))
+                for key in its_keys:
+                    self[key] = group
+            if hit is not None:
+                group.hits.score(hit)
+            group.learn(value, known, now, adds)
+        if new:
+            group = Group(len(new))
+            group.learn(value, known, now, adds)
+            for key in new:
+                self[key] = group

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jobsight_predictor.templates import Key, Question
+from jobsight_predictor.job_groups import GroupKey
 
 from .group import Group
-from .kinds import first_keys
+from .keys import JobKeys
 from .prospect import Level, Witness
 
 BETWEEN = 3  # 1 / share; position of the group in between, from specific to general
 
 
 def levels_of(
-    present: Sequence[tuple[Key, Group]], shares: Sequence[Group | None], request: float | None
+    present: Sequence[tuple[GroupKey, Group]], shares: Sequence[Group | None], request: float | None
 ) -> list[Level]:
     """Of the groups of jobs like this one: the most specific, one in between, the user's, the site's."""
     by_user = [group for key, group in present if key[0] & 1]
@@ -35,16 +35,16 @@ def levels_of(
     return levels
 
 
-def firsts(groups: Mapping[Key, Group], question: Question, request: float | None) -> list[Level]:
+def firsts(groups: Mapping[GroupKey, Group], keys: JobKeys) -> list[Level]:
     """For a job of a new kind: the first jobs of other kinds, the user's and the site's.
 
     A thousand jobs of one application tell little about what the user's next application will need.
     """
     levels: list[Level] = []
     n = 0
-    for key in first_keys(question, request is not None):
+    for key in keys.firsts:
         group = groups.get(key)
         if group is not None and group.mode.n > n:
-            levels.append([Witness(group, 1.0 if request is None else request)])
+            levels.append([Witness(group, 1.0 if keys.request is None else keys.request)])
             n = group.mode.n
     return levels

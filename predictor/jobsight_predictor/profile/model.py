@@ -6,19 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobsight_predictor.templates import Key, Question, Template, Templates
+from jobsight_predictor.job_groups import GroupKey, JobGroup, JobGroups
+from jobsight_predictor.question import Question
 
 from .bound import Objective
-from .bounds import Bounds
 from .expert_weights import ExpertLosses, ExpertWeights
 from .failed import FailedReservations
-from .group import CANDIDATES, Group, learn_groups
+from .group import CANDIDATES, Group, Groups
 from .held import Held
 from .hit_probability import HitProbability
-from .kinds import SHARES, first_keys, kind_key, share_keys
+from .keys import SHARES, JobKeys, job_keys
 from .requests import Limit, RequestedLimits
+from .reserve import Bounds
 
-SITE: Key = (0, ())
+SITE: GroupKey = (0, ())
 """The group of all jobs."""
 
 _SITE_KEY = '["site"]'
@@ -34,57 +35,54 @@ class Model:
     """
 
     def __init__(
-        self, templates: Sequence[Template], coverage: float, metric: str, objective: Objective, limit: Limit
+        self, job_groups: Sequence[JobGroup], coverage: float, metric: str, objective: Objective, limit: Limit
     ) -> None:
-        self.templates = Templates(templates)
-        n = len(self.templates.templates)
+        self.job_groups = JobGroups(job_groups)
+        n = len(self.job_groups.groups)
         self.shares = range(n, n + len(SHARES))
         self.size = len(CANDIDATES) * self.shares.stop
         self.of_time = metric == "runtime"
         self.n = 0
-        self.groups: dict[Key, Group] = {}
-        self.kinds: dict[Key, int] = {}
+        self.groups = Groups()
+        self.kinds: dict[GroupKey, int] = {}
         self.failed = FailedReservations()
         self.experts = ExpertWeights(self.size)
         self.bounds = Bounds(coverage, objective, of_time=self.of_time)
         self.requests = RequestedLimits(metric, limit)
         self.held = Held()
         self.hit_probability = HitProbability()
-        self.changed_kinds: set[Key] = set()
+        self.changed_kinds: set[GroupKey] = set()
         self.changed_users: set[str | None] = set()
-        self._changed_groups: set[Key] = set()
 
-    def learn_groups(self, keys: list[Key], value: float, hit: bool | None, known: int, adds: bool | None) -> None:
-        """Add a job to the groups of these keys, as ``group.learn_groups`` does."""
-        learn_groups(self.groups, keys, value, hit, known, self.n, adds)
-        self._changed_groups.update(keys)
+    def keys(self, question: Question) -> JobKeys:
+        """Under which keys the like of this job is kept."""
+        return job_keys(self.job_groups, question, self.requests.of(question))
 
     def state_keys(self, question: Question) -> list[str]:
         """Keys of the state that the answer to this question needs, and that learning such a job changes."""
-        keys = [key for _, key in self.templates.keys(question)]
-        alone = [_SITE_KEY, _user(question.user), _named("kind", kind_key(question)), *self.failed.state_keys(question)]
-        asked = self.requests.of(question) is not None
-        if asked:
-            keys += [key for key in share_keys(question) if key is not None]
-        keys += [*first_keys(question, asked), *([] if SITE in keys else [SITE])]  # the site's has the largest value
-        return [*alone, *[_named("group", key) for key in keys]]
+        keys = self.keys(question)
+        alone = [_SITE_KEY, _user(question.user), _named("kind", keys.kind), *self.failed.state_keys(question)]
+        groups = [*[key for _, key in (*keys.groups, *keys.shares)], *keys.firsts]
+        if SITE not in groups:  # has the largest value of all
+            groups.append(SITE)
+        return [*alone, *[_named("group", key) for key in groups]]
 
     def changed_state(self) -> dict[str, Any]:
         """The state changed since the last call, by key, as JSON values."""
-        found: dict[str, Any] = {_named("group", key): self.groups[key].state() for key in self._changed_groups}
+        found: dict[str, Any] = {_named("group", key): self.groups[key].state() for key in self.groups.changed}
         found |= self.failed.changed_state()
         found |= {_named("kind", key): self.kinds[key] for key in self.changed_kinds}
         found |= {_user(user): self.experts.users[user].state() for user in self.changed_users}
         if self.changed_users:
             found[_SITE_KEY] = self._site_state()
-        self._changed_groups.clear()
+        self.groups.changed.clear()
         self.changed_kinds.clear()
         self.changed_users.clear()
         return dict(sorted(found.items()))
 
     def state(self) -> dict[str, Any]:
         """All state, by key, as JSON values."""
-        self._changed_groups.update(self.groups)
+        self.groups.changed.update(self.groups)
         found = self.failed.state()
         self.changed_kinds.update(self.kinds)
         self.changed_users.update(self.experts.users)
@@ -94,7 +92,7 @@ class Model:
         """Load state from ``changed_state`` or ``state``.
 
         Raises:
-            ValueError: it has other templates, another objective or another version.
+            ValueError: it is of other job groups, another objective or another shape.
         """
         if _SITE_KEY in state:  # decides whether the others can be read
             self._load_site(state[_SITE_KEY])
@@ -111,7 +109,7 @@ class Model:
 
     def _site_state(self) -> dict[str, Any]:
         return {
-            "templates": [list(template) for template in self.templates.templates],
+            "templates": [list(job_group) for job_group in self.job_groups.groups],
             "n": self.n,
             "losses": self.experts.site.state(),
             "shape": _SHAPE,
@@ -124,9 +122,9 @@ class Model:
     def _load_site(self, state: Mapping[str, Any]) -> None:
         if state.get("shape") != _SHAPE or state["bounds"]["objective"] != self.bounds.objective:
             raise ValueError("this state comes from another version or objective: retrain on the finished jobs")
-        templates = tuple(tuple(template) for template in state["templates"])
-        if templates != self.templates.templates:
-            raise ValueError("this state was learned with other job groups: retrain on the finished jobs")
+        job_groups = tuple(tuple(job_group) for job_group in state["templates"])
+        if job_groups != self.job_groups.groups:
+            raise ValueError("this was learned with other job groups: learn the finished jobs again")
         self.n = state["n"]
         self.experts.site = ExpertLosses.from_state(state["losses"])
         self.bounds = Bounds.from_state(self.bounds.coverage, state["bounds"], of_time=self.of_time)
@@ -135,7 +133,7 @@ class Model:
         self.hit_probability = HitProbability.from_state(state["hit_probability"])
 
 
-def _named(kind: str, key: Key) -> str:
+def _named(kind: str, key: GroupKey) -> str:
     return json.dumps([kind, key[0], *key[1]], separators=(",", ":"))
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from jobsight_predictor.templates import Key
-
 from .bound import Basis
+from .keys import JobKeys
 
 Forecasts = list[float | None]
 
@@ -15,25 +14,22 @@ Forecasts = list[float | None]
 class PendingForecast:
     """Made when the job was submitted; ``value`` and ``bound`` are None if nothing was known then.
 
-    ``forecasts`` are those of each candidate of each template. ``known`` is the number of jobs of the site learned by
+    ``forecasts`` holds what each candidate of each job group said. ``known`` is how many jobs of the site had been
     then; ``basis`` that of the bound, ``learned`` what it would be if requests were not cheaper.
-    ``keys``, ``request``, ``is_new`` (no job of its kind has ended), ``ranking`` and ``exceed_probability`` serve the
-    immediate answer and are not kept.
+    ``keys``, ``is_new`` (no job of its kind has ended), ``ranking`` and ``exceed_probability`` serve the answer of the
+    moment and are not kept.
     """
 
     __slots__ = (
         "basis", "bound", "exceed_probability", "features", "forecasts", "is_new", "keys", "known", "learned",
-        "probability", "ranking", "request", "value",
+        "probability", "ranking", "value",
     )  # fmt: skip
 
-    def __init__(
-        self, forecasts: Forecasts, keys: Sequence[tuple[int, Key]] = (), known: int = 0, is_new: bool = False
-    ) -> None:
+    def __init__(self, forecasts: Forecasts, keys: JobKeys | None = None, known: int = 0, is_new: bool = False) -> None:
         self.forecasts = forecasts
-        self.keys = list(keys)
+        self.keys = keys
         self.known = known
         self.is_new = is_new
-        self.request = 1.0
         self.basis: Basis | None = None
         self.ranking: list[tuple[float, float]] = []
         self.value: float | None = None

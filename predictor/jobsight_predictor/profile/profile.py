@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from jobsight_predictor.forecasters import LARGEST, checked
-from jobsight_predictor.templates import DEFAULT_TEMPLATES, Question, Template
+from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup
+from jobsight_predictor.question import Question
 
 from .answer import JobForecast, MeanError, explain, mean_error
 from .bound import Objective
 from .forecast import make_forecast
-from .kinds import first_keys, kind_key, share_keys
 from .model import Model
 from .pending import PendingForecast
 from .requests import Limit
@@ -30,7 +30,7 @@ class Profile:
     def __init__(
         self,
         unit: str,
-        templates: Sequence[Template] = DEFAULT_TEMPLATES,
+        job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
         coverage: float = 0.95,
         *,
         metric: str = "",
@@ -39,7 +39,7 @@ class Profile:
     ) -> None:
         """``metric``: users may request memory and runtime; ``limit``: whether these requests are enforced."""
         self.unit = unit
-        self._model = Model(templates, coverage, metric, objective, limit)
+        self._model = Model(job_groups, coverage, metric, objective, limit)
         self._latest: tuple[Question, PendingForecast] | None = None  # emptied whenever something is learned
 
     @property
@@ -84,7 +84,8 @@ class Profile:
             forecast = self.forecast_job(question)
         self._latest = None
         model = self._model
-        request = model.requests.of(question)
+        keys = forecast.keys or model.keys(question)  # none with a forecast that was stored meanwhile
+        request = keys.request
         hit = model.experts.score(question.user, forecast.forecasts, forecast.value, value)
         model.bounds.score(
             forecast.bound,
@@ -101,19 +102,18 @@ class Profile:
         if hit is not None:
             model.hit_probability.score(forecast.features, hit)
         model.n += 1
-        kind = kind_key(question)
-        adds = forecast.known >= model.kinds.get(kind, 0)
+        kind, known = keys.kind, forecast.known
+        adds = known >= model.kinds.get(kind, 0)
         is_first = kind not in model.kinds
         if adds:
             model.kinds[kind] = model.n
             model.changed_kinds.add(kind)
-        model.learn_groups([key for _, key in model.templates.keys(question)], value, hit, forecast.known, adds)
-        if request is not None:
-            own = [key for key in share_keys(question) if key is not None]
-            model.learn_groups(own, min(value / request, LARGEST), hit, forecast.known, adds)
+        of_request = value if request is None else min(value / request, LARGEST)
+        model.groups.learn([key for _, key in keys.groups], value, hit, known, model.n, adds)
+        if keys.shares:
+            model.groups.learn([key for _, key in keys.shares], of_request, hit, known, model.n, adds)
         if is_first:
-            of_request = value if request is None else min(value / request, LARGEST)
-            model.learn_groups(first_keys(question, request is not None), of_request, None, forecast.known, None)
+            model.groups.learn(keys.firsts, of_request, None, known, model.n, None)
         model.requests.score(request, value)
         model.changed_users.add(question.user)
 
@@ -145,7 +145,7 @@ class Profile:
         """Load state from ``changed_state`` or ``state``.
 
         Raises:
-            ValueError: it has other templates, another objective or another version.
+            ValueError: it is of other job groups, another objective or another version.
         """
         self._latest = None
         self._model.load(state)
@@ -155,7 +155,7 @@ class Profile:
         cls,
         unit: str,
         state: Mapping[str, Any],
-        templates: Sequence[Template] = DEFAULT_TEMPLATES,
+        job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
         coverage: float = 0.95,
         *,
         metric: str = "",
@@ -165,8 +165,8 @@ class Profile:
         """The profile whose ``state()`` this was, exactly.
 
         Raises:
-            ValueError: it has other templates, another objective or another version.
+            ValueError: it was made by other job groups, another objective or another version.
         """
-        restored = cls(unit, templates, coverage, metric=metric, objective=objective, limit=limit)
+        restored = cls(unit, job_groups, coverage, metric=metric, objective=objective, limit=limit)
         restored.load(state)
         return restored

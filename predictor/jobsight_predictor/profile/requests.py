@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 Limit = Literal["auto", "yes", "no"]
 LIMITS: tuple[Limit, ...] = ("auto", "yes", "no")

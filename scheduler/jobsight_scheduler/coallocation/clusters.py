@@ -9,7 +9,7 @@ from math import isfinite
 Allocation = tuple[tuple[int, int], ...]
 """(cluster, processors there) of one job, each cluster once."""
 
-Demand = tuple[tuple[int, float], ...]
+LinkDemand = tuple[tuple[int, float], ...]
 """(link, bits per second that the job would move over it if it were alone); empty on a single cluster."""
 
 
@@ -49,7 +49,7 @@ class Clusters:
         return max(self.processors)
 
 
-def demand(allocation: Allocation, bandwidth_bps: float) -> Demand:
+def demand(allocation: Allocation, bandwidth_bps: float) -> LinkDemand:
     """The demand of such a spread job on the uplinks: ``n_k b (N - n_k) / (N - 1)`` each, all-to-all traffic."""
     if len(allocation) < 2 or bandwidth_bps <= 0.0:
         return ()

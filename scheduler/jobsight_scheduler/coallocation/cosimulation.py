@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
 
 from .bandwidth_sources import Measured
-from .clusters import Allocation, Clusters, Demand, demand
-from .scheduler import NEVER, ClusterRequests, Scheduler, Start
+from .clusters import Allocation, Clusters, LinkDemand, demand
+from .scheduler import NEVER, ClusterRequests, Scheduler, SpreadStart
 from .sharing import Sharing, proportional, saturation
 
 MakeScheduler = Callable[[ClusterRequests], Scheduler]
@@ -27,7 +27,7 @@ class Flow:
 
     __slots__ = ("demand", "fastest", "left_s", "share", "since_s", "speed", "version")
 
-    def __init__(self, wanted: Demand, share: float, left_s: float, since_s: float) -> None:
+    def __init__(self, wanted: LinkDemand, share: float, left_s: float, since_s: float) -> None:
         self.demand = wanted
         self.share = share
         self.left_s = left_s
@@ -123,7 +123,7 @@ class CoSimulation:
                 self._end(place)
         return self.done
 
-    def _begin(self, begun: Sequence[Start]) -> None:
+    def _begin(self, begun: Sequence[SpreadStart]) -> None:
         now, ends = self.now, self._ends
         spread = False
         for job, allocation in begun:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .clusters import Allocation, demand
 
-Place = Callable[[int, float, Sequence[int], Sequence[float]], Allocation | None]
+PlacementPolicy = Callable[[int, float, Sequence[int], Sequence[float]], Allocation | None]
 """``place(processors, bandwidth_bps, free, spare_bps)``: None if the job has to wait.
 
 ``spare_bps`` is what may still be booked on each uplink; it is below 0 after bookings that turned out too small.
@@ -72,7 +72,7 @@ def _spread(processors: int, free: Sequence[int], clusters: Sequence[int]) -> Al
 class Placement:
     """``place``, whether it ever spreads a job, and whether it needs the bandwidth."""
 
-    place: Place
+    place: PlacementPolicy
     spreads: bool = True
     asks: bool = False
 

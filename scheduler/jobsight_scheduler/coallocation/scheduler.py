@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .bandwidth_sources import BandwidthSource, Measured
-from .clusters import Allocation, Clusters, Demand, demand
+from .clusters import Allocation, Clusters, LinkDemand, demand
 from .placement import Placement
 
 LOOK_AHEAD = 500
@@ -30,7 +30,7 @@ THETA = 0.8
 
 NEVER = float("inf")
 
-Start = tuple[int, Allocation]
+SpreadStart = tuple[int, Allocation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Scheduler:
         self._front: list[int] = []  # the first of the queue, in order
         self._back: deque[int] = deque()
         self._bandwidth_bps: dict[int, float] = {}  # expected, of jobs that have not ended
-        self._allocations: dict[int, tuple[float, Allocation, Demand]] = {}  # start, where, booked
+        self._allocations: dict[int, tuple[float, Allocation, LinkDemand]] = {}  # start, where, booked
         self._expected: list[tuple[float, int]] = []  # (end, job), sorted
         self._ends: dict[int, float] = {}
         # The reservation of the head, and what will be free and unbooked then; 0 if it must be recomputed.
@@ -69,7 +69,7 @@ class Scheduler:
         self._then_free: list[int] = []
         self._then_spare: list[float] = []
 
-    def submitted(self, now: float, job: int) -> Sequence[Start]:
+    def submitted(self, now: float, job: int) -> Sequence[SpreadStart]:
         """A job was submitted; returns the jobs that start now, in the order of the decision."""
         self._bandwidth_bps[job] = self.bandwidth.expected(job) if self._placement.asks else 0.0
         front = self._front
@@ -82,7 +82,7 @@ class Scheduler:
         # Nothing has become free since the others were considered: only the new job is concerned.
         return self._fill(now, len(front) - 1)
 
-    def ended(self, now: float, job: int, measured: Measured) -> Sequence[Start]:
+    def ended(self, now: float, job: int, measured: Measured) -> Sequence[SpreadStart]:
         """A running job is over; returns the jobs that start now."""
         if self._placement.asks:
             self.bandwidth.learn(job, measured)
@@ -95,8 +95,8 @@ class Scheduler:
         del self._expected[bisect_left(self._expected, (self._ends.pop(job), job))]
         return self._pass(now) if self._front else ()
 
-    def _pass(self, now: float) -> list[Start]:
-        begun: list[Start] = []
+    def _pass(self, now: float) -> list[SpreadStart]:
+        begun: list[SpreadStart] = []
         front = self._front
         while front and (allocation := self._where(front[0])) is not None:
             begun.append((front[0], allocation))
@@ -114,11 +114,11 @@ class Scheduler:
     def _where(self, job: int) -> Allocation | None:
         return self._place(self._processors[job], self._bandwidth_bps[job], self._free, self._spare_bps)
 
-    def _fill(self, now: float, first: int) -> list[Start]:
+    def _fill(self, now: float, first: int) -> list[SpreadStart]:
         """Starts jobs that may jump ahead of the head, from position ``first`` of the queue on."""
         processors, estimate, bandwidth = self._processors, self._estimate_s, self._bandwidth_bps
         front, shadow = self._front, self._shadow_s
-        begun: list[Start] = []
+        begun: list[SpreadStart] = []
         taken: list[int] = []
         most = self._most()
         nowhere: set[tuple[int, float]] = set()  # requests that found no place since the last start,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .clusters import Demand
+from .clusters import LinkDemand
 
-Sharing = Callable[[Sequence[Demand], Sequence[float]], list[float]]
+Sharing = Callable[[Sequence[LinkDemand], Sequence[float]], list[float]]
 """``sharing(demands, uplink_bps)``: a factor of at least 1 for each job that uses links."""
 
 
-def saturation(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[float]:
+def saturation(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
     """The demand on each link, as a share of its capacity."""
     asked = [0.0] * len(uplink_bps)
     for wanted in demands:
@@ -19,7 +19,7 @@ def saturation(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[f
     return [rate / capacity for rate, capacity in zip(asked, uplink_bps, strict=True)]
 
 
-def proportional(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[float]:
+def proportional(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
     """Each job is slowed down by the saturation of its worst link: larger demands get more.
 
     (docs/definitions.md, Co-allocation)
@@ -30,7 +30,7 @@ def proportional(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list
     return [max(1.0, max([found[link] for link, _ in wanted])) for wanted in demands]
 
 
-def max_min(demands: Sequence[Demand], uplink_bps: Sequence[float]) -> list[float]:
+def max_min(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:
     """All jobs' rates over their busiest links rise together, until a job has its demand or a link is full.
 
     Progressive filling (Bertsekas and Gallager 1992, 6.5.2). Small demands are not slowed down by large ones;

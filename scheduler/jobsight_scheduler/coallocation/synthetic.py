@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.canonical import Workload
 from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
 from jobsight_scheduler.workload.communication import Habits, communication

@@ -11,7 +11,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from .coallocation_runs import VARIANTS, ExperimentCase
 
-Runs = Mapping[str, Mapping[int, Mapping[str, Any]]]
+RunsByPolicy = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """Figures of each seed, by policy."""
 
 SHOWN = ("saturated", "spread", "mean_stretch", "mean_bounded_slowdown", "mean_turnaround_s", "useful_utilisation")
@@ -37,13 +37,13 @@ def account(finished: Iterable[tuple[ExperimentCase, Mapping[str, Any]]]) -> lis
             others[case.trace, case.uplink_mbps, case.load][case.policy][case.seed] = found
     rows: list[dict[str, Any]] = []
     for (trace, uplink, load), runs in sorted(others.items()):
-        beside: Runs = {"none": none[trace, load], **runs}
+        beside: RunsByPolicy = {"none": none[trace, load], **runs}
         of = {"trace": trace, "uplink_mbps": uplink, "load": load}
         rows += [of | {"policy": policy} | row for policy in VARIANTS if (row := _row(beside, policy))]
     return rows
 
 
-def _row(runs: Runs, policy: str) -> dict[str, Any] | None:
+def _row(runs: RunsByPolicy, policy: str) -> dict[str, Any] | None:
     ours, none, oracle = runs.get(policy, {}), runs["none"], runs.get("aware oracle", {})
     seeds = sorted(ours.keys() & none.keys())
     if not seeds:

@@ -44,7 +44,7 @@ NO_HABITS = Habits(applications=100_000, loyalty=0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class CoallocationVariant:
     """A policy (where jobs are placed, by whose bandwidths, how links are shared) and the habits of the jobs' users."""
 
     placement: str
@@ -55,25 +55,27 @@ class Variant:
     habits: Habits = HABITS
 
 
-COMPARED: dict[str, Variant] = {
-    "none": Variant("none"),
-    "naive": Variant("naive"),
-    "naive max-min": Variant("naive", sharing="max-min"),
-    "aware user": Variant("aware", "user"),
-    "aware predicted": Variant("aware", "predicted"),
-    "aware oracle": Variant("aware", "oracle"),
+COMPARED: dict[str, CoallocationVariant] = {
+    "none": CoallocationVariant("none"),
+    "naive": CoallocationVariant("naive"),
+    "naive max-min": CoallocationVariant("naive", sharing="max-min"),
+    "aware user": CoallocationVariant("aware", "user"),
+    "aware predicted": CoallocationVariant("aware", "predicted"),
+    "aware oracle": CoallocationVariant("aware", "oracle"),
 }
 """The sixth tests whether a network that shares fairly would make all this needless."""
 
 BIASES = (0.5, 2.0, 5.0, 10.0)
 NOISES = (0.5, 1.0, 2.0)
 
-SENSITIVITY: dict[str, Variant] = {
-    **{f"bias x{bias:g}": Variant("aware", "oracle", error=EstimateError(bias=bias)) for bias in BIASES},
-    **{f"noise {noise:g}": Variant("aware", "oracle", error=EstimateError(noise=noise)) for noise in NOISES},
-    **{name: Variant("aware", name) for name in FIVE},
-    "predicted by means": Variant("aware", "predicted", by_mean=True),
-    "predicted new jobs": Variant("aware", "predicted", habits=NO_HABITS),
+SENSITIVITY: dict[str, CoallocationVariant] = {
+    **{f"bias x{bias:g}": CoallocationVariant("aware", "oracle", error=EstimateError(bias=bias)) for bias in BIASES},
+    **{
+        f"noise {noise:g}": CoallocationVariant("aware", "oracle", error=EstimateError(noise=noise)) for noise in NOISES
+    },
+    **{name: CoallocationVariant("aware", name) for name in FIVE},
+    "predicted by means": CoallocationVariant("aware", "predicted", by_mean=True),
+    "predicted new jobs": CoallocationVariant("aware", "predicted", habits=NO_HABITS),
 }
 """The truth with errors; each of the five forecasters per user; Jobsight trained on bandwidths reduced by contention,
 and with nothing to learn from.

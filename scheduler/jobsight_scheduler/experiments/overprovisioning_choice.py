@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from jobsight_predictor.templates import FIELDS
+from jobsight_predictor.question import FIELDS
 
 from .overprovisioning_jobs import JobSource, jobs_of
 from .overprovisioning_runs import OverprovisioningCase

@@ -54,7 +54,7 @@ def helped_processors(jobs: MemoryJobs, second_bytes: float, alpha: float = 2.0)
 def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | None:
     """The line of Figure 8: ratio of utilisations against the processors helped; None for fewer than three points.
 
-    If there are several fill orders and loads, those of the first run count.
+    Of several fill orders, policies and loads, those of the first run count.
     """
     published = [
         row for row in found if row["estimator"] == "successive-approximation" and row["second_mb"] is not None
@@ -63,7 +63,7 @@ def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | Non
         (helped_processors(jobs, row["second_mb"] * MIB), row["utilisation_ratio"], row["second_mb"])
         for row in published
         if FIT_FROM_MB <= row["second_mb"] <= FIT_TO_MB
-        and (row["order"], row["load"]) == (published[0]["order"], published[0]["load"])
+        and all(row[name] == published[0][name] for name in ("order", "policy", "load"))
     ]
     if len(points) < 3 or len({x for x, _, _ in points}) < 2:
         return None

@@ -32,22 +32,23 @@ PUBLISHED_PAIR = ("none", "successive-approximation")
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class EstimatorVariant:
     """An estimator and its feedback; None is the truth."""
 
     estimator: type[Estimator] | None
     explicit: bool = False
 
 
-VARIANTS: dict[str, Variant] = {
-    "none": Variant(ESTIMATORS["none"]),
-    "successive-approximation": Variant(ESTIMATORS["successive-approximation"]),
-    "last-instance": Variant(ESTIMATORS["last-instance"], explicit=True),
-    "reinforcement": Variant(ESTIMATORS["reinforcement"]),
-    "regression": Variant(ESTIMATORS["regression"], explicit=True),
-    "jobsight": Variant(ESTIMATORS["jobsight"], explicit=True),
-    "jobsight-implicit": Variant(ESTIMATORS["jobsight"]),
-    "oracle": Variant(None),
+VARIANTS: dict[str, EstimatorVariant] = {
+    "none": EstimatorVariant(ESTIMATORS["none"]),
+    "successive-approximation": EstimatorVariant(ESTIMATORS["successive-approximation"]),
+    "robust-search": EstimatorVariant(ESTIMATORS["robust-search"]),
+    "last-instance": EstimatorVariant(ESTIMATORS["last-instance"], explicit=True),
+    "reinforcement": EstimatorVariant(ESTIMATORS["reinforcement"]),
+    "regression": EstimatorVariant(ESTIMATORS["regression"], explicit=True),
+    "jobsight": EstimatorVariant(ESTIMATORS["jobsight"], explicit=True),
+    "jobsight-implicit": EstimatorVariant(ESTIMATORS["jobsight"]),
+    "oracle": EstimatorVariant(None),
 }
 """The choices of ``--estimators``."""
 
@@ -100,19 +101,20 @@ def with_second(classes: str, second_mb: float) -> str:
     return f"{first}x{largest:g}M,{second}x{second_mb:g}M"
 
 
-def published_cases(policy: str = "fcfs") -> Iterator[OverprovisioningCase]:
-    """The runs of Figures 5, 6 and 8, and all estimators under all fill orders."""
+def published_cases() -> Iterator[OverprovisioningCase]:
+    """The runs of Figures 5, 6 and 8, all estimators under all fill orders, and Figures 5 and 6 under EASY."""
     for order in ORDERS:
         for name in VARIANTS:
-            yield OverprovisioningCase(order=order, policy=policy, estimator=name)
+            yield OverprovisioningCase(order=order, estimator=name)
     for size in FIGURE_8_MB:
         if size != SECOND_MB:
             for name in PUBLISHED_PAIR:
-                yield OverprovisioningCase(with_second(CLASSES, size), policy=policy, estimator=name)
-    for load in LOADS:
-        if load != SATURATED:
-            for name in PUBLISHED_PAIR:
-                yield OverprovisioningCase(policy=policy, load=load, estimator=name)
+                yield OverprovisioningCase(with_second(CLASSES, size), estimator=name)
+    for policy in ("fcfs", "easy"):
+        for load in LOADS:
+            if (policy, load) != ("fcfs", SATURATED):
+                for name in PUBLISHED_PAIR:
+                    yield OverprovisioningCase(policy=policy, load=load, estimator=name)
 
 
 def chosen_cases(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.estimators.base import SIMILAR
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.canonical import Workload
 from jobsight_scheduler.workload.questions import questions_of
 from jobsight_scheduler.workload.swf import Trace

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 NEVER = float("inf")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.policies.base import NEVER, JobRequests, Policy
 from jobsight_scheduler.workload.canonical import Workload
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.forecasters import LARGEST
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 from .questions import asked_si, questions_of
 from .swf import Trace, TraceError

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.forecasters import LARGEST
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 
 from .swf import Trace
 

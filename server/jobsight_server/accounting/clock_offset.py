@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 from statistics import median_low
 
-from jobsight_server.accounting.record import JobEvent
+from jobsight_server.accounting.runs import JobEvent
 
 REMEMBERED = 5
 """Number of records whose median is used."""

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
-from jobsight_server.accounting.chunks import PIECE_BYTES, Chunk, chunks
-from jobsight_server.accounting.files import Content
+from jobsight_server.accounting.files import PIECE_BYTES, Chunk, Content, chunks
 from jobsight_server.accounting.load import event_of
 from jobsight_server.accounting.parsers import Parse
-from jobsight_server.accounting.record import AccountingError, JobEvent
+from jobsight_server.accounting.runs import AccountingError, JobEvent
 
 Read = Callable[[int], bytes]
 

@@ -1,54 +1,29 @@
-"""Accounting files on disk: plain or gzip, growing, cut, replaced, renamed."""
+"""Accounting files on disk, plain or gzip, and their content in chunks of complete lines, whatever it holds."""
 
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
-import re
 import stat
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
-from jobsight_server.accounting.chunks import LONGEST_LINE, PIECE_BYTES, TAIL_BYTES
-
+LONGEST_LINE = 64 * 1024
+PIECE_BYTES = 256 * 1024
+# Bytes kept before a position, to recognise whether a file is still the one that was read up to there.
+TAIL_BYTES = 4096
+# Bytes kept of a line that is too long.
+_HEAD_BYTES = 2048
 _GZIP_MAGIC = b"\x1f\x8b"
-_DAY = re.compile(r"[0-9]{8}(\.gz)?", re.ASCII)
 # Enough before a position to include a whole truncated line there.
 WINDOW_BYTES = LONGEST_LINE + TAIL_BYTES
 
 
 class UnreadableError(OSError):
     """A file or directory that cannot be read; the message says why, without the path."""
-
-
-def day_files(directory: Path) -> list[Path]:
-    """The accounting files ``YYYYMMDD`` and ``YYYYMMDD.gz``, oldest first; other names are ignored.
-
-    Raises:
-        UnreadableError: the directory cannot be listed.
-    """
-    try:
-        names = [entry.name for entry in os.scandir(directory)]
-    except OSError as error:
-        raise UnreadableError(f"directory: {error.strerror}") from error
-    return [directory / name for name in sorted(names) if _DAY.fullmatch(name)]
-
-
-def leads_out(path: Path, directory: Path) -> bool:
-    """Whether ``path``, an entry of ``directory``, is a symbolic link that leads outside.
-
-    The server may read files that the writer of the log may not: such a link would expose their lines.
-
-    Raises:
-        UnreadableError: the links form a loop.
-    """
-    try:
-        return path.is_symlink() and not path.resolve().is_relative_to(directory.resolve())
-    except (OSError, RuntimeError) as error:
-        raise UnreadableError("file: symbolic links in a circle") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +129,65 @@ class Content:
         return found
 
 
-class Fingerprint(NamedTuple):
-    """Digests of a file's first bytes, and of these with the bytes before the position up to which it was read."""
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """One line without its end: ``data`` is only the beginning if it is ``too_long``.
 
-    head: str
-    content: str
+    ``length`` counts its bytes in the file with the line end; ``complete`` is False if the stream ended before it.
+    """
+
+    data: bytes
+    length: int
+    complete: bool = True
+    too_long: bool = False
 
 
-def fingerprint(head: bytes, tail: bytes, offset: int) -> Fingerprint:
-    """Shows, with ``offset``, whether content is still what was read: a digest of its beginning and of the end of
-    that."""
-    length = min(offset, TAIL_BYTES)
-    return Fingerprint(_digest(head[:length]), _digest(head[:length] + tail[-length:] if length else b""))
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive lines; ``tail`` are the last bytes up to the end of the last one."""
+
+    lines: tuple[RawLine, ...]
+    tail: bytes
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]
+def chunks(
+    read: Callable[[int], bytes], tail: bytes = b"", most_lines: int = 500, most_bytes: int = PIECE_BYTES
+) -> Iterator[Chunk]:
+    """Chunks of at most ``most_lines`` lines and about ``most_bytes``; memory is bounded whatever the stream contains.
+
+    ``read(n)`` gives up to n bytes, b"" at the end. ``tail`` are the bytes before the stream's first. A last line
+    without line end comes as a chunk of its own.
+    """
+    # Of the line that is not complete yet: its last bytes, how many more there were, and its first ones.
+    held, dropped, head = b"", 0, b""
+    while piece := read(PIECE_BYTES):
+        data = held + piece
+        lines: list[RawLine] = []
+        begin = chunk_begin = 0
+        while (end := data.find(b"\n", begin)) >= 0:
+            lines.append(_line(data[begin:end], head, dropped, end - begin + 1))
+            dropped, head = 0, b""
+            begin = end + 1
+            if len(lines) >= most_lines or begin - chunk_begin >= most_bytes:
+                tail = (tail + data[chunk_begin:begin])[-TAIL_BYTES:]
+                yield Chunk(tuple(lines), tail)
+                lines, chunk_begin = [], begin
+        if lines:
+            tail = (tail + data[chunk_begin:begin])[-TAIL_BYTES:]
+            yield Chunk(tuple(lines), tail)
+        held = data[begin:]
+        if len(held) > LONGEST_LINE:
+            # The rest is only counted and kept as tail; the line is rejected in any case.
+            excess = len(held) - LONGEST_LINE
+            head = head or held[:_HEAD_BYTES]
+            dropped += excess
+            tail, held = (tail + held[:excess])[-TAIL_BYTES:], held[excess:]
+    if held or dropped:
+        line = _line(held, head, dropped, len(held))
+        yield Chunk((RawLine(line.data, line.length, False, line.too_long),), (tail + held)[-TAIL_BYTES:])
+
+
+def _line(data: bytes, head: bytes, dropped: int, length: int) -> RawLine:
+    if dropped or len(data) > LONGEST_LINE:
+        return RawLine(head or data[:_HEAD_BYTES], length + dropped, too_long=True)
+    return RawLine(data, length)

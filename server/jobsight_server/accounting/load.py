@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from jobsight_server.accounting.chunks import LONGEST_LINE, Chunk, RawLine
 from jobsight_server.accounting.clock_offset import REMEMBERED, ClockOffset, shows_zone
+from jobsight_server.accounting.files import LONGEST_LINE, Chunk, RawLine
 from jobsight_server.accounting.parsers import Parse
-from jobsight_server.accounting.record import AccountingError, JobEvent
+from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.store import Reject, StampedEvent, apply_events, keep_rejects
 from jobsight_server.storage.event_counts import add_event_counts
 

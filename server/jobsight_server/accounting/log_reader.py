@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import Engine
 
-from jobsight_server.accounting.chunks import LONGEST_LINE, TAIL_BYTES, Chunk, chunks
 from jobsight_server.accounting.clock_offset import ClockOffset
 from jobsight_server.accounting.figures import Figures, count_lines
-from jobsight_server.accounting.files import Content, UnreadableError, fingerprint, look
+from jobsight_server.accounting.files import LONGEST_LINE, Chunk, Content, UnreadableError, chunks, look
 from jobsight_server.accounting.load import CUT, LoadReport, learn_zone, parse_chunk, store_chunk
 from jobsight_server.accounting.parsers import PARSERS
-from jobsight_server.accounting.position import Position, positions, resume, set_position
+from jobsight_server.accounting.position import FileProgress, Position, find_place, positions, set_position
 from jobsight_server.accounting.store import lock_cluster, take_back
 from jobsight_server.seldom import Seldom
 from jobsight_server.storage.event_counts import add_event_counts
 
 log = logging.getLogger(__name__)
 
-Progress = Callable[[Path, int], None]
+BytesRead = Callable[[Path, int], None]
 
 
 @dataclass(slots=True)
@@ -40,7 +39,7 @@ class LogReader:
     log_format: str = "torque"
     clock_offset: ClockOffset = field(default_factory=ClockOffset)
     stop: threading.Event | None = None
-    progress: Progress | None = None
+    progress: BytesRead | None = None
     most_lines: int = 500
     said: Seldom | None = None
     report: LoadReport = field(default_factory=LoadReport)
@@ -63,7 +62,7 @@ class LogReader:
             if figures is None and own is not None and own.stat == look(path).text:
                 return
             with Content(path) as content:
-                place = _find(name, content, own, self._known)
+                place = find_place(name, content, own, self._known)
                 self._read(content, place, final, previous, figures)
                 self._known[name] = place.expected or place.position("")
                 if content.damage is not None:
@@ -80,7 +79,7 @@ class LogReader:
             add_event_counts(connection, {("accounting_unreadable", cause): 1})
 
     def _read(
-        self, content: Content, place: _Place, final: bool, previous: Path | None, figures: Figures | None
+        self, content: Content, place: FileProgress, final: bool, previous: Path | None, figures: Figures | None
     ) -> None:
         parse = PARSERS[self.log_format]
         self.report.files += 1
@@ -111,7 +110,7 @@ class LogReader:
         if content.damage is None or content.packed:
             self._settle(place, content.stat.text)
 
-    def _take_back(self, content: Content, place: _Place, source: Position) -> bool:
+    def _take_back(self, content: Content, place: FileProgress, source: Position) -> bool:
         """Goes back to the start of the last line, which was rejected as truncated, if the file has grown."""
         begin = place.tail.rfind(b"\n") + 1
         length = len(place.tail) - begin
@@ -146,7 +145,7 @@ class LogReader:
         except UnreadableError:
             return  # counted in that file's turn; the zone will show later on
 
-    def _take_in(self, place: _Place, chunk: Chunk, content: Content, figures: Figures | None) -> bool:
+    def _take_in(self, place: FileProgress, chunk: Chunk, content: Content, figures: Figures | None) -> bool:
         """One chunk, one transaction; False if another process has read the file in the meantime."""
         parsed = parse_chunk(chunk, place.lines, PARSERS[self.log_format], self.clock_offset)
         if figures is not None:
@@ -167,7 +166,7 @@ class LogReader:
             set_position(connection, self.cluster, place.expected, now)
         return True
 
-    def _settle(self, place: _Place, stat: str) -> None:
+    def _settle(self, place: FileProgress, stat: str) -> None:
         """Records that nothing is left to read while ``stat`` stays the same."""
         with self.engine.begin() as connection:
             lock_cluster(connection, self.cluster)
@@ -175,51 +174,8 @@ class LogReader:
                 place.expected = place.position(stat)
                 set_position(connection, self.cluster, place.expected, self.clock())
 
-    def _is_still(self, place: _Place, found: dict[str, Position]) -> bool:
+    def _is_still(self, place: FileProgress, found: dict[str, Position]) -> bool:
         still = found.get(place.name) == place.expected
         if not still:
             log.warning("accounting of %s: %s is also read by another process", self.cluster, place.name)
         return still
-
-
-@dataclass(slots=True)
-class _Place:
-    """How far a file has been read by now. ``expected`` is the position that the database should have.
-
-    ``cut`` is the position to continue from if a line was rejected there as truncated.
-    """
-
-    name: str
-    head: bytes
-    expected: Position | None
-    offset: int
-    lines: int
-    tail: bytes
-    cut: Position | None
-    read_again: bool
-    counts: dict[tuple[str, str], int]
-
-    def count(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Adds what the file has added to the event counts."""
-        for key, n in counts.items():
-            self.counts[key] = self.counts.get(key, 0) + n
-
-    def advance(self, chunk: Chunk, content: Content) -> None:
-        self.offset += sum(line.length for line in chunk.lines)
-        self.lines += len(chunk.lines)
-        self.tail = chunk.tail
-        if len(self.head) < min(self.offset, TAIL_BYTES):
-            self.head = content.grown_head() or self.head  # it has grown since it was opened
-
-    def position(self, stat: str) -> Position:
-        known_by = fingerprint(self.head, self.tail, self.offset)
-        return Position(self.name, known_by, stat, self.offset, self.lines, dict(self.counts))
-
-
-def _find(name: str, content: Content, own: Position | None, known: dict[str, Position]) -> _Place:
-    head = content.head()
-    at = resume(content, head, own, known.values())
-    cut = at.source if at.source is not None and not at.before.endswith(b"\n") else None
-    again = own is not None and own.offset > 0 and at.source is None
-    counts = {} if own is None else dict(own.counts)
-    return _Place(name, head, own, at.offset, at.lines, at.before, cut, again, counts)

@@ -6,14 +6,15 @@ The result of ``stat`` when the whole file had been read is stored with it, so t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, select, text
 
-from jobsight_server.accounting.chunks import TAIL_BYTES
-from jobsight_server.accounting.files import Content, Fingerprint, fingerprint
+from jobsight_server.accounting.files import TAIL_BYTES, Chunk, Content
 from jobsight_server.storage.schema import accounting_files
 
 _SET = text(
@@ -25,6 +26,20 @@ _SET = text(
 )
 
 _decode = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
+
+
+class Fingerprint(NamedTuple):
+    """Digests of a file's first bytes, and of these with the bytes before the position up to which it was read."""
+
+    head: str
+    content: str
+
+
+def fingerprint(head: bytes, tail: bytes, offset: int) -> Fingerprint:
+    """Shows, with ``offset``, whether content is still what was read: a digest of its beginning and of the end of
+    that."""
+    length = min(offset, TAIL_BYTES)
+    return Fingerprint(_digest(head[:length]), _digest(head[:length] + tail[-length:] if length else b""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +120,51 @@ def resume(content: Content, head: bytes, own: Position | None, others: Iterable
             return Resumption(candidate.offset, candidate.lines, before, candidate)
     content.go_to(0)
     return Resumption(0, 0, b"", None)
+
+
+@dataclass(slots=True)
+class FileProgress:
+    """How far a file has been read by now. ``expected`` is the position that the database should have.
+
+    ``cut`` is the position to continue from if a line was rejected there as truncated.
+    """
+
+    name: str
+    head: bytes
+    expected: Position | None
+    offset: int
+    lines: int
+    tail: bytes
+    cut: Position | None
+    read_again: bool
+    counts: dict[tuple[str, str], int]
+
+    def count(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Adds what the file has added to the event counts."""
+        for key, n in counts.items():
+            self.counts[key] = self.counts.get(key, 0) + n
+
+    def advance(self, chunk: Chunk, content: Content) -> None:
+        self.offset += sum(line.length for line in chunk.lines)
+        self.lines += len(chunk.lines)
+        self.tail = chunk.tail
+        if len(self.head) < min(self.offset, TAIL_BYTES):
+            self.head = content.grown_head() or self.head  # it has grown since it was opened
+
+    def position(self, stat: str) -> Position:
+        known_by = fingerprint(self.head, self.tail, self.offset)
+        return Position(self.name, known_by, stat, self.offset, self.lines, dict(self.counts))
+
+
+def find_place(name: str, content: Content, own: Position | None, known: dict[str, Position]) -> FileProgress:
+    """Where to read on in ``content``, the file of this name, of which ``own`` was read before."""
+    head = content.head()
+    at = resume(content, head, own, known.values())
+    cut = at.source if at.source is not None and not at.before.endswith(b"\n") else None
+    again = own is not None and own.offset > 0 and at.source is None
+    counts = {} if own is None else dict(own.counts)
+    return FileProgress(name, head, own, at.offset, at.lines, at.before, cut, again, counts)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]

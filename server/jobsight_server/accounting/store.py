@@ -12,8 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
 
-from jobsight_server.accounting.lifecycle import JobRuns, StoredRun
-from jobsight_server.accounting.record import JobEvent, RunRecord
+from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, StoredRun
 from jobsight_server.storage.dialect import lock_until_commit
 from jobsight_server.storage.schema import job_nodes, jobs
 

@@ -1,7 +1,8 @@
 """Withdraws accounting files that should not have been read, as if they had never been.
 
-The files are read again to tell which runs are theirs, so they must still exist, unchanged. A run that another file of
-the cluster describes too stays: the same days may have been read from two files.
+The files say once more which runs are theirs, so they must still be there, with what was read of them: to keep that
+would take a row for each run and file, written with every record for the sake of a rare mistake. A run that another
+file of the cluster describes too stays: the same days may have been read from two files.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from jobsight_server.accounting.position import Position, positions, resume
 from jobsight_server.accounting.store import lock_cluster
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
+from jobsight_server.savings.totals import count_again, days_of, forget_empty_groups
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import accounting_files, accounting_rejects, failures, jobs, model_state, series
 
@@ -70,6 +72,7 @@ def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: st
         if any(positions(connection, cluster, path).get(path) != position for path, position in theirs.items()):
             raise UserError("another process is reading the files; try again later")
         runs, kept = _runs(connection, cluster, own.starts, shared)
+        days = days_of(connection, runs)
         for some in _pieces(runs):
             connection.execute(delete(jobs).where(jobs.c.id.in_(some)))
         counts: Counter[tuple[str, str]] = Counter({("accounting_files", "withdrawn"): len(theirs)})
@@ -79,6 +82,8 @@ def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: st
             counts.subtract(position.counts)
         add_event_counts(connection, counts)
         if runs:
+            count_again(connection, days)
+            forget_empty_groups(connection)
             _let_retrain(connection)
     lines = sum(position.lines for position in theirs.values())
     return Withdrawn(tuple(theirs), lines, len(runs), kept, absent)

@@ -113,6 +113,9 @@ def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
     file = database_file(engine)
     if file is not None and not file.exists():
         raise DatabaseError(f"database {url!r}: no such file; `jobsight import` and `jobsight serve` create it")
+    if file is not None and not (file.is_file() and os.access(file, os.R_OK)):
+        problem = f"cannot be read by user {os.geteuid()}" if file.is_file() else "is no file"
+        raise DatabaseError(f"database {url!r}: {file} {problem}")
     with _own_words(url):
         present, newest = present_version(engine), newest_version()
     if present != newest:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import tempfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
 from jobsight_predictor.evaluation.jobs import Jobs
@@ -17,6 +21,8 @@ from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.command_line.arguments import open_existing
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.workload import jobs_of_database
+from jobsight_server.simulations.site_trace import site_trace
+from jobsight_server.storage.schema import jobs as jobs_table
 
 _URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
 _SQLITE = b"SQLite format 3\0"
@@ -63,27 +69,65 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
     return jobs
 
 
-def _read(trace: str, metric: str, cluster: str | None) -> Jobs:
-    if trace.startswith(_URLS):
-        return _of_database(trace, metric, cluster, trace.rpartition("/")[2])
-    file = Path(trace)
-    begin = _first_bytes(file)
-    if begin.startswith(_SQLITE):
-        return _of_database(f"sqlite:///{file}", metric, cluster, file.name)
-    if cluster is not None:
-        raise UserError(f"--cluster {cluster!r}: {trace} is not a Jobsight database, so it has no clusters")
-    if file.name.removesuffix(".gz").endswith(".csv"):
-        return jobs_of_machines(file, metric)
-    return jobs_of_trace(read_swf(file), metric, file.name)
+@contextmanager
+def open_database_trace(trace: str) -> Iterator[Connection | None]:
+    """A connection that reads ``trace`` if it is a Jobsight database, None if it is another file.
 
-
-def _of_database(url: str, metric: str, cluster: str | None, name: str) -> Jobs:
+    Raises:
+        DatabaseError: it is a database that cannot be used.
+        OSError: the file cannot be read.
+    """
+    url = trace
+    if not trace.startswith(_URLS):
+        if not _first_bytes(Path(trace)).startswith(_SQLITE):
+            yield None
+            return
+        url = f"sqlite:///{trace}"
     engine = open_existing(argparse.Namespace(config=None, database=url), "read")
     try:
         with engine.connect() as connection:
-            return jobs_of_database(connection, metric, cluster, name)
+            yield connection
     finally:
         engine.dispose()
+
+
+def cluster_of(connection: Connection, cluster: str | None) -> str:
+    """``cluster`` if it has jobs, or the only one that has where it is None.
+
+    Raises:
+        UserError: it has none, or several have.
+    """
+    known: list[str] = sorted(connection.scalars(select(jobs_table.c.cluster).distinct()))
+    if cluster is not None and cluster in known:
+        return cluster
+    if cluster is None and len(known) == 1:
+        return known[0]
+    shown = ", ".join(known) or "none"
+    problem = "which cluster? Give --cluster" if cluster is None else f"--cluster {cluster!r} has no jobs"
+    raise UserError(f"{problem}; clusters with jobs: {shown}")
+
+
+def write_site_trace(connection: Connection, cluster: str, directory: Path) -> Path:
+    """The finished jobs of ``cluster`` as a file of the Standard Workload Format in ``directory``.
+
+    Raises:
+        UserError: it has no finished job.
+    """
+    with tempfile.NamedTemporaryFile(dir=directory, suffix=".swf.gz", delete=False) as file:
+        file.write(site_trace(connection, cluster).content)
+    return Path(file.name)
+
+
+def _read(trace: str, metric: str, cluster: str | None) -> Jobs:
+    with open_database_trace(trace) as connection:
+        if connection is not None:
+            return jobs_of_database(connection, metric, cluster, trace.rpartition("/")[2])
+    if cluster is not None:
+        raise UserError(f"--cluster {cluster!r}: {trace} is not a Jobsight database, so it has no clusters")
+    file = Path(trace)
+    if file.name.removesuffix(".gz").endswith(".csv"):
+        return jobs_of_machines(file, metric)
+    return jobs_of_trace(read_swf(file), metric, file.name)
 
 
 def _first_bytes(file: Path) -> bytes:

@@ -12,9 +12,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, parse_job_group
 from jobsight_predictor.profile.bound import OBJECTIVES
-from jobsight_predictor.template_text import parse_template
-from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
 from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.errors import UserError
 from jobsight_server.reports.backtest import show
@@ -32,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--group",
         choices=("user", "template"),
         default="user",
-        help="jobs that a single forecaster learns from: the user's (default), or its group by the first template",
+        help="jobs that a single forecaster learns from: the user's (default), or its group by the first job group",
     )
     parser.add_argument(
         "--forecaster",
@@ -84,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
                 protocol=args.protocol,
                 group=args.group,
                 forecasters=tuple(dict.fromkeys(args.forecaster)),
-                templates=args.job_groups or DEFAULT_TEMPLATES,
+                job_groups=args.job_groups or DEFAULT_JOB_GROUPS,
                 coverage=args.coverage,
                 objective=args.objective,
                 baselines=args.baselines,
@@ -124,8 +123,8 @@ def _share(text: str) -> float:
     return share
 
 
-def _job_group(text: str) -> Template:
+def _job_group(text: str) -> JobGroup:
     try:
-        return parse_template(text)
+        return parse_job_group(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error

@@ -23,7 +23,7 @@ from jobsight_server.experiments.workers import in_processes, on_dask
 from jobsight_server.reports.coallocation import show
 
 TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
-Runs = Generator[tuple[ExperimentCase, dict[str, Any]]]
+CaseRuns = Generator[tuple[ExperimentCase, dict[str, Any]]]
 
 VERSION = 1
 """Version of the simulation: a new one reruns everything."""
@@ -114,7 +114,7 @@ def task(files: dict[str, Path], case: ExperimentCase) -> dict[str, Any]:
     return run_case(case, files[case.trace])
 
 
-def _runs(args: argparse.Namespace, files: dict[str, Path], todo: list[ExperimentCase]) -> Runs:
+def _runs(args: argparse.Namespace, files: dict[str, Path], todo: list[ExperimentCase]) -> CaseRuns:
     if args.dask is not None:
         return on_dask(partial(task, files), todo, args.dask)
     return in_processes(partial(task, files), todo, args.workers or os.cpu_count() or 1)

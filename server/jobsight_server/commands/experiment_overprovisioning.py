@@ -7,13 +7,15 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
 
 from jobsight_predictor.estimators.base import SIMILAR
-from jobsight_predictor.templates import FIELDS
+from jobsight_predictor.question import FIELDS
 from jobsight_scheduler.experiments.overprovisioning_choice import field_sets, ranked, step_cases
 from jobsight_scheduler.experiments.overprovisioning_groups import (
     SIMILARITY_RANGE,
@@ -21,7 +23,7 @@ from jobsight_scheduler.experiments.overprovisioning_groups import (
     example_group,
     similarity,
 )
-from jobsight_scheduler.experiments.overprovisioning_jobs import JobSource, jobs_of, trace_of
+from jobsight_scheduler.experiments.overprovisioning_jobs import JobSource, jobs_of, offered_load, trace_of
 from jobsight_scheduler.experiments.overprovisioning_results import failure_delay, figure_8_fit, ratios
 from jobsight_scheduler.experiments.overprovisioning_runs import (
     CLASSES,
@@ -39,8 +41,10 @@ from jobsight_scheduler.memory.policies import MEMORY_POLICIES
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.load import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
+from jobsight_server.command_line.trace_argument import cluster_of, open_database_trace, write_site_trace
 from jobsight_server.errors import UserError
 from jobsight_server.experiments.progress import watched
+from jobsight_server.experiments.site_nodes import node_classes
 from jobsight_server.experiments.workers import in_processes
 from jobsight_server.reports.overprovisioning import show
 
@@ -52,12 +56,15 @@ Task = tuple[str, OverprovisioningCase, JobSource]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace",
-        type=Path,
-        metavar="FILE",
-        help="trace with memory, Standard Workload Format (default: LANL-CM5 in the directory JOBSIGHT_TRACES)",
+        metavar="TRACE",
+        help="jobs with their memory: a file in Standard Workload Format, or a Jobsight database (file or URL), whose "
+        "finished jobs are taken (default: LANL-CM5 in the directory JOBSIGHT_TRACES)",
     )
+    parser.add_argument("--cluster", metavar="NAME", help="cluster of a database (default: the only one)")
     parser.add_argument(
-        "--classes", default=CLASSES, metavar="CLASSES", help=f"nodes by memory, as {CLASSES} (the default)"
+        "--classes",
+        metavar="CLASSES",
+        help=f"nodes by memory (default: {CLASSES}; of a database, the cluster's processors by memory)",
     )
     parser.add_argument(
         "--second-mb",
@@ -74,7 +81,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"which nodes are filled first: {', '.join(ORDERS)} (default: {PUBLISHED_ORDER})",
     )
     parser.add_argument("--policy", choices=tuple(MEMORY_POLICIES), default="fcfs", help="scheduling policy (fcfs)")
-    parser.add_argument("--loads", nargs="+", type=float, metavar="LOAD", help=f"offered loads (default: {SATURATED})")
+    parser.add_argument(
+        "--loads",
+        nargs="+",
+        type=float,
+        metavar="LOAD",
+        help=f"offered loads (default: {SATURATED}; of a database, its own)",
+    )
     parser.add_argument(
         "--estimators",
         "--estimator",
@@ -111,14 +124,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    source = _source(args)
+    with TemporaryDirectory() as directory:
+        return _run(args, Path(directory))
+
+
+def _run(args: argparse.Namespace, directory: Path) -> int:
+    _check(args)
+    file = _file(args, directory)
+    source = _source(args, file)
     try:
         jobs = jobs_of(source)
+        if file.parent == directory and args.loads is None:
+            args.loads = [offered_load(jobs, sum(entry.count for entry in parse_classes(args.classes)))]
         tasks = list(_tasks(args, source))
     except (TraceError, ValueError) as error:
         raise UserError(str(error)) from error
-    except OSError as error:
-        raise UserError(f"--trace {source.file}: cannot be read: {error.strerror or error}") from error
     workers = min(args.workers or os.cpu_count() or 1, len(tasks))
     try:
         runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
@@ -191,8 +211,7 @@ def _tasks(args: argparse.Namespace, source: JobSource) -> Sequence[Task]:
         tasks += [
             ("at once", case.without_failure_cost, source)
             for case in cases
-            if case.estimator not in ("none", "oracle")
-            and (case.classes, case.order, case.load) == (first.classes, first.order, first.load)
+            if case.estimator not in ("none", "oracle") and replace(case, estimator=first.estimator) == first
         ]
     if args.steps:
         tasks += [("steps", case, source) for case in step_cases(first)]
@@ -204,9 +223,7 @@ def _tasks(args: argparse.Namespace, source: JobSource) -> Sequence[Task]:
     return tasks
 
 
-def _source(args: argparse.Namespace) -> JobSource:
-    if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
-        raise UserError("no trace: give --trace FILE, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
+def _check(args: argparse.Namespace) -> None:
     for flag, values, good in (
         ("--loads", args.loads, all(0.0 < load <= LOAD_AT_MOST for load in args.loads or ())),
         ("--workers", [args.workers], args.workers is None or args.workers >= 1),
@@ -216,17 +233,36 @@ def _source(args: argparse.Namespace) -> JobSource:
             raise UserError(f"{flag} {' '.join(map(str, values))}: out of range; see --help for an example")
     if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
         raise UserError(f"--plot {args.plot}: is a file; name a directory")
+
+
+def _file(args: argparse.Namespace, directory: Path) -> Path:
+    """The trace; of a database one that is written to ``directory``. Sets the classes where none are given."""
+    if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
+        raise UserError("no trace: give --trace, or name a directory that has LANL-CM5 by JOBSIGHT_TRACES")
+    trace = args.trace or str(Path(os.environ["JOBSIGHT_TRACES"]) / TRACE)
     try:
-        largest = parse_classes(args.classes)[-1]
+        with open_database_trace(trace) as connection:
+            if connection is not None:
+                cluster = cluster_of(connection, args.cluster)
+                args.classes = args.classes or node_classes(connection, cluster)
+                return write_site_trace(connection, cluster, directory)
+    except OSError as error:
+        raise UserError(f"--trace {trace}: cannot be read: {error.strerror or error}") from error
+    if args.cluster is not None:
+        raise UserError(f"--cluster {args.cluster!r}: {trace} is no Jobsight database, it has no clusters")
+    args.classes = args.classes or CLASSES
+    return Path(trace).resolve()
+
+
+def _source(args: argparse.Namespace, file: Path) -> JobSource:
+    try:
+        classes = parse_classes(args.classes)
     except ValueError as error:
         raise UserError(f"--classes: {error}") from error
-    file = args.trace or Path(os.environ["JOBSIGHT_TRACES"]) / TRACE
-    total = sum(entry.count for entry in parse_classes(args.classes))
+    largest, total = classes[-1], sum(entry.count for entry in classes)
     # The jobs depend only on the number of nodes and on the largest, so they are the same for every second size.
-    classes = f"{total - largest.count}x{largest.memory_bytes / MIB / 2.0:g}M," if total > largest.count else ""
-    return JobSource(
-        file.resolve(), f"{classes}{largest.count}x{largest.memory_bytes / MIB:g}M", args.raw, tuple(args.group_by)
-    )
+    smaller = f"{total - largest.count}x{largest.memory_bytes / MIB / 2.0:g}M," if total > largest.count else ""
+    return JobSource(file, f"{smaller}{largest.count}x{largest.memory_bytes / MIB:g}M", args.raw, tuple(args.group_by))
 
 
 def _powers(source: JobSource) -> list[float]:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from sqlalchemy import Engine
 
-from jobsight_server.accounting.importer import ImportReport, import_files
+from jobsight_server.accounting.read_logs import ImportReport, import_files
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_database, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import forecast_config

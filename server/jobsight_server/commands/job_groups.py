@@ -12,12 +12,11 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from jobsight_predictor.evaluation.job_group_search import Found, candidates, search
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs
 from jobsight_predictor.evaluation.replay import replay_jobsight
 from jobsight_predictor.evaluation.scores import accuracies
-from jobsight_predictor.evaluation.template_search import Found, candidates, search
-from jobsight_predictor.template_text import template_text
-from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
+from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, job_group_text
 from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.errors import UserError
 
@@ -58,14 +57,14 @@ def run(args: argparse.Namespace) -> int:
         beside: dict[str, float] | None = None
         interrupted = False
         try:
-            default = _score(sample, DEFAULT_TEMPLATES)
-            for found in search(candidates(sample.questions), lambda templates: _score(sample, templates)):
+            default = _score(sample, DEFAULT_JOB_GROUPS)
+            for found in search(candidates(sample.questions), lambda job_groups: _score(sample, job_groups)):
                 progress.update(task, description=f"{found.tried} tried, best {found.score:.4f}; {found.doing}")
             progress.update(task, description="replaying the jobs held back")
-            templates = found.templates if found and found.score > default else DEFAULT_TEMPLATES
+            job_groups = found.job_groups if found and found.score > default else DEFAULT_JOB_GROUPS
             beside = {
-                "found": _score(jobs, templates, held_back),
-                "default": _score(jobs, DEFAULT_TEMPLATES, held_back),
+                "found": _score(jobs, job_groups, held_back),
+                "default": _score(jobs, DEFAULT_JOB_GROUPS, held_back),
             }
         except KeyboardInterrupt:
             interrupted = True
@@ -76,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     told: dict[str, Any] = {
         "trace": jobs.name,
         "metric": jobs.metric,
-        "job_groups": [template_text(template) for template in (found.templates if better else DEFAULT_TEMPLATES)],
+        "job_groups": [job_group_text(job_group) for job_group in (found.job_groups if better else DEFAULT_JOB_GROUPS)],
         "tried": found.tried,
         "interrupted": interrupted,
         "searched": {"jobs": len(sample), "found": max(found.score, default), "default": default},
@@ -89,9 +88,9 @@ def run(args: argparse.Namespace) -> int:
     return 130 if interrupted else 0
 
 
-def _score(jobs: Jobs, templates: Sequence[Template], last: int | None = None) -> float:
+def _score(jobs: Jobs, job_groups: Sequence[JobGroup], last: int | None = None) -> float:
     """Mean accuracy over all jobs, or the last submitted; replayed from the first one in any case."""
-    hits = accuracies(replay_jobsight(jobs, "completion", templates).forecasts, jobs.values)
+    hits = accuracies(replay_jobsight(jobs, "completion", job_groups).forecasts, jobs.values)
     counted = np.argsort(jobs.submitted, kind="stable")[-last if last else 0 :]
     return float(hits[counted].mean())
 
@@ -114,6 +113,6 @@ def _show(told: dict[str, Any]) -> None:
         print("# What the search found, in case you want it anyway:")
         mark = "# "
     print(f"{mark}job_groups = [")
-    for template in told["job_groups"]:
-        print(f'{mark}  "{template}",')
+    for job_group in told["job_groups"]:
+        print(f'{mark}  "{job_group}",')
     print(f"{mark}]")

@@ -53,17 +53,19 @@ def run(args: argparse.Namespace) -> int:
     engine = open_existing(args, "read")
     question = job_question(args.user, args.application, args.queue, args.processors, args.memory, args.walltime)
     request = ForecastRequest(args.cluster, question, args.metric, args.per)
+    settings = settings_of(args)
+    reader = AnswerReader(engine, forecast_config(settings))
     try:
         with engine.connect() as connection:
-            settings = settings_of(args)
             _say_who_is_unknown(connection, args.cluster, args.user, settings)
-            found = AnswerReader(engine, forecast_config(settings)).answers(connection, [request])
+        reply = reader.reply([request])
     finally:
+        reader.close()
         engine.dispose()
     if args.json or not sys.stdout.isatty():
-        print(msgspec.json.format(msgspec.json.encode(Predictions(found)), indent=2).decode())
+        print(msgspec.json.format(reply, indent=2))
     else:
-        show(found, Console())
+        show(msgspec.json.decode(reply, type=Predictions).predictions, Console())
     return 0
 
 

@@ -9,6 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_database, settings_of
 from jobsight_server.forecasts import forecast_config, rebuild
+from jobsight_server.savings.to_do import mark_all
+from jobsight_server.savings.totals import count_marked
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +27,9 @@ def run(args: argparse.Namespace) -> int:
             forecast_config(settings_of(args)),
             lambda done, total: progress.update(task, completed=done, total=total),
         )
+    with engine.begin() as connection:
+        mark_all(connection)
+    count_marked(engine)
     engine.dispose()
     print(f"{count} series retrained")
     return 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobsight_server.errors import UserError
 
-Key = tuple[Any, ...]
+RunKey = tuple[Any, ...]
 
 
 class FinishedRuns:
@@ -17,13 +17,13 @@ class FinishedRuns:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.figures: dict[Key, dict[str, Any]] = {}
+        self.figures: dict[RunKey, dict[str, Any]] = {}
         self.broken = 0
         self._whole = True
         if file.exists():
             self._read()
 
-    def add(self, key: Key, figures: Mapping[str, Any]) -> None:
+    def add(self, key: RunKey, figures: Mapping[str, Any]) -> None:
         """Appends the run to the file and to ``figures``."""
         self.figures[key] = dict(figures)
         line = json.dumps({"key": key, "figures": figures})

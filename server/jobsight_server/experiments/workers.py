@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from jobsight_server.errors import UserError
 
 Task = TypeVar("Task")
-Run = Callable[[Task], dict[str, Any]]
+RunTask = Callable[[Task], dict[str, Any]]
 
 
-def in_processes(run: Run[Task], tasks: Sequence[Task], workers: int) -> Generator[tuple[Task, dict[str, Any]]]:
+def in_processes(run: RunTask[Task], tasks: Sequence[Task], workers: int) -> Generator[tuple[Task, dict[str, Any]]]:
     """Each task and the result of ``run`` for it, as they finish. Closed early, it waits for those running.
 
     Raises:
@@ -36,7 +36,7 @@ def in_processes(run: Run[Task], tasks: Sequence[Task], workers: int) -> Generat
         pool.shutdown(cancel_futures=True)
 
 
-def on_dask(run: Run[Task], tasks: Sequence[Task], address: str) -> Generator[tuple[Task, dict[str, Any]]]:
+def on_dask(run: RunTask[Task], tasks: Sequence[Task], address: str) -> Generator[tuple[Task, dict[str, Any]]]:
     """The same on the Dask cluster at ``address``, whose workers have Jobsight and the files that tasks name.
 
     Raises:

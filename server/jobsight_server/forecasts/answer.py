@@ -1,23 +1,27 @@
-"""An answer as stored and sent: what a job will need, how certain that is, and its basis."""
+"""Makes predictions: what a job will need, how sure that is, and on what it rests, as text that is stored and sent."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
+
+import msgspec
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.answer import JobForecast, MeanError
+from jobsight_predictor.profile.answer import JobForecast
+from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series, SeriesForecast
-from jobsight_predictor.templates import Question
 from jobsight_server.forecasts.per import WHOLE, whole_job
+from jobsight_server.forecasts.prediction import StoredPrediction, read_stored
 
 NOWHERE = "no history: no cluster knows this user; name a cluster to get an answer from other users' jobs there"
 RETRAINING = "the model was trained with other settings or by another version and is being retrained; try again later"
 
-# The only encoder of answers: a name is the same bytes everywhere.
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_OF_JOB = tuple(field.name for field in fields(JobForecast))
+_OF_FIVE = ("user_jobs", "forecasts", "accuracy", "pqm", "recent_pqm", "updated")
+
+_encoder = msgspec.json.Encoder()
 
 
 def series_answer(profile: Profile, user: str, series: Series, updated: float | None) -> str:
@@ -25,23 +29,18 @@ def series_answer(profile: Profile, user: str, series: Series, updated: float | 
 
     ``updated``: end of the last job learned.
     """
-    fields = _of_job(profile, Question(user=user)) | _of_five(series.answer(), updated)
-    return json.dumps(fields, separators=(",", ":"))
+    return _text(_of_job(profile, Question(user=user)), _of_five(series.answer(), updated))
 
 
-def computed_answer(profile: Profile, question: Question, metric: str, coverage: float, own: str | None) -> str:
+def computed_answer(profile: Profile, question: Question, own: str | None) -> str:
     """The profile's answer; ``own``, the user's stored answer if there is one, has the published five."""
-    return _encode(_own(metric, coverage, own) | _of_job(profile, question))
+    return _text(_of_job(profile, question), _of_own(own))
 
 
-def retraining(metric: str, coverage: float, own: str | None) -> str:
-    """The answer while the stored model is outdated."""
-    return _encode(_own(metric, coverage, own) | _nothing(metric, coverage, RETRAINING))
-
-
-def no_history(metric: str, coverage: float) -> str:
-    """The answer for an unknown user if no cluster was named."""
-    return _encode(_own(metric, coverage, None))
+def no_answer(metric: str, coverage: float, reason: str, own: str | None = None) -> str:
+    """The answer where nothing can be forecast, for this reason."""
+    nothing = _of_job(Profile(METRICS[metric], coverage=coverage), Question())
+    return _text(nothing | {"reason": reason}, _of_own(own))
 
 
 def written(cluster: str | None, user: str, metric: str, answer: str, scale: int | None = None) -> str:
@@ -51,42 +50,20 @@ def written(cluster: str | None, user: str, metric: str, answer: str, scale: int
     """
     per = "job" if scale is not None or metric in WHOLE else "processor"
     if scale is not None and metric not in WHOLE:
-        answer = _encode(whole_job(json.loads(answer), metric, scale))
-    return f'{{"cluster":{_encode(cluster)},"user":{_encode(user)},"metric":"{metric}","per":"{per}",{answer[1:]}'
+        answer = _json(whole_job(read_stored(answer), metric, scale))
+    return f'{{"cluster":{_json(cluster)},"user":{_json(user)},"metric":"{metric}","per":"{per}",{answer[1:]}'
 
 
-def _own(metric: str, coverage: float, own: str | None) -> dict[str, Any]:
-    if own is not None:
-        fields: dict[str, Any] = json.loads(own)
-        return fields
-    return _nothing(metric, coverage, NOWHERE) | _of_five(Series().answer(), None)
+def _text(of_job: dict[str, Any], of_five: dict[str, Any]) -> str:
+    return _json(StoredPrediction(**of_job, **of_five))
 
 
 def _of_job(profile: Profile, question: Question) -> dict[str, Any]:
     """``value``, how much to reserve, and the source of both."""
-    return _fields(profile.answer(question), profile.mean_error(question.user))
-
-
-def _nothing(metric: str, coverage: float, reason: str) -> dict[str, Any]:
-    """The same fields if there is no answer."""
-    nothing = JobForecast(
-        value=None,
-        unit=METRICS[metric],
-        forecaster=None,
-        level=None,
-        n=0,
-        probability=None,
-        bound=None,
-        bound_basis=None,
-        exceed_probability=None,
-        coverage=coverage,
-        observed_coverage=None,
-        observed_cost_coverage=None,
-        runner_up=None,
-        last_values=(),
-        reason=reason,
-    )
-    return _fields(nothing, None)
+    forecast = profile.answer(question)
+    of_job = {name: getattr(forecast, name) for name in _OF_JOB}
+    of_job["mean_error"] = profile.mean_error(question.user)
+    return of_job
 
 
 def _of_five(five: SeriesForecast, updated: float | None) -> dict[str, Any]:
@@ -101,5 +78,13 @@ def _of_five(five: SeriesForecast, updated: float | None) -> dict[str, Any]:
     }
 
 
-def _fields(forecast: JobForecast, mean_error: MeanError | None) -> dict[str, Any]:
-    return {**asdict(forecast), "mean_error": mean_error and asdict(mean_error)}
+def _of_own(own: str | None) -> dict[str, Any]:
+    """The same as it stands in the user's stored answer, which another version may have written."""
+    if own is None:
+        return _of_five(Series().answer(), None)
+    stored = msgspec.json.decode(own)
+    return {name: stored[name] for name in _OF_FIVE}
+
+
+def _json(value: Any) -> str:
+    return _encoder.encode(value).decode()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, parse_job_group
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.bound import OBJECTIVES, Objective
 from jobsight_predictor.profile.requests import LIMITS, Limit
-from jobsight_predictor.template_text import parse_template
-from jobsight_predictor.templates import DEFAULT_TEMPLATES, Template
 from jobsight_server.settings import Settings
 
 
@@ -21,7 +20,7 @@ class ForecastConfig:
     ``objective`` says where it must hold, ``walltime_limit`` whether requested times are enforced.
     """
 
-    job_groups: tuple[Template, ...] = DEFAULT_TEMPLATES
+    job_groups: tuple[JobGroup, ...] = DEFAULT_JOB_GROUPS
     coverage: float = 0.95
     learn_apportioned: bool = False
     objective: Objective = "cost"
@@ -52,7 +51,7 @@ class ForecastConfig:
 
 def forecast_config(settings: Settings) -> ForecastConfig:
     """The configuration from the settings that concern learning."""
-    job_groups = tuple(parse_template(text) for text in settings.job_groups)
+    job_groups = tuple(parse_job_group(text) for text in settings.job_groups)
     (objective,) = [name for name in OBJECTIVES if name == settings.bound_objective]
     (limit,) = [name for name in LIMITS if name == settings.walltime_limit]
     return ForecastConfig(job_groups, settings.coverage, settings.learn_apportioned, objective, limit)

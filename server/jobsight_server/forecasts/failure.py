@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from sqlalchemy import Connection, insert
 
-from jobsight_predictor.templates import FIELDS
+from jobsight_predictor.question import FIELDS
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.events import RanOut
 from jobsight_server.forecasts.learn import Learner

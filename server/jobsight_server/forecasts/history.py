@@ -15,7 +15,7 @@ from jobsight_server.storage.schema import jobs, profiles
 Column = list[float | None]
 
 
-class History(Record):
+class MetricHistory(Record):
     """Values learned in one series, oldest first, as arrays of equal length, and the forecasts for each.
 
     ``time``: end of the job; ``actual``: what it used; ``answered`` and ``bound``: forecast and recommended reservation
@@ -33,7 +33,7 @@ class History(Record):
     forecasts: Annotated[dict[str, Column], Meta(extra_json_schema={"required": [*FIVE]})]
 
 
-def history(connection: Connection, cluster: str, user: str, metric: str, limit: int) -> History:
+def history(connection: Connection, cluster: str, user: str, metric: str, limit: int) -> MetricHistory:
     """The last ``limit`` values learned of one series."""
     of_series = (jobs.c.cluster == cluster, jobs.c.user == user, profiles.c.metric == metric)
     query = (
@@ -47,7 +47,7 @@ def history(connection: Connection, cluster: str, user: str, metric: str, limit:
     first = max(0, len(rows) - limit)
     listed = rows[first:]
     shown_only = select(func.count()).join_from(jobs, profiles).where(*of_series, profiles.c.shown_only.is_(True))
-    return History(
+    return MetricHistory(
         n=len(rows),
         shown_only=connection.scalar(shown_only) or 0,
         time=[row.end for row in listed],

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, select
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.storage.schema import jobs
 
 COLUMNS = (
@@ -36,7 +36,7 @@ _AT_ONCE = 500
 _RUN_NUMBER = re.compile(r"\d+(?=(?:\.[A-Za-z]+)?$)")
 
 
-class Job(NamedTuple):
+class ForecastJob(NamedTuple):
     """A run: what was known about it at its submission, and the time of that (UTC; None if unknown).
 
     ``forecast_seq`` is the ``learn_seq`` of the last run learned when it was forecast; None before that.
@@ -62,23 +62,23 @@ class Job(NamedTuple):
         return self.question.user
 
 
-def job_of(row: Sequence[Any]) -> Job:
+def job_of(row: Sequence[Any]) -> ForecastJob:
     """The job in a row of ``COLUMNS``."""
     run_id, cluster, *told, state, submitted, start, end, forecast_seq = row
-    return Job(run_id, cluster, job_question(*told), state, submitted, start, end, forecast_seq)
+    return ForecastJob(run_id, cluster, job_question(*told), state, submitted, start, end, forecast_seq)
 
 
-def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, Job]:
+def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, ForecastJob]:
     """These runs, by their id."""
     query = select(*COLUMNS).where(jobs.c.id.in_(bindparam("runs", expanding=True)))
-    found: dict[int, Job] = {}
+    found: dict[int, ForecastJob] = {}
     for begin in range(0, len(runs), _AT_ONCE):
         for row in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
             found[row.id] = job_of(row)
     return found
 
 
-def read_waiting(connection: Connection, before: float) -> list[Job]:
+def read_waiting(connection: Connection, before: float) -> list[ForecastJob]:
     """Runs submitted before ``before`` without a forecast yet, in order of submission.
 
     Removed and requeued ones are included.
@@ -99,7 +99,7 @@ def job_question(
     memory_bytes: float | None = None,
     walltime_s: float | None = None,
 ) -> Question:
-    """A job in the templates' form; empty texts, and numbers not above 0, count as unknown.
+    """A job as job groups see it; empty texts, and numbers that are not above 0, count as not told.
 
     ``memory_bytes`` is the request of the whole job, as in accounting logs; in the question it is per processor, like
     the values that it is compared with. If the processors are unknown, it is assumed to be for one.

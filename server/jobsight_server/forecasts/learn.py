@@ -13,15 +13,15 @@ from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
-from jobsight_predictor.templates import Question
 from jobsight_server.forecasts.answer import series_answer
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted
-from jobsight_server.forecasts.job import Job
+from jobsight_server.forecasts.job import ForecastJob
 from jobsight_server.forecasts.stored import (
-    Key,
-    RunMetric,
+    RunAndMetric,
+    SeriesKey,
     StateKey,
     StateRow,
     read_pending,
@@ -57,9 +57,9 @@ class Learner:
     def __init__(self, config: ForecastConfig) -> None:
         self._config = config
         self._profiles: dict[tuple[str, str], Profile] = {}
-        self._of_users: dict[Key, _OfUser] = {}
+        self._of_users: dict[SeriesKey, _OfUser] = {}
         self._states: dict[tuple[str, str, str], StateRow] = {}
-        self.pending: dict[RunMetric, PendingForecast] = {}
+        self.pending: dict[RunAndMetric, PendingForecast] = {}
 
     def load(
         self,
@@ -90,9 +90,9 @@ class Learner:
             self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), known, updated)
         self.pending = read_pending(connection, pending)
 
-    def learn(self, events: Sequence[Event]) -> dict[RunMetric, PendingForecast]:
+    def learn(self, events: Sequence[Event]) -> dict[RunAndMetric, PendingForecast]:
         """Learns the events; returns the forecast for each finished job."""
-        judged: dict[RunMetric, PendingForecast] = {}
+        judged: dict[RunAndMetric, PendingForecast] = {}
         last = {key: i for i, event in enumerate(events) for key in event.series}
         for i, event in enumerate(events):
             match event:
@@ -129,7 +129,7 @@ class Learner:
         write_learned(connection, self._states.values(), of_users, self.pending, learned_runs)
         return len(of_users)
 
-    def _finish(self, job: Job, values: Mapping[str, float | None]) -> dict[RunMetric, PendingForecast]:
+    def _finish(self, job: ForecastJob, values: Mapping[str, float | None]) -> dict[RunAndMetric, PendingForecast]:
         judged = {}
         for metric, value in values.items():
             profile = self._profile(job.cluster, metric)
@@ -137,7 +137,7 @@ class Learner:
             judged[job.run_id, metric] = forecast
             if value is not None:
                 profile.learn(job.question, value, forecast, job.seconds)
-                key = Key(job.cluster, job.user, metric)
+                key = SeriesKey(job.cluster, job.user, metric)
                 own = self._of_users.get(key)
                 if own is None:
                     own = self._of_users[key] = _OfUser(profile, Series())

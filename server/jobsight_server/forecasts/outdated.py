@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.stored import StateKey, read_state
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
+
+import msgspec
 
 from jobsight_server.errors import UserError
+from jobsight_server.forecasts.prediction import StoredPrediction
 
 PER = ("processor", "job")
 
@@ -30,19 +33,19 @@ def processors_of(processors: int | None, metrics: Iterable[str]) -> int:
     return processors or 1
 
 
-def whole_job(answer: dict[str, Any], metric: str, processors: int) -> dict[str, Any]:
+def whole_job(answer: StoredPrediction, metric: str, processors: int) -> StoredPrediction:
     """The answer with every value in the metric's unit multiplied by ``processors``."""
 
     def times(value: float | None) -> float | None:
         return None if value is None else value * processors
 
-    other = answer["runner_up"]
-    return {
-        **answer,
-        "unit": _UNITS[metric],
-        "value": times(answer["value"]),
-        "bound": times(answer["bound"]),
-        "runner_up": other and {**other, "value": times(other["value"])},
-        "last_values": [times(value) for value in answer["last_values"]],
-        "forecasts": {name: times(value) for name, value in answer["forecasts"].items()},
-    }
+    other = answer.runner_up
+    return msgspec.structs.replace(
+        answer,
+        unit=_UNITS[metric],
+        value=times(answer.value),
+        bound=times(answer.bound),
+        runner_up=other and replace(other, value=other.value * processors),
+        last_values=tuple(value * processors for value in answer.last_values),
+        forecasts={name: times(value) for name, value in answer.forecasts.items()},
+    )

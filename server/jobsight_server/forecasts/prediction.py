@@ -1,4 +1,4 @@
-"""A prediction for schedulers, pages and commands."""
+"""A prediction as it is stored, and as schedulers, pages and commands read it."""
 
 from __future__ import annotations
 
@@ -8,42 +8,20 @@ import msgspec
 from msgspec import Meta
 
 from jobsight_predictor.forecasters import FIVE
+from jobsight_predictor.profile.answer import MeanError, RunnerUp
 from jobsight_predictor.profile.bound import Basis
 from jobsight_predictor.profile.group import CANDIDATES
 from jobsight_server.record import Metric, Record, Share
 
 _EACH_OF_FIVE = {"propertyNames": {"enum": [*FIVE]}, "required": [*FIVE]}
 
-Forecaster = Annotated[str, Meta(extra_json_schema={"enum": [*CANDIDATES]})]
 
+class StoredPrediction(Record):
+    """What a job will need in one metric; what it is about is the key under which it is stored."""
 
-class NextBest(Record):
-    """The next best forecast that differs by more than 1 %."""
-
-    value: float
-    forecaster: Forecaster
-    level: str
-
-
-class MeanError(Record):
-    """Mean relative error, each capped at 1, over the user's jobs: of the answers, and of the best single candidate."""
-
-    jobs: int
-    answered: Share
-    best: Share
-    best_candidate: str
-
-
-class Prediction(Record):
-    """What a user's next job will need in one metric, how certain that is, and its basis (docs/http-api.md)."""
-
-    cluster: str | None
-    user: str
-    metric: Metric
-    per: Literal["processor", "job"]
     unit: str
     value: float | None
-    forecaster: Forecaster | None
+    forecaster: Annotated[str, Meta(extra_json_schema={"enum": [*CANDIDATES]})] | None
     level: str | None
     n: int
     probability: Share | None
@@ -53,8 +31,8 @@ class Prediction(Record):
     coverage: Share
     observed_coverage: Share | None
     observed_cost_coverage: Share | None
-    runner_up: NextBest | None
-    last_values: list[float]
+    runner_up: RunnerUp | None
+    last_values: tuple[float, ...]
     reason: str | None
     mean_error: MeanError | None
     user_jobs: int
@@ -65,10 +43,20 @@ class Prediction(Record):
     updated: float | None
 
 
+class Prediction(StoredPrediction):
+    """What a user's next job will need in one metric, how certain that is, and its basis (docs/http-api.md)."""
+
+    cluster: str | None
+    user: str
+    metric: Metric
+    per: Literal["processor", "job"]
+
+
 class Predictions(Record):
     """In the order of the questions; a question without a metric gets one for each."""
 
     predictions: list[Prediction]
 
 
+read_stored = msgspec.json.Decoder(StoredPrediction).decode
 read_prediction = msgspec.json.Decoder(Prediction).decode

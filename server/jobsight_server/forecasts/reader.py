@@ -15,12 +15,12 @@ from sqlalchemy import Connection, Engine, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.templates import Question
-from jobsight_server.forecasts.answer import computed_answer, no_history, retraining, written
+from jobsight_predictor.question import Question
+from jobsight_server.forecasts.answer import NOWHERE, RETRAINING, computed_answer, no_answer, written
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.prediction import Prediction, read_prediction
 from jobsight_server.forecasts.request import ForecastRequest
-from jobsight_server.forecasts.stored import Key, StateKey, read_answers, read_state
+from jobsight_server.forecasts.stored import SeriesKey, StateKey, read_answers, read_state
 from jobsight_server.storage.look_ups import LookUps
 from jobsight_server.storage.schema import series
 
@@ -30,7 +30,7 @@ _COMPUTED_AT_ONCE = 200
 _BY_METRIC = 'SELECT metric, answer FROM series WHERE cluster = ? AND "user" = ? AND metric = ?'
 _BY_USER = 'SELECT metric, answer FROM series WHERE cluster = ? AND "user" = ?'
 
-_Asked = tuple[Key, Question]
+_Asked = tuple[SeriesKey, Question]
 """One metric of a request."""
 
 
@@ -66,7 +66,7 @@ class AnswerReader:
         """The same, each as JSON: the names of its subject are put before a stored text, which is not parsed."""
         placed = [there for request in requests for there in self._placed(connection, request)]
         asked = [
-            (Key(request.cluster, request.user, metric), request.question)
+            (SeriesKey(request.cluster, request.user, metric), request.question)
             for request in placed
             if request.cluster is not None
             for metric in request.metrics
@@ -82,9 +82,9 @@ class AnswerReader:
             found |= self._computed(connection, rest[begin : begin + _COMPUTED_AT_ONCE], stored)
         return [self._text(request, metric, found) for request in placed for metric in request.metrics]
 
-    def learned(self, connection: Connection, users: Iterable[tuple[str, str]]) -> dict[Key, Prediction]:
+    def learned(self, connection: Connection, users: Iterable[tuple[str, str]]) -> dict[SeriesKey, Prediction]:
         """The answers for (cluster, user) in those metrics of which these users have a value."""
-        keys = [Key(cluster, user, metric) for cluster, user in users for metric in METRICS]
+        keys = [SeriesKey(cluster, user, metric) for cluster, user in users for metric in METRICS]
         stored = read_answers(connection, keys)
         known = [key for key in keys if key in stored]
         requests = [ForecastRequest(key.cluster, Question(user=key.user), key.metric) for key in known]
@@ -127,13 +127,13 @@ class AnswerReader:
     def _text(self, request: ForecastRequest, metric: str, found: Mapping[_Asked, str]) -> str:
         cluster, user = request.cluster, request.user
         if cluster is None:
-            answer = no_history(metric, self.config.coverage)
+            answer = no_answer(metric, self.config.coverage, NOWHERE)
         else:
-            answer = found[Key(cluster, user, metric), request.question]
+            answer = found[SeriesKey(cluster, user, metric), request.question]
         return written(cluster, user, metric, answer, request.scale)
 
     def _computed(
-        self, connection: Connection, asked: Sequence[_Asked], stored: Mapping[Key, str]
+        self, connection: Connection, asked: Sequence[_Asked], stored: Mapping[SeriesKey, str]
     ) -> dict[_Asked, str]:
         profiles = {(key.cluster, key.metric): self.config.profile(key.metric) for key, _ in asked}
         wanted = [
@@ -151,7 +151,7 @@ class AnswerReader:
         for key, question in asked:
             profile, own = usable[key.cluster, key.metric], stored.get(key)
             if profile is None:
-                found[key, question] = retraining(key.metric, self.config.coverage, own)
+                found[key, question] = no_answer(key.metric, self.config.coverage, RETRAINING, own)
             else:
-                found[key, question] = computed_answer(profile, question, key.metric, self.config.coverage, own)
+                found[key, question] = computed_answer(profile, question, own)
         return found

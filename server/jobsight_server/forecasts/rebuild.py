@@ -10,14 +10,15 @@ import msgspec
 from sqlalchemy import Connection, Engine, and_, delete, or_, select, text
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.forecasts.collection import no_collection
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted
-from jobsight_server.forecasts.job import COLUMNS, Job, job_of, read_jobs
+from jobsight_server.forecasts.job import COLUMNS, ForecastJob, job_of, read_jobs
 from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.outdated import is_outdated
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
+from jobsight_server.savings.to_do import mark_apportioned
 from jobsight_server.storage.schema import failures, jobs, model_state, pending_forecasts, profiles, series
 
 log = logging.getLogger(__name__)
@@ -29,10 +30,10 @@ _SHOWN_ONLY = text(
 )
 _WAITS = and_(jobs.c.profiled.is_(False), jobs.c.state.in_(("running", "ended")))
 
-Progress = Callable[[int, int], None]
+RunsRebuilt = Callable[[int, int], None]
 
 
-def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Progress | None = None) -> int:
+def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: RunsRebuilt | None = None) -> int:
     """Retrains every profile and series; the rows are exactly those from learning run by run.
 
     Reads and learns without blocking others; only what was learned in the meantime is added, and the new rows are
@@ -40,7 +41,7 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Prog
     series there are.
     """
     config = config or ForecastConfig()
-    learner, under_way = Learner(config), dict[int, Job]()
+    learner, under_way = Learner(config), dict[int, ForecastJob]()
     with no_collection():
         with engine.connect().execution_options(reading=True) as connection:
             top = last_learn_seq(connection)
@@ -57,6 +58,7 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Prog
             learner.pending = {key: forecast for key, forecast in learner.pending.items() if key[0] in waiting}
             for table in (series, model_state, pending_forecasts):
                 connection.execute(delete(table))
+            mark_apportioned(connection, not config.learn_apportioned)
             connection.execute(_SHOWN_ONLY, {"shown_only": not config.learn_apportioned})
             return learner.store(connection)
 
@@ -73,7 +75,7 @@ def rebuild_if_outdated(engine: Engine, config: ForecastConfig) -> bool:
 
 
 def _events(
-    connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, Job]
+    connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[Event]:
     """The events after the run with ``learn_seq`` ``begin``, up to and including the one with ``end``; None: all.
 
@@ -89,7 +91,7 @@ def _events(
 
 
 def _finished(
-    connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, Job]
+    connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Finished]]:
     """A run's use of the metrics learned at each ``learn_seq``; a late value has one of its own."""
     columns = (profiles.c.learn_seq, profiles.c.run_id, profiles.c.metric, profiles.c.value, profiles.c.attribution)
@@ -110,7 +112,7 @@ def _finished(
 
 
 def _submitted(
-    connection: Connection, begin: int, end: int | None, under_way: dict[int, Job]
+    connection: Connection, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Submitted]]:
     """A metric without a value for the job can be skipped."""
     told = and_(profiles.c.run_id == jobs.c.id, profiles.c.value.is_not(None))
@@ -122,7 +124,7 @@ def _submitted(
     )
     if end is not None:
         query = query.where(jobs.c.forecast_seq < end)
-    found: dict[int, tuple[Job, list[str]]] = {}
+    found: dict[int, tuple[ForecastJob, list[str]]] = {}
     for metric, *row in connection.execute(query):
         if row[0] not in found:
             found[row[0]] = (job_of(row), [])

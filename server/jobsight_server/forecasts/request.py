@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.templates import FIELDS, Question
+from jobsight_predictor.question import FIELDS, Question
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.per import processors_of
 

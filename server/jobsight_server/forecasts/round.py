@@ -7,22 +7,23 @@ Jobs submitted later wait for the next round: until then, nothing is learned tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 
 from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.pending import PendingForecast
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.events import Finished, events_by_time, forecasts_among
-from jobsight_server.forecasts.job import read_jobs, read_waiting
+from jobsight_server.forecasts.events import Finished, Submitted
+from jobsight_server.forecasts.job import ForecastJob, read_jobs, read_waiting
 from jobsight_server.forecasts.learn import Learner
-from jobsight_server.forecasts.stored import RunMetric
+from jobsight_server.forecasts.stored import RunAndMetric
 from jobsight_server.storage.dialect import lock_until_commit
 from jobsight_server.storage.fetch import write_many
 from jobsight_server.storage.schema import profiles
 
 _SET_FORECAST_SEQ = "UPDATE jobs SET forecast_seq = ? WHERE id = ?"
+_FORECAST_FOR = ("running", "ended")
 
 
 def lock_learning(connection: Connection) -> None:
@@ -37,7 +38,7 @@ def last_learn_seq(connection: Connection) -> int:
 
 def learn_round(
     connection: Connection, config: ForecastConfig, learned: Mapping[int, Mapping[str, float | None]], before: int
-) -> dict[RunMetric, PendingForecast]:
+) -> dict[RunAndMetric, PendingForecast]:
     """Learns runs (id -> metric -> value), given in order of their end, after the one with ``learn_seq`` ``before``.
 
     Returns the forecast for each of them.
@@ -48,7 +49,7 @@ def learn_round(
     known = read_jobs(connection, list(learned))
     finished = [known[run_id] for run_id in learned]
     waiting = read_waiting(connection, max(job.end or 0.0 for job in finished))
-    events = events_by_time(finished, waiting, learned)
+    events = _events_by_time(finished, waiting, learned)
     learner = Learner(config)
     jobs = [(event.job.cluster, event.job.question) for event in events]
     learner.load(connection, jobs, METRICS, pending=[job.run_id for job in finished if job.forecast_seq is not None])
@@ -57,7 +58,7 @@ def learn_round(
     learner.store(connection, list(learned))
     # Those that will never be judged are marked too, or every round would find them again.
     forecast_seq = dict.fromkeys([job.run_id for job in waiting], before)
-    forecast_seq |= forecasts_among(events, forecast_before, before)
+    forecast_seq |= _forecasts_among(events, forecast_before, before)
     write_many(connection, _SET_FORECAST_SEQ, [(seq, run_id) for run_id, seq in forecast_seq.items()])
     return judged
 
@@ -79,3 +80,40 @@ def learn_late(
     learner.load(connection, [(job.cluster, job.question) for job in known.values()], METRICS)
     learner.learn([Finished(known[run_id], values) for run_id, values in learned.items()])
     learner.store(connection)
+
+
+def _events_by_time(
+    finished: Sequence[ForecastJob], waiting: Sequence[ForecastJob], learned: Mapping[int, Mapping[str, float | None]]
+) -> list[Submitted | Finished]:
+    """The ends of the ``finished``, with what they used, and the submissions of those ``waiting`` for a forecast.
+
+    At one instant, jobs end before others are submitted. Jobs whose forecast at submission can never be judged are left
+    out: they were removed, or ended before.
+    """
+    ends = {job.run_id: job.end or 0.0 for job in finished}
+    events: list[tuple[float, int, Submitted | Finished]] = [
+        (ends[job.run_id], 0, Finished(job, {metric: learned[job.run_id].get(metric) for metric in METRICS}))
+        for job in finished
+    ]
+    for job in waiting:
+        submitted = job.submitted or 0.0
+        if submitted < ends[job.run_id] if job.run_id in ends else job.state in _FORECAST_FOR:
+            events.append((submitted, 1, Submitted(job, tuple(METRICS))))
+    events.sort(key=lambda entry: entry[:2])
+    return [event for _, _, event in events]
+
+
+def _forecasts_among(events: Sequence[Submitted | Finished], forecast_before: Set[int], before: int) -> dict[int, int]:
+    """For each run forecast among the events: ``learn_seq`` of the last run learned before that.
+
+    A run that ends without a forecast is forecast, and judged, when it is learned.
+    """
+    found: dict[int, int] = {}
+    for event in events:
+        if isinstance(event, Submitted):
+            found[event.job.run_id] = before
+        else:
+            if event.job.run_id not in forecast_before:
+                found.setdefault(event.job.run_id, before)
+            before += 1
+    return found

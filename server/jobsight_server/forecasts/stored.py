@@ -15,7 +15,7 @@ from jobsight_predictor.series import Series
 from jobsight_server.storage.fetch import fetch_by_keys, write_many
 from jobsight_server.storage.schema import pending_forecasts, series
 
-RunMetric = tuple[int, str]
+RunAndMetric = tuple[int, str]
 """Run and metric."""
 
 _AT_ONCE = 500
@@ -51,7 +51,7 @@ _SWEEP_PENDING = text(
 _encode = msgspec.json.Encoder().encode
 
 
-class Key(NamedTuple):
+class SeriesKey(NamedTuple):
     """Names one series."""
 
     cluster: str
@@ -76,31 +76,33 @@ SeriesRow = tuple[str, str, str, int, str, str, float | None]
 
 def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple[str, str], dict[str, Any]]:
     """The stored state of these: (cluster, metric) -> key -> state, as ``Profile.load`` takes it."""
-    asked = {(name.cluster, name.metric, _short(name.key)): name.key for name in wanted}
+    asked = {(name.cluster, name.metric, short_key(name.key)): name.key for name in wanted}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for cluster, metric, key, state in fetch_by_keys(connection, _READ_STATE, list(asked)):
         found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = msgspec.json.decode(state)
     return found
 
 
-def read_answers(connection: Connection, keys: Sequence[Key]) -> dict[Key, str]:
+def read_answers(connection: Connection, keys: Sequence[SeriesKey]) -> dict[SeriesKey, str]:
     """The answers stored when these series last learned; series that never did are left out."""
-    return {Key(*key): answer for *key, answer in fetch_by_keys(connection, _READ_ANSWERS, keys)}
+    return {SeriesKey(*key): answer for *key, answer in fetch_by_keys(connection, _READ_ANSWERS, keys)}
 
 
-def read_series(connection: Connection, users: Iterable[tuple[str, str]]) -> Iterator[tuple[Key, Series, float | None]]:
+def read_series(
+    connection: Connection, users: Iterable[tuple[str, str]]
+) -> Iterator[tuple[SeriesKey, Series, float | None]]:
     """Every series of these (cluster, user), with the end of the last job learned."""
     for cluster, user in users:
         query = select(series.c.metric, series.c.state, series.c.updated).where(
             series.c.cluster == cluster, series.c.user == user
         )
         for metric, state, updated in connection.execute(query):
-            yield Key(cluster, user, metric), Series.from_state(json.loads(state)), updated
+            yield SeriesKey(cluster, user, metric), Series.from_state(json.loads(state)), updated
 
 
-def read_pending(connection: Connection, runs: Sequence[int]) -> dict[RunMetric, PendingForecast]:
+def read_pending(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, PendingForecast]:
     """The pending forecasts of these runs."""
-    found: dict[RunMetric, PendingForecast] = {}
+    found: dict[RunAndMetric, PendingForecast] = {}
     query = select(pending_forecasts).where(pending_forecasts.c.run_id.in_(bindparam("runs", expanding=True)))
     for begin in range(0, len(runs), _AT_ONCE):
         for run_id, metric, state in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
@@ -110,14 +112,14 @@ def read_pending(connection: Connection, runs: Sequence[int]) -> dict[RunMetric,
 
 def state_row(cluster: str, metric: str, key: str, state: Any) -> StateRow:
     """A row of the table ``model_state``."""
-    return cluster, metric, _short(key), _encode(state).decode()
+    return cluster, metric, short_key(key), _encode(state).decode()
 
 
 def write_learned(
     connection: Connection,
     states: Iterable[StateRow],
     of_users: Iterable[SeriesRow],
-    pending: Mapping[RunMetric, PendingForecast],
+    pending: Mapping[RunAndMetric, PendingForecast],
     learned_runs: Sequence[int],
 ) -> None:
     """Stores state and series, replacing existing ones, and forecasts of runs without one.
@@ -135,5 +137,6 @@ def write_learned(
     write_many(connection, _WRITE_PENDING, rows)
 
 
-def _short(key: str) -> str:
+def short_key(key: str) -> str:
+    """``key``, as far as an index of PostgreSQL takes it, and told from all others."""
     return key if len(key) <= _LONGEST else f"{key[:200]}#{hashlib.sha256(key.encode()).hexdigest()}"

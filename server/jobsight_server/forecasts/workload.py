@@ -12,7 +12,7 @@ from sqlalchemy import Connection, and_, select
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.storage.schema import job_nodes, jobs, profiles

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 import httptools
 
 from jobsight_server.front.limits import Limits
-from jobsight_server.front.messages import Answer, Renderer, Request, error_answer
+from jobsight_server.front.messages import HttpResponse, Renderer, Request, error_answer
 from jobsight_server.front.table import Table
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Server(Protocol):
     def body_limit(self, request: Request) -> int:
         """Longest body that is read; of a longer one, the application sees only the length."""
 
-    def work(self, connection: Connection, request: Request, client: str) -> Answer | None:
+    def work(self, connection: Connection, request: Request, client: str) -> HttpResponse | None:
         """The response if it is ready, or None: it will come through ``Connection.give``."""
 
 
@@ -51,7 +51,7 @@ class Connection(asyncio.Protocol):
         self._incoming: Request | None = None
         self._whole: deque[Request] = deque()
         self._present: Request | None = None
-        self._fault: Answer | None = None
+        self._fault: HttpResponse | None = None
         self._head_bytes = 0
         self._held = 0
         self._begun = False
@@ -188,7 +188,7 @@ class Connection(asyncio.Protocol):
 
     # the front
 
-    def give(self, answer: Answer) -> None:
+    def give(self, answer: HttpResponse) -> None:
         """Sends the response to the request being processed, and continues with the next."""
         self._send(answer)
         self._go_on()
@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
             else:
                 return
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: HttpResponse) -> None:
         request, self._present = self._present, None
         assert request is not None
         request.body.close()

@@ -35,7 +35,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """``status`` is code and phrase; ``headers`` need not name the length."""
 
     status: str
@@ -43,10 +43,10 @@ class Answer:
     body: bytes
 
 
-def error_answer(status: str, message: str, *headers: tuple[str, str]) -> Answer:
+def error_answer(status: str, message: str, *headers: tuple[str, str]) -> HttpResponse:
     """The front end's own errors, in the form of the API's."""
     body = json.dumps({"error": message}).encode()
-    return Answer(status, [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *headers], body)
+    return HttpResponse(status, [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *headers], body)
 
 
 class Renderer:
@@ -55,7 +55,7 @@ class Renderer:
     def __init__(self) -> None:
         self._second, self._date = -1, b""
 
-    def render(self, answer: Answer, request: Request, *, close: bool) -> bytes:
+    def render(self, answer: HttpResponse, request: Request, *, close: bool) -> bytes:
         bodiless = answer.status[:1] == "1" or answer.status[:3] in {"204", "304"}
         lines = [f"HTTP/1.1 {answer.status}"]
         lines += [f"{name}: {value}" for name, value in answer.headers]

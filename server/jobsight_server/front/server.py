@@ -17,7 +17,7 @@ from jobsight_server.errors import UserError
 from jobsight_server.front.connection import Connection
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import Limits
-from jobsight_server.front.messages import Answer, Renderer, Request, error_answer
+from jobsight_server.front.messages import HttpResponse, Renderer, Request, error_answer
 from jobsight_server.front.table import Table
 from jobsight_server.front.wsgi import environ_of, run_app, target_parts
 
@@ -112,7 +112,7 @@ class Front:
     def body_limit(self, request: Request) -> int:
         return self._limit_of(request.method, request.target.partition(b"?")[0].decode("latin-1"))
 
-    def work(self, connection: Connection, request: Request, client: str) -> Answer | None:
+    def work(self, connection: Connection, request: Request, client: str) -> HttpResponse | None:
         parts = target_parts(request.target)
         if parts is None:
             return error_answer("400 Bad Request", f"the target {request.target[:100]!r} has no path")

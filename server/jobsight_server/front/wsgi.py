@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 
 import httptools
 
-from jobsight_server.front.messages import Answer, Request, error_answer
+from jobsight_server.front.messages import HttpResponse, Request, error_answer
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
@@ -75,7 +75,7 @@ def environ_of(request: Request, path: str, query: str, server: tuple[str, str],
     return environ
 
 
-def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> Answer:
+def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> HttpResponse:
     """The application's whole response; exceptions are logged and answered 500."""
     try:
         return _run(app, environ)
@@ -84,7 +84,7 @@ def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> Answer:
         return error_answer("500 Internal Server Error", "internal error; the server's log has the details")
 
 
-def _run(app: WSGIApplication, environ: WSGIEnvironment) -> Answer:
+def _run(app: WSGIApplication, environ: WSGIEnvironment) -> HttpResponse:
     started: list[tuple[str, list[tuple[str, str]]]] = []
     written: list[bytes] = []
 
@@ -102,4 +102,4 @@ def _run(app: WSGIApplication, environ: WSGIEnvironment) -> Answer:
         if close is not None:
             close()
     status, headers = started[0]
-    return Answer(status, headers, written[0] if len(written) == 1 else b"".join(written))
+    return HttpResponse(status, headers, written[0] if len(written) == 1 else b"".join(written))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
-import zlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -17,17 +15,17 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
-from jobsight_server.auth.tokens import AuthError, Token, TokenCache
+from jobsight_server.auth.tokens import AuthError, TokenCache
 from jobsight_server.ingest.committer import GroupCommitter, OverloadedError, UnavailableError, UnstorableError
+from jobsight_server.ingest.judge import RefusedError, check_sender, judge, judge_again
 from jobsight_server.ingest.refusals import Refusal
-from jobsight_server.ingest.retry import RefusalError, retry_next
+from jobsight_server.ingest.retry import retry_next
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Outcome, Submission
-from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, check_size, stated_length, unpack
-from jobsight_server.ingest.wire import Batch, TooLargeError, WireError, decode
+from jobsight_server.ingest.submission import BatchOutcome, Submission
+from jobsight_server.ingest.unpacking import BudgetError, UnpackingBudget, stated_length
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import Settings
-from jobsight_server.storage.clusters import KnownClusters, listed
+from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.fence import Fence, take_over
 from jobsight_server.storage.late_batches import late_after
 from jobsight_server.storage.outage import driver_outage, outage
@@ -35,18 +33,9 @@ from jobsight_server.storage.outage import driver_outage, outage
 log = logging.getLogger(__name__)
 
 _COMMIT_TIMEOUT_S = 30.0
-_GZIP = b"\x1f\x8b"
 _BUDGET_BYTES = 40 * 2**20  # for all batches together that are being unpacked, decoded and committed
 _LOGGED_S, _MOST_LOGGED = 60.0, 100  # a cluster and node whose batches are refused; lines within that time
 _EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of rejected data
-
-
-class RefusedError(RefusalError):
-    """A request to be answered with ``status``; ``body`` is what to keep in quarantine, if anything."""
-
-    def __init__(self, status: int, reason: str, label: str, batch: Batch | None = None, *, keep: bool = True) -> None:
-        super().__init__(reason)
-        self.status, self.reason, self.label, self.batch, self.keep = status, reason, label, batch, keep
 
 
 def create_writer(
@@ -62,7 +51,7 @@ def create_writer(
     late_s = late_after(settings.profile_grace_s)
     store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes, late_s, clock)
     clusters = KnownClusters(engine, settings.declared_clusters)
-    again = partial(retry_next, guarded, store, lambda body: _judge_again(settings, body, clock(), clusters))
+    again = partial(retry_next, guarded, store, lambda body: judge_again(settings, body, clock(), clusters))
     committer = GroupCommitter(store, chores=(store.settle, again), on_fault=fence.end)
     app.extensions["committer"] = committer
     tokens = TokenCache(engine)
@@ -81,9 +70,9 @@ def create_writer(
         try:
             body = _read_body(settings.max_body_bytes)
             encoding = request.headers.get("Content-Encoding", "").strip().lower()
-            permitted = partial(_check_sender, token, clusters)
+            permitted = partial(check_sender, token, clusters)
             with budget.batch(stated_length(body, encoding, settings.max_unpacked_bytes)):
-                outcome = _outcome(committer, _judge(settings, body, encoding, now, permitted))
+                outcome = _outcome(committer, judge(settings, body, encoding, now, permitted))
         except BudgetError as error:
             return _refuse(committer, RefusedError(503, str(error), "overloaded", keep=False), body, now)
         except RefusedError as refused:
@@ -138,84 +127,7 @@ def _read_body(limit: int) -> bytes:
     return body
 
 
-def _judge(
-    settings: Settings, body: bytes, encoding: str, now: float, permitted: Callable[[Batch], None]
-) -> Submission:
-    """The batch to be stored; ``permitted`` refuses one that its sender may not send."""
-    try:
-        payload = unpack(body, encoding, settings.max_unpacked_bytes)
-    except TooLargeError as error:
-        raise RefusedError(413, str(error), "too large", keep=False) from error
-    except WireError as error:
-        raise RefusedError(400, str(error), "not readable") from error
-    try:
-        check_size(payload)
-        batch = decode(payload)
-    except WireError as error:
-        raise RefusedError(422, str(error), "wrong content") from error
-    permitted(batch)
-    _check_times(batch, settings, now)
-    return Submission(batch, zlib.crc32(payload), now)
-
-
-def _judge_again(settings: Settings, body: bytes, now: float, clusters: KnownClusters) -> Submission:
-    """The same for a body in quarantine; JSON cannot begin like gzip."""
-    encoding = "gzip" if body.startswith(_GZIP) else ""
-    return _judge(settings, body, encoding, now, partial(_check_cluster, clusters))
-
-
-def _check_sender(token: Token, clusters: KnownClusters, batch: Batch) -> None:
-    """Refuses batches that the token does not allow, and undeclared clusters.
-
-    403 and not 422: the agent keeps the batch, which is stored once the token or the settings are corrected.
-    """
-    if not token.may_write(batch.cluster, batch.node):
-        raise RefusedError(
-            403,
-            f"this token is for {token.scope}, the batch is of cluster {batch.cluster[:100]!r}, node "
-            f"{batch.node[:100]!r}: correct the agent's --cluster or --node, or give it a token of its own",
-            "not this token's cluster or node",
-            batch,
-            keep=False,
-        )
-    _check_cluster(clusters, batch)
-
-
-def _check_cluster(clusters: KnownClusters, batch: Batch) -> None:
-    if batch.cluster in clusters:
-        return
-    known = listed(clusters.all())
-    raise RefusedError(
-        403,
-        f"cluster {batch.cluster[:100]!r} is not declared; declared: {known}. Correct the agent's --cluster, or "
-        "declare it to the server, by its accounting directory or in the setting clusters",
-        "cluster not declared",
-        batch,
-        keep=False,
-    )
-
-
-def _check_times(batch: Batch, settings: Settings, now: float) -> None:
-    first, last = batch.time[0], batch.time[-1]
-    if not (math.isfinite(last) and last <= now + settings.max_future_s):
-        ahead = last - now
-        raise RefusedError(
-            422,
-            f"time {last:.3f} lies {ahead:.0f} s ahead of the server's clock; at most {settings.max_future_s:g} s "
-            "are allowed: set the node's clock",
-            "time in the future",
-            batch,
-        )
-    if first < now - settings.retention_days * 86400:
-        raise RefusedError(
-            422,
-            f"time {first:.3f} is older than the {settings.retention_days:g} days that are kept",
-            "too old",
-            batch,
-        )
-
-
-def _outcome(committer: GroupCommitter, submission: Submission) -> Outcome:
+def _outcome(committer: GroupCommitter, submission: Submission) -> BatchOutcome:
     batch = submission.batch
     try:
         outcome = _done(committer.submit(submission))
@@ -236,7 +148,7 @@ def _outcome(committer: GroupCommitter, submission: Submission) -> Outcome:
     return outcome
 
 
-def _done(future: Future[Outcome]) -> Outcome:
+def _done(future: Future[BatchOutcome]) -> BatchOutcome:
     """The outcome, once it is durable."""
     try:
         return future.result(timeout=_COMMIT_TIMEOUT_S)

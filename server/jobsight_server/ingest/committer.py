@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.ingest.refusals import Refusal
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.submission import Outcome, Submission
+from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.storage.fence import FencedError
 from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 
@@ -25,7 +25,7 @@ _TICK_S = 1.0  # how long chores wait while nothing arrives
 _LARGEST_REFUSED_BYTES = 8 * 2**20  # bodies on their way into quarantine
 
 _Work = Submission | Refusal
-_Item = tuple[_Work, Future[Outcome]] | threading.Event | None
+_Item = tuple[_Work, Future[BatchOutcome]] | threading.Event | None
 # Work to be done between groups: returns whether there is more to do at once.
 Chore = Callable[[], bool]
 
@@ -72,7 +72,7 @@ class GroupCommitter:
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
-    def submit(self, submission: Submission) -> Future[Outcome]:
+    def submit(self, submission: Submission) -> Future[BatchOutcome]:
         """Submits a batch. The future raises ``UnavailableError`` or ``UnstorableError``.
 
         Raises:
@@ -82,7 +82,7 @@ class GroupCommitter:
             raise OverloadedError(f"{self._capacity} batches are waiting to be written; try again later")
         return self._put(submission)
 
-    def refuse(self, refusal: Refusal) -> Future[Outcome]:
+    def refuse(self, refusal: Refusal) -> Future[BatchOutcome]:
         """Submits a rejected batch, to be kept in quarantine or, without a body, only counted.
 
         Counting is done at once; its example follows when there is room, and nothing waits for it.
@@ -95,8 +95,8 @@ class GroupCommitter:
                 self._rejected[refusal.label] += 1
             if refusal.example and self._open and self._waiting.qsize() < self._capacity:
                 self._waiting.put((refusal, Future()))
-            done: Future[Outcome] = Future()
-            done.set_result(Outcome("rejected"))
+            done: Future[BatchOutcome] = Future()
+            done.set_result(BatchOutcome("rejected"))
             return done
         size = len(refusal.body)
         with self._lock:
@@ -123,10 +123,10 @@ class GroupCommitter:
         self._waiting.put(None)
         self._thread.join()
 
-    def _put(self, work: _Work) -> Future[Outcome]:
+    def _put(self, work: _Work) -> Future[BatchOutcome]:
         if not self._open:
             raise UnavailableError("the writer is shutting down; try again later")
-        future: Future[Outcome] = Future()
+        future: Future[BatchOutcome] = Future()
         self._waiting.put((work, future))
         return future
 
@@ -182,7 +182,7 @@ class GroupCommitter:
             self._in_trouble(error)
             return False
 
-    def _commit(self, work: Sequence[tuple[_Work, Future[Outcome]]]) -> None:
+    def _commit(self, work: Sequence[tuple[_Work, Future[BatchOutcome]]]) -> None:
         """Commits the group; if one batch may be at fault, each gets its own transaction."""
         try:
             self._apply(work)
@@ -198,7 +198,7 @@ class GroupCommitter:
                     log.error("a batch cannot be stored: %s: %s", type(error).__name__, _in_a_line(error))
                     pair[1].set_exception(UnstorableError("a value in it cannot be stored"))
 
-    def _apply(self, work: Sequence[tuple[_Work, Future[Outcome]]]) -> None:
+    def _apply(self, work: Sequence[tuple[_Work, Future[BatchOutcome]]]) -> None:
         with self._lock:
             rejected, self._rejected = self._rejected, Counter()
         if not (work or rejected or self.trouble):
@@ -219,9 +219,9 @@ class GroupCommitter:
         for (_, future), outcome in zip(submissions, outcomes, strict=True):
             future.set_result(outcome)
         for _, future in refusals:
-            future.set_result(Outcome("quarantined"))
+            future.set_result(BatchOutcome("quarantined"))
 
-    def _failed_by_database(self, error: Exception, work: Sequence[tuple[_Work, Future[Outcome]]]) -> bool:
+    def _failed_by_database(self, error: Exception, work: Sequence[tuple[_Work, Future[BatchOutcome]]]) -> bool:
         """Fails all of ``work`` if the database is at fault, not the batches."""
         reason = self._in_trouble(error)
         if reason is None:

@@ -27,14 +27,14 @@ _CLOCK_SLACK = 1.1
 # Some kernels let the busy time of /proc/stat step back by a tick; that is not a reset.
 _CPU_STEP_BACK_S = 0.5
 
-Row = tuple[float, int | None, int | None, float | None, int | None, float]
+SampleRow = tuple[float, int | None, int | None, float | None, int | None, float]
 
 
 @dataclass(slots=True)
 class Corrected:
     """A batch's rows ``(time, net_in, net_out, cpu_busy, memory_used, gap)``, and the counts of events in it."""
 
-    rows: list[Row]
+    rows: list[SampleRow]
     first: CounterState
     last: CounterState
     wraps: int = 0
@@ -94,7 +94,7 @@ def _correct_rising(batch: Batch, before: CounterState) -> Corrected:
     offset_out = before.net_out - sum(raw[1] for raw in before.raw.values())
     assert before.raw_cpu is not None
     offset_cpu, gap = before.cpu - before.raw_cpu, before.gap
-    rows: list[Row] = [
+    rows: list[SampleRow] = [
         (time, modulo(total_in + offset_in), modulo(total_out + offset_out), busy + offset_cpu, memory, gap)  # type: ignore[operator]
         for time, total_in, total_out, busy, memory in zip(
             batch.time, totals_in, totals_out, batch.cpu_busy_s, batch.memory_used_bytes, strict=True
@@ -103,7 +103,7 @@ def _correct_rising(batch: Batch, before: CounterState) -> Corrected:
     return Corrected(rows, _state_at(batch, rows, 0), _state_at(batch, rows, -1))
 
 
-def _state_at(batch: Batch, rows: list[Row], index: int) -> CounterState:
+def _state_at(batch: Batch, rows: list[SampleRow], index: int) -> CounterState:
     time, net_in, net_out, cpu, _, gap = rows[index]
     assert net_in is not None
     assert net_out is not None

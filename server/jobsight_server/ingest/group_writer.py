@@ -13,7 +13,7 @@ from jobsight_server.ingest.batch_ends import BatchEnds, dump_ends
 from jobsight_server.ingest.counters import Corrected, correct
 from jobsight_server.ingest.relink import counters_before, relink
 from jobsight_server.ingest.shifts import Amounts, Shift, added, amounts_at, as_stored, step, write_shifts
-from jobsight_server.ingest.submission import Outcome, Submission
+from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.ingest.writer_cache import CachedNode, WriterCache, write_nodes
 from jobsight_server.storage import late_batches
 from jobsight_server.storage.dialect import driver_sql
@@ -70,7 +70,7 @@ class GroupWriter:
         self._spans: list[tuple[int, float, float]] = []
         self._touched: dict[int, CachedNode] = {}
 
-    def add(self, submission: Submission) -> Outcome:
+    def add(self, submission: Submission) -> BatchOutcome:
         batch = submission.batch
         self._counts["batches_received", ""] += 1
         node = self._cache.node(self._connection, batch)
@@ -84,10 +84,10 @@ class GroupWriter:
             if checksum is not None:
                 same = checksum == submission.checksum
                 self._counts["batches_duplicate" if same else "batches_quarantined", ""] += 1
-                return Outcome("duplicate" if same else "conflict")
+                return BatchOutcome("duplicate" if same else "conflict")
         self._store_batch(submission, node, is_new)
         self._counts["batches_stored", ""] += 1
-        return Outcome("stored", len(batch.time))
+        return BatchOutcome("stored", len(batch.time))
 
     def _store_batch(self, submission: Submission, node: CachedNode, is_new: bool) -> None:
         batch, speed = submission.batch, self._assumed_speed_bps

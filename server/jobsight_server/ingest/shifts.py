@@ -18,7 +18,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 
 from jobsight_server.ingest.batch_ends import dump_ends, load_ends
 from jobsight_server.ingest.counter_state import CounterState
-from jobsight_server.ingest.counters import Row
+from jobsight_server.ingest.counters import SampleRow
 from jobsight_server.storage.schema import batches
 from jobsight_server.storage.schema import shifts as table
 from jobsight_server.storage.totals import MASK, modulo
@@ -97,11 +97,11 @@ def amounts_at(shifts: Sequence[Shift], time: float) -> Amounts:
     return next((shift.amounts for shift in shifts if shift.since <= time < shift.until), NOTHING)
 
 
-def as_stored(rows: list[Row], shifts: Sequence[Shift]) -> list[Row]:
+def as_stored(rows: list[SampleRow], shifts: Sequence[Shift]) -> list[SampleRow]:
     """True rows as they are to be stored given ``shifts``."""
     if not shifts:
         return rows
-    stored: list[Row] = []
+    stored: list[SampleRow] = []
     for time, net_in, net_out, cpu, memory, gap in rows:
         less = -amounts_at(shifts, time)
         stored.append(

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 from jobsight_server.ingest.group_writer import GroupWriter, Statements
 from jobsight_server.ingest.refusals import Refusal, bound_quarantine, count_rejected, write_refusal
 from jobsight_server.ingest.shifts import step
-from jobsight_server.ingest.submission import Outcome, Submission
+from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.ingest.writer_cache import WriterCache
 from jobsight_server.storage.event_counts import add_event_counts
 
@@ -42,7 +42,7 @@ class SampleStore:
         submissions: Sequence[Submission],
         refusals: Sequence[Refusal] = (),
         rejected: Mapping[str, int] = MappingProxyType({}),
-    ) -> list[Outcome]:
+    ) -> list[BatchOutcome]:
         """Commits all of it or nothing; one outcome per submission. ``rejected``: how many were, by label.
 
         Raises:

@@ -17,7 +17,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """The outcome of a submission: ``stored``, ``duplicate`` or ``conflict``."""
 
     status: str

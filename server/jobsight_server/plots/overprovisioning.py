@@ -18,22 +18,24 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     _similarity(account["similarity"], directory)
     rows, ratios = account["rows"], account["ratios"]
-    order = rows[0]["order"]
-    same = [row for row in rows if row["order"] == order and row["classes"] == rows[0]["classes"]]
+    order, policy, classes = rows[0]["order"], rows[0]["policy"], rows[0]["classes"]
+    same = [row for row in rows if row["order"] == order and row["classes"] == classes]
     beside = [row for row in ratios if row["order"] == order]
     if len({row["load"] for row in same}) > 1:
         with drawing(directory / "figure-5.svg", "Utilisation by offered load", 1) as (axis,):
-            for name, colour in PAIR.items():
-                axis.plot(*_line(same, name, "load", "utilisation"), "o-", color=colour, markersize=3, label=name)
+            for of, style in _styles(same).items():
+                for name, colour in PAIR.items():
+                    line = _line(same, of, name, "load", "utilisation")
+                    axis.plot(*line, style, color=colour, markersize=3, label=f"{name}, {of}")
             axis.set(xlabel="offered load", ylabel="utilisation", ylim=(0, 1))
             axis.legend()
         with drawing(directory / "figure-6.svg", "Slowdown without estimation over slowdown with it", 1) as (axis,):
-            at = [row for row in beside if row["classes"] == rows[0]["classes"]]
-            for measure, colour in (("slowdown_ratio", OURS), ("bounded_slowdown_ratio", BEST)):
-                values = _line(at, "successive-approximation", "load", measure)
-                axis.plot(
-                    *values, "o-", color=colour, markersize=3, label=measure.removesuffix("_ratio").replace("_", " ")
-                )
+            at = [row for row in beside if row["classes"] == classes]
+            for of, style in _styles(same).items():
+                for measure, colour in (("slowdown_ratio", OURS), ("bounded_slowdown_ratio", BEST)):
+                    line = _line(at, of, "successive-approximation", "load", measure)
+                    label = f"{measure.removesuffix('_ratio').replace('_', ' ')}, {of}"
+                    axis.plot(*line, style, color=colour, markersize=3, label=label)
             axis.axhline(1.0, color=INK, linewidth=0.8)
             axis.set(xlabel="offered load", ylabel="ratio", yscale="log")
             axis.legend()
@@ -42,14 +44,19 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
     at_load = [row for row in beside if row["load"] == rows[0]["load"] and row["second_mb"] is not None]
     if len({row["second_mb"] for row in at_load}) > 1:
         with drawing(directory / "figure-8.svg", "Utilisation by memory of the smaller nodes", 1) as (axis,):
-            line = _line(at_load, "successive-approximation", "second_mb", "utilisation_ratio")
+            line = _line(at_load, policy, "successive-approximation", "second_mb", "utilisation_ratio")
             axis.plot(*line, "o-", color=OURS, markersize=3)
             axis.axhline(1.0, color=INK, linewidth=0.8)
             axis.set(xlabel="MB of the smaller nodes", ylabel="with estimation / without")
 
 
-def _line(rows: Sequence[Row], estimator: str, x: str, y: str) -> tuple[list[float], list[float]]:
-    points = sorted((row[x], row[y]) for row in rows if row["estimator"] == estimator)
+def _styles(rows: Sequence[Row]) -> dict[str, str]:
+    """How the lines of each policy are drawn."""
+    return dict(zip(dict.fromkeys(row["policy"] for row in rows), ("o-", "o--", "o:"), strict=False))
+
+
+def _line(rows: Sequence[Row], policy: str, estimator: str, x: str, y: str) -> tuple[list[float], list[float]]:
+    points = sorted((row[x], row[y]) for row in rows if row["policy"] == policy and row["estimator"] == estimator)
     return [x for x, _ in points], [y for _, y in points]
 
 

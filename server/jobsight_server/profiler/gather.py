@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from jobsight_server.profiler.idle import FRESH_S, Idle, idle_before, idle_beside
 from jobsight_server.profiler.memory import inside
-from jobsight_server.profiler.profile import NodeEvidence, Profile, profile, shifted
+from jobsight_server.profiler.profile import Measurements, NodeEvidence, profile, shifted
 from jobsight_server.profiler.readings import Boundaries, MarkTime, Readings, boundaries, read_marks, read_windows
 from jobsight_server.profiler.ready import SampledNode, SampledNodes
 from jobsight_server.profiler.sharing import (
@@ -29,10 +29,10 @@ _NODE_SECONDS_AT_ONCE = 1e6
 
 def profiles_of(
     connection: Connection, runs: Sequence[EndedRun], sampled_nodes: SampledNodes, stop: threading.Event | None = None
-) -> list[tuple[EndedRun, Profile]]:
+) -> list[tuple[EndedRun, Measurements]]:
     """The profile of each run, from the current tables; fewer if ``stop`` is set in the meantime."""
     histories = read_node_histories(connection, runs)
-    found: list[tuple[EndedRun, Profile]] = []
+    found: list[tuple[EndedRun, Measurements]] = []
     for some in _portions(runs):
         for run, nodes in _gathered(connection, some, sampled_nodes, histories):
             if stop and stop.is_set():

@@ -19,10 +19,12 @@ from sqlalchemy import Connection, Engine, bindparam, update
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.round import last_learn_seq, learn_late, lock_learning
 from jobsight_server.profiler.gather import profiles_of
-from jobsight_server.profiler.profile import Profile
+from jobsight_server.profiler.profile import Measurements
 from jobsight_server.profiler.ready import SampledNodes, complete, read_incomplete
-from jobsight_server.profiler.rows import Counts, accepted, learned, row
+from jobsight_server.profiler.rows import EventCounts, accepted, learned, row
 from jobsight_server.profiler.sharing import EndedRun
+from jobsight_server.savings.to_do import day_of
+from jobsight_server.savings.totals import count_again
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles
@@ -103,10 +105,10 @@ def _concerned(run: EndedRun, sampled_nodes: SampledNodes, spans: Spans) -> bool
     return False
 
 
-def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Profile]], config: ForecastConfig) -> int:
+def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measurements]], config: ForecastConfig) -> int:
     """Stores and learns the values of metrics that had none; returns how many there were."""
     lock_learning(connection)
-    counts: Counts = Counter()
+    counts: EventCounts = Counter()
     learn_seq = last_learn_seq(connection)
     values: dict[int, dict[str, float | None]] = {}
     for run, profile in profiled:
@@ -123,5 +125,6 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Profile]],
             learn_seq += 1
             values[run.id] = learned(filled, config, counts)
     learn_late(connection, config, values)
+    count_again(connection, {day_of(run.end) for run, _ in profiled if run.id in values})
     add_event_counts(connection, counts)
     return sum(len(found) for found in values.values())

@@ -14,7 +14,7 @@ from jobsight_server.profiler.readings import Boundaries, Readings
 from jobsight_server.profiler.sharing import EndedRun, Neighbours, NodeRun, attribution
 from jobsight_server.profiler.usage import JobInterval, Missing, Rates, cpu, network
 
-Use = TypeVar("Use")
+_Use = TypeVar("_Use")
 
 # More CPU time than processors have: kept, but flagged.
 CPU_FLAGGED_ABOVE = 1.05
@@ -62,7 +62,7 @@ class Measurement:
     idle_age_s: float | None = None
 
 
-Profile = Mapping[str, Measurement]
+Measurements = Mapping[str, Measurement]
 """Metric -> its entry."""
 
 
@@ -183,7 +183,7 @@ def _over(
     return total
 
 
-def _of(node: NodeEvidence, use: Callable[[NodeEvidence], Use | Missing]) -> Use | Missing:
+def _of(node: NodeEvidence, use: Callable[[NodeEvidence], _Use | Missing]) -> _Use | Missing:
     if node.readings is None:
         return Missing("no samples of {node}")
     if attribution(node.processors, node.neighbours.overlapping) == "unknown":

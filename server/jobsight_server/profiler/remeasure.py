@@ -19,7 +19,8 @@ from jobsight_server.forecasts.round import lock_learning
 from jobsight_server.profiler.gather import profiles_of
 from jobsight_server.profiler.profile import Measurement
 from jobsight_server.profiler.ready import SampledNodes, read_runs
-from jobsight_server.profiler.rows import Counts, accepted, learned, row
+from jobsight_server.profiler.rows import EventCounts, accepted, learned, row
+from jobsight_server.savings.to_do import day_of, mark
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import profiles, remeasure, series
 
@@ -37,7 +38,7 @@ def measure_again(engine: Engine, config: ForecastConfig, limit: int = 200, stop
 
     Returns how many were measured or dropped, which is also counted and logged.
     """
-    totals: Counts = Counter()
+    totals: EventCounts = Counter()
     while not (stop and stop.is_set()):
         with engine.connect().execution_options(reading=True) as connection:
             wanted = [(run_id, metric) for run_id, metric in connection.execute(_NEXT.limit(limit))]
@@ -45,7 +46,7 @@ def measure_again(engine: Engine, config: ForecastConfig, limit: int = 200, stop
                 break
             runs = read_runs(connection, list(dict.fromkeys(run_id for run_id, _ in wanted)))
             found = {run.id: entries for run, entries in profiles_of(connection, runs, SampledNodes(connection), stop)}
-        counts: Counts = Counter()
+        counts: EventCounts = Counter()
         with engine.begin() as connection:
             lock_learning(connection)
             for run_id, metric in wanted:
@@ -54,6 +55,7 @@ def measure_again(engine: Engine, config: ForecastConfig, limit: int = 200, stop
                     entry = _entry(metric, accepted({metric: found[run_id][metric]}, Counter())[metric], counts)
                     learned({metric: entry}, config, counts)
                     connection.execute(_UPDATE.values(row(entry, config)), {"of_run": run_id, "of_metric": metric})
+            mark(connection, [day_of(run.end) for run in runs])
             connection.execute(delete(series))  # the model was trained without these values
             add_event_counts(connection, counts)
         totals += counts
@@ -63,7 +65,7 @@ def measure_again(engine: Engine, config: ForecastConfig, limit: int = 200, stop
     return measured + dropped
 
 
-def _entry(metric: str, entry: Measurement, counts: Counts) -> Measurement:
+def _entry(metric: str, entry: Measurement, counts: EventCounts) -> Measurement:
     if entry.value is not None:
         counts["profiles_remeasured", metric] += 1
         return entry
@@ -72,5 +74,5 @@ def _entry(metric: str, entry: Measurement, counts: Counts) -> Measurement:
     return replace(entry, reason=f"{DROPPED}: {entry.reason}")
 
 
-def _sum(counts: Counts, name: str) -> int:
+def _sum(counts: EventCounts, name: str) -> int:
     return sum(count for (found, _), count in counts.items() if found == name)

@@ -9,13 +9,13 @@ from typing import Any
 from jobsight_predictor.profile.pending import PendingForecast
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.learn import learnable
-from jobsight_server.profiler.profile import ABOVE, Measurement, Profile, missing_labels
+from jobsight_server.profiler.profile import ABOVE, Measurement, Measurements, missing_labels
 from jobsight_server.profiler.usage import Missing
 
-Counts = Counter[tuple[str, str]]
+EventCounts = Counter[tuple[str, str]]
 
 
-def accepted(entries: Profile, counts: Counts) -> dict[str, Measurement]:
+def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measurement]:
     """The entries without invalid values; missing and rejected values are counted by reason."""
     found = {metric: _refused_if_wrong(entry, counts) for metric, entry in entries.items()}
     counts["cpu_above_1.05", ""] += sum(entry.reason == ABOVE for entry in found.values())
@@ -24,7 +24,7 @@ def accepted(entries: Profile, counts: Counts) -> dict[str, Measurement]:
     return found
 
 
-def learned(entries: Profile, config: ForecastConfig, counts: Counts) -> dict[str, float | None]:
+def learned(entries: Measurements, config: ForecastConfig, counts: EventCounts) -> dict[str, float | None]:
     """Per metric the value to learn; None if there is none, or if it is only shown, which is counted."""
     found: dict[str, float | None] = {}
     for metric, entry in entries.items():
@@ -34,7 +34,7 @@ def learned(entries: Profile, config: ForecastConfig, counts: Counts) -> dict[st
     return found
 
 
-def _refused_if_wrong(entry: Measurement, counts: Counts) -> Measurement:
+def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
     """The entry, without its value if that is not a valid measurement, so that it is not learned."""
     if entry.value is None or learnable(entry.value):
         return entry

@@ -13,11 +13,12 @@ from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.rebuild import rebuild_if_outdated
 from jobsight_server.forecasts.round import last_learn_seq, learn_round, lock_learning
 from jobsight_server.profiler.gather import profiles_of
-from jobsight_server.profiler.profile import Measurement, Profile
+from jobsight_server.profiler.profile import Measurement, Measurements
 from jobsight_server.profiler.ready import Own, SampledNodes, read_finished, ready
 from jobsight_server.profiler.remeasure import measure_again
 from jobsight_server.profiler.rows import accepted, forecast_of, learned, row
 from jobsight_server.profiler.sharing import EndedRun
+from jobsight_server.savings.totals import add_runs, count_marked
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.fetch import write_many
 
@@ -52,6 +53,7 @@ def profile_finished(
     if stop and stop.is_set():
         return 0
     rebuild_if_outdated(engine, config)
+    count_marked(engine, stop)
     with engine.connect().execution_options(reading=True) as connection:
         sampled_nodes = SampledNodes(connection)
     while not (stop and stop.is_set()):
@@ -70,7 +72,7 @@ def profile_finished(
     return done
 
 
-def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Profile]], config: ForecastConfig) -> int:
+def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measurements]], config: ForecastConfig) -> int:
     """Stores and learns the profiles; returns how many of the runs were still to be profiled."""
     lock_learning(connection)
     counts: Counter[tuple[str, str]] = Counter()
@@ -101,6 +103,7 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Profile]],
             _INSERT.format(columns=", ".join(rows[0]), values=", ".join("?" for _ in rows[0])),
             [tuple(each.values()) for each in rows],
         )
+        add_runs(connection, list(stored))
     add_event_counts(connection, counts)
     return len(stored)
 

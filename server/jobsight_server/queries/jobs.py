@@ -8,7 +8,7 @@ from msgspec import Meta
 from sqlalchemy import Connection, Row, func, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.accounting.lifecycle import STATES
+from jobsight_server.accounting.runs import STATES
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
@@ -18,7 +18,7 @@ from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
 NODES_DRAWN = 32
 
-State = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
+RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
 
 class Run(Record):
@@ -31,7 +31,7 @@ class Run(Record):
     job_id: str
     start: float
     end: float | None
-    state: State
+    state: RunState
     user: str
     group: str | None
     account: str | None

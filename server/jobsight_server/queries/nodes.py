@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from jobsight_server.queries.freshness import Status, status
-from jobsight_server.queries.jobs import State
+from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
 from jobsight_server.record import Record
 from jobsight_server.storage.schema import job_nodes, jobs, nodes
@@ -57,7 +57,7 @@ class RunOnNode(Record):
     user: str
     start: float
     end: float | None
-    state: State
+    state: RunState
     processors: int
 
 

@@ -1,4 +1,4 @@
-"""The whole site at a glance: nodes, freshness, ingest rate, jobs, forecast accuracy, what was rejected."""
+"""The whole site at a glance: nodes, freshness, ingest rate, jobs, forecast accuracy, savings, what was rejected."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select, text
 from jobsight_server.queries.accuracy import MetricAccuracy, recent_accuracy
 from jobsight_server.queries.freshness import status
 from jobsight_server.queries.rejected import EventCount, rejections
+from jobsight_server.queries.savings import SiteSavings, site_savings
 from jobsight_server.record import Record
 from jobsight_server.storage.dialect import whole
 from jobsight_server.storage.event_counts import read_event_counts
@@ -77,6 +78,7 @@ class Overview(Record):
     users: int
     ingest: Ingest
     accuracy: list[MetricAccuracy]
+    savings: SiteSavings
     rejected: list[EventCount]
     rejected_total: int
 
@@ -116,6 +118,7 @@ def overview(connection: Connection, now: float) -> Overview:
             rate=_ingest_rate(connection, now),
         ),
         accuracy=recent_accuracy(connection),
+        savings=site_savings(connection),
         rejected=rejected,
         rejected_total=sum(count.value for count in rejected),
     )

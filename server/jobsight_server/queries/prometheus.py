@@ -35,6 +35,8 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "quarantine_retried": ("outcome",),
     "quarantined_because": ("reason",),
     "requests_unavailable": ("reason",),
+    "requirement_feedback_rejected": ("reason",),
+    "requirement_outcomes": ("outcome",),
     "reservations_ran_out": ("metric",),
     "simulations_deleted": ("reason",),
 }

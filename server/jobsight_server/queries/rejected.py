@@ -21,6 +21,7 @@ REJECTIONS = (
     "accounting_unreadable",
     "profiles_refused",
     "profiles_dropped",
+    "requirement_feedback_rejected",
 )
 
 

@@ -10,11 +10,12 @@ from msgspec import Meta
 from sqlalchemy import Connection, Row, Subquery, func, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
-from jobsight_server.forecasts.history import History
-from jobsight_server.forecasts.stored import Key
+from jobsight_server.forecasts.history import MetricHistory
+from jobsight_server.forecasts.stored import SeriesKey
 from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
+from jobsight_server.queries.savings import Savings, SavingsRequest, savings
 from jobsight_server.record import Record
 from jobsight_server.storage.schema import jobs, series
 
@@ -51,17 +52,18 @@ class UserList(Page):
 class UserMetric(Prediction):
     """The current prediction in one metric, and those for the user's last jobs."""
 
-    history: History
+    history: MetricHistory
 
 
 class UserProfile(Record):
-    """One user: runs by state, and each metric."""
+    """One user: runs by state, each metric, and of which application's requests most could be saved lately."""
 
     cluster: str
     user: str
     jobs: dict[str, int]
     last_end: float | None
     metrics: list[UserMetric]
+    savings: Savings
 
 
 def user_list(
@@ -92,7 +94,7 @@ def user_list(
         rows = list(connection.execute(query))
     known = reader.learned(connection, [(row.cluster, row.user) for row in rows])
     users = [
-        User.of_row(row, metrics={name: known.get(Key(row.cluster, row.user, name)) for name in METRICS})
+        User.of_row(row, metrics={name: known.get(SeriesKey(row.cluster, row.user, name)) for name in METRICS})
         for row in rows
     ]
     return UserList(page, pages_of(total), total, users, sort, descending, search)
@@ -128,6 +130,7 @@ def user_profile(
             )
             for prediction in present
         ],
+        savings=savings(connection, reader, SavingsRequest("application", cluster, user, limit=1)),
     )
 
 

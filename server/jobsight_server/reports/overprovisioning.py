@@ -19,7 +19,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     _groups(account, console)
     ratio = {_key(row): row["utilisation_ratio"] for row in account["ratios"]}
     for (classes, order, policy), rows in groupby(account["rows"], key=lambda row: _machine(row)):
-        table = _table(f"{classes}, {order}, {policy}", "load", "estimator", "use", "gain", "failed", "lowered", "slow")
+        table = _table(f"{classes}, {order}, {policy}", "load", "estimator", "use", "gain", "failed", "lowered", "wait")
         for row in rows:
             table.add_row(
                 f"{row['load']:g}",
@@ -28,13 +28,14 @@ def show(account: Mapping[str, Any], console: Console) -> None:
                 f"{ratio[_key(row)]:.2f}" if _key(row) in ratio else "",
                 f"{row['failed_share']:.2%}",
                 f"{row['lowered_share']:.1%}",
-                f"{row['mean_slowdown']:,.1f}",
+                f"{row['mean_wait_s'] / 3600.0:,.1f}",
             )
         console.print(table)
     console.print(
         "use: utilisation; gain: of utilisation, over no estimation; failed: of attempts, for want of memory; lowered: "
-        "jobs that finished on less than they requested; slow: mean slowdown."
+        "jobs that finished on less than they requested; wait: mean wait in hours."
     )
+    _worth(account["rows"], console)
     if fit := account["figure_8_fit"]:
         console.print(f"Gain against the processors of the jobs that are helped, 16 to 28 MB: R2 {fit['r2']:.2f}.")
     for delay in account["failure_delay"]:
@@ -71,6 +72,17 @@ def _groups(account: Mapping[str, Any], console: Console) -> None:
         console.print(
             f"In {gain['alike_share']:.1%} of these the largest use is at most {gain['similarity_range']:g} times the "
             "smallest."
+        )
+
+
+def _worth(rows: Sequence[Row], console: Console) -> None:
+    """What the memory set free is worth in waiting time, in the first cluster, order and load."""
+    first = {row["estimator"]: row for row in rows if _key(row)[:-1] == _key(rows[0])[:-1]}
+    if {"none", "jobsight"} <= first.keys() and (asked := first["none"]["mean_wait_s"]):
+        given = first["jobsight"]["mean_wait_s"]
+        console.print(
+            f"With what they request, jobs wait {asked / 3600.0:,.1f} hours on average; with what jobsight gives them, "
+            f"{given / 3600.0:,.1f} ({abs(1.0 - given / asked):.0%} {'less' if given <= asked else 'more'})."
         )
 
 

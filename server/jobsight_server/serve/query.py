@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import socket
+from importlib import import_module
 
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import CONNECTIONS, Limits, raise_descriptor_limit
@@ -55,6 +56,8 @@ def _query_worker(settings: Settings, listener: socket.socket) -> None:
         judges_length=lambda path: path in {_SAMPLES, _UPLOAD},
         record=recorder(write_engine, "query"),
     )
+    if settings.requirements_estimator == "regression":
+        import_module("statsmodels.regression.quantile_regression")  # takes seconds, which no feedback should wait for
     # Objects loaded by now stay: without them, a full collection in the middle of an answer takes no time.
     gc.collect()
     gc.freeze()

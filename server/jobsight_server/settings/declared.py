@@ -11,13 +11,21 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 
+from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, job_group_text
 from jobsight_predictor.profile.bound import Objective
 from jobsight_predictor.profile.requests import Limit
-from jobsight_predictor.template_text import template_text
-from jobsight_predictor.templates import DEFAULT_TEMPLATES
 
 AccountingFormat = Literal["torque"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
+RequirementsEstimator = Literal[
+    "none",
+    "successive-approximation",
+    "robust-search",
+    "last-instance",
+    "reinforcement",
+    "regression",
+    "jobsight",
+]
 
 
 def from_text(kind: type, value: str) -> Any:
@@ -97,7 +105,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             metavar="GROUPS",
             min_length=1,
         ),
-    ] = tuple(map(template_text, DEFAULT_TEMPLATES))
+    ] = tuple(map(job_group_text, DEFAULT_JOB_GROUPS))
     learn_apportioned: Annotated[
         bool, _meta("learn values measured on shared nodes and split by processors held; changing it retrains")
     ] = False
@@ -108,6 +116,24 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     simulation_memory_bytes: Annotated[int, _meta("address space that a simulation may use", ge=2**29)] = 4 * 2**30
     simulation_time_s: Annotated[float, _meta("how long a simulation may run", ge=1)] = 3600.0
+    requirements_estimator: Annotated[
+        RequirementsEstimator,
+        _meta("how memory requirements are estimated from feedback; changing it learns from the reported jobs again"),
+    ] = "jobsight"
+    requirements_group: Annotated[
+        tuple[str, ...],
+        _meta("fields that jobs of one group share, besides the memory they request", metavar="FIELDS"),
+    ] = ("user", "application")
+    memory_capacities: Annotated[
+        tuple[str, ...],
+        _meta("memory sizes of the nodes, such as 24G 32G; estimates are rounded up to these", metavar="MEMORY"),
+    ] = ()
+    requirements_kept: Annotated[
+        int, _meta("requirements kept, open or reported; the oldest are deleted first", ge=1)
+    ] = 100_000
+    requirements_expiry_days: Annotated[float, _meta("how long a requirement waits for feedback on its job", gt=0)] = (
+        30.0
+    )
     session_hours: Annotated[float, _meta("how long a login to the pages lasts", ge=0.01)] = 12.0
     cookie_secure: Annotated[bool, _meta("send the login cookie over HTTPS only (set it behind TLS)")] = False
     accounting: tuple[AccountingSource, ...] = ()

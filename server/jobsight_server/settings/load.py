@@ -13,11 +13,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from jobsight_predictor.template_text import parse_template
+from jobsight_predictor.job_groups import parse_job_group
+from jobsight_predictor.question import FIELDS
+from jobsight_server.amounts import memory_bytes
 from jobsight_server.errors import UserError
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingSource, Settings, from_text
 
 LONGEST_NAME = 255
+GROUP_FIELDS = tuple(field for field in FIELDS if field != "requested_memory_bytes")
 
 
 class SettingsError(UserError):
@@ -76,8 +79,23 @@ def _cluster_name(value: str) -> None:
         raise ValueError(f"a cluster's name has 1 to {LONGEST_NAME} printable characters")
 
 
+def _group_field(value: str) -> None:
+    if value not in GROUP_FIELDS:
+        raise ValueError(f"no field {value!r}; choose from {', '.join(GROUP_FIELDS)}")
+
+
+def _capacity(value: str) -> None:
+    if not memory_bytes(value) >= 1.0:
+        raise ValueError(f"{value!r} is less than a byte")
+
+
 # Checks of each text of a list beyond its type; they raise ValueError.
-_CHECKS: Mapping[str, Callable[[str], object]] = {"clusters": _cluster_name, "job_groups": parse_template}
+_CHECKS: Mapping[str, Callable[[str], object]] = {
+    "clusters": _cluster_name,
+    "job_groups": parse_job_group,
+    "memory_capacities": _capacity,
+    "requirements_group": _group_field,
+}
 _RENAMED = {"templates": "job_groups"}
 
 

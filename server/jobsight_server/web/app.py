@@ -12,20 +12,20 @@ from werkzeug.wrappers import Response as AnyResponse
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.requirements import requirement_config
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.migrate import newest_version
 from jobsight_server.web import (
-    failures,
     health,
     jobs,
-    metrics,
     nodes,
     openapi,
     overview,
     predictions,
-    rejected,
+    requirements,
     samples_proxy,
+    savings,
     simulations,
     units,
     users,
@@ -33,16 +33,13 @@ from jobsight_server.web import (
 from jobsight_server.web.context import AppContext
 from jobsight_server.web.errors import answer_errors, is_api
 from jobsight_server.web.fast_path import PredictionFastPath
-from jobsight_server.web.guard import require_login
-from jobsight_server.web.login import login
+from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, users, jobs, nodes, simulations, rejected)
+NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, simulations)
 ROUTES = tuple(
-    route
-    for noun in (predictions, failures, *NOUNS_WITH_PAGES, samples_proxy, health, metrics, openapi)
-    for route in noun.ROUTES
+    route for noun in (predictions, *NOUNS_WITH_PAGES, samples_proxy, health, openapi) for route in noun.ROUTES
 )
 
 _API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
@@ -59,7 +56,7 @@ _PAGE_HEADERS = (
 def create_app(
     settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
 ) -> Flask:
-    """The application of one query worker; ``write_engine`` is for logins, simulations, reservations that ran out."""
+    """The application of one query worker; ``write_engine`` serves logins, simulations, requirements."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
     config = forecast_config(settings)
@@ -72,6 +69,7 @@ def create_app(
         tokens=TokenCache(read_engine),
         clusters=KnownClusters(read_engine, settings.declared_clusters),
         answers=AnswerReader(read_engine, config),
+        requirements=requirement_config(settings),
         failures=LoginFailures(),
         schema_version=newest_version(),
     )

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.requirements import RequirementConfig
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 
@@ -27,6 +28,7 @@ class AppContext:
     tokens: TokenCache
     clusters: KnownClusters
     answers: AnswerReader
+    requirements: RequirementConfig
     failures: LoginFailures
     schema_version: str | None
 

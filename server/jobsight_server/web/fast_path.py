@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_server.auth.tokens import AuthError
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.web.context import AppContext

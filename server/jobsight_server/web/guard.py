@@ -1,17 +1,20 @@
-"""Access check of a request: by bearer token, or by the login cookie of the pages."""
+"""Lets a request in: by bearer token, or by the login cookie, for which ``/login`` takes a token or one-time link."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from flask import abort, redirect, request, url_for
-from werkzeug.wrappers import Response
+from flask import Blueprint, Response, abort, make_response, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as AnyResponse
 
-from jobsight_server.auth.sessions import session_is_valid
+from jobsight_server.auth.sessions import create_session, end_session, redeem_login, session_is_valid
 from jobsight_server.auth.tokens import AuthError
 from jobsight_server.web.context import context
 
 COOKIE = "jobsight_session"
+HOME = "/"
+
+login = Blueprint("login", __name__)
 
 
 def require_role(roles: Collection[str]) -> None:
@@ -28,7 +31,7 @@ def require_role(roles: Collection[str]) -> None:
     context().tokens.authenticate(header, roles, context().clock())
 
 
-def require_login() -> Response | None:
+def require_login() -> AnyResponse | None:
     """For ``blueprint.before_request`` of the pages: redirects to the login without a session."""
     if has_session():
         return None
@@ -54,3 +57,76 @@ def require_same_origin() -> None:
         abort(403, f"this request came from another site (Sec-Fetch-Site: {fetch_site})")
     if origin is not None and origin.partition("://")[2] != request.host:
         abort(403, f"this request came from another site (Origin: {origin})")
+
+
+@login.get("/login")
+def login_form() -> AnyResponse:
+    """The form; with ``?once=SECRET`` the one-time login itself."""
+    secret = request.args.get("once")
+    if secret is not None and request.method == "GET":  # a HEAD, as link checkers send, must not use it up
+        return _log_in(once=secret)
+    if has_session():
+        return redirect(HOME, 303)
+    return make_response(render_template("login.html", error=None))
+
+
+@login.post("/login")
+def log_in() -> AnyResponse:
+    """Logs in by an admin's token."""
+    require_same_origin()
+    return _log_in(token=request.form.get("token", "").strip())
+
+
+@login.post("/logout")
+def log_out() -> AnyResponse:
+    """Ends the session."""
+    require_same_origin()
+    secret = request.cookies.get(COOKIE)
+    if secret:
+        with context().write_engine.begin() as connection:
+            end_session(connection, secret)
+    response = redirect(url_for("login.login_form"), 303)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="Strict")
+    return response
+
+
+def _log_in(*, once: str | None = None, token: str | None = None) -> AnyResponse:
+    here = context()
+    now, address = here.clock(), request.remote_addr or ""
+    wait_s = here.failures.wait_s(address, now)
+    if wait_s > 0:
+        response = _refused("Too many failed logins; wait a minute.", 429)
+        response.headers["Retry-After"] = str(int(wait_s) + 1)
+        return response
+    session_s = here.settings.session_hours * 3600
+    secret: str | None = None
+    if once is not None:
+        with here.write_engine.begin() as connection:
+            secret = redeem_login(connection, once, now, session_s)
+        problem = "This login link is unknown, used or older than an hour: `jobsight token login` prints a new one."
+    else:
+        try:
+            known = here.tokens.authenticate(f"Bearer {token}", ("admin",), now)
+        except AuthError as error:
+            problem = f"Login failed: {error}."
+        else:
+            with here.write_engine.begin() as connection:
+                secret = create_session(connection, known.id, now, session_s)
+    if secret is None:
+        here.failures.add(address, now)
+        return _refused(problem, 401)
+    response = make_response(redirect(HOME, 303))
+    response.set_cookie(
+        COOKIE,
+        secret,
+        max_age=int(session_s),
+        path="/",
+        httponly=True,
+        samesite="Strict",
+        secure=here.settings.cookie_secure,
+    )
+    return response
+
+
+def _refused(problem: str, status: int) -> Response:
+    return make_response(render_template("login.html", error=problem), status)

@@ -1,4 +1,4 @@
-"""``/health``: this process is alive. ``/ready``: it can do its work."""
+"""For those who watch the server: ``/health``, this process lives; ``/ready``, it can do its work; ``/metrics``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Literal
 
 from alembic.runtime.migration import MigrationContext
 from flask import Response
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.addresses import split_address
+from jobsight_server.queries.prometheus import exposition
 from jobsight_server.record import Record
 from jobsight_server.storage.outage import AWAY, outage
 from jobsight_server.web.context import AppContext, context
@@ -45,6 +47,12 @@ def show_ready() -> Response:
     return record_reply(Ready("unavailable", reason), 503, {"Retry-After": "5"})
 
 
+def show_metrics() -> Response:
+    """Everything counted, in the Prometheus text format 0.0.4."""
+    with context().read_engine.connect() as connection:
+        return Response(exposition(connection, context().clock()), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
 def _database_problem(here: AppContext) -> str | None:
     try:
         with here.read_engine.connect() as connection:
@@ -69,11 +77,23 @@ def _writer_problem(here: AppContext) -> str | None:
         connection.close()
 
 
+_PREFIXES = ("", "/api/v1")
 ROUTES = tuple(
     Route("GET", f"{prefix}/{name}", handler, None, summary, answer=answer, errors=errors)
-    for prefix in ("", "/api/v1")
+    for prefix in _PREFIXES
     for name, handler, summary, answer, errors in (
         ("health", show_health, "Whether this process is alive", Health, ()),
         ("ready", show_ready, "Whether the database and the writer answer", Ready, (503,)),
     )
+) + tuple(
+    Route(
+        "GET",
+        f"{prefix}/metrics",
+        show_metrics,
+        ("scheduler",),
+        "Everything counted, for Prometheus",
+        answer=str,
+        media_type=CONTENT_TYPE_PLAIN_0_0_4.partition("; charset")[0],
+    )
+    for prefix in _PREFIXES
 )

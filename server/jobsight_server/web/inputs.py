@@ -9,6 +9,7 @@ from flask import request
 from werkzeug.exceptions import BadRequest, NotFound, RequestEntityTooLarge, UnsupportedMediaType
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.amounts import utc_day
 from jobsight_server.storage.clusters import listed
 from jobsight_server.web.context import context
 
@@ -117,6 +118,15 @@ def time_argument(name: str) -> float | None:
     return time_s
 
 
+def day_argument(name: str) -> int | None:
+    """Argument ``name``, a date or UTC epoch seconds, as a day counted from 1970-01-01; None where it was not given."""
+    value = given(name)
+    try:
+        return None if value is None else utc_day(value)
+    except ValueError as error:
+        raise BadRequest(f"{name}={error}") from error
+
+
 def number_of(value: float, place: str, largest: float) -> float:
     """A number above 0.
 
@@ -170,6 +180,11 @@ def one_cluster(found: list[str], noun: str) -> str | None:
     if len(found) > 1:
         raise BadRequest(f"several clusters know this {noun} ({', '.join(found)}); add ?cluster=NAME")
     return found[0] if found else None
+
+
+def not_found(noun: str, name: str, cluster: str | None) -> NotFound:
+    """The error where the cluster, or with None no cluster, knows such a thing."""
+    return NotFound(f"no {noun} {name[:_SHOWN]!r} in {'any cluster' if cluster is None else repr(cluster[:_SHOWN])}")
 
 
 def _place(name: str) -> str:

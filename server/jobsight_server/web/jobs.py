@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from flask import Blueprint
-from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
-from jobsight_server.accounting.lifecycle import STATES
+from jobsight_server.accounting.runs import STATES
 from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail, job_list
-from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.context import context
 from jobsight_server.web.inputs import (
@@ -18,10 +16,11 @@ from jobsight_server.web.inputs import (
     given,
     integer_argument,
     name_argument,
+    not_found,
     one_cluster,
     required_name,
 )
-from jobsight_server.web.pages import page
+from jobsight_server.web.pages import clusters_offered, page
 from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
 
 
@@ -39,7 +38,7 @@ def job() -> Job:
         if cluster is not None:
             found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points)
     if found is None:
-        raise NotFound(f"no job {job_id[:60]!r} in {'any cluster' if cluster is None else repr(cluster[:60])}")
+        raise not_found("job", job_id, cluster)
     return found
 
 
@@ -77,10 +76,8 @@ def add_pages(pages: Blueprint) -> None:
     @pages.get("/jobs", endpoint="jobs")
     def show() -> Response:
         found = jobs()
-        with context().read_engine.connect() as connection:
-            clusters = cluster_names(connection)
         wanted = {name: given(name) for name in ("cluster", "user", "state")}
-        return page("jobs.html", found, JOBS, wanted=wanted, states=STATES, clusters=clusters)
+        return page("jobs.html", found, JOBS, wanted=wanted, states=STATES, clusters=clusters_offered())
 
     @pages.get("/job", endpoint="job_by_query")
     @pages.get("/jobs/<cluster>/<path:name>", endpoint="job", merge_slashes=False)

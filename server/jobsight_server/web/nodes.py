@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from flask import Blueprint
-from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
-from jobsight_server.queries.nodes import NodeDetail, NodeList, cluster_names, node_clusters, node_detail, node_list
+from jobsight_server.queries.nodes import NodeDetail, NodeList, node_clusters, node_detail, node_list
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.context import context
 from jobsight_server.web.inputs import (
     cluster_argument,
     given,
     integer_argument,
+    not_found,
     one_cluster,
     required_name,
     time_argument,
 )
-from jobsight_server.web.pages import page
+from jobsight_server.web.pages import clusters_offered, page
 from jobsight_server.web.routes import NAME, TIME, Parameter, Route, by_query
 
 _HOURS, _HOURS_AT_MOST = 24, 10_000
@@ -43,7 +44,7 @@ def node() -> NodeDetail:
         if cluster is not None:
             found = node_detail(connection, cluster, name, since, until, now, points, span_s)
     if found is None:
-        raise NotFound(f"no node {name[:60]!r} in {'any cluster' if cluster is None else repr(cluster[:60])}")
+        raise not_found("node", name, cluster)
     return found
 
 
@@ -82,10 +83,7 @@ ROUTES = (NODES, NODE, NODE_BY_QUERY)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/nodes", endpoint="nodes")
     def show() -> Response:
-        found = nodes()
-        with context().read_engine.connect() as connection:
-            clusters = cluster_names(connection)
-        return page("nodes.html", found, NODES, cluster=given("cluster"), clusters=clusters)
+        return page("nodes.html", nodes(), NODES, cluster=given("cluster"), clusters=clusters_offered())
 
     @pages.get("/node", endpoint="node_by_query")
     @pages.get("/nodes/<cluster>/<path:name>", endpoint="node", merge_slashes=False)

@@ -24,6 +24,8 @@ _MEANINGS = {
     401: "No token, or one that is unknown or revoked",
     403: "The token's role does not allow this",
     404: "Not found",
+    409: "It contradicts what is known; the error says how",
+    410: "It was there and is not kept any more",
     413: "The body is too large",
     415: "The body is not JSON",
     422: "The batch can never be stored; it is kept in quarantine",

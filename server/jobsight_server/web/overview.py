@@ -1,4 +1,4 @@
-"""The site as a whole."""
+"""The site as a whole: its figures, and what was rejected, by reason, with the kept examples."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from werkzeug.wrappers import Response
 
 from jobsight_server.queries.overview import Overview
 from jobsight_server.queries.overview import overview as read_overview
+from jobsight_server.queries.rejected import Rejected, rejected_data
 from jobsight_server.web.context import context
 from jobsight_server.web.pages import page
 from jobsight_server.web.routes import Route
@@ -17,13 +18,33 @@ def overview() -> Overview:
         return read_overview(connection, context().clock())
 
 
+def rejected() -> Rejected:
+    with context().read_engine.connect() as connection:
+        return rejected_data(connection)
+
+
 OVERVIEW = Route(
-    "GET", "/api/v1/overview", overview, (), "Nodes, freshness, ingest rate, jobs, forecast accuracy, what was rejected"
+    "GET",
+    "/api/v1/overview",
+    overview,
+    (),
+    "Nodes, freshness, ingest rate, jobs, forecast accuracy, savings, what was rejected",
 )
-ROUTES = (OVERVIEW,)
+REJECTED = Route(
+    "GET",
+    "/api/v1/rejected",
+    rejected,
+    (),
+    "Everything counted, quarantined batches and rejected accounting lines with their reasons",
+)
+ROUTES = (OVERVIEW, REJECTED)
 
 
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/", endpoint="overview")
     def show() -> Response:
         return page("overview.html", overview(), OVERVIEW)
+
+    @pages.get("/rejected", endpoint="rejected")
+    def show_rejected() -> Response:
+        return page("rejected.html", rejected(), REJECTED)

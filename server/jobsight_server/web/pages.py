@@ -9,7 +9,9 @@ from flask import make_response, render_template, request, url_for
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
+from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.record import Record
+from jobsight_server.web.context import context
 from jobsight_server.web.guard import COOKIE
 from jobsight_server.web.routes import Route
 
@@ -30,6 +32,12 @@ def json_url(route: Route) -> str:
         if known.get(parameter.name) not in (None, [""])
     }
     return f"{path}?{urlencode(query, doseq=True)}" if query else path
+
+
+def clusters_offered() -> list[str]:
+    """The clusters by which a list may be narrowed."""
+    with context().read_engine.connect() as connection:
+        return cluster_names(connection)
 
 
 def error_page(error: HTTPException) -> Response:

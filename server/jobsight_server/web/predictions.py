@@ -1,4 +1,4 @@
-"""``/api/v1/predictions``: what a user's next job will need."""
+"""``/api/v1/predictions``: what a user's next job will need. ``/api/v1/failures``: which reservations ran out."""
 
 from __future__ import annotations
 
@@ -10,15 +10,32 @@ from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.forecasts import ForecastRequest
+from jobsight_server.amounts import memory_bytes, time_s
+from jobsight_server.errors import UserError
+from jobsight_server.forecasts import ForecastRequest, Prediction, record_failure
 from jobsight_server.forecasts.prediction import Predictions
 from jobsight_server.record import Metric
 from jobsight_server.web.context import context
-from jobsight_server.web.inputs import cluster_argument, json_body, metric_argument, name_argument
-from jobsight_server.web.questions import PARAMETERS, JobFields, request_in_query, request_of
+from jobsight_server.web.inputs import amount_of, cluster_argument, json_body, metric_argument, name_argument
+from jobsight_server.web.questions import (
+    METRIC_CHOICES,
+    PARAMETERS,
+    RESERVED_AT_MOST,
+    JobFields,
+    request_in_query,
+    request_of,
+)
 from jobsight_server.web.routes import NAME, Parameter, Route, choice_of, json_text
 
 QUESTIONS_AT_MOST = 10_000
+
+
+Reserved = (
+    Annotated[float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": RESERVED_AT_MOST})]
+    | Annotated[str, Meta(description="memory such as 4gb, a run time such as 01:00:00")]
+)
+
+_READ = {"memory": memory_bytes, "runtime": time_s}
 
 
 class AskedQuestion(JobFields, kw_only=True):
@@ -33,7 +50,15 @@ class Questions(msgspec.Struct, forbid_unknown_fields=True):
     questions: Annotated[list[AskedQuestion], Meta(extra_json_schema={"maxItems": QUESTIONS_AT_MOST})]
 
 
-_decode = msgspec.json.Decoder(Questions).decode
+class ReportedFailure(JobFields, kw_only=True):
+    """The job as in a question, and its reservation, in the unit of the answer."""
+
+    metric: Metric
+    reserved: Reserved
+
+
+_decode_questions = msgspec.json.Decoder(Questions).decode
+_decode_failure = msgspec.json.Decoder(ReportedFailure).decode
 
 
 def ask_one() -> Response:
@@ -50,14 +75,36 @@ def ask_many() -> Response:
     return json_text(here.answers.reply(_questions(json_body(here.settings.max_body_bytes))))
 
 
+def report_failure() -> Response:
+    """Answers with the new recommendation."""
+    here = context()
+    body = json_body(here.settings.max_body_bytes)
+    try:
+        reported = _decode_failure(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        shape = '{"cluster": C, "user": U, "metric": M, "reserved": NUMBER}'
+        raise BadRequest(f"{error}; send {shape}, and whatever else is known about the job") from error
+    request = request_of(reported, reported.metric, "")
+    reserved = amount_of(reported.reserved, "reserved", _READ.get(reported.metric, _number), RESERVED_AT_MOST)
+    try:
+        with here.write_engine.begin() as connection:
+            return json_text(record_failure(connection, here.answers, request, reserved))
+    except UserError as error:
+        raise BadRequest(str(error)) from error
+
+
 def _questions(body: bytes) -> list[ForecastRequest]:
     try:
-        asked = _decode(body).questions
+        asked = _decode_questions(body).questions
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadRequest(f'{error}; send {{"questions": [{{"cluster": C, "user": U, "metric": M}}]}}') from error
     if len(asked) > QUESTIONS_AT_MOST:
         raise BadRequest(f"{len(asked)} questions; at most {QUESTIONS_AT_MOST} in one request")
     return [request_of(entry, entry.metric, f"questions[{number}].") for number, entry in enumerate(asked)]
+
+
+def _number(text: str) -> float:
+    raise ValueError(f"{text[:60]!r} is text; give a number in the unit of the metric")
 
 
 ROUTES = (
@@ -86,5 +133,16 @@ ROUTES = (
         answer=Predictions,
         body=Questions,
         errors=(400, 404, 413, 415),
+    ),
+    Route(
+        "POST",
+        "/api/v1/failures",
+        report_failure,
+        ("scheduler",),
+        "Reports a job that ran out of its reservation. The answer has the new bound for such jobs, which is above it; "
+        f"metric is one of {METRIC_CHOICES}",
+        answer=Prediction,
+        body=ReportedFailure,
+        errors=(400, 404, 413, 415, 503),
     ),
 )

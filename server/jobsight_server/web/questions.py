@@ -9,6 +9,7 @@ from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.question import Question
 from jobsight_server.amounts import MEMORY_PATTERN, TIME_PATTERN, memory_bytes, time_s
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.job import job_question
@@ -33,11 +34,11 @@ RESERVED_AT_MOST = 1e18
 METRIC_CHOICES = ", ".join(METRICS)
 
 
-Name = Annotated[str, Meta(extra_json_schema=NAME)]
-Application = Annotated[
-    Name, Meta(description="the job's name, or what it runs; a run number at its end does not matter")
+AskedName = Annotated[str, Meta(extra_json_schema=NAME)]
+ApplicationName = Annotated[
+    AskedName, Meta(description="the job's name, or what it runs; the number of a run at its end does not matter")
 ]
-Queue = Annotated[Name, Meta(description="queue that the job is submitted to")]
+Queue = Annotated[AskedName, Meta(description="queue that the job is submitted to")]
 Processors = Annotated[
     float,  # JSON has no integers: 4.0 is 4
     Meta(
@@ -64,16 +65,21 @@ Per = Annotated[
 ]
 
 
-class JobFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A job in a body. ``question_of`` checks its constraints; its messages say what to do."""
+class DescribedJob(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A job in a body. Its constraints are checked in ``job_in_body``, whose messages say what to do."""
 
-    cluster: Name
-    user: Name
-    application: Application | None = None
+    cluster: AskedName
+    user: AskedName
+    application: ApplicationName | None = None
     queue: Queue | None = None
     processors: Processors | None = None
     memory_bytes: Memory | None = None
     walltime_s: Walltime | None = None
+
+
+class JobFields(DescribedJob, kw_only=True):
+    """A job of which a forecast is asked for."""
+
     per: Per | None = None
 
 
@@ -99,20 +105,30 @@ def request_of(asked: JobFields, metric: str | None, place: str) -> ForecastRequ
     """
     if metric is not None and metric not in METRICS:
         raise BadRequest(f"{place}metric = {metric[:60]!r} is unknown; use one of: {METRIC_CHOICES}")
-    processors = None if asked.processors is None else _whole(asked.processors, f"{place}processors")
     if asked.per is not None and asked.per not in PER:
         raise BadRequest(f"{place}per = {asked.per[:60]!r} is unknown; use one of: {', '.join(PER)}")
+    cluster, question = job_in_body(asked, place)
+    return _complete(ForecastRequest(cluster, question, metric, asked.per or PER[0]), place)
+
+
+def job_in_body(asked: DescribedJob, place: str) -> tuple[str, Question]:
+    """The cluster and the job in a body, at ``place`` there.
+
+    Raises:
+        BadRequest: naming value, place and what to do.
+        NotFound: there is no such cluster.
+    """
     memory, walltime = asked.memory_bytes, asked.walltime_s
     cluster = cluster_name(asked.cluster, f"{place}cluster")
     question = job_question(
         name_text(asked.user, f"{place}user"),
         None if asked.application is None else name_text(asked.application, f"{place}application"),
         None if asked.queue is None else name_text(asked.queue, f"{place}queue"),
-        processors,
+        None if asked.processors is None else _whole(asked.processors, f"{place}processors"),
         None if memory is None else amount_of(memory, f"{place}memory_bytes", memory_bytes, MEMORY_AT_MOST_BYTES),
         None if walltime is None else amount_of(walltime, f"{place}walltime_s", time_s, WALLTIME_AT_MOST_S),
     )
-    return _complete(ForecastRequest(cluster, question, metric, asked.per or PER[0]), place)
+    return cluster, question
 
 
 def _whole(value: float, place: str) -> int:

@@ -95,6 +95,24 @@ def decimal(value: float | None) -> str:
     return DASH if value is None else f"{Decimal(_fixed(value, 1)):,}"
 
 
+def gib_hours(value: float | None) -> str:
+    """Byte seconds as GiB-hours.
+
+    >>> [gib_hours(hours * 2**30 * 3600.0) for hours in (0, 1.234, 1234.5)]
+    ['0.00', '1.23', '1,235']
+    """
+    return DASH if value is None else _three_digits(value / (2**30 * 3600.0))
+
+
+def processor_hours(value: float | None) -> str:
+    """Processor seconds as processor-hours.
+
+    >>> processor_hours(1_234_567)
+    '343'
+    """
+    return DASH if value is None else _three_digits(value / 3600.0)
+
+
 def rate(value: float | None) -> str:
     """
     >>> [rate(per_s) for per_s in (0, 8.53, 3000)]
@@ -156,6 +174,8 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "share": share,
     "percent": percent,
     "decimal": decimal,
+    "gib_hours": gib_hours,
+    "processor_hours": processor_hours,
     "rate": rate,
     "minute_rate": minute_rate,
     "utc": utc,
@@ -172,7 +192,10 @@ REJECTION_TITLES = {
     "accounting_unreadable": "accounting files not readable",
     "profiles_refused": "profiles rejected",
     "profiles_dropped": "profiles dropped",
+    "requirement_feedback_rejected": "feedback on requirements refused",
 }
+SAVINGS_FORMATS = {"memory": "gib_hours", "runtime": "processor_hours"}
+SAVINGS_UNITS = {"memory": "GiB-hours", "runtime": "processor-hours"}
 METRIC_FORMATS = {"bandwidth": "bps", "memory": "bytes", "cpu": "share", "runtime": "seconds"}
 
 
@@ -186,6 +209,8 @@ FOR_TEMPLATES = {
     "formats": FORMATS,
     "metric_formats": METRIC_FORMATS,
     "metric_titles": METRIC_TITLES,
+    "savings_formats": SAVINGS_FORMATS,
+    "savings_units": SAVINGS_UNITS,
     "rejection_titles": REJECTION_TITLES,
     "accuracy_value": accuracy_value,
 }
@@ -203,9 +228,14 @@ def _scaled(value: float, step: float, prefixes: tuple[str, ...], unit: str) -> 
     while scaled >= step - 0.5 and position < len(prefixes) - 1:
         scaled, position = scaled / step, position + 1
     whole = position == 0 and scaled == int(scaled)
-    digits = 0 if whole or scaled >= 99.95 else 1 if scaled >= 9.995 else 2
     sign = "-" if value < 0 else ""
-    return f"{sign}{Decimal(_fixed(scaled, digits)):,} {prefixes[position]}{unit}"
+    number = f"{scaled:,.0f}" if whole else _three_digits(scaled)
+    return f"{sign}{number} {prefixes[position]}{unit}"
+
+
+def _three_digits(value: float) -> str:
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
+    return f"{Decimal(_fixed(value, digits)):,}"
 
 
 def _fixed(value: float, digits: int) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from flask import Blueprint
-from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.queries.users import (
     HISTORY_LISTED,
     SORTS,
@@ -26,10 +24,11 @@ from jobsight_server.web.inputs import (
     given,
     integer_argument,
     name_argument,
+    not_found,
     one_cluster,
     required_name,
 )
-from jobsight_server.web.pages import page
+from jobsight_server.web.pages import clusters_offered, page
 from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
 
 _HISTORY_AT_MOST = 5000
@@ -50,7 +49,7 @@ def user() -> UserProfile:
         cluster = one_cluster(user_clusters(connection, name), "user")
         found = None if cluster is None else user_profile(connection, context().answers, cluster, name, limit)
     if found is None:
-        raise NotFound(f"no user {name[:60]!r} in {'any cluster' if cluster is None else repr(cluster[:60])}")
+        raise not_found("user", name, cluster)
     return found
 
 
@@ -92,10 +91,9 @@ ROUTES = (USERS, USER, USER_BY_QUERY)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/users", endpoint="users")
     def show() -> Response:
-        found = users()
-        with context().read_engine.connect() as connection:
-            clusters = cluster_names(connection)
-        return page("users.html", found, USERS, cluster=given("cluster"), clusters=clusters, metrics=METRICS)
+        return page(
+            "users.html", users(), USERS, cluster=given("cluster"), clusters=clusters_offered(), metrics=METRICS
+        )
 
     @pages.get("/user", endpoint="user_by_query")
     @pages.get("/users/<cluster>/<path:name>", endpoint="user", merge_slashes=False)

@@ -9,7 +9,7 @@ import pytest
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation.bandwidth_sources import (
     SOURCES,
     BandwidthSource,

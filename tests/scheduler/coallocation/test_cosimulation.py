@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.forecasters import FORECASTERS
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation import scheduler as scheduler_module
 from jobsight_scheduler.coallocation.bandwidth_sources import BandwidthSource
 from jobsight_scheduler.coallocation.clusters import Clusters

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_scheduler.coallocation.clusters import Clusters, Demand, demand
+from jobsight_scheduler.coallocation.clusters import Clusters, LinkDemand, demand
 from jobsight_scheduler.coallocation.sharing import max_min, proportional, saturation
 
 
@@ -23,21 +23,21 @@ def test_traffic_from_all_to_all_counted_pair_by_pair() -> None:
 
 
 def test_the_worst_link_of_a_job_decides() -> None:
-    demands: list[Demand] = [((0, 60.0), (1, 60.0)), ((0, 90.0), (1, 40.0), (2, 50.0)), ((2, 10.0), (3, 5.0))]
+    demands: list[LinkDemand] = [((0, 60.0), (1, 60.0)), ((0, 90.0), (1, 40.0), (2, 50.0)), ((2, 10.0), (3, 5.0))]
     links = (100.0, 200.0, 50.0, 100.0)
     assert saturation(demands, links) == [1.5, 0.5, 1.2, 0.05]
     assert proportional(demands, links) == [1.5, 1.5, 1.2]
 
 
 def test_those_that_ask_little_get_it_where_shares_are_fair() -> None:
-    demands: list[Demand] = [((0, 10.0), (1, 10.0)), ((0, 100.0), (1, 100.0)), ((0, 300.0), (1, 300.0))]
+    demands: list[LinkDemand] = [((0, 10.0), (1, 10.0)), ((0, 100.0), (1, 100.0)), ((0, 300.0), (1, 300.0))]
     links = (110.0, 200.0)
     assert max_min(demands, links) == pytest.approx([1.0, 2.0, 6.0])
     assert proportional(demands, links) == pytest.approx([410 / 110] * 3)
 
 
 @st.composite
-def contentions(draw: st.DrawFn) -> tuple[list[Demand], tuple[float, ...]]:
+def contentions(draw: st.DrawFn) -> tuple[list[LinkDemand], tuple[float, ...]]:
     count = draw(st.integers(2, 5))
     links = tuple(draw(st.lists(st.floats(1e3, 1e10), min_size=count, max_size=count)))
     places = st.lists(st.tuples(st.integers(0, count - 1), st.integers(1, 64)), min_size=2, unique_by=lambda x: x[0])
@@ -46,7 +46,7 @@ def contentions(draw: st.DrawFn) -> tuple[list[Demand], tuple[float, ...]]:
 
 
 @given(contentions())
-def test_no_link_carries_more_than_it_can(found: tuple[list[Demand], tuple[float, ...]]) -> None:
+def test_no_link_carries_more_than_it_can(found: tuple[list[LinkDemand], tuple[float, ...]]) -> None:
     demands, links = found
     for sharing in (proportional, max_min):
         factors = sharing(demands, links)
@@ -59,7 +59,7 @@ def test_no_link_carries_more_than_it_can(found: tuple[list[Demand], tuple[float
 
 
 @given(contentions())
-def test_max_min_is_where_every_slowed_job_has_a_bottleneck(found: tuple[list[Demand], tuple[float, ...]]) -> None:
+def test_max_min_is_where_every_slowed_job_has_a_bottleneck(found: tuple[list[LinkDemand], tuple[float, ...]]) -> None:
     """Bertsekas and Gallager: a full link on which nobody has more."""
     demands, links = found
     factors = max_min(demands, links)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jobsight_predictor.estimators.base import Requested
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.memory.engine import MemorySimulation
 from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
 from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.estimators import ESTIMATORS
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.memory.engine import MemorySimulation, Retry
 from jobsight_scheduler.memory.jobs import MemoryJobs
 from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order, Taken

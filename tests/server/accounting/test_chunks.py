@@ -5,7 +5,7 @@ import io
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.accounting.chunks import LONGEST_LINE, PIECE_BYTES, TAIL_BYTES, chunks
+from jobsight_server.accounting.files import LONGEST_LINE, PIECE_BYTES, TAIL_BYTES, chunks
 
 _LINE = st.one_of(st.binary(max_size=30), st.integers(0, 2 * PIECE_BYTES).map(lambda n: b"x" * n))
 

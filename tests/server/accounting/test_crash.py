@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from jobsight_server.accounting.follow import follow_once
+from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
@@ -21,7 +21,7 @@ from jobsight_server.storage.migrate import upgrade
 _CHILD = """
 import sys
 from pathlib import Path
-from jobsight_server.accounting.follow import follow_once
+from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.engine import open_engine
 

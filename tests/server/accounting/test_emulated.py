@@ -12,7 +12,7 @@ from jobsight_emulator.placement import EmulatedRun, place_jobs
 from jobsight_emulator.plan import WEEK_S, Faults, Plan
 from jobsight_emulator.site import make_site
 from jobsight_emulator.workload import make_jobs
-from jobsight_server.accounting.follow import follow_once
+from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.settings import AccountingSource
 
 END = 1_700_000_040

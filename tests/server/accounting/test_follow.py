@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from jobsight_server.accounting.chunks import LONGEST_LINE
-from jobsight_server.accounting.follow import follow_once
+from jobsight_server.accounting.files import LONGEST_LINE
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.log_reader import LogReader
+from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.accounting.store import KEPT_PER_CLUSTER
 from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.engine import open_engine

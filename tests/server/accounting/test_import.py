@@ -16,7 +16,7 @@ from jobsight_server.accounting.figures import Figures
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.parsers import PARSERS
 from jobsight_server.accounting.parsers.torque import parse_line
-from jobsight_server.accounting.record import JobEvent
+from jobsight_server.accounting.runs import JobEvent
 from jobsight_server.cli import main
 from jobsight_server.settings import ACCOUNTING_FORMATS
 from jobsight_server.storage.clusters import stored_clusters

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.accounting.lifecycle import STATES, JobRuns
-from jobsight_server.accounting.record import JobEvent, RunRecord
+from jobsight_server.accounting.runs import STATES, JobEvent, JobRuns, RunRecord
 
 
 def s(start: int) -> JobEvent:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from jobsight_server.accounting.follow import follow_once
+from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.queries.rejected import EventCount, rejections
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource

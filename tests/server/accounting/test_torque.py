@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jobsight_server.accounting.parsers.exec_host import processors_by_node
 from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, duration_s, size_bytes
 from jobsight_server.accounting.parsers.torque import parse_line
-from jobsight_server.accounting.record import AccountingError, JobEvent, RunRecord
+from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
 
 IDENTITY = "user=ann group=staff"
 TIMES = "ctime=1315413989 qtime=1315413990 etime=0 start=1315415070"

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobsight_predictor.template_text import parse_template
+from jobsight_predictor.job_groups import parse_job_group
 from jobsight_server import cli
 
 
@@ -60,8 +60,8 @@ def test_the_settings_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert cli.main(["job-groups", "search", trace, "--metric", "memory", "--jobs", "100"]) == 0
     pasted = tomllib.loads(capsys.readouterr().out)
     assert set(pasted) == {"job_groups"}
-    templates = [parse_template(text) for text in pasted["job_groups"]]
-    assert () in templates
+    job_groups = [parse_job_group(text) for text in pasted["job_groups"]]
+    assert () in job_groups
     assert cli.main(["backtest", trace, "--metric", "memory", "--json", "--job-groups", *pasted["job_groups"]]) == 0
     assert json.loads(capsys.readouterr().out)["jobsight"]["share"] > 0.9
 

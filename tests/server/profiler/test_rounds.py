@@ -10,9 +10,9 @@ import pytest
 from alembic import command
 from sqlalchemy import column, insert, select, table, text, update
 
+from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.bound import BASES
-from jobsight_predictor.templates import DEFAULT_TEMPLATES
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, rebuild_if_outdated
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.stored import StateKey, read_state
@@ -215,7 +215,7 @@ def test_states_come_back_as_they_were_even_under_long_names(site: Any) -> None:
             connection.execute(profiles.insert().values(run_id=i + 1, metric="memory", learn_seq=i + 1, value=value))
     rebuild(site.engine)
     question = job_question(user, "n" * 5000)
-    expected = Profile("bytes per processor", DEFAULT_TEMPLATES, metric="memory")
+    expected = Profile("bytes per processor", DEFAULT_JOB_GROUPS, metric="memory")
     for value in values:
         expected.learn(question, value)
     names = expected.state_keys(question)

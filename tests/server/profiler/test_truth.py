@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
@@ -11,14 +11,17 @@ from sqlalchemy import select
 
 from jobsight_emulator.emulation import make_emulation
 from jobsight_emulator.plan import Faults, Plan
+from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.unpacking import unpack
 from jobsight_server.ingest.wire import decode
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.queries.savings import SavingsRequest, savings
 from jobsight_server.storage.schema import jobs, profiles, series
 
 INTERVAL_S = 60
+REQUESTED = 4 * 2**30
 END = 1_790_000_040
 
 
@@ -42,7 +45,8 @@ def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
     for truth in truths.values():
         names = truth.nodes.split("+")
         on = {name: truth.processors // len(names) for name in names}
-        site.run(truth.job_id, truth.start, truth.end, on, cluster=truth.cluster, user=truth.user)
+        told = {"cluster": truth.cluster, "user": truth.user, "name": truth.application}
+        site.run(truth.job_id, truth.start, truth.end, on, requested_memory_bytes=REQUESTED * truth.processors, **told)
     done = profile_finished(site.engine, 600.0, lambda: 0.0) + profile_finished(site.engine, 0.0, lambda: 1.0)
     assert done == len(truths) > 100
 
@@ -76,3 +80,37 @@ def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
     assert sum(n.values()) == sum(row.value is not None and not row.shown_only for row in rows)
     assert len(wrong) <= 0.01 * seen["judged"], wrong
     assert seen["missing"] <= 0.05 * seen["judged"]
+    _savings_agree(site, truths, rows)
+
+
+def _savings_agree(site: Any, truths: dict[tuple[str, float], Any], rows: Any) -> None:
+    """What users' jobs requested and used is within 1 % of the truth, over the jobs that count.
+
+    Of a user's jobs, those that are too short to be judged may be wrong by as much as they used.
+    """
+    true: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])
+    for row in rows:
+        if row.metric == "memory" and row.value is not None and row.bound is not None and not row.shown_only:
+            truth = truths[row.job_id, row.start]
+            seconds = truth.processors * truth.runtime_s
+            used = truth.memory_peak_bytes_per_processor * seconds
+            short = not truth.exclusive or truth.runtime_s < 10 * INTERVAL_S
+            sums = true[truth.cluster, truth.user]
+            amounts = (1, REQUESTED * seconds, used, used if short else 0.01 * used)
+            sums[:] = [a + b for a, b in zip(sums, amounts, strict=True)]
+    with site.engine.connect() as connection:
+        reader = AnswerReader(site.engine, ForecastConfig())
+        memory = savings(connection, reader, SavingsRequest(limit=1000)).metrics[0]
+    found = {(row.cluster, row.name): row for row in memory.rows}
+    assert found.keys() == true.keys()
+    for user, (count, requested, used, tolerance) in true.items():
+        row = found[user]
+        assert (row.jobs, row.requested, row.used) == (
+            count,
+            pytest.approx(requested),
+            pytest.approx(used, abs=tolerance),
+        )
+    of_all = [sum(column) for column in zip(*true.values(), strict=True)]
+    assert of_all[3] < 0.05 * of_all[2]  # what is too short hardly counts
+    assert memory.total.used == pytest.approx(of_all[2], rel=0.01)
+    assert memory.total.jobs > 100

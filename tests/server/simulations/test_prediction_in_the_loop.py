@@ -19,7 +19,7 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine
 
-from jobsight_predictor.templates import Question
+from jobsight_predictor.question import Question
 from jobsight_scheduler.policies.easy_plus import EasyPlus
 from jobsight_scheduler.prediction import RUN_TIME, Jobsight
 from jobsight_scheduler.simulator.event_loop import Simulation
@@ -27,7 +27,7 @@ from jobsight_scheduler.simulator.run import run
 from jobsight_scheduler.workload.canonical import Workload, canonical
 from jobsight_scheduler.workload.questions import questions_of
 from jobsight_scheduler.workload.swf import Trace, parse_swf
-from jobsight_server.accounting.importer import import_files
+from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.auth import create_token
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import load_settings

@@ -72,6 +72,10 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     for noun, name in (("user", "group/bob"), ("job", "77.server"), ("node", "n1")):
         yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
         yield "get", f"{api}/{noun}", None, 400
+    yield "get", f"{api}/savings", None, 200
+    yield "get", f"{api}/savings?by=queue&cluster=alpha&user=ada&since=2023-11-01&until=1700000000&limit=3", None, 200
+    yield "get", f"{api}/savings?user=nobody", None, 404
+    yield "get", f"{api}/savings?since=today", None, 400
     yield "get", f"{api}/overview", None, 200
     yield "get", f"{api}/rejected", None, 200
     yield "get", f"{api}/simulations", None, 200
@@ -80,6 +84,13 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/simulations/compare?run=1&run=2", None, 404
     yield "get", f"{api}/simulations/compare?run=1&run={2**31}", None, 400
     yield "get", f"{api}/simulations/compare?run=1", None, 400
+    submitted = {"cluster": "alpha", "user": HOSTILE, "memory_bytes": "4gb"}
+    yield "get", f"{api}/requirements", None, 200
+    yield "post", f"{api}/requirements", submitted, 200
+    yield "post", f"{api}/requirements", {**submitted, "retry_of": 2**31}, 404
+    yield "post", f"{api}/feedback", {"id": 1, "outcome": "finished", "used_bytes": 5}, 200
+    yield "post", f"{api}/feedback", {"id": 1, "outcome": "failed"}, 409
+    yield "get", f"{api}/requirements?cluster=alpha&page=1", None, 200
     yield "get", f"{api}/openapi.json", None, 200
 
 

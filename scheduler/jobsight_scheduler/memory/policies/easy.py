@@ -9,10 +9,10 @@ from jobsight_scheduler.memory.nodes import Taken
 from jobsight_scheduler.memory.waiting_jobs import WaitingJobs
 
 from .base import NEVER, PolicyInput, Start
-from .expected_ends import ExpectedEndsPolicy
+from .expected_ends import MemoryExpectedEndsPolicy
 
 
-class MemoryEasy(ExpectedEndsPolicy):
+class MemoryEasy(MemoryExpectedEndsPolicy):
     """The head starts when enough nodes of its class and above are expected to be free; ``spare`` of these will then
     be left over. Another job starts now if it fits, and either is over by then or takes only spare ones of them.
 

@@ -9,7 +9,7 @@ from jobsight_scheduler.memory.nodes import Taken
 from .base import MemoryPolicy, PolicyInput
 
 
-class ExpectedEndsPolicy(MemoryPolicy):
+class MemoryExpectedEndsPolicy(MemoryPolicy):
     """``expected`` ends of the running jobs, sorted. The nodes of jobs whose estimate has run out count as free."""
 
     def __init__(self, given: PolicyInput) -> None:

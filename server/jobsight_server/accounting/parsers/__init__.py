@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from jobsight_server.accounting.parsers.torque import parse_line
-from jobsight_server.accounting.record import JobEvent
+from jobsight_server.accounting.runs import JobEvent
 
 Parse = Callable[[str], JobEvent]
 

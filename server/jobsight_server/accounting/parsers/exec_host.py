@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jobsight_server.accounting.record import AccountingError
+from jobsight_server.accounting.runs import AccountingError
 
 LONGEST_NAME = 255
 # No machine comes near; a larger number is a fault of the log.

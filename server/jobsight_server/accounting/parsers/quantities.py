@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jobsight_server.accounting.record import AccountingError
+from jobsight_server.accounting.runs import AccountingError
 
 # A number beyond these is a fault of the log, and results from it would not fit into SQL's 64-bit integers.
 LATEST = 2**33

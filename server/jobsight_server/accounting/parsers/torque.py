@@ -19,7 +19,7 @@ from jobsight_server.accounting.parsers.quantities import (
     signed,
     size_bytes,
 )
-from jobsight_server.accounting.record import AccountingError, JobEvent, RunRecord
+from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
 
 # Kinds whose third part is a job id and that concern its runs.
 JOB_KINDS = frozenset("QSERDA")

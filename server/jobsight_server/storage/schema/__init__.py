@@ -16,6 +16,8 @@ from jobsight_server.storage.schema.learned import (
 from jobsight_server.storage.schema.metadata import metadata
 from jobsight_server.storage.schema.nodes import batches, late_batches, marks, nodes, quarantine, samples, shifts
 from jobsight_server.storage.schema.operation import event_counts, role_epochs
+from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
+from jobsight_server.storage.schema.savings import savings, savings_groups, savings_to_do
 from jobsight_server.storage.schema.simulations import simulation_files, simulation_traces, simulations
 
 __all__ = [
@@ -35,9 +37,15 @@ __all__ = [
     "profiles",
     "quarantine",
     "remeasure",
+    "requirement_groups",
+    "requirement_state",
+    "requirements",
     "role_epochs",
     "running_use",
     "samples",
+    "savings",
+    "savings_groups",
+    "savings_to_do",
     "series",
     "sessions",
     "shifts",

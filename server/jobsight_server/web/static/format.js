@@ -11,6 +11,11 @@ const grouped = (text) => {
 
 const count = (value) => grouped(value.toFixed(0));
 
+function threeDigits(value) {
+  const size = Math.abs(value);
+  return grouped(value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2));
+}
+
 function scaled(value, step, prefixes, unit) {
   let rest = Math.abs(value), position = 0;
   while (rest >= step - 0.5 && position < prefixes.length - 1) {
@@ -18,8 +23,7 @@ function scaled(value, step, prefixes, unit) {
     position += 1;
   }
   const whole = position === 0 && Number.isInteger(rest);
-  const digits = whole || rest >= 99.95 ? 0 : rest >= 9.995 ? 1 : 2;
-  return `${value < 0 ? "-" : ""}${grouped(rest.toFixed(digits))} ${prefixes[position]}${unit}`;
+  return `${value < 0 ? "-" : ""}${whole ? count(rest) : threeDigits(rest)} ${prefixes[position]}${unit}`;
 }
 
 function duration(value) {
@@ -49,6 +53,8 @@ const WRITERS = {
   share: (value) => `${(value * 100).toFixed(1)} %`,
   percent,
   decimal: (value) => grouped(value.toFixed(1)),
+  gib_hours: (value) => threeDigits(value / (2 ** 30 * 3600)),
+  processor_hours: (value) => threeDigits(value / 3600),
   rate: (value) => (value > 0 && value < 100 ? `${value.toFixed(1)} /s` : `${count(value)} /s`),
   minute_rate: (bars) => (bars.length > 0 ? WRITERS.rate(bars.slice(-4).reduce((a, b) => a + b, 0) / 4) : DASH),
   utc: (value) => utc(value, 19),

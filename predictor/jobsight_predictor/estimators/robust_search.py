@@ -1,0 +1,130 @@
+"""Robust line search: successive approximation for groups whose jobs differ (Yom-Tov and Aridor 2006, outlook)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+from jobsight_predictor.question import Question
+
+from .base import SIMILAR, Estimator, Outcome, SystemState, key_of, key_text
+
+FINER = ("processors", "queue", "requested_time_s")
+"""Fields by which a group is split, one after the other, when its jobs turn out to differ."""
+
+RISK = 0.05
+"""Share of a group's jobs that may fail for it to be tried again with less than has failed."""
+
+
+class _RobustGroup:
+    """``place`` is the capacity that the next job gets; ``sufficed`` and ``failed`` count attempts by capacity."""
+
+    __slots__ = ("failed", "finished", "parts", "place", "sufficed")
+
+    def __init__(self, capacities: int, place: int) -> None:
+        self.place = place
+        self.sufficed = [0] * capacities
+        self.failed = [0] * capacities
+        self.finished = 0
+        self.parts: dict[Any, _RobustGroup] | None = None  # by the next finer field, once the group is split
+
+    def values(self) -> list[Any]:
+        parts = None if self.parts is None else [[key, part.values()] for key, part in self.parts.items()]
+        return [self.place, self.sufficed, self.failed, self.finished, parts]
+
+    @classmethod
+    def of_values(cls, values: Sequence[Any]) -> _RobustGroup:
+        place, sufficed, failed, finished, parts = values
+        group = cls(0, place)
+        group.sufficed, group.failed, group.finished = list(sufficed), list(failed), finished
+        group.parts = None if parts is None else {key: cls.of_values(part) for key, part in parts}
+        return group
+
+
+class RobustSearch(Estimator):
+    """Lowers what a group gets as successive approximation does, by ``alpha``, until a job fails.
+
+    A group is wide when one capacity was enough for some of its jobs and too little for others. It is split by the
+    next of the ``finer`` fields, and each part is searched from what never failed. A group that failed goes down one
+    capacity at a time, the lowest possible alpha, and tries what failed again as long as its failures stay within
+    ``risk`` of its finished jobs: a rare large job does not hold the others up.
+    """
+
+    name = "robust-search"
+
+    def __init__(
+        self,
+        capacities: Sequence[float],
+        fields: Sequence[str] = SIMILAR,
+        finer: Sequence[str] = FINER,
+        alpha: float = 2.0,
+        risk: float = RISK,
+    ) -> None:
+        """Raises:
+        ValueError: ``alpha`` is not above 1, ``risk`` not in [0, 1), or there are no capacities.
+        """
+        super().__init__(capacities)
+        if not alpha > 1.0:
+            raise ValueError(f"alpha is {alpha}: it divides the estimate, so it must be above 1")
+        if not 0.0 <= risk < 1.0:
+            raise ValueError(f"risk is {risk}: it must be at least 0 and below 1")
+        self._key = attrgetter(*fields)
+        self._finer = [attrgetter(field) for field in finer if field not in fields]
+        self._alpha, self._risk = alpha, risk
+        self._groups: dict[Any, _RobustGroup] = {}
+
+    def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
+        group = self._groups.get(self._key(job))
+        depth = 0
+        while group is not None and group.parts is not None:
+            part = group.parts.get(self._finer[depth](job))
+            if part is None:
+                break
+            group, depth = part, depth + 1
+        if group is None or group.place >= len(self.capacities):
+            return requested
+        return min(requested, self.capacities[group.place])
+
+    def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
+        highest = bisect_left(self.capacities, requested)
+        if not 0 < highest < len(self.capacities):
+            return  # it needs the smallest nodes at most, or no node has enough
+        key = self._key(job)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = _RobustGroup(len(self.capacities), highest)
+        depth = 0
+        while group.parts is not None:
+            group = group.parts.setdefault(self._finer[depth](job), _RobustGroup(len(self.capacities), group.place))
+            depth += 1
+        if outcome.failed:
+            place = bisect_left(self.capacities, outcome.given)
+            group.failed[place] += 1
+            group.place = max(group.place, min(place + 1, highest))
+            if group.sufficed[place] and depth < len(self._finer):
+                group.parts = {}
+            return
+        group.finished += 1
+        place = bisect_left(self.capacities, outcome.asked)
+        group.sufficed[place] += 1
+        if place <= group.place:
+            group.place = self._below(group, place)
+
+    def keys(self, job: Question, requested: float) -> list[str]:
+        return [key_text(self._key(job))]
+
+    def state(self) -> dict[str, Any]:
+        return {key_text(key): group.values() for key, group in self._groups.items()}
+
+    def load(self, parts: Mapping[str, Any]) -> None:
+        self._groups |= {key_of(name): _RobustGroup.of_values(values) for name, values in parts.items()}
+
+    def _below(self, group: _RobustGroup, place: int) -> int:
+        """Where to go on from a ``place`` that sufficed."""
+        if not any(group.failed):
+            return bisect_left(self.capacities, self.capacities[place] / self._alpha)
+        # Less than what failed fails too. The one more is the failure that trying may cost.
+        below = max(place - 1, 0)
+        return below if sum(group.failed[below:]) + 1 <= self._risk * group.finished else place

@@ -1,0 +1,241 @@
+"""What reserving as recommended would have freed, and what to ask for next time (docs/definitions.md, Savings)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from jobsight_predictor.question import Question
+from jobsight_server.forecasts import AnswerReader, ForecastRequest
+from jobsight_server.record import Record
+from jobsight_server.savings.amounts import COLUMNS, METRICS
+from jobsight_server.savings.groups import OTHER
+from jobsight_server.savings.read import Days, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
+from jobsight_server.savings.totals import as_date
+
+BY = ("user", "application", "queue", "cluster")
+LISTED = 25
+DAYS_SHOWN = 30
+
+_UNITS = {"memory": "byte seconds", "runtime": "processor seconds"}
+_NOUNS = ("cluster", "user", "application", "queue")
+_COLUMN = {name: i for i, name in enumerate(COLUMNS)}
+
+Sums = NDArray[np.float64]
+Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
+
+
+class SavedAmounts(Record):
+    """Of ``jobs``: ``requested`` by users, ``used``, and what would have been ``reserved``, in the metric's unit.
+
+    ``freed``: what requests held, less what the recommended reservations would have held, repeats included on both
+    sides; ``repeated`` is what the reservations' repeats would have held. ``freed_share`` is of what requests held.
+    ``ran_out`` jobs used more than they requested, ``would_run_out`` more than would have been reserved.
+    """
+
+    jobs: int
+    requested: float
+    used: float
+    reserved: float
+    repeated: float
+    freed: float
+    freed_share: float | None
+    ran_out: int
+    would_run_out: int
+
+
+class SavingsRow(SavedAmounts):
+    """One user, application, queue or cluster: ``name``.
+
+    Most of it would be freed by the ``user`` with the ``application``, whose jobs requested ``asked_for`` in the mean
+    and should ask for ``ask_for`` now: bytes per processor, or seconds.
+    """
+
+    cluster: str
+    name: str
+    user: str
+    application: str
+    asked_for: float | None
+    ask_for: float | None
+
+
+class LeftOut(Record):
+    """Jobs that are left out, each counted once, by what they lack."""
+
+    without_use: int
+    without_request: int
+    without_bound: int
+
+
+class MetricSavings(Record):
+    """One metric: all jobs, and the ``rows`` of which most would be freed, of ``groups``."""
+
+    metric: Annotated[str, Meta(extra_json_schema={"enum": [*METRICS]})]
+    unit: str
+    total: SavedAmounts
+    left_out: LeftOut
+    groups: int
+    rows: list[SavingsRow]
+
+
+class Savings(Record):
+    """Of the jobs that ended from ``first_day`` to ``last_day`` (UTC); null where no job of these days is counted."""
+
+    by: str
+    cluster: str | None
+    user: str | None
+    first_day: Date | None
+    last_day: Date | None
+    metrics: list[MetricSavings]
+
+
+class SiteSavings(Record):
+    """All clusters together, over the last ``DAYS_SHOWN`` days of which a job is counted."""
+
+    first_day: Date | None
+    last_day: Date | None
+    memory: SavedAmounts
+    runtime: SavedAmounts
+
+
+class SavingsRequest(NamedTuple):
+    """Which jobs are meant, and how many rows; days count from 1970-01-01, None where none was named.
+
+    A ``user`` is one of the ``cluster``, which must then be named.
+    """
+
+    by: str = BY[0]
+    cluster: str | None = None
+    user: str | None = None
+    first: int | None = None
+    last: int | None = None
+    limit: int = LISTED
+
+
+def savings(connection: Connection, reader: AnswerReader, request: SavingsRequest) -> Savings:
+    """The savings per metric, each sorted by what would be freed.
+
+    Without a last day until the newest day of which a job is counted, without a first day the ``DAYS_SHOWN`` days
+    until then.
+    """
+    stored = stored_days(connection)
+    days = None if stored is None else _days(request, stored)
+    return Savings(
+        by=request.by,
+        cluster=request.cluster,
+        user=request.user,
+        first_day=None if days is None else as_date(days.first).isoformat(),
+        last_day=None if days is None else as_date(days.last).isoformat(),
+        metrics=[
+            _of_metric(connection, reader, request, metric, days and stored and widened(days, stored))
+            for metric in METRICS
+        ],
+    )
+
+
+def site_savings(connection: Connection) -> SiteSavings:
+    """What could be saved lately, in a few figures."""
+    stored = stored_days(connection)
+    if stored is None:
+        nothing = SavedAmounts(**_amounts([0.0] * len(COLUMNS)))
+        return SiteSavings(None, None, nothing, nothing)
+    first, last = max(stored.last - DAYS_SHOWN + 1, stored.first), stored.last
+    memory, runtime = (
+        SavedAmounts(**_amounts(sums_of_site(connection, metric, widened(Days(first, last), stored))))
+        for metric in METRICS
+    )
+    return SiteSavings(as_date(first).isoformat(), as_date(last).isoformat(), memory, runtime)
+
+
+def _days(request: SavingsRequest, stored: Days) -> Days | None:
+    last = stored.last if request.last is None else min(request.last, stored.last)
+    first = last - DAYS_SHOWN + 1 if request.first is None else request.first
+    found = Days(max(first, stored.first), last)
+    return found if found.first <= found.last else None
+
+
+def _of_metric(
+    connection: Connection, reader: AnswerReader, request: SavingsRequest, metric: str, days: Days | None
+) -> MetricSavings:
+    nouns = _NOUNS if request.by == "queue" else _NOUNS[:3]
+    if days is None:
+        found = []
+    elif request.user is None or request.cluster is None:
+        found = sums_of_all(connection, metric, days, nouns, request.cluster)
+    else:
+        found = sums_of_user(connection, metric, days, nouns, request.cluster, request.user)
+    names = [tuple(row[: len(nouns)]) for row in found]
+    sums = np.array([row[len(nouns) :] for row in found], dtype=np.float64).reshape(-1, len(COLUMNS))
+    total = sums.sum(axis=0)
+    counted = sums[:, _COLUMN["jobs"]] > 0
+    rows = _rows(request, [name for name, there in zip(names, counted, strict=True) if there], sums[counted])
+    listed = rows[: request.limit]
+    ask_for = _ask_for(connection, reader, metric, listed)
+    return MetricSavings(
+        metric=metric,
+        unit=_UNITS[metric],
+        total=SavedAmounts(**_amounts(total)),
+        left_out=LeftOut(**{name: int(total[_COLUMN[name]]) for name in LeftOut.__struct_fields__}),
+        groups=len(rows),
+        rows=[SavingsRow(**row, ask_for=value) for row, value in zip(listed, ask_for, strict=True)],
+    )
+
+
+def _rows(request: SavingsRequest, names: Sequence[tuple[str, ...]], sums: Sums) -> list[dict[str, Any]]:
+    """The fields of each row but ``ask_for``, most freed first."""
+    noun = _NOUNS.index(request.by)
+    place: dict[tuple[str, str], int] = {}
+    of_row = np.array([place.setdefault((name[0], name[noun]), len(place)) for name in names], dtype=np.intp)
+    together = np.zeros((len(place), len(COLUMNS)))
+    np.add.at(together, of_row, sums)
+    freed = sums[:, _COLUMN["request_held"]] - sums[:, _COLUMN["bound_held"]]
+    greatest: dict[int, int] = {}
+    for i in np.lexsort((sums[:, _COLUMN["requested"]], freed)):  # the last one stays
+        greatest[int(of_row[i])] = int(i)
+    rows = []
+    for (cluster, name), row in place.items():
+        most = greatest[row]
+        weight, requested = (sums[most, _COLUMN[column]] for column in ("weight", "requested"))
+        rows.append(
+            _amounts(together[row])
+            | {"cluster": cluster, "name": name, "user": names[most][1], "application": names[most][2]}
+            | {"asked_for": float(requested / weight) if weight > 0 else None}
+        )
+    rows.sort(key=lambda row: (-row["freed"], row["used"] - row["requested"], row["cluster"], row["name"]))
+    return rows
+
+
+def _amounts(sums: Iterable[float]) -> dict[str, Any]:
+    of = {name: float(value) for name, value in zip(COLUMNS, sums, strict=True)}
+    freed, held = of["request_held"] - of["bound_held"], of["request_held"]
+    return {
+        "jobs": int(of["jobs"]),
+        "requested": of["requested"],
+        "used": of["used"],
+        "reserved": of["reserved"],
+        "repeated": of["bound_held"] - of["reserved"],
+        "freed": freed,
+        "freed_share": freed / held if held > 0 else None,
+        "ran_out": int(of["request_failures"]),
+        "would_run_out": int(of["bound_failures"]),
+    }
+
+
+def _ask_for(
+    connection: Connection, reader: AnswerReader, metric: str, rows: Sequence[dict[str, Any]]
+) -> list[float | None]:
+    """What the next job of each row's user with this application should ask for."""
+    requests = [
+        ForecastRequest(
+            row["cluster"],
+            Question(user=row["user"], application=None if row["application"] in ("", OTHER) else row["application"]),
+            metric,
+        )
+        for row in rows
+    ]
+    return [answer.bound for answer in reader.answers(connection, requests)]

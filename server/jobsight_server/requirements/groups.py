@@ -1,0 +1,61 @@
+"""Groups of jobs alike, with how they fared: what a reason is given from, and what the page shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, case, func, insert, update
+
+from jobsight_predictor.question import Question
+from jobsight_server.forecasts.stored import short_key
+from jobsight_server.requirements.config import REQUEST, RequirementConfig
+from jobsight_server.requirements.stored import question_text
+from jobsight_server.storage.schema import requirement_groups
+
+_KNOWN = (
+    requirement_groups.c.id,
+    requirement_groups.c.finished,
+    requirement_groups.c.failed,
+    requirement_groups.c.used_bytes,
+    requirement_groups.c.enough_bytes,
+)
+
+
+def count_asked(
+    connection: Connection, config: RequirementConfig, cluster: str, job: Question, requested_bytes: int, now: float
+) -> Row[Any]:
+    """Counts one more job of its group; returns what is known of the group."""
+    fields = [*((field, getattr(job, field)) for field in config.group), (REQUEST, requested_bytes)]
+    key = short_key(msgspec.json.encode(fields).decode())
+    latest = {"question": question_text(job), "last_asked": now}
+    place = (requirement_groups.c.cluster == cluster) & (requirement_groups.c.key == key)
+    one_more = update(requirement_groups).where(place).values(asked=requirement_groups.c.asked + 1, **latest)
+    known = connection.execute(one_more.returning(*_KNOWN)).first()
+    if known is None:
+        none = {"asked": 1, "finished": 0, "failed": 0, "freed_bytes": 0.0}
+        row = {"cluster": cluster, "key": key, "requested_bytes": requested_bytes, **none, **latest}
+        known = connection.execute(insert(requirement_groups).values(row).returning(*_KNOWN)).one()
+    return known
+
+
+def count_ended(connection: Connection, tried: Row[Any], *, failed: bool, used_bytes: int | None) -> None:
+    """Counts how a try of the group ended. A finished one frees what it requested and was not given."""
+    counted = requirement_groups.c
+    changed: dict[str, Any] = {}
+    if used_bytes is not None:
+        changed["used_bytes"] = _extreme(counted.used_bytes, used_bytes, largest=True)
+    if failed:
+        changed["failed"] = counted.failed + 1
+    else:
+        enough = tried.memory_bytes if used_bytes is None else used_bytes
+        changed["finished"] = counted.finished + 1
+        changed["freed_bytes"] = counted.freed_bytes + float(tried.requested_bytes - tried.memory_bytes)
+        changed["enough_bytes"] = _extreme(counted.enough_bytes, enough, largest=False)
+    connection.execute(update(requirement_groups).where(counted.id == tried.group_id).values(changed))
+
+
+def _extreme(column: Any, value: int, *, largest: bool) -> Any:
+    """The larger, or the smaller, of a column and a value; the value where there is none yet."""
+    known = func.coalesce(column, value)
+    return case((known > value if largest else known < value, known), else_=value)

@@ -1,0 +1,63 @@
+"""Learns the reported jobs again where the settings were changed."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, delete, select
+
+from jobsight_server.requirements.config import RequirementConfig
+from jobsight_server.requirements.job_memory import JobMemory
+from jobsight_server.requirements.stored import Part, lock_requirements, question_of_text, write_parts
+from jobsight_server.storage.schema import requirement_state, requirements
+
+_Learned = defaultdict[str, dict[Part, Any]]
+"""Parts by cluster."""
+
+
+def relearn_if_changed(engine: Engine, config: RequirementConfig, stop: threading.Event | None = None) -> bool:
+    """Makes the state anew from the jobs that are kept, in the order in which they were reported, and deletes what
+    other settings made; whether there was something to do.
+
+    Meanwhile jobs are answered from what has been reported since the settings were changed.
+    """
+    others = requirement_state.c.method.not_in(config.methods)
+    learned: _Learned = defaultdict(dict)
+    with engine.connect().execution_options(reading=True) as connection:
+        if connection.execute(select(requirement_state.c.key).where(others).limit(1)).first() is None:
+            return False
+        rows = _reported(connection)
+    seen = {row.id for row in rows}
+    if not _learn(learned, config, rows, stop):
+        return False
+    with engine.begin() as connection:
+        lock_requirements(connection)
+        # What was reported while nobody was held up.
+        _learn(learned, config, [row for row in _reported(connection) if row.id not in seen], None)
+        connection.execute(delete(requirement_state))
+        for cluster, parts in learned.items():
+            write_parts(connection, cluster, parts)
+    return True
+
+
+def _reported(connection: Connection) -> Sequence[Row[Any]]:
+    """Requirements with feedback, in its order."""
+    query = select(requirements).where(requirements.c.outcome.in_(("finished", "failed")))
+    return connection.execute(query.order_by(requirements.c.ended_at, requirements.c.id)).all()
+
+
+def _learn(
+    learned: _Learned, config: RequirementConfig, rows: Iterable[Row[Any]], stop: threading.Event | None
+) -> bool:
+    """Whether it came to the end."""
+    for row in rows:
+        if stop is not None and stop.is_set():
+            return False
+        memory, parts = JobMemory(config, question_of_text(row.question), row.requested_bytes), learned[row.cluster]
+        memory.load({key: parts[key] for key in memory.learned_keys() if key in parts})
+        memory.learn(row.memory_bytes, failed=row.outcome == "failed", used_bytes=row.used_bytes)
+        parts |= memory.state()
+    return True

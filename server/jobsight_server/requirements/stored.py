@@ -1,0 +1,66 @@
+"""What was learned of memory requirements, as rows, and the lock under which it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, select
+
+from jobsight_predictor.question import FIELDS, Question
+from jobsight_server.forecasts.stored import short_key
+from jobsight_server.storage.dialect import lock_until_commit
+from jobsight_server.storage.fetch import fetch_by_keys, write_many
+from jobsight_server.storage.schema import requirements
+
+Part = tuple[str, str]
+"""Method and name of a part."""
+
+_LARGEST_ID = 2**31 - 1  # of an INTEGER column in PostgreSQL, which cannot compare with more
+_READ = (
+    "WITH asked(cluster, method, key) AS (VALUES {asked}) "
+    "SELECT s.cluster, s.method, s.key, s.state FROM asked CROSS JOIN requirement_state s "
+    "WHERE s.cluster = asked.cluster AND s.method = asked.method AND s.key = asked.key"
+)
+_WRITE = (
+    "INSERT INTO requirement_state (cluster, method, key, state) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (cluster, method, key) DO UPDATE SET state = excluded.state"
+)
+
+
+def lock_requirements(connection: Connection) -> None:
+    """Lets nobody else ask or report until the transaction ends."""
+    lock_until_commit(connection, "jobsight requirements")
+
+
+def read_requirement(connection: Connection, number: int) -> Row[Any] | None:
+    """The row of one requirement; None where there is none, or not any more."""
+    if not 0 < number <= _LARGEST_ID:
+        return None
+    return connection.execute(select(requirements).where(requirements.c.id == number)).first()
+
+
+def read_parts(connection: Connection, cluster: str, wanted: Iterable[Part]) -> dict[Part, Any]:
+    """What is stored of these."""
+    asked = {(cluster, method, short_key(key)): (method, key) for method, key in wanted}
+    rows = fetch_by_keys(connection, _READ, list(asked))
+    return {asked[of, method, key]: msgspec.json.decode(state) for of, method, key, state in rows}
+
+
+def write_parts(connection: Connection, cluster: str, parts: Mapping[Part, Any]) -> None:
+    """Stores them over those that were there."""
+    rows = [
+        (cluster, method, short_key(key), msgspec.json.encode(part).decode()) for (method, key), part in parts.items()
+    ]
+    write_many(connection, _WRITE, rows)
+
+
+def question_text(job: Question) -> str:
+    """A job as JSON."""
+    return msgspec.json.encode([getattr(job, field) for field in FIELDS]).decode()
+
+
+def question_of_text(text: str) -> Question:
+    """The job that ``question_text`` wrote."""
+    return Question(*msgspec.json.decode(text))

@@ -1,0 +1,54 @@
+"""What one finished job adds to the totals of its day (docs/definitions.md, Savings)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobsight_predictor.profile.retries import wasted
+
+METRICS = ("memory", "runtime")
+"""Memory counts in byte seconds, run time in processor seconds."""
+
+AMOUNTS = ("weight", "requested", "used", "reserved", "request_held", "bound_held")
+COLUMNS = (
+    "jobs",
+    *AMOUNTS,
+    "request_failures",
+    "bound_failures",
+    "without_request",
+    "without_use",
+    "without_bound",
+)
+"""Columns of the table that are added up.
+
+``jobs`` have a request, a measured use and a bound that was given at submission; the amounts are theirs. ``weight`` is
+what a value is multiplied by: processors x run time of memory per processor, processors of a run time. ``request_held``
+and ``bound_held`` add the repeats of the jobs that ran out, the ``..._failures``. The others are left out.
+"""
+
+# Sums of whole units are exact, in whatever order jobs are counted and taken back.
+_UNITS = {"memory": 2.0**20, "runtime": 1.0}
+
+
+def amounts_of(job: Any, metric: str, value: float | None, bound: float | None) -> tuple[float, ...]:
+    """The columns of one job, a row of ``jobs``; ``value`` is None where it was not measured or is shown only."""
+    processors = job.processors or 0
+    if metric == "memory":
+        weight, request = processors * (job.end - job.start), job.requested_memory_bytes
+        request = request / processors if request and processors else None
+    else:
+        weight, request = float(processors), job.requested_walltime_s
+    if value is None or not processors:
+        return _left_out("without_use")
+    if not request or request <= 0:
+        return _left_out("without_request")
+    if bound is None:
+        return _left_out("without_bound")
+    unit = _UNITS[metric]
+    per_unit = (request, value, bound, value + wasted(request, value), value + wasted(bound, value))
+    amounts = [round(weight), *(round(amount * weight / unit) * unit for amount in per_unit)]
+    return (1, *amounts, int(value > request), int(value > bound), 0, 0, 0)
+
+
+def _left_out(reason: str) -> tuple[float, ...]:
+    return tuple(int(name == reason) for name in COLUMNS)

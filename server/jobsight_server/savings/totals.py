@@ -1,0 +1,149 @@
+"""Keeps the totals: adds jobs as they are learned, and makes a day's totals again where they have changed.
+
+All of it within the caller's transaction, which holds the lock of learning: the totals agree with the profiles at any
+moment, but for the days that are marked to be done again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Engine, bindparam, delete, select, text
+
+from jobsight_server.forecasts.job import application
+from jobsight_server.forecasts.round import lock_learning
+from jobsight_server.savings.amounts import COLUMNS, METRICS, amounts_of
+from jobsight_server.savings.groups import group_ids, group_name, whole_cluster
+from jobsight_server.savings.to_do import DAY_S, day_of
+from jobsight_server.storage.fetch import write_many
+from jobsight_server.storage.schema import jobs, profiles, savings, savings_groups, savings_to_do
+
+log = logging.getLogger(__name__)
+
+_EPOCH = date(1970, 1, 1)
+_AT_ONCE = 500
+
+_JOBS = (
+    select(
+        jobs.c.cluster,
+        jobs.c.user,
+        jobs.c.name,
+        jobs.c.queue,
+        jobs.c.processors,
+        jobs.c.requested_memory_bytes,
+        jobs.c.requested_walltime_s,
+        jobs.c.start,
+        jobs.c.end,
+        profiles.c.metric,
+        profiles.c.value,
+        profiles.c.bound,
+        profiles.c.shown_only,
+    )
+    .join_from(jobs, profiles, profiles.c.run_id == jobs.c.id)
+    .where(profiles.c.metric.in_(METRICS))
+    .order_by(jobs.c.id)
+)
+_NAMED = _JOBS.where(jobs.c.id.in_(bindparam("runs", expanding=True)))
+_OF_DAY = _JOBS.where(jobs.c.end >= bindparam("since"), jobs.c.end < bindparam("until"))
+
+_SUMS = ", ".join(f"{name} = savings.{name} + excluded.{name}" for name in COLUMNS)
+_ON_CONFLICT = f"ON CONFLICT (metric, period, first_day, group_id) DO UPDATE SET {_SUMS}"
+_ADD = (
+    f"INSERT INTO savings (metric, period, first_day, group_id, {', '.join(COLUMNS)}) "
+    f"VALUES (?, ?, ?, ?{', ?' * len(COLUMNS)}) {_ON_CONFLICT}"
+)
+_TAKE_BACK = text(
+    f"INSERT INTO savings (metric, period, first_day, group_id, {', '.join(COLUMNS)}) "
+    f"SELECT metric, 'month', :month, group_id, {', '.join(f'-{name}' for name in COLUMNS)} "
+    f"FROM savings WHERE metric = :metric AND period = 'day' AND first_day = :day {_ON_CONFLICT}"
+)
+_EMPTY = " AND ".join(f"{name} = 0" for name in ("jobs", "without_request", "without_use", "without_bound"))
+_DELETE_DAY = text("DELETE FROM savings WHERE metric = :metric AND period = 'day' AND first_day = :day")
+_DELETE_EMPTY = text(
+    f"DELETE FROM savings WHERE metric = :metric AND period = 'month' AND first_day = :month AND {_EMPTY}"
+)
+
+
+def month_of(day: int) -> int:
+    """The first day of its month."""
+    return (as_date(day).replace(day=1) - _EPOCH).days
+
+
+def as_date(day: int) -> date:
+    """The day of the calendar."""
+    return _EPOCH + timedelta(days=day)
+
+
+def add_runs(connection: Connection, runs: Sequence[int]) -> None:
+    """Counts runs that have just been profiled."""
+    for begin in range(0, len(runs), _AT_ONCE):
+        add_jobs(connection, connection.execute(_NAMED, {"runs": list(runs[begin : begin + _AT_ONCE])}))
+
+
+def days_of(connection: Connection, runs: Sequence[int]) -> set[int]:
+    """The days on which these runs ended."""
+    query = select(jobs.c.end).where(jobs.c.id.in_(bindparam("runs", expanding=True)), jobs.c.end.is_not(None))
+    found: set[int] = set()
+    for begin in range(0, len(runs), _AT_ONCE):
+        found.update(map(day_of, connection.scalars(query, {"runs": list(runs[begin : begin + _AT_ONCE])})))
+    return found
+
+
+def count_again(connection: Connection, days: Collection[int]) -> None:
+    """Makes the totals of these days from the profiles as they are now."""
+    for day in sorted(days):
+        for metric in METRICS:
+            key = {"metric": metric, "day": day, "month": month_of(day)}
+            connection.execute(_TAKE_BACK, key)
+            connection.execute(_DELETE_DAY, key)
+        add_jobs(connection, connection.execute(_OF_DAY, {"since": day * DAY_S, "until": (day + 1) * DAY_S}))
+        for metric in METRICS:
+            connection.execute(_DELETE_EMPTY, {"metric": metric, "month": month_of(day)})
+
+
+def count_marked(engine: Engine, stop: threading.Event | None = None) -> int:
+    """Makes the totals of all days that are marked, one day in a transaction; returns how many there were."""
+    done = 0
+    while not (stop and stop.is_set()):
+        with engine.connect().execution_options(reading=True) as connection:
+            day = connection.scalar(select(savings_to_do.c.day).order_by(savings_to_do.c.day.desc()).limit(1))
+        if day is None:
+            break
+        with engine.begin() as connection:
+            lock_learning(connection)
+            if connection.execute(delete(savings_to_do).where(savings_to_do.c.day == day)).rowcount:
+                count_again(connection, [day])
+                done += 1
+    if done:
+        log.info("counted the savings of %d days again", done)
+    return done
+
+
+def forget_empty_groups(connection: Connection) -> None:
+    """Removes the groups of which no job is counted any more."""
+    counted = select(savings.c.group_id).where(savings.c.metric.in_(METRICS), savings.c.period == "month")
+    connection.execute(delete(savings_groups).where(savings_groups.c.id.not_in(counted)))
+
+
+def add_jobs(connection: Connection, rows: Iterable[Any]) -> None:
+    """Adds jobs to the totals of their days and months; a row has what the log says of one, and one of its profiles."""
+    sums: dict[Any, list[float]] = {}
+    for row in rows:
+        name = group_name(row.cluster, row.user, row.name and application(row.name), row.queue)
+        value = None if row.shown_only else row.value
+        key = (row.metric, day_of(row.end), name)
+        total = sums.setdefault(key, [0] * len(COLUMNS))
+        for i, amount in enumerate(amounts_of(row, row.metric, value, row.bound)):
+            total[i] += amount
+    ids = group_ids(connection, [group for _, _, name in sums for group in (name, whole_cluster(name))])
+    added: dict[tuple[str, str, int, int], list[float]] = {}
+    for (metric, day, name), total in sums.items():
+        for period, first_day in (("day", day), ("month", month_of(day))):
+            for group_id in (ids[name], ids[whole_cluster(name)]):
+                into = added.setdefault((metric, period, first_day, group_id), [0] * len(COLUMNS))
+                into[:] = [a + b for a, b in zip(into, total, strict=True)]
+    write_many(connection, _ADD, [(*key, *total) for key, total in added.items()])

@@ -1,0 +1,47 @@
+"""What jobs requested, used and would have been reserved: totals by day and by month."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Double, Integer, Table, Text, UniqueConstraint
+
+from jobsight_server.storage.schema.metadata import metadata
+
+# Who ran what: an empty text where the log does not say. Without a user, all jobs of the cluster together.
+savings_groups = Table(
+    "savings_groups",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("application", Text, nullable=False),
+    Column("queue", Text, nullable=False),
+    UniqueConstraint("cluster", "user", "application", "queue"),
+)
+
+# Sums over the jobs of a group that ended within a period (savings.amounts says what each is). period: day or month;
+# ``first_day``: its first day, counted from 1970-01-01 UTC. A month's row is the sum of its days' rows, so that a year
+# is read from twelve rows of each group. metric: memory (byte seconds) or runtime (processor seconds).
+savings = Table(
+    "savings",
+    metadata,
+    Column("metric", Text, primary_key=True),
+    Column("period", Text, primary_key=True),
+    Column("first_day", Integer, primary_key=True),
+    Column("group_id", Integer, primary_key=True),
+    Column("jobs", BigInteger, nullable=False),
+    Column("weight", Double, nullable=False),
+    Column("requested", Double, nullable=False),
+    Column("used", Double, nullable=False),
+    Column("reserved", Double, nullable=False),
+    Column("request_held", Double, nullable=False),
+    Column("bound_held", Double, nullable=False),
+    Column("request_failures", BigInteger, nullable=False),
+    Column("bound_failures", BigInteger, nullable=False),
+    Column("without_request", BigInteger, nullable=False),
+    Column("without_use", BigInteger, nullable=False),
+    Column("without_bound", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Days whose totals have to be made again, because what their jobs used is counted otherwise now.
+savings_to_do = Table("savings_to_do", metadata, Column("day", Integer, primary_key=True))

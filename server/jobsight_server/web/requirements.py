@@ -1,0 +1,176 @@
+"""Memory requirements: how much a job should ask for, what became of it, and the groups that it is learned by."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from flask import Blueprint, Response
+from msgspec import Meta
+from werkzeug.exceptions import BadRequest, Conflict, Gone, NotFound
+from werkzeug.wrappers import Response as AnyResponse
+
+from jobsight_server.amounts import MEMORY_PATTERN, memory_bytes
+from jobsight_server.queries.nodes import cluster_names
+from jobsight_server.queries.requirements import RequirementGroups, requirement_group_list
+from jobsight_server.record import Record
+from jobsight_server.requirements import Feedback, Requirement, RetryError, SubmittedJob, ask, take_feedback
+from jobsight_server.web.context import context
+from jobsight_server.web.inputs import PAGES_AT_MOST, amount_of, cluster_argument, given, integer_argument, json_body
+from jobsight_server.web.pages import page
+from jobsight_server.web.questions import MEMORY_AT_MOST_BYTES, DescribedJob, job_in_body
+from jobsight_server.web.routes import LARGEST_ID, NAME, PAGE, Parameter, Route, error_reply, record_reply
+
+_BODY_BYTES = 16 * 1024  # one job; what it says is kept until long after it has ended
+
+Bytes = (
+    Annotated[float, Meta(extra_json_schema={"minimum": 1, "maximum": MEMORY_AT_MOST_BYTES})]
+    | Annotated[str, Meta(extra_json_schema={"pattern": MEMORY_PATTERN})]
+)
+Number = Annotated[float, Meta(extra_json_schema={"multipleOf": 1, "minimum": 1, "maximum": LARGEST_ID})]
+
+
+class RequirementQuestion(DescribedJob, kw_only=True):
+    """A job that is submitted.
+
+    ``memory_bytes`` is what it requests, in the measure in which the scheduler enforces it: of a node, where
+    ``memory_capacities`` is set. ``retry_of`` is the id of the answer for its last try, which failed.
+    """
+
+    memory_bytes: Bytes
+    retry_of: Number | None = None
+
+
+class JobFeedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How the job of an answer ended: ``failed`` means that its memory was too little; and what it used, if known."""
+
+    id: Number
+    outcome: Annotated[str, Meta(extra_json_schema={"enum": ["finished", "failed"]})]
+    used_bytes: Bytes | None = None
+
+
+class FeedbackTaken(Record):
+    """``duplicate``: the same had been reported before; it counts once."""
+
+    id: int
+    status: Literal["stored", "duplicate"]
+
+
+_decode_question = msgspec.json.Decoder(RequirementQuestion).decode
+_decode_feedback = msgspec.json.Decoder(JobFeedback).decode
+
+
+def ask_requirement() -> Response:
+    here = context()
+    body = json_body(min(here.settings.max_body_bytes, _BODY_BYTES))
+    try:
+        question = _decode_question(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        shape = '{"cluster": C, "user": U, "memory_bytes": REQUESTED}'
+        raise BadRequest(f"{error}; send {shape}, and what else is known of the job") from error
+    cluster, job = job_in_body(question, "")
+    requested = _whole_bytes(question.memory_bytes, "memory_bytes")
+    retry_of = None if question.retry_of is None else _number(question.retry_of, "retry_of")
+    try:
+        with here.write_engine.begin() as connection:
+            submitted = SubmittedJob(cluster, job, requested, retry_of)
+            return record_reply(ask(connection, here.requirements, submitted, here.clock()))
+    except RetryError as error:
+        return error_reply(str(error), error.status)
+
+
+def report_feedback() -> Response:
+    here = context()
+    body = json_body(min(here.settings.max_body_bytes, _BODY_BYTES))
+    try:
+        sent = _decode_feedback(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadRequest(f'{error}; send {{"id": ID, "outcome": "finished" or "failed"}}, and used_bytes') from error
+    if sent.outcome not in ("finished", "failed"):
+        raise BadRequest(f"outcome = {sent.outcome[:60]!r} is unknown; use one of: finished, failed")
+    number = _number(sent.id, "id")
+    used = None if sent.used_bytes is None else _whole_bytes(sent.used_bytes, "used_bytes")
+    with here.write_engine.begin() as connection:
+        feedback = Feedback(number, sent.outcome == "failed", used)
+        taken = take_feedback(connection, here.requirements, feedback, here.clock())
+    if taken == "unknown":
+        raise NotFound(f"id = {number}: there is no such requirement; give the id that the answer had")
+    if taken == "expired":
+        raise Gone(f"id = {number}: this requirement has expired; feedback on it is not taken any more")
+    if taken == "contradictory":
+        raise Conflict(f"id = {number}: something else was reported of this job before, and that counts")
+    return record_reply(FeedbackTaken(number, taken))
+
+
+def requirement_groups() -> RequirementGroups:
+    cluster, number = cluster_argument(), integer_argument("page", 1, PAGES_AT_MOST)
+    here = context()
+    with here.read_engine.connect() as connection:
+        return requirement_group_list(connection, here.requirements, cluster, number)
+
+
+def _number(value: float, place: str) -> int:
+    if value < 1 or not value.is_integer():
+        raise BadRequest(f"{place} = {value!r} is not the id of an answer, which is a whole number from 1")
+    return int(value)
+
+
+def _whole_bytes(value: float | str, place: str) -> int:
+    amount = amount_of(value, place, memory_bytes, MEMORY_AT_MOST_BYTES)
+    if amount < 1.0:
+        raise BadRequest(f"{place} = {value!r} is less than a byte; give bytes, or a unit such as 4gb")
+    return int(amount)
+
+
+REQUIREMENTS = Route(
+    "GET",
+    "/api/v1/requirements",
+    requirement_groups,
+    ("scheduler",),
+    "Groups of jobs with what they requested, used and are given now, and the memory set free; 50 a page",
+    (
+        Parameter("cluster", "only this cluster's groups", NAME),
+        Parameter("page", "from 1", PAGE),
+    ),
+    errors=(400, 404),
+)
+ROUTES = (
+    REQUIREMENTS,
+    Route(
+        "POST",
+        "/api/v1/requirements",
+        ask_requirement,
+        ("scheduler",),
+        "How much memory a job that is submitted should ask for, at most what it requests; feedback names the id",
+        answer=Requirement,
+        body=RequirementQuestion,
+        errors=(400, 404, 409, 410, 413, 415, 503),
+    ),
+    Route(
+        "POST",
+        "/api/v1/feedback",
+        report_feedback,
+        ("scheduler",),
+        "How a job ended for which a requirement was asked; sent twice it counts once",
+        answer=FeedbackTaken,
+        body=JobFeedback,
+        errors=(400, 404, 409, 410, 413, 415, 503),
+    ),
+)
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/requirements", endpoint="requirements")
+    def show() -> AnyResponse:
+        found = requirement_groups()
+        here = context()
+        with here.read_engine.connect() as connection:
+            clusters = cluster_names(connection)
+        return page(
+            "requirements.html",
+            found,
+            REQUIREMENTS,
+            cluster=given("cluster"),
+            clusters=clusters,
+            listen=here.settings.listen,
+        )

@@ -1,0 +1,91 @@
+"""What reserving as recommended would have freed."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from flask import Blueprint
+from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.wrappers import Response
+
+from jobsight_server.queries.nodes import cluster_names
+from jobsight_server.queries.savings import BY, LISTED, Savings, SavingsRequest
+from jobsight_server.queries.savings import savings as read_savings
+from jobsight_server.queries.users import user_clusters
+from jobsight_server.web.context import context
+from jobsight_server.web.inputs import (
+    choice_argument,
+    cluster_argument,
+    day_argument,
+    given,
+    integer_argument,
+    name_argument,
+    one_cluster,
+)
+from jobsight_server.web.pages import page
+from jobsight_server.web.routes import NAME, TIME, Parameter, Route, choice_of
+
+_LISTED_AT_MOST = 1000
+_SPANS = ((30, "30 days"), (90, "90 days"), (365, "a year"))
+_DAY = {"anyOf": [{"type": "string", "format": "date"}, TIME]}
+
+
+def savings() -> Savings:
+    cluster, user, by = cluster_argument(), name_argument("user"), choice_argument("by", BY) or BY[0]
+    first, last, limit = (
+        day_argument("since"),
+        day_argument("until"),
+        integer_argument("limit", LISTED, _LISTED_AT_MOST),
+    )
+    if first is not None and last is not None and first > last:
+        raise BadRequest(f"since={given('since')} must not be after until={given('until')}")
+    with context().read_engine.connect() as connection:
+        if user is not None:
+            cluster = one_cluster(user_clusters(connection, user), "user")
+            if cluster is None:
+                raise NotFound(f"no user {user[:60]!r} in any cluster")
+        request = SavingsRequest(by, cluster, user, first, last, limit)
+        return read_savings(connection, context().answers, request)
+
+
+SAVINGS = Route(
+    "GET",
+    "/api/v1/savings",
+    savings,
+    ("scheduler",),
+    "Memory and processor time that jobs requested, used and would have been reserved, most to be freed first",
+    (
+        Parameter("by", f"a row for each of these (default {BY[0]})", choice_of(BY)),
+        Parameter("cluster", "only this cluster's jobs", NAME),
+        Parameter("user", "only this user's jobs", NAME),
+        Parameter("since", "first day on which jobs ended, a date or UTC epoch seconds (default 30 days)", _DAY),
+        Parameter("until", "last day, which is included (default: the newest)", _DAY),
+        Parameter(
+            "limit",
+            f"rows per metric (default {LISTED})",
+            {"type": "integer", "minimum": 1, "maximum": _LISTED_AT_MOST},
+        ),
+    ),
+    errors=(400, 404),
+)
+ROUTES = (SAVINGS,)
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/savings", endpoint="savings")
+    def show() -> Response:
+        found = savings()
+        with context().read_engine.connect() as connection:
+            clusters = cluster_names(connection)
+        wanted = {name: given(name) for name in ("by", "cluster", "user", "since", "until")}
+        return page(
+            "savings.html", found, SAVINGS, wanted=wanted, nouns=BY, clusters=clusters, spans=_spans(found.last_day)
+        )
+
+
+def _spans(last_day: str | None) -> list[tuple[str, str]]:
+    """The first days of the spans that the page offers, each with its title."""
+    if last_day is None:
+        return []
+    last = date.fromisoformat(last_day)
+    return [*(((last - timedelta(days - 1)).isoformat(), title) for days, title in _SPANS), ("1970-01-01", "all")]

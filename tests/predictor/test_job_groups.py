@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroups, label
+from jobsight_predictor.question import Question
+
+WHOLE = Question("x", "solver", "long", 16, 2e9, 3600.0)
+
+
+def test_a_job_that_tells_everything_has_a_key_per_job_group() -> None:
+    keys = JobGroups().keys(WHOLE)
+    assert [index for index, _ in keys] == list(range(len(DEFAULT_JOB_GROUPS)))
+    assert keys[0][1][1] == ("x", "solver", "long", 16, 2e9, 3600.0)
+    assert keys[-1][1] == (0, ())
+
+
+def test_what_is_not_told_narrows_nothing_and_counts_once() -> None:
+    job_groups = JobGroups()
+    keys = job_groups.keys(Question(user="x"))
+    assert [job_groups.name(key) for _, key in keys] == ["user", "site"]
+    # The same group as that of a job that told more, at the level of the user.
+    assert keys[0][1] in [key for _, key in job_groups.keys(WHOLE)]
+
+
+def test_levels_that_coincide_count_as_the_one_that_leaves_out_least() -> None:
+    by_user, by_site = DEFAULT_JOB_GROUPS.index(("user",)), DEFAULT_JOB_GROUPS.index(())
+    assert [index for index, _ in JobGroups().keys(Question(user="x"))] == [by_user, by_site]
+
+
+def test_different_fields_of_equal_value_are_different_groups() -> None:
+    job_groups = JobGroups([("user",), ("queue",)])
+    (_, by_user), (_, by_queue) = job_groups.keys(Question(user="a", queue="a"))
+    assert by_user != by_queue
+
+
+def test_names_of_levels() -> None:
+    assert label(()) == "site"
+    assert label(("user", "queue")) == "user + queue"
+
+
+def test_unknown_fields_and_no_job_groups_are_refused() -> None:
+    with pytest.raises(ValueError, match="groups by \\['colour'\\]"):
+        JobGroups([("user", "colour")])
+    with pytest.raises(ValueError, match="no job groups"):
+        JobGroups([])

@@ -1,0 +1,76 @@
+"""Runs that ended, written as accounting would have, and learned."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Engine, insert
+
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.savings.to_do import DAY_S
+from jobsight_server.storage.schema import jobs
+
+NOON = 1_700_049_600.0  # 2023-11-15
+GIB = 2**30
+
+
+def ended(number: int, **changes: Any) -> dict[str, Any]:
+    """A run of an hour on two processors that requested 8 GiB and two hours, ended but not profiled."""
+    return {
+        "cluster": "alpha",
+        "job_id": f"{number}.s",
+        "start": NOON,
+        "end": NOON + 3600,
+        "state": "ended",
+        "user": "ann",
+        "name": "fluid_7",
+        "queue": "batch",
+        "processors": 2,
+        "requested_memory_bytes": 8 * GIB,
+        "requested_walltime_s": 7200.0,
+        "used_memory_bytes": 2 * GIB,
+        "recorded_at": 0.0,
+        "profiled": False,
+        "submitted": changes.get("start", NOON) - 60,
+        **changes,
+    }
+
+
+def write(engine: Engine, rows: Sequence[dict[str, Any]]) -> list[int]:
+    """Stores them; their ids."""
+    with engine.begin() as connection:
+        return [int(connection.execute(insert(jobs).values(row).returning(jobs.c.id)).scalar_one()) for row in rows]
+
+
+def run(engine: Engine, number: int, **changes: Any) -> int:
+    """Stores one; its id."""
+    return write(engine, [ended(number, **changes)])[0]
+
+
+def many(engine: Engine, count: int, seed: int = 1) -> list[int]:
+    """Runs of some users over some months, a few without one thing or the other."""
+    rng = random.Random(seed)
+    found = []
+    for number in range(count):
+        start = NOON + rng.randrange(100) * DAY_S / 2
+        found.append(
+            ended(
+                number,
+                start=start,
+                end=start + rng.randrange(10, 20_000),
+                user=rng.choice(["ann", "bob", "eve"]),
+                cluster=rng.choice(["alpha", "beta"]),
+                name=rng.choice(["fluid_1", "fluid_2", "mesh", None]),
+                queue=rng.choice(["batch", None]),
+                requested_memory_bytes=rng.choice([None, *range(10**8, 10**10, 10**9)]),
+                used_memory_bytes=rng.choice([None, *range(10**8, 10**9, 10**8)]),
+                requested_walltime_s=rng.choice([None, 600.0, 7200.0]),
+            )
+        )
+    return write(engine, found)
+
+
+def learn(engine: Engine, **more: Any) -> int:
+    return profile_finished(engine, 0.0, lambda: 1e10, **more)

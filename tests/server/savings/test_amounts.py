@@ -1,0 +1,109 @@
+"""What one job adds, worked out by hand, and that the demo's account says the same."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from account import Row, saving
+from jobsight_server.savings.amounts import COLUMNS, amounts_of
+
+GIB = 2**30
+HOUR = 3600.0
+
+
+class Job(NamedTuple):
+    processors: int | None = 2
+    requested_memory_bytes: int | None = 16 * GIB
+    requested_walltime_s: float | None = 4 * HOUR
+    start: float = 0.0
+    end: float = HOUR
+
+
+def amounts(job: Job, metric: str, value: float | None, bound: float | None) -> dict[str, float]:
+    found = dict(zip(COLUMNS, amounts_of(job, metric, value, bound), strict=True))
+    return {name: amount for name, amount in found.items() if amount}
+
+
+def test_memory_counts_per_processor_and_second() -> None:
+    found = amounts(Job(), "memory", 1.0 * GIB, 2.0 * GIB)
+    assert found == {
+        "jobs": 1,
+        "weight": 2 * HOUR,
+        "requested": 16 * GIB * HOUR,
+        "used": 2 * GIB * HOUR,
+        "reserved": 4 * GIB * HOUR,
+        "request_held": 16 * GIB * HOUR,
+        "bound_held": 4 * GIB * HOUR,
+    }
+
+
+def test_a_job_that_runs_out_is_repeated_with_twice_as_much() -> None:
+    """3 GiB are needed: 2 are tried, then 4; the request of 1 GiB is tried, then 2, then 4."""
+    found = amounts(Job(requested_memory_bytes=2 * GIB), "memory", 3.0 * GIB, 2.0 * GIB)
+    assert (found["request_failures"], found["bound_failures"]) == (1, 1)
+    assert found["used"] == 6 * GIB * HOUR
+    assert found["bound_held"] == 2 * (2 + 4) * GIB * HOUR
+    assert found["request_held"] == 2 * (1 + 2 + 4) * GIB * HOUR
+
+
+def test_run_time_counts_by_processors() -> None:
+    found = amounts(Job(), "runtime", 1.0 * HOUR, 1.5 * HOUR)
+    assert found == {
+        "jobs": 1,
+        "weight": 2,
+        "requested": 8 * HOUR,
+        "used": 2 * HOUR,
+        "reserved": 3 * HOUR,
+        "request_held": 8 * HOUR,
+        "bound_held": 3 * HOUR,
+    }
+
+
+@pytest.mark.parametrize(
+    ("job", "value", "bound", "reason"),
+    [
+        (Job(requested_memory_bytes=None), 1.0, 2.0, "without_request"),
+        (Job(requested_memory_bytes=0), 1.0, 2.0, "without_request"),
+        (Job(), None, 2.0, "without_use"),
+        (Job(processors=None), 1.0, 2.0, "without_use"),
+        (Job(), 1.0, None, "without_bound"),
+    ],
+)
+def test_what_lacks_something_is_counted_apart(job: Job, value: float | None, bound: float | None, reason: str) -> None:
+    assert amounts(job, "memory", value, bound) == {reason: 1}
+
+
+def test_it_is_what_the_demo_prints() -> None:
+    """The demo's account shares nothing with this but the cost of a repeat."""
+    cases: list[tuple[Job, float, float]] = [
+        (Job(processors=p, requested_memory_bytes=r * GIB, end=HOUR * p), value * GIB, bound * GIB)
+        for p, r, value, bound in ((1, 8, 2.0, 3.0), (4, 8, 3.0, 2.5), (3, 30, 0.1, 40.0), (2, 7, 9.0, 1.0))
+    ]
+    rows = [_row(job, value, bound) for job, value, bound in cases]
+    demo = saving(rows)
+    assert demo is not None
+    sums = [sum(column) for column in zip(*(amounts_of(job, "memory", v, b) for job, v, b in cases), strict=True)]
+    found = dict(zip(COLUMNS, sums, strict=True))
+    assert found["requested"] == pytest.approx(demo.requested)
+    assert found["used"] == pytest.approx(demo.used)
+    assert found["reserved"] == pytest.approx(demo.recommended)
+    assert found["request_held"] - found["bound_held"] == pytest.approx(demo.freed)
+    assert found["request_failures"] == demo.at_request.failures == 2
+    assert found["bound_failures"] == demo.as_recommended.failures == 2
+
+
+def _row(job: Any, value: float, bound: float) -> Row:
+    told = {"processors": job.processors, "requested_memory_bytes": job.requested_memory_bytes}
+    return Row(
+        "c",
+        "u",
+        **told,
+        seconds=job.end - job.start,
+        forecast_seq=0,
+        learn_seq=1,
+        value=value,
+        forecast=None,
+        bound=bound,
+    )

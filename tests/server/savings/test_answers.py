@@ -1,0 +1,182 @@
+"""What the API, the pages and the command say of savings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import Engine
+
+from jobsight_server.auth.sessions import create_login
+from jobsight_server.cli import main
+from jobsight_server.savings.to_do import DAY_S
+from jobsight_server.settings import load_settings
+from jobsight_server.web.app import create_app
+
+from .runs import GIB, NOON, ended, learn, write
+
+Ask = Callable[..., Any]
+GIB_HOUR = GIB * 3600.0
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def client(engine: Engine, database_url: str) -> FlaskClient:
+    """Logged in to a site with a wasteful user, a frugal one and one who requests nothing."""
+    rows = []
+    for number in range(60):
+        at = {"start": NOON + 7200 * number, "end": NOON + 7200 * number + 3600}
+        rows.append(ended(3 * number, user="ann", used_memory_bytes=2 * GIB + number * 2**20, **at))
+        rows.append(ended(3 * number + 1, user="bob", name=SCRIPT, used_memory_bytes=7 * GIB, queue=None, **at))
+        rows.append(ended(3 * number + 2, user="eve", cluster="beta", requested_memory_bytes=None, **at))
+    last = {"start": NOON + 10 * DAY_S, "end": NOON + 10 * DAY_S + 3600}
+    write(engine, [*rows, ended(999, user="ann", used_memory_bytes=8 * GIB + 1, **last)])
+    learn(engine)
+    client = create_app(load_settings(flags={"database": database_url}), engine, engine).test_client()
+    with engine.begin() as connection:
+        secret = create_login(connection, time.time())
+    assert client.get("/login", query_string={"once": secret}).status_code == 303
+    return client
+
+
+@pytest.fixture
+def ask(client: FlaskClient) -> Ask:
+    def ask(**query: Any) -> Any:
+        answer = client.get("/api/v1/savings", query_string=query)
+        assert answer.status_code == 200, answer.text
+        return answer.get_json()
+
+    return ask
+
+
+def test_the_greatest_saving_comes_first_with_what_to_ask_for(ask: Ask, client: FlaskClient) -> None:
+    found = ask()
+    memory, runtime = found["metrics"]
+    assert (memory["metric"], runtime["metric"]) == ("memory", "runtime")
+    assert [row["name"] for row in memory["rows"]] == ["ann", "bob"]
+    first, second = memory["rows"]
+    assert first["freed"] > 0.3 * first["requested"] > 0
+    assert first["freed_share"] == pytest.approx(first["freed"] / first["requested"], rel=0.05)
+    # 2 GiB and a little more were used of 8 requested, an hour each, but for the last job that ran out.
+    assert first["requested"] == pytest.approx(first["jobs"] * 8 * GIB_HOUR)
+    assert first["used"] / GIB_HOUR == pytest.approx(2.03 * first["jobs"] + 6, rel=0.02)
+    assert (first["ran_out"], first["would_run_out"] >= 1) == (1, True)
+    assert first["asked_for"] == 4 * GIB
+    assert GIB < first["ask_for"] < 4 * GIB
+    query = {"cluster": "alpha", "user": "ann", "application": "fluid_", "metric": "memory"}
+    prediction = client.get("/api/v1/predictions", query_string=query).get_json()["predictions"][0]
+    assert first["ask_for"] == prediction["bound"]
+    assert second["used"] / second["requested"] == pytest.approx(7 / 8)
+    assert memory["left_out"]["without_request"] == 60
+    assert memory["total"]["jobs"] + sum(memory["left_out"].values()) == 181
+    assert runtime["total"]["requested"] == 2 * runtime["total"]["used"]
+
+
+def test_every_way_of_looking_adds_up(ask: Ask) -> None:
+    total = ask()["metrics"][0]["total"]
+    for by in ("user", "application", "queue", "cluster"):
+        found = ask(by=by)["metrics"][0]
+        assert found["total"] == total
+        for name in ("jobs", "requested", "used", "reserved", "freed", "would_run_out"):
+            assert sum(row[name] for row in found["rows"]) == total[name]
+        assert [row["freed"] for row in found["rows"]] == sorted((r["freed"] for r in found["rows"]), reverse=True)
+        assert found["rows"][0]["user"] == "ann"
+    assert [row["name"] for row in ask(by="queue")["metrics"][0]["rows"]] == ["batch", ""]
+    assert {row["cluster"] for row in ask(cluster="beta")["metrics"][1]["rows"]} == {"beta"}
+    of_ann = ask(user="ann", by="application")["metrics"][0]
+    assert [(row["name"], row["jobs"]) for row in of_ann["rows"]] == [
+        ("fluid_", ask()["metrics"][0]["rows"][0]["jobs"])
+    ]
+    listed = ask(limit=1)["metrics"][0]
+    assert (len(listed["rows"]), listed["groups"], listed["total"]) == (1, 2, total)
+
+
+def test_full_answers_have_the_declared_shape(client: FlaskClient) -> None:
+    spec = client.get("/api/v1/openapi.json").get_json()
+    for path, url in (("savings", "savings?by=application"), ("user", "user?name=ann"), ("overview", "overview")):
+        declared = spec["paths"][f"/api/v1/{path}"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        answer = client.get(f"/api/v1/{url}").get_json()
+        schema = {**declared, "components": spec["components"]}
+        jsonschema.validate(answer, schema, cls=jsonschema.Draft202012Validator)
+
+
+def test_days_are_included_and_may_be_dates_or_epochs(ask: Ask) -> None:
+    everything = ask()
+    assert (everything["first_day"], everything["last_day"]) == ("2023-11-15", "2023-11-25")
+    days = [ask(since=f"2023-11-{day}", until=f"2023-11-{day}")["metrics"][0]["total"] for day in range(15, 26)]
+    assert sum(day["jobs"] for day in days) == everything["metrics"][0]["total"]["jobs"]
+    assert ask(since=NOON + 1, until=NOON + 2)["metrics"][0]["total"] == days[0]
+    none = ask(since="2024-01-01")
+    assert (none["first_day"], none["metrics"][0]["rows"]) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ({"since": "2023-13-01"}, 400, "since='2023-13-01' is not a day; give a date"),
+        ({"since": "yesterday"}, 400, "is not a day"),
+        ({"since": "2023-11-16", "until": "2023-11-15"}, 400, "must not be after"),
+        ({"by": "job"}, 400, "use one of: user, application, queue, cluster"),
+        ({"limit": "0"}, 400, "is not a whole number"),
+        ({"user": "zoe"}, 404, "no user 'zoe'"),
+        ({"cluster": "gamma"}, 404, "there is no such cluster"),
+    ],
+)
+def test_what_is_wrong_is_said(client: FlaskClient, query: Any, status: int, words: str) -> None:
+    answer = client.get("/api/v1/savings", query_string=query)
+    assert answer.status_code == status
+    assert words in answer.get_json()["error"]
+
+
+def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
+    text = " ".join(client.get("/savings").text.split())
+    rows = text.split("<tbody>")[1].split("<tr>")[1:]
+    assert "/users/alpha/ann" in rows[0]
+    advice = f"<strong>{ask()['metrics'][0]['rows'][0]['ask_for'] / GIB:.2f} GiB</strong> per processor"
+    assert advice in rows[0]
+    assert "instead of 4.00 GiB, fluid_" in rows[0]
+    assert rows[0].count("<rect") == 3
+    assert "60 jobs without a request" in text
+    assert SCRIPT not in client.get("/savings?by=application").text
+    user = " ".join(client.get("/users/alpha/ann").text.split())
+    assert "Memory: next time ask for <strong>" in user
+    assert "per processor</strong> instead of 4.00 GiB for “fluid_”. Reserving as recommended would have freed" in user
+    eve = " ".join(client.get("/users/beta/eve").text.split())
+    assert "no advice yet, because no recent job has a request" in eve
+    site = client.get("/api/v1/overview").get_json()["savings"]
+    assert site["memory"] == ask()["metrics"][0]["total"]
+    assert site["runtime"] == ask()["metrics"][1]["total"]
+
+
+def test_the_command_says_the_same(
+    client: FlaskClient, ask: Ask, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(*arguments: str) -> str:
+        assert main(["savings", "--database", database_url, *arguments]) == 0
+        return capsys.readouterr().out
+
+    assert json.loads(command("--json", "--limit", "25")) == ask()
+    lines = list(csv.DictReader(io.StringIO(command("--csv", "--by", "application"))))
+    (first, *_) = lines
+    assert (first["metric"], first["unit"], first["cluster"], first["name"]) == (
+        "memory",
+        "GiB-hours",
+        "alpha",
+        "fluid_",
+    )
+    row = ask(by="application")["metrics"][0]["rows"][0]
+    assert float(first["freed"]) == pytest.approx(row["freed"] / GIB_HOUR, rel=1e-5)
+    table = command()
+    assert "Jobs that ended from 2023-11-15 to 2023-11-25 (UTC)" in table
+    users = [line.split()[0] for line in table.splitlines() if line.strip().startswith(("alpha/", "beta/"))]
+    assert users[0] == "alpha/ann"
+    assert all(len(line) <= 80 for line in table.splitlines())
+    assert main(["savings", "--database", database_url, "--user", "zoe"]) == 1
+    assert "no user 'zoe'" in capsys.readouterr().err

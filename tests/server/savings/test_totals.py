@@ -1,0 +1,230 @@
+"""The totals agree with the profiles, whatever happened to the runs: learned, measured late, withdrawn, shown only."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, delete, insert, select, text, update
+
+from jobsight_server.forecasts import ForecastConfig, rebuild
+from jobsight_server.forecasts.round import lock_learning
+from jobsight_server.savings.amounts import COLUMNS
+from jobsight_server.savings.groups import GROUPS_OF_A_USER, OTHER, group_ids, group_name
+from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
+from jobsight_server.savings.to_do import DAY_S, day_of, mark_all
+from jobsight_server.savings.totals import add_runs, as_date, count_again, count_marked, days_of, forget_empty_groups
+from jobsight_server.storage.schema import jobs, profiles, savings, savings_groups, savings_to_do
+
+from .runs import NOON, ended, learn, many, run, write
+
+NOUNS = ("cluster", "user", "application", "queue")
+
+
+def totals(engine: Engine) -> dict[tuple[Any, ...], tuple[float, ...]]:
+    """What is kept, by metric, period, first day and names."""
+    names = [savings_groups.c[noun] for noun in NOUNS]
+    query = select(savings.c.metric, savings.c.period, savings.c.first_day, *names, *(savings.c[n] for n in COLUMNS))
+    with engine.connect() as connection:
+        rows = connection.execute(query.join(savings_groups, savings_groups.c.id == savings.c.group_id)).all()
+    return {tuple(row[:7]): tuple(row[7:]) for row in rows}
+
+
+def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
+    """The same from all profiles at once: the plainest way, with nothing of the program but its tables."""
+    found: dict[tuple[Any, ...], dict[str, float]] = defaultdict(lambda: dict.fromkeys(COLUMNS, 0.0))
+    with engine.connect() as connection:
+        rows = connection.execute(select(jobs, profiles).join(profiles, profiles.c.run_id == jobs.c.id)).all()
+    for row in rows:
+        if row.metric not in ("memory", "runtime"):
+            continue
+        moment = datetime.fromtimestamp(row.end, UTC).date()
+        application = {"fluid_1": "fluid_", "fluid_2": "fluid_", "fluid_7": "fluid_"}.get(row.name, row.name)
+        one = counted(row)
+        for period, first in (("day", moment), ("month", moment.replace(day=1))):
+            day = (first - datetime(1970, 1, 1, tzinfo=UTC).date()).days
+            for names in ((row.user, application or "", row.queue or ""), ("", "", "")):
+                sums = found[row.metric, period, day, row.cluster, *names]
+                for name, value in one.items():
+                    sums[name] += value
+    return found
+
+
+def counted(row: Any) -> dict[str, float]:
+    """What one metric of one job counts as."""
+    memory = row.metric == "memory"
+    unit = 2**20 if memory else 1
+    weight = row.processors * (row.end - row.start if memory else 1)
+    request = row.requested_memory_bytes and row.requested_memory_bytes / row.processors
+    request = request if memory else row.requested_walltime_s
+    if row.value is None or row.shown_only:
+        return {"without_use": 1}
+    if request is None:
+        return {"without_request": 1}
+    if row.bound is None:
+        return {"without_bound": 1}
+    per_unit = {"requested": request, "used": row.value, "reserved": row.bound}
+    per_unit |= {"request_held": held(request, row.value), "bound_held": held(row.bound, row.value)}
+    amounts = {name: round(each * weight / unit) * unit for name, each in per_unit.items()}
+    failures = {"request_failures": row.value > request, "bound_failures": row.value > row.bound}
+    return {"jobs": 1, "weight": weight, **amounts, **failures}
+
+
+def held(reserved: float, needed: float) -> float:
+    if reserved >= needed:
+        return reserved
+    return reserved + held(2 * reserved, needed)
+
+
+def check(engine: Engine) -> int:
+    """Holds what is kept against the profiles, exactly; returns how many jobs have savings."""
+    kept, wanted = totals(engine), expected(engine)
+    assert kept.keys() == wanted.keys()
+    for key, sums in kept.items():
+        assert dict(zip(COLUMNS, sums, strict=True)) == wanted[key], key
+    return int(sum(sums[0] for sums in kept.values()))
+
+
+def test_what_is_learned_is_counted_in_the_same_transaction(engine: Engine) -> None:
+    many(engine, 120)
+    assert learn(engine, limit=50) == 120
+    assert check(engine) > 100
+    assert learn(engine) == 0
+    before = totals(engine)
+    many_more = [
+        run(engine, 1000 + n, start=NOON + 50 * DAY_S, end=NOON + 50 * DAY_S + 60.0 * n + 60) for n in range(9)
+    ]
+    learn(engine)
+    check(engine)
+    assert totals(engine) != before
+    with engine.begin() as connection:
+        # Counted again from nothing, and once more.
+        connection.execute(delete(savings))
+        mark_all(connection)
+        assert day_of(NOON + 50 * DAY_S) in days_of(connection, many_more)
+    count_marked(engine)
+    check(engine)
+    with engine.begin() as connection:
+        mark_all(connection)
+        mark_all(connection)
+        assert connection.scalars(select(savings_to_do.c.day)).all()
+    learn(engine)
+    check(engine)
+    with engine.connect() as connection:
+        assert connection.scalars(select(savings_to_do.c.day)).all() == []
+
+
+def test_runs_that_are_withdrawn_are_taken_back(engine: Engine) -> None:
+    first = many(engine, 40)
+    learn(engine)
+    before = totals(engine)
+    second = write(engine, [ended(500 + n, user=f"new{n % 3}") for n in range(30)])
+    learn(engine)
+    with engine.begin() as connection:
+        lock_learning(connection)
+        days = days_of(connection, second)
+        connection.execute(delete(jobs).where(jobs.c.id.in_(second)))
+        count_again(connection, days)
+        forget_empty_groups(connection)
+    assert totals(engine) == before
+    check(engine)
+    with engine.begin() as connection:
+        days = days_of(connection, first)
+        connection.execute(delete(jobs).where(jobs.c.id.in_(first)))
+        count_again(connection, days)
+        forget_empty_groups(connection)
+        for table in (savings, savings_groups):
+            assert connection.execute(select(table)).all() == []
+
+
+def test_values_that_are_shown_only_count_as_not_measured_until_they_are_learned(engine: Engine) -> None:
+    runs = many(engine, 40)
+    learn(engine)
+    with engine.begin() as connection:
+        connection.execute(
+            update(profiles)
+            .where(profiles.c.run_id.in_(runs[:20]), profiles.c.metric == "memory", profiles.c.value.is_not(None))
+            .values(attribution="apportioned", shown_only=False)
+        )
+    before = check(engine)
+    rebuild(engine, ForecastConfig())
+    learn(engine)
+    assert check(engine) < before
+    rebuild(engine, ForecastConfig(learn_apportioned=True))
+    learn(engine, config=ForecastConfig(learn_apportioned=True))
+    assert check(engine) == before
+
+
+def test_a_user_with_a_name_for_each_job_has_a_bounded_number_of_groups(engine: Engine) -> None:
+    write(engine, [ended(n, name=f"sample-{n}x", end=NOON + 60 + n) for n in range(GROUPS_OF_A_USER + 30)])
+    run(engine, 9999, user="bob", name="é" * 3000, queue="q" * 4000)
+    learn(engine)
+    with engine.connect() as connection:
+        groups = connection.execute(select(savings_groups)).all()
+        rows = {row[1]: row[2:] for row in sums_of_all(connection, "runtime", Days(0, 10**5), ("user", "application"))}
+    of_ann = [group for group in groups if group.user == "ann"]
+    assert len(of_ann) == GROUPS_OF_A_USER + 1
+    jobs_of, left = rows[OTHER][0], rows[OTHER][-1]
+    assert jobs_of + left == 30
+    (long,) = [group for group in groups if group.user == "bob"]
+    assert (len(long.application), len(long.queue)) == (93, 93)
+    with engine.begin() as connection:  # the same names lead to the same groups
+        name = group_name("alpha", "ann", "sample-129x", "batch")
+        assert group_ids(connection, [name])[name] in {group.id for group in of_ann if group.application == OTHER}
+
+
+def test_a_span_is_read_as_its_days(engine: Engine) -> None:
+    many(engine, 150)
+    learn(engine)
+    by_day = {key: sums for key, sums in totals(engine).items() if key[1] == "day"}
+    with engine.connect() as connection:
+        stored = stored_days(connection)
+        assert stored is not None
+        assert stored == (min(key[2] for key in by_day), max(key[2] for key in by_day))
+        for first, last in ((0, 2**31), (stored.first + 3, stored.last - 4), (stored.first + 5, stored.first + 5)):
+            days = Days(max(first, stored.first), min(last, stored.last))
+            wide = widened(days, stored)
+            for metric in ("memory", "runtime"):
+                wanted: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(COLUMNS))
+                for key, sums in by_day.items():
+                    if key[0] == metric and key[4] and days.first <= key[2] <= days.last:
+                        wanted[key[4]] = [a + b for a, b in zip(wanted[key[4]], sums, strict=True)]
+                found = {row[0]: list(row[1:]) for row in sums_of_all(connection, metric, wide, ("user",))}
+                site = [sum(column) for column in zip(*found.values(), strict=True)]
+                assert list(sums_of_site(connection, metric, wide)) == (site or [0.0] * len(COLUMNS))
+                assert found == wanted
+                alone = sums_of_user(connection, metric, days, ("cluster", "user"), "beta", "ann")
+                of_all = sums_of_all(connection, metric, days, ("cluster", "user"), "beta")
+                assert alone == [row for row in of_all if row[1] == "ann"]
+
+
+@settings(max_examples=300)
+@given(st.integers(-1000, 60_000), st.integers(0, 1500))
+def test_months_and_days_make_up_the_span(first: int, length: int) -> None:
+    days = []
+    for period, day in periods_of(Days(first, first + length)):
+        date = as_date(day)
+        if period == "month":
+            assert date.day == 1
+            after = (date + timedelta(31)).replace(day=1)
+            days.extend(range(day, day + (after - date).days))
+        else:
+            days.append(day)
+    assert days == list(range(first, first + length + 1))
+
+
+def test_a_failed_round_counts_nothing(engine: Engine) -> None:
+    runs = many(engine, 5)
+    connection = engine.connect()
+    transaction = connection.begin()
+    for number in runs:
+        entry = {"run_id": number, "metric": "runtime", "learn_seq": number, "value": 60.0, "bound": 90.0}
+        connection.execute(insert(profiles).values(entry))
+    add_runs(connection, runs)
+    assert connection.execute(text("SELECT count(*) FROM savings")).scalar()
+    transaction.rollback()
+    connection.close()
+    assert totals(engine) == {}
