@@ -1,4 +1,4 @@
-"""What forecasts were worth to the finished jobs of a database, as they stood when each job was submitted.
+"""How good forecasts were for the finished jobs of a database, as of each job's submission.
 
 Jobsight's forecast and bound were stored then. What the published five would have said at the same moment is worked
 out from the same finished jobs: those of the user that had been learned by then.

@@ -16,7 +16,7 @@ def show(account: Account, console: Console) -> None:
     """Forecasts, bounds and memory, each with a line that says what is compared."""
     console.print(scores_table(account))
     console.print(
-        "Mean accuracy (1 is exact, off by 100 % or more counts 0); in brackets the share within 20 %. "
+        "Mean accuracy (1 is exact, an error of 100 % or more counts as 0); in brackets the share within 20 %. "
         "Each forecast is the one made when the job was submitted."
     )
     if sum(account.first.values()):
@@ -95,8 +95,8 @@ def verdict(memory: Saving) -> str:
     failures, jobs = memory.as_recommended.failures, memory.as_recommended.jobs
     return (
         f"Reserving as recommended would have {effect} {hours:,.0f} GiB-hours ({share:.0%}), repeats included. "
-        f"{failures:,} of {jobs:,} jobs ({failures / jobs:.1%}) would have run out of it; with the users' own requests "
-        f"{memory.at_request.failures:,}."
+        f"{failures:,} of {jobs:,} jobs ({failures / jobs:.1%}) would have run out of it; with the users' own "
+        f"requests, {memory.at_request.failures:,}."
     )
 
 

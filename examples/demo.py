@@ -2,8 +2,8 @@
 
     python examples/demo.py [--once]
 
-Everything goes the ordinary way: batches over HTTP, TORQUE accounting files, profiles, forecasts. Shows what the
-forecasts were worth, then goes on in real time with the dashboard on until Ctrl-C (--once: ends there).
+Everything goes the ordinary way: batches over HTTP, TORQUE accounting files, profiles, forecasts. Shows how good the
+forecasts were, then continues in real time with the dashboard until Ctrl-C (--once: ends there).
 The site of the last run, in the same directory, is erased first.
 The exit status is not 0 if anything was lost on the way.
 """
@@ -49,16 +49,16 @@ DELIVERY = ("--connections", "16", "--batch", "260")
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the demo; 0 when nothing was lost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--once", action="store_true", help="end after the tables instead of going on in real time")
+    parser.add_argument("--once", action="store_true", help="end after the tables instead of continuing in real time")
     parser.add_argument("--weeks", type=float, default=4.0, help="emulated time (default %(default)g)")
     parser.add_argument("--nodes", type=int, default=64, help="emulated nodes (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="another site for another seed (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="random seed of the site (default %(default)s)")
     parser.add_argument("--listen", metavar="HOST:PORT", help=f"dashboard (default: {USUAL}, or the next free one)")
     parser.add_argument(
         "--directory",
         type=Path,
         default=Path("demo-site"),
-        help="of the site; that of the last run is erased (default %(default)s)",
+        help="directory of the site; the previous one is erased (default %(default)s)",
     )
     args = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of the context managers, which stop the site
@@ -90,7 +90,7 @@ def clear(directory: Path, console: Console) -> None:
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         if not (directory / "accounting").is_dir():
-            raise UserError(f"{directory} is not the site of a demo; name another --directory, or remove it")
+            raise UserError(f"{directory} is not the site of a demo; choose another --directory, or remove it")
         console.print(f"Erasing the site of the last demo, {directory}/: database, accounting files and logs.")
         shutil.rmtree(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -165,7 +165,7 @@ def settle(site: Site, summary: dict[str, Any], console: Console) -> list[str]:
     try:
         wait_until(lambda: site.settled(ended), 300, lambda: f"jobs: {site.api('overview')['jobs']}", pause_s=0.5)
     except TimeoutError as error:
-        return [f"of {ended} jobs not all were profiled; {error}"]
+        return [f"not all of {ended} jobs were profiled; {error}"]
     overview = site.api("overview")
     batches = {"duplicate": 0, "quarantined": 0, "rejected": 0, **overview["ingest"]["batches"]}
     answered = sum(batches[name] for name in ("stored", "duplicate", "quarantined", "rejected"))
@@ -211,9 +211,9 @@ def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
     """Says where to look and leaves the site on until Ctrl-C."""
     nodes = site.api("overview")["nodes"]
     console.print(f"\n{nodes['up']} of {nodes['total']} nodes are up: the emulated agents now send in real time.")
-    console.print("Dashboard, by a one-time login that is good for an hour:")
+    console.print("Dashboard, by a one-time login, valid for an hour:")
     console.print(site.login_link(), style="bold", soft_wrap=True)
-    console.print(f"A user of whom much is known: {site.url}{best_known_user(site)}", soft_wrap=True)
+    console.print(f"A user with a long history: {site.url}{best_known_user(site)}", soft_wrap=True)
     console.print(
         f"Ctrl-C ends the site; so does `kill {os.getpid()}` from another terminal. Its files stay until the next demo."
     )

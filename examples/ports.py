@@ -1,4 +1,4 @@
-"""Where the demo listens: checked before anything is installed, with nothing but the standard library.
+"""The demo's ports: checked before anything is installed, using only the standard library.
 
     python examples/ports.py [HOST:PORT]
 
@@ -28,17 +28,17 @@ def choose(wanted: str | None) -> str:
         if not host or not 0 < first < 65535:
             raise ValueError
     except ValueError:
-        raise OSError(f"{wanted} is no address: give HOST:PORT, as in `make demo LISTEN={USUAL}`") from None
+        raise OSError(f"{wanted} is not an address: give HOST:PORT, as in `make demo LISTEN={USUAL}`") from None
     if wanted is not None:
         for number in (first, first + 1):
             if reason := taken(host, number):
                 other = f"{host}:{first + 1000 if first < 60000 else first - 1000}"
-                raise OSError(f"{host}:{number}: {reason}; choose another by `make demo LISTEN={other}`")
+                raise OSError(f"{host}:{number}: {reason}; choose another with `make demo LISTEN={other}`")
         return wanted
     for number in range(first, first + _STEP * _TRIED, _STEP):
         if not (taken(host, number) or taken(host, number + 1)):
             return f"{host}:{number}"
-    raise OSError(f"no free pair of ports from {USUAL} on; name one by `make demo LISTEN={host}:PORT`")
+    raise OSError(f"no free pair of ports from {USUAL} on; choose one with `make demo LISTEN={host}:PORT`")
 
 
 def taken(host: str, port: int) -> str | None:
@@ -60,7 +60,7 @@ def main() -> None:
     except OSError as error:
         sys.exit(f"demo: {error}")
     if wanted is None and chosen != USUAL:
-        print(f"Port 8470 or 8471 is taken; the demo will listen on {chosen}.")
+        print(f"Port 8470 or 8471 is in use; the demo will listen on {chosen}.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Holds the profiles that the server made against what the replay knows to be true."""
+"""Compares the server's profiles with the replay's truth."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def priced(requested: float, recommended: float) -> Saving:
 def test_the_verdict_says_what_is_freed_or_taken_and_what_it_costs() -> None:
     assert verdict(priced(40, 15)) == (
         "Reserving as recommended would have freed 25 GiB-hours (62%), repeats included. "
-        "0 of 1 jobs (0.0%) would have run out of it; with the users' own requests 0."
+        "0 of 1 jobs (0.0%) would have run out of it; with the users' own requests, 0."
     )
     assert verdict(priced(20, 8)).startswith("Reserving as recommended would have taken another 4 GiB-hours (20%)")
     assert "1 of 1 jobs (100.0%) would have run out of it" in verdict(priced(20, 8))

@@ -39,7 +39,7 @@ def test_a_taken_port_is_refused_by_the_option_that_chooses_another(taken: int) 
 
 @pytest.mark.parametrize("wanted", ["8470", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", ":8470"])
 def test_what_is_no_address_is_refused(wanted: str) -> None:
-    with pytest.raises(OSError, match=f"{wanted} is no address: give HOST:PORT, as in `make demo LISTEN="):
+    with pytest.raises(OSError, match=f"{wanted} is not an address: give HOST:PORT, as in `make demo LISTEN="):
         ports.choose(wanted)
 
 
@@ -58,5 +58,5 @@ def test_make_checks_before_it_installs(taken: int, tmp_path: Path) -> None:
     command = ["make", "demo", f"LISTEN=127.0.0.1:{taken}", f"VENV={venv}", f"PYTHON={sys.executable}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode != 0
-    assert f"demo: 127.0.0.1:{taken}: Address already in use; choose another by `make demo LISTEN=" in done.stderr
+    assert f"demo: 127.0.0.1:{taken}: Address already in use; choose another with `make demo LISTEN=" in done.stderr
     assert not venv.exists()

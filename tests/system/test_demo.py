@@ -39,7 +39,7 @@ def test_a_directory_that_no_demo_made_is_not_erased(tmp_path: Path) -> None:
     assert "Erasing the site of the last demo" in console.export_text()
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "thesis.tex").touch()
-    with pytest.raises(UserError, match=r"work is not the site of a demo; name another --directory"):
+    with pytest.raises(UserError, match=r"work is not the site of a demo; choose another --directory"):
         clear(tmp_path / "work", console)
     with pytest.raises(UserError, match=r"thesis\.tex is not the site"):
         clear(tmp_path / "work" / "thesis.tex", console)
@@ -75,7 +75,7 @@ def test_a_demo_shows_its_account_and_stays_alive_until_it_is_interrupted(tmp_pa
         assert text.startswith("Erasing the site of the last demo")
         assert f"`kill {process.pid}` from another terminal" in " ".join(text.split())
         site = Site.running(directory, address)
-        [(cluster, user)] = re.findall(r"A user of whom much is known: http://[^/]+/users/(\w+)/(\w+)$", text, re.M)
+        [(cluster, user)] = re.findall(r"A user with a long history: http://[^/]+/users/(\w+)/(\w+)$", text, re.M)
         shown = site.api(f"users/{user}/profile", cluster=cluster)["metrics"]
         assert min(answer["user_jobs"] for answer in shown) > 0
         before = site.api("overview")["ingest"]["samples"]
