@@ -12,8 +12,8 @@ from jobsight_predictor.question import FIELDS, Question
 START: tuple[JobGroup, ...] = (("user",), ())
 """Part of every set, and the start of the search: the user, and the whole site for unknown users."""
 
-MOST = 12  # job groups; in a set: each costs time with every question
-GAIN = 3e-4  # score; what a job group has to add to be worth its time
+MOST = 12  # job groups; in a set: each one costs time in every question
+GAIN = 3e-4  # score; gain that makes a job group worth its time
 
 Score = Callable[[Sequence[JobGroup]], float]
 
@@ -46,7 +46,7 @@ class Found:
 
 
 def search(pool: Sequence[JobGroup], score: Score) -> Iterator[Found]:
-    """Grows a set from ``START`` by the job group that adds the most, then drops what is not missed; a step per trial.
+    """Grows a set from ``START`` by the job group that adds the most, then drops those not needed; a step per trial.
 
     Greedy and lazy: what a job group added to a smaller set is taken as the most it can add to a larger one, so that
     few are tried again. ``score`` is to be as great as possible. The last step is the result.

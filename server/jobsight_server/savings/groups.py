@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 from jobsight_server.storage.fetch import fetch_by_keys, write_many
 
 OTHER = "(other applications)"
-"""Stands for the applications of a user with very many, such as one who names each job by the time of day."""
+"""Stands for further applications of a user with very many, such as one who names each job by the time of day."""
 GROUPS_OF_A_USER = 100
 
-_LONGEST = 100  # PostgreSQL refuses index entries above 2,704 bytes
+_LONGEST = 100  # PostgreSQL does not accept index entries above 2,704 bytes
 
 _FIND = (
     'WITH asked(cluster, "user", application, queue) AS (VALUES {asked}) '
@@ -32,7 +32,7 @@ _ADD = 'INSERT INTO savings_groups (cluster, "user", application, queue) VALUES 
 
 
 class GroupName(NamedTuple):
-    """Empty texts where the log does not say; without a user, all jobs of the cluster together."""
+    """Empty texts if the log does not say; without a user, all jobs of the cluster together."""
 
     cluster: str
     user: str
@@ -51,7 +51,7 @@ def whole_cluster(name: GroupName) -> GroupName:
 
 
 def group_ids(connection: Connection, names: Collection[GroupName]) -> dict[GroupName, int]:
-    """The id of each group, which is made where it is new.
+    """The id of each group, created if it is new.
 
     A user has at most ``GROUPS_OF_A_USER``; what comes after these is counted together, by queue.
     """

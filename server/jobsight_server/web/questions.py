@@ -36,7 +36,7 @@ METRIC_CHOICES = ", ".join(METRICS)
 
 AskedName = Annotated[str, Meta(extra_json_schema=NAME)]
 ApplicationName = Annotated[
-    AskedName, Meta(description="the job's name, or what it runs; the number of a run at its end does not matter")
+    AskedName, Meta(description="the job's name, or what it runs; a run number at its end does not matter")
 ]
 Queue = Annotated[AskedName, Meta(description="queue that the job is submitted to")]
 Processors = Annotated[
