@@ -20,10 +20,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jobsight_predictor.templates import Question
 from query import cpu_seconds, free_port, wait_until_ready
 from sqlalchemy import Connection, insert
 
+from jobsight_predictor.question import Question
 from jobsight_server.auth import create_token
 from jobsight_server.requirements import RequirementConfig
 from jobsight_server.requirements.groups import count_asked

@@ -44,7 +44,7 @@ def label(job_group: JobGroup) -> str:
 class JobGroups:
     """Puts a job into its group by each of the site's job groups, as the setting ``job_groups`` lists them.
 
-    Fields that are unknown of a job are left out of its job groups, and job groups that then coincide count once, as
+    Unknown fields are left out of a job's job groups, and job groups that then coincide count once, as the one with the
     fewest fields left out: if applications are never known, users do not vote twice, and if only the user is known,
     the forecast weighs the past success of users alone.
 
@@ -76,7 +76,7 @@ class JobGroups:
         return [(index, (mask, values_of(values))) for index, mask, values_of in found]
 
     def name(self, key: GroupKey) -> str:
-        """How an answer names the group: by those of its fields that are known."""
+        """The group's name in an answer: those of its fields that are known of the job."""
         return label(tuple(field for bit, field in enumerate(FIELDS) if key[0] >> bit & 1))
 
     def _groups_for(self, known: int) -> list[tuple[int, int, Any]]:
@@ -97,7 +97,7 @@ class JobGroups:
 
 
 def parse_job_group(text: str) -> JobGroup:
-    """The job group that settings and answers write as ``user+queue``, fields in any order; ``site`` groups all jobs.
+    """The job group written as ``user+queue`` in settings and answers, fields in any order; ``site`` groups all jobs.
 
     Raises:
         ValueError: a field does not exist or is given twice.
@@ -115,5 +115,5 @@ def parse_job_group(text: str) -> JobGroup:
 
 
 def job_group_text(job_group: JobGroup) -> str:
-    """What ``parse_job_group`` reads: ``user+queue``, ``site``."""
+    """The text that ``parse_job_group`` reads: ``user+queue``, ``site``."""
     return "+".join(job_group) or _SITE

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is known of a job when it is submitted; None is unknown, and nothing is grouped by it."""
+    """What is known about a job when it is submitted; None is unknown, and nothing is grouped by it."""
 
     user: str | None = None
     application: str | None = None

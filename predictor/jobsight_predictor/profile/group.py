@@ -26,7 +26,7 @@ class Group:
     ended, so ``evidence`` is the size of the largest set of the group's jobs no two of which were under way at once.
     ``blocks`` holds the largest value of each of the last pieces, ``top`` the largest of all.
 
-    Groups of several job groups that hold the very same jobs are one object, until a job comes that belongs to some
+    Groups of several job groups that contain the same jobs are one object, until a job belongs to only some of them:
     most of a site's groups contain one job each, and many users have only one application. ``keys`` is the number of
     names of the object.
     """
@@ -118,8 +118,8 @@ class Groups(dict[GroupKey, Group]):
     ) -> None:
         """Add a job to the groups of these keys; those that contain the same jobs stay one object.
 
-        ``hit`` whether its forecast was near, ``known`` and ``now`` how many jobs were learned when it was submitted
-        and now; ``adds`` whether it is a piece of evidence of its own, None: that is for each group to find out.
+        ``hit``: whether its forecast was near; ``known`` and ``now``: number of jobs learned when it was submitted, and
+        now; ``adds``: whether it is a separate piece of evidence, None: each group decides.
         """
         self.changed.update(keys)
         shared: dict[int, tuple[Group, list[GroupKey]]] = {}

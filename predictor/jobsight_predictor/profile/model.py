@@ -92,7 +92,7 @@ class Model:
         """Load state from ``changed_state`` or ``state``.
 
         Raises:
-            ValueError: it is of other job groups, another objective or another shape.
+            ValueError: it has other job groups, another objective or another version.
         """
         if _SITE_KEY in state:  # decides whether the others can be read
             self._load_site(state[_SITE_KEY])
@@ -124,7 +124,7 @@ class Model:
             raise ValueError("this state comes from another version or objective: retrain on the finished jobs")
         job_groups = tuple(tuple(job_group) for job_group in state["templates"])
         if job_groups != self.job_groups.groups:
-            raise ValueError("this was learned with other job groups: learn the finished jobs again")
+            raise ValueError("this state was learned with other job groups: retrain on the finished jobs")
         self.n = state["n"]
         self.experts.site = ExpertLosses.from_state(state["losses"])
         self.bounds = Bounds.from_state(self.bounds.coverage, state["bounds"], of_time=self.of_time)

@@ -14,10 +14,10 @@ Forecasts = list[float | None]
 class PendingForecast:
     """Made when the job was submitted; ``value`` and ``bound`` are None if nothing was known then.
 
-    ``forecasts`` holds what each candidate of each job group said. ``known`` is how many jobs of the site had been
+    ``forecasts`` are those of each candidate of each job group. ``known`` is the number of jobs of the site learned by
     then; ``basis`` that of the bound, ``learned`` what it would be if requests were not cheaper.
-    ``keys``, ``is_new`` (no job of its kind has ended), ``ranking`` and ``exceed_probability`` serve the answer of the
-    moment and are not kept.
+    ``keys``, ``is_new`` (no job of its kind has ended), ``ranking`` and ``exceed_probability`` serve the
+    immediate answer and are not kept.
     """
 
     __slots__ = (

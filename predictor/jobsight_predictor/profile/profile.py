@@ -145,7 +145,7 @@ class Profile:
         """Load state from ``changed_state`` or ``state``.
 
         Raises:
-            ValueError: it is of other job groups, another objective or another version.
+            ValueError: it has other job groups, another objective or another version.
         """
         self._latest = None
         self._model.load(state)
@@ -165,7 +165,7 @@ class Profile:
         """The profile whose ``state()`` this was, exactly.
 
         Raises:
-            ValueError: it was made by other job groups, another objective or another version.
+            ValueError: it has other job groups, another objective or another version.
         """
         restored = cls(unit, job_groups, coverage, metric=metric, objective=objective, limit=limit)
         restored.load(state)

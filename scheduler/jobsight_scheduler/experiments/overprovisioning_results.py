@@ -54,7 +54,7 @@ def helped_processors(jobs: MemoryJobs, second_bytes: float, alpha: float = 2.0)
 def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | None:
     """The line of Figure 8: ratio of utilisations against the processors helped; None for fewer than three points.
 
-    Of several fill orders, policies and loads, those of the first run count.
+    If there are several fill orders, policies and loads, those of the first run count.
     """
     published = [
         row for row in found if row["estimator"] == "successive-approximation" and row["second_mb"] is not None

@@ -1,7 +1,7 @@
 """Withdraws accounting files that should not have been read, as if they had never been.
 
-The files say once more which runs are theirs, so they must still be there, with what was read of them: to keep that
-would take a row for each run and file, written with every record for the sake of a rare mistake. A run that another
+The files are read again to tell which runs are theirs, so they must still exist, unchanged: to store that would take a
+row for each run and file, written with every record for the sake of a rare mistake. A run that another
 file of the cluster describes too stays: the same days may have been read from two files.
 """
 

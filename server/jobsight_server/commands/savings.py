@@ -27,8 +27,8 @@ _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"
 _HOURS = {"memory": 2**30 * 3600.0, "runtime": 3600.0}
 _HEADS = ("ask for", "freed", "share", "requested", "reserved", "used", "jobs", "run out")
 _NOTE = (
-    "Ask for: per processor, or as run time; of the user and application that could save most in the row (--json names "
-    "them, --by application --user NAME shows each)."
+    "Ask for: per processor, or as run time, of the user's application that could save most (--json names it); "
+    "--by application --user NAME shows each."
 )
 _AMOUNTS = ("requested", "used", "reserved", "repeated", "freed")
 _REASONS = {

@@ -99,7 +99,7 @@ def job_question(
     memory_bytes: float | None = None,
     walltime_s: float | None = None,
 ) -> Question:
-    """A job in the form used for grouping; empty texts, and numbers not above 0, count as unknown.
+    """A job in job groups' form; empty texts, and numbers not above 0, count as unknown.
 
     ``memory_bytes`` is the request of the whole job, as in accounting logs; in the question it is per processor, like
     the values that it is compared with. If the processors are unknown, it is assumed to be for one.

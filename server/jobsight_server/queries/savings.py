@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from jobsight_predictor.question import Question
@@ -15,7 +13,15 @@ from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.record import Record
 from jobsight_server.savings.amounts import COLUMNS, METRICS
 from jobsight_server.savings.groups import OTHER
-from jobsight_server.savings.read import Days, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
+from jobsight_server.savings.read import (
+    Days,
+    stored_days,
+    sums_of_all,
+    sums_of_site,
+    sums_of_user,
+    whole_months,
+    widened,
+)
 from jobsight_server.savings.totals import as_date
 
 BY = ("user", "application", "queue", "cluster")
@@ -23,10 +29,8 @@ LISTED = 25
 DAYS_SHOWN = 30
 
 _UNITS = {"memory": "byte seconds", "runtime": "processor seconds"}
-_NOUNS = ("cluster", "user", "application", "queue")
-_COLUMN = {name: i for i, name in enumerate(COLUMNS)}
+_JOBS, _WEIGHT, _REQUESTED = (COLUMNS.index(name) for name in ("jobs", "weight", "requested"))
 
-Sums = NDArray[np.float64]
 Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
@@ -52,14 +56,15 @@ class SavedAmounts(Record):
 class SavingsRow(SavedAmounts):
     """One user, application, queue or cluster: ``name``.
 
-    Most of it would be freed by the ``user`` with the ``application``, whose jobs requested ``asked_for`` in the mean
-    and should ask for ``ask_for`` now: bytes per processor, or seconds.
+    Of a user, ``application`` is the one of which most would be freed in these months: its jobs requested
+    ``asked_for`` in the mean and should ask for ``ask_for`` now, bytes per processor or seconds. Null in rows of
+    several users' jobs.
     """
 
     cluster: str
     name: str
-    user: str
-    application: str
+    user: str | None
+    application: str | None
     asked_for: float | None
     ask_for: float | None
 
@@ -162,52 +167,54 @@ def _days(request: SavingsRequest, stored: Days) -> Days | None:
 def _of_metric(
     connection: Connection, reader: AnswerReader, request: SavingsRequest, metric: str, days: Days | None
 ) -> MetricSavings:
-    nouns = _NOUNS if request.by == "queue" else _NOUNS[:3]
     if days is None:
         found = []
     elif request.user is None or request.cluster is None:
-        found = sums_of_all(connection, metric, days, nouns, request.cluster)
+        found = sums_of_all(connection, metric, days, request.by, request.cluster)
     else:
-        found = sums_of_user(connection, metric, days, nouns, request.cluster, request.user)
-    names = [tuple(row[: len(nouns)]) for row in found]
-    sums = np.array([row[len(nouns) :] for row in found], dtype=np.float64).reshape(-1, len(COLUMNS))
-    total = sums.sum(axis=0)
-    counted = sums[:, _COLUMN["jobs"]] > 0
-    rows = _rows(request, [name for name, there in zip(names, counted, strict=True) if there], sums[counted])
-    listed = rows[: request.limit]
+        found = sums_of_user(connection, metric, days, request.by, request.cluster, request.user)
+    total = [float(sum(column)) for column in zip(*(row[2:] for row in found), strict=True)] or [0.0] * len(COLUMNS)
+    rows = [({"cluster": row[0], "name": row[1], **_amounts(row[2:])}, row[2:]) for row in found if row[2 + _JOBS]]
+    rows.sort(key=lambda entry: _order(entry[0]))
+    listed = [
+        row | (_advice(connection, request, metric, days, row, sums) if days is not None else {})
+        for row, sums in rows[: request.limit]
+    ]
     ask_for = _ask_for(connection, reader, metric, listed)
     return MetricSavings(
         metric=metric,
         unit=_UNITS[metric],
         total=SavedAmounts(**_amounts(total)),
-        left_out=LeftOut(**{name: int(total[_COLUMN[name]]) for name in LeftOut.__struct_fields__}),
+        left_out=LeftOut(**{name: int(total[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__}),
         groups=len(rows),
         rows=[SavingsRow(**row, ask_for=value) for row, value in zip(listed, ask_for, strict=True)],
     )
 
 
-def _rows(request: SavingsRequest, names: Sequence[tuple[str, ...]], sums: Sums) -> list[dict[str, Any]]:
-    """The fields of each row but ``ask_for``, most freed first."""
-    noun = _NOUNS.index(request.by)
-    place: dict[tuple[str, str], int] = {}
-    of_row = np.array([place.setdefault((name[0], name[noun]), len(place)) for name in names], dtype=np.intp)
-    together = np.zeros((len(place), len(COLUMNS)))
-    np.add.at(together, of_row, sums)
-    freed = sums[:, _COLUMN["request_held"]] - sums[:, _COLUMN["bound_held"]]
-    greatest: dict[int, int] = {}
-    for i in np.lexsort((sums[:, _COLUMN["requested"]], freed)):  # the last one stays
-        greatest[int(of_row[i])] = int(i)
-    rows = []
-    for (cluster, name), row in place.items():
-        most = greatest[row]
-        weight, requested = (sums[most, _COLUMN[column]] for column in ("weight", "requested"))
-        rows.append(
-            _amounts(together[row])
-            | {"cluster": cluster, "name": name, "user": names[most][1], "application": names[most][2]}
-            | {"asked_for": float(requested / weight) if weight > 0 else None}
-        )
-    rows.sort(key=lambda row: (-row["freed"], row["used"] - row["requested"], row["cluster"], row["name"]))
-    return rows
+def _order(row: dict[str, Any]) -> tuple[float, float, str, str]:
+    """Most freed first; of those alike the one with most to spare."""
+    return -row["freed"], row["used"] - row["requested"], row["cluster"], row["name"]
+
+
+def _advice(
+    connection: Connection,
+    request: SavingsRequest,
+    metric: str,
+    days: Days,
+    row: dict[str, Any],
+    sums: Sequence[float],
+) -> dict[str, Any]:
+    """Whose request a row's advice is for, and what it was in the mean; there is none for several users at once."""
+    user = row["name"] if request.by == "user" else request.user
+    if user is None:
+        return {"user": None, "application": None, "asked_for": None}
+    application = row["name"]
+    if request.by != "application":
+        found = sums_of_user(connection, metric, whole_months(days), "application", row["cluster"], user)
+        counted = [each for each in found if each[2 + _JOBS]]
+        _, application, *sums = max(counted, key=lambda each: (_freed(each[2:]), each[2 + _REQUESTED]))
+    asked_for = sums[_REQUESTED] / sums[_WEIGHT] if sums[_WEIGHT] else None
+    return {"user": user, "application": application, "asked_for": asked_for}
 
 
 def _amounts(sums: Iterable[float]) -> dict[str, Any]:
@@ -226,16 +233,22 @@ def _amounts(sums: Iterable[float]) -> dict[str, Any]:
     }
 
 
+def _freed(sums: Sequence[float]) -> float:
+    return sums[COLUMNS.index("request_held")] - sums[COLUMNS.index("bound_held")]
+
+
 def _ask_for(
     connection: Connection, reader: AnswerReader, metric: str, rows: Sequence[dict[str, Any]]
 ) -> list[float | None]:
     """What the next job of each row's user with this application should ask for."""
-    requests = [
-        ForecastRequest(
-            row["cluster"],
-            Question(user=row["user"], application=None if row["application"] in ("", OTHER) else row["application"]),
-            metric,
-        )
-        for row in rows
-    ]
-    return [answer.bound for answer in reader.answers(connection, requests)]
+    requests = {
+        i: ForecastRequest(row["cluster"], Question(user=row["user"], application=_application(row)), metric)
+        for i, row in enumerate(rows)
+        if row["user"] is not None
+    }
+    found = dict(zip(requests, reader.answers(connection, list(requests.values())), strict=True))
+    return [found[i].bound if i in found else None for i in range(len(rows))]
+
+
+def _application(row: dict[str, Any]) -> str | None:
+    return None if row["application"] in ("", OTHER) else row["application"]

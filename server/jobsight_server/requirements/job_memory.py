@@ -1,4 +1,4 @@
-"""What is known about the memory that one job will need."""
+"""What is known of the memory that one job will need (docs/definitions.md, Requirements on line)."""
 
 from __future__ import annotations
 

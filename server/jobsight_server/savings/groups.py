@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -32,7 +32,7 @@ _ADD = 'INSERT INTO savings_groups (cluster, "user", application, queue) VALUES 
 
 
 class GroupName(NamedTuple):
-    """Empty texts if the log does not say; without a user, all jobs of the cluster together."""
+    """Empty texts where the log does not say, and where a level leaves it out."""
 
     cluster: str
     user: str
@@ -45,31 +45,40 @@ def group_name(cluster: str, user: str, application: str | None, queue: str | No
     return GroupName(cluster, user, _short(application or ""), _short(queue or ""))
 
 
-def whole_cluster(name: GroupName) -> GroupName:
-    """All jobs of its cluster together."""
-    return GroupName(name.cluster, "", "", "")
+def levels_of(name: GroupName) -> dict[str, GroupName]:
+    """The names under which a group's jobs are counted at each level."""
+    cluster, user, application, queue = name
+    return {
+        "group": name,
+        "user": GroupName(cluster, user, "", ""),
+        "application": GroupName(cluster, "", application, ""),
+        "queue": GroupName(cluster, "", "", queue),
+        "cluster": GroupName(cluster, "", "", ""),
+    }
 
 
-def group_ids(connection: Connection, names: Collection[GroupName]) -> dict[GroupName, int]:
-    """The id of each group, created if it is new.
+LEVELS = tuple(levels_of(GroupName("", "", "", "")))
 
-    A user has at most ``GROUPS_OF_A_USER``; what comes after these is counted together, by queue.
-    """
-    found = _find(connection, names)
-    missing = [name for name in dict.fromkeys(names) if name not in found]
-    if not missing:
-        return found
-    users = list(dict.fromkeys(name[:2] for name in missing))
-    known: Counter[tuple[str, str]] = Counter({(c, u): n for c, u, n in fetch_by_keys(connection, _COUNT, users)})
-    instead = {}
-    for name in missing:
-        full = known[name[:2]] >= GROUPS_OF_A_USER
-        instead[name] = name._replace(application=OTHER) if full else name
-        known[name[:2]] += 1
-    there = _find(connection, set(instead.values()))
-    write_many(connection, _ADD, [name for name in dict.fromkeys(instead.values()) if name not in there])
-    made = _find(connection, set(instead.values()))
-    return found | {name: made[other] for name, other in instead.items()}
+
+def counted_as(connection: Connection, names: Sequence[GroupName]) -> dict[GroupName, GroupName]:
+    """The group that each counts in: itself, or ``OTHER`` for those after a user's ``GROUPS_OF_A_USER``, by queue."""
+    known = _find(connection, names)
+    users = list(dict.fromkeys(name[:2] for name in names if name not in known))
+    count: Counter[tuple[str, str]] = Counter({(c, u): n for c, u, n in fetch_by_keys(connection, _COUNT, users)})
+    found = {name: name for name in known}
+    for name in names:
+        if name not in found:
+            found[name] = name if count[name[:2]] < GROUPS_OF_A_USER else name._replace(application=OTHER)
+            count[name[:2]] += 1
+    return found
+
+
+def group_ids(connection: Connection, names: Iterable[GroupName]) -> dict[GroupName, int]:
+    """The id of each group, created if it is new."""
+    wanted = list(dict.fromkeys(names))
+    known = _find(connection, wanted)
+    write_many(connection, _ADD, [name for name in wanted if name not in known])
+    return _find(connection, wanted)
 
 
 def _find(connection: Connection, names: Iterable[GroupName]) -> dict[GroupName, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -13,7 +12,7 @@ from jobsight_server.storage.fetch import fetch
 
 _LONGEST_MONTH = 31
 _SUMS = ", ".join(f"CAST(sum({name}) AS DOUBLE PRECISION) AS {name}" for name in COLUMNS)
-_IN_PERIODS = "s.metric = ? AND s.period = asked.period AND s.first_day = asked.first_day"
+_IN_PERIODS = "s.metric = ? AND s.level = ? AND s.period = asked.period AND s.first_day = asked.first_day"
 
 
 class Days(NamedTuple):
@@ -25,7 +24,7 @@ class Days(NamedTuple):
 
 def stored_days(connection: Connection) -> Days | None:
     """The first and the last day of which a job is counted; None where there is none."""
-    of_days = "FROM savings WHERE metric = ? AND period = 'day'"
+    of_days = "FROM savings WHERE metric = ? AND level = 'cluster' AND period = 'day'"
     # Each a look-up; asked for together SQLite would read all days.
     query = f"SELECT (SELECT min(first_day) {of_days}), (SELECT max(first_day) {of_days})"
     found = [row for metric in METRICS for row in fetch(connection, query, (metric, metric)) if row[0] is not None]
@@ -39,42 +38,41 @@ def widened(days: Days, stored: Days) -> Days:
     return Days(first, last)
 
 
+def whole_months(days: Days) -> Days:
+    """The months that the days touch, which are read with few look-ups."""
+    return Days(month_of(days.first), _next_month(month_of(days.last)) - 1)
+
+
 def sums_of_site(connection: Connection, metric: str, days: Days) -> tuple[float, ...]:
-    """The sums of ``COLUMNS`` over all clusters, from a row a day of each."""
+    """The sums of ``COLUMNS`` over all clusters."""
     query = (
-        f"WITH asked(period, first_day) AS (VALUES {_values(days)}) SELECT {_SUMS} "
-        f"FROM savings_groups g CROSS JOIN asked CROSS JOIN savings s WHERE {_IN_PERIODS} "
-        "AND s.group_id = g.id AND g.\"user\" = ''"
+        f"WITH asked(period, first_day) AS (VALUES {_values(days)}) "
+        f"SELECT {_SUMS} FROM asked CROSS JOIN savings s WHERE {_IN_PERIODS}"
     )
-    return tuple(value or 0.0 for value in fetch(connection, query, (metric,))[0])
+    return tuple(value or 0.0 for value in fetch(connection, query, (metric, "cluster"))[0])
 
 
-def sums_of_all(
-    connection: Connection, metric: str, days: Days, nouns: Sequence[str], cluster: str | None = None
-) -> list[Any]:
-    """Per combination of ``nouns``, columns of the groups, these and the sums of ``COLUMNS``."""
-    names = ", ".join(f'g."{noun}"' for noun in nouns)
-    # By group first: their names are compared once, not for each day.
+def sums_of_all(connection: Connection, metric: str, days: Days, level: str, cluster: str | None = None) -> list[Any]:
+    """Cluster and name of each group of the level, user or another, with the sums of ``COLUMNS``."""
+    # By group first: its names are looked up once, not for each day.
     query = (
         f"WITH asked(period, first_day) AS (VALUES {_values(days)}), by_group AS (SELECT s.group_id, {_SUMS} "
         f"FROM asked CROSS JOIN savings s WHERE {_IN_PERIODS} GROUP BY s.group_id) "
-        f"SELECT {names}, {_SUMS} FROM by_group JOIN savings_groups g ON g.id = by_group.group_id "
-        f"WHERE g.\"user\" <> '' {'' if cluster is None else 'AND g.cluster = ?'} GROUP BY {names}"
+        f'SELECT g.cluster, g."{level}", {", ".join(COLUMNS)} '
+        "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id"
     )
-    return fetch(connection, query, (metric, *([] if cluster is None else [cluster])))
+    of_cluster = "" if cluster is None else " WHERE g.cluster = ?"
+    return fetch(connection, query + of_cluster, (metric, level, *([] if cluster is None else [cluster])))
 
 
-def sums_of_user(
-    connection: Connection, metric: str, days: Days, nouns: Sequence[str], cluster: str, user: str
-) -> list[Any]:
-    """The same of one user, by look-ups of the user's groups alone."""
-    names = ", ".join(f'g."{noun}"' for noun in nouns)
+def sums_of_user(connection: Connection, metric: str, days: Days, noun: str, cluster: str, user: str) -> list[Any]:
+    """The same by any column of the groups, of one user, by look-ups of the user's groups alone."""
     query = (
-        f"WITH asked(period, first_day) AS (VALUES {_values(days)}) SELECT {names}, {_SUMS} "
+        f'WITH asked(period, first_day) AS (VALUES {_values(days)}) SELECT g.cluster, g."{noun}" AS name, {_SUMS} '
         f"FROM savings_groups g CROSS JOIN asked CROSS JOIN savings s WHERE {_IN_PERIODS} "
-        f'AND s.group_id = g.id AND g.cluster = ? AND g."user" = ? GROUP BY {names}'
+        'AND s.group_id = g.id AND g.cluster = ? AND g."user" = ? GROUP BY 1, 2'
     )
-    return fetch(connection, query, (metric, cluster, user))
+    return fetch(connection, query, (metric, "group", cluster, user))
 
 
 def periods_of(days: Days) -> list[tuple[str, int]]:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, bindparam, delete, select, text
 from jobsight_server.forecasts.job import application
 from jobsight_server.forecasts.round import lock_learning
 from jobsight_server.savings.amounts import COLUMNS, METRICS, amounts_of
-from jobsight_server.savings.groups import group_ids, group_name, whole_cluster
+from jobsight_server.savings.groups import LEVELS, counted_as, group_ids, group_name, levels_of
 from jobsight_server.savings.to_do import DAY_S, day_of
 from jobsight_server.storage.fetch import write_many
 from jobsight_server.storage.schema import jobs, profiles, savings, savings_groups, savings_to_do
@@ -51,21 +51,22 @@ _NAMED = _JOBS.where(jobs.c.id.in_(bindparam("runs", expanding=True)))
 _OF_DAY = _JOBS.where(jobs.c.end >= bindparam("since"), jobs.c.end < bindparam("until"))
 
 _SUMS = ", ".join(f"{name} = savings.{name} + excluded.{name}" for name in COLUMNS)
-_ON_CONFLICT = f"ON CONFLICT (metric, period, first_day, group_id) DO UPDATE SET {_SUMS}"
+_ON_CONFLICT = f"ON CONFLICT (metric, level, period, first_day, group_id) DO UPDATE SET {_SUMS}"
 _ADD = (
-    f"INSERT INTO savings (metric, period, first_day, group_id, {', '.join(COLUMNS)}) "
-    f"VALUES (?, ?, ?, ?{', ?' * len(COLUMNS)}) {_ON_CONFLICT}"
+    f"INSERT INTO savings (metric, level, period, first_day, group_id, {', '.join(COLUMNS)}) "
+    f"VALUES (?, ?, ?, ?, ?{', ?' * len(COLUMNS)}) {_ON_CONFLICT}"
 )
 _TAKE_BACK = text(
-    f"INSERT INTO savings (metric, period, first_day, group_id, {', '.join(COLUMNS)}) "
-    f"SELECT metric, 'month', :month, group_id, {', '.join(f'-{name}' for name in COLUMNS)} "
-    f"FROM savings WHERE metric = :metric AND period = 'day' AND first_day = :day {_ON_CONFLICT}"
+    f"INSERT INTO savings (metric, level, period, first_day, group_id, {', '.join(COLUMNS)}) "
+    f"SELECT metric, level, 'month', :month, group_id, {', '.join(f'-{name}' for name in COLUMNS)} "
+    f"FROM savings WHERE metric = :metric AND level = :level AND period = 'day' AND first_day = :day {_ON_CONFLICT}"
 )
 _EMPTY = " AND ".join(f"{name} = 0" for name in ("jobs", "without_request", "without_use", "without_bound"))
-_DELETE_DAY = text("DELETE FROM savings WHERE metric = :metric AND period = 'day' AND first_day = :day")
-_DELETE_EMPTY = text(
-    f"DELETE FROM savings WHERE metric = :metric AND period = 'month' AND first_day = :month AND {_EMPTY}"
+_OF_LEVEL = "DELETE FROM savings WHERE metric = :metric AND level = :level"
+_DELETE_DAY = text(
+    "DELETE FROM savings WHERE metric = :metric AND level = :level AND period = 'day' AND first_day = :day"
 )
+_DELETE_EMPTY = text(f"{_OF_LEVEL} AND period = 'month' AND first_day = :month AND {_EMPTY}")
 
 
 def month_of(day: int) -> int:
@@ -96,13 +97,17 @@ def days_of(connection: Connection, runs: Sequence[int]) -> set[int]:
 def count_again(connection: Connection, days: Collection[int]) -> None:
     """Computes the totals of these days from the current profiles."""
     for day in sorted(days):
-        for metric in METRICS:
-            key = {"metric": metric, "day": day, "month": month_of(day)}
+        keys = [
+            {"metric": metric, "level": level, "day": day, "month": month_of(day)}
+            for metric in METRICS
+            for level in LEVELS
+        ]
+        for key in keys:
             connection.execute(_TAKE_BACK, key)
             connection.execute(_DELETE_DAY, key)
         add_jobs(connection, connection.execute(_OF_DAY, {"since": day * DAY_S, "until": (day + 1) * DAY_S}))
-        for metric in METRICS:
-            connection.execute(_DELETE_EMPTY, {"metric": metric, "month": month_of(day)})
+        for key in keys:
+            connection.execute(_DELETE_EMPTY, key)
 
 
 def count_marked(engine: Engine, stop: threading.Event | None = None) -> int:
@@ -125,7 +130,7 @@ def count_marked(engine: Engine, stop: threading.Event | None = None) -> int:
 
 def forget_empty_groups(connection: Connection) -> None:
     """Removes the groups without any counted job."""
-    counted = select(savings.c.group_id).where(savings.c.metric.in_(METRICS), savings.c.period == "month")
+    counted = select(savings.c.group_id).where(savings.c.level.in_(LEVELS), savings.c.period == "month")
     connection.execute(delete(savings_groups).where(savings_groups.c.id.not_in(counted)))
 
 
@@ -139,11 +144,12 @@ def add_jobs(connection: Connection, rows: Iterable[Any]) -> None:
         total = sums.setdefault(key, [0] * len(COLUMNS))
         for i, amount in enumerate(amounts_of(row, row.metric, value, row.bound)):
             total[i] += amount
-    ids = group_ids(connection, [group for _, _, name in sums for group in (name, whole_cluster(name))])
-    added: dict[tuple[str, str, int, int], list[float]] = {}
+    names = counted_as(connection, list(dict.fromkeys(name for _, _, name in sums)))
+    ids = group_ids(connection, (group for name in names.values() for group in levels_of(name).values()))
+    added: dict[tuple[str, str, str, int, int], list[float]] = {}
     for (metric, day, name), total in sums.items():
-        for period, first_day in (("day", day), ("month", month_of(day))):
-            for group_id in (ids[name], ids[whole_cluster(name)]):
-                into = added.setdefault((metric, period, first_day, group_id), [0] * len(COLUMNS))
+        for level, group in levels_of(names[name]).items():
+            for period, first_day in (("day", day), ("month", month_of(day))):
+                into = added.setdefault((metric, level, period, first_day, ids[group]), [0] * len(COLUMNS))
                 into[:] = [a + b for a, b in zip(into, total, strict=True)]
     write_many(connection, _ADD, [(*key, *total) for key, total in added.items()])

@@ -9,7 +9,7 @@ from werkzeug.exceptions import BadRequest, NotFound
 from werkzeug.wrappers import Response
 
 from jobsight_server.queries.nodes import cluster_names
-from jobsight_server.queries.savings import BY, LISTED, Savings, SavingsRequest
+from jobsight_server.queries.savings import BY, DAYS_SHOWN, LISTED, Savings, SavingsRequest
 from jobsight_server.queries.savings import savings as read_savings
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.web.context import context
@@ -26,7 +26,7 @@ from jobsight_server.web.pages import page
 from jobsight_server.web.routes import NAME, TIME, Parameter, Route, choice_of
 
 _LISTED_AT_MOST = 1000
-_SPANS = ((30, "30 days"), (90, "90 days"), (365, "a year"))
+_MONTHS = 12
 _DAY = {"anyOf": [{"type": "string", "format": "date"}, TIME]}
 
 
@@ -88,4 +88,8 @@ def _spans(last_day: str | None) -> list[tuple[str, str]]:
     if last_day is None:
         return []
     last = date.fromisoformat(last_day)
-    return [*(((last - timedelta(days - 1)).isoformat(), title) for days, title in _SPANS), ("1970-01-01", "all")]
+    # Whole months are read quickest.
+    months = last.year * 12 + last.month - _MONTHS
+    year = date(months // 12, months % 12 + 1, 1)
+    days = [((last - timedelta(count - 1)).isoformat(), f"{count} days") for count in (DAYS_SHOWN, 90)]
+    return [*days, (year.isoformat(), f"{_MONTHS} months"), ("1970-01-01", "all")]

@@ -87,10 +87,13 @@ def test_every_way_of_looking_adds_up(ask: Ask) -> None:
         for name in ("jobs", "requested", "used", "reserved", "freed", "would_run_out"):
             assert sum(row[name] for row in found["rows"]) == total[name]
         assert [row["freed"] for row in found["rows"]] == sorted((r["freed"] for r in found["rows"]), reverse=True)
-        assert found["rows"][0]["user"] == "ann"
+        assert [row["user"] for row in found["rows"]] == (
+            ["ann", "bob"] if by == "user" else [None] * len(found["rows"])
+        )
     assert [row["name"] for row in ask(by="queue")["metrics"][0]["rows"]] == ["batch", ""]
     assert {row["cluster"] for row in ask(cluster="beta")["metrics"][1]["rows"]} == {"beta"}
     of_ann = ask(user="ann", by="application")["metrics"][0]
+    assert of_ann["rows"][0]["ask_for"] == ask()["metrics"][0]["rows"][0]["ask_for"]
     assert [(row["name"], row["jobs"]) for row in of_ann["rows"]] == [
         ("fluid_", ask()["metrics"][0]["rows"][0]["jobs"])
     ]

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, delete, insert, select, text, update
 from jobsight_server.forecasts import ForecastConfig, rebuild
 from jobsight_server.forecasts.round import lock_learning
 from jobsight_server.savings.amounts import COLUMNS
-from jobsight_server.savings.groups import GROUPS_OF_A_USER, OTHER, group_ids, group_name
+from jobsight_server.savings.groups import GROUPS_OF_A_USER, OTHER, counted_as, group_name
 from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
 from jobsight_server.savings.to_do import DAY_S, day_of, mark_all
 from jobsight_server.savings.totals import add_runs, as_date, count_again, count_marked, days_of, forget_empty_groups
@@ -25,12 +25,19 @@ NOUNS = ("cluster", "user", "application", "queue")
 
 
 def totals(engine: Engine) -> dict[tuple[Any, ...], tuple[float, ...]]:
-    """What is kept, by metric, period, first day and names."""
+    """What is kept, by metric, level, period, first day and names."""
     names = [savings_groups.c[noun] for noun in NOUNS]
-    query = select(savings.c.metric, savings.c.period, savings.c.first_day, *names, *(savings.c[n] for n in COLUMNS))
+    query = select(
+        savings.c.metric,
+        savings.c.level,
+        savings.c.period,
+        savings.c.first_day,
+        *names,
+        *(savings.c[n] for n in COLUMNS),
+    )
     with engine.connect() as connection:
         rows = connection.execute(query.join(savings_groups, savings_groups.c.id == savings.c.group_id)).all()
-    return {tuple(row[:7]): tuple(row[7:]) for row in rows}
+    return {tuple(row[:8]): tuple(row[8:]) for row in rows}
 
 
 def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
@@ -46,8 +53,15 @@ def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
         one = counted(row)
         for period, first in (("day", moment), ("month", moment.replace(day=1))):
             day = (first - datetime(1970, 1, 1, tzinfo=UTC).date()).days
-            for names in ((row.user, application or "", row.queue or ""), ("", "", "")):
-                sums = found[row.metric, period, day, row.cluster, *names]
+            user, application, queue = row.user, application or "", row.queue or ""
+            for level, names in (
+                ("group", (user, application, queue)),
+                ("user", (user, "", "")),
+                ("application", ("", application, "")),
+                ("queue", ("", "", queue)),
+                ("cluster", ("", "", "")),
+            ):
+                sums = found[row.metric, level, period, day, row.cluster, *names]
                 for name, value in one.items():
                     sums[name] += value
     return found
@@ -164,41 +178,50 @@ def test_a_user_with_a_name_for_each_job_has_a_bounded_number_of_groups(engine: 
     learn(engine)
     with engine.connect() as connection:
         groups = connection.execute(select(savings_groups)).all()
-        rows = {row[1]: row[2:] for row in sums_of_all(connection, "runtime", Days(0, 10**5), ("user", "application"))}
-    of_ann = [group for group in groups if group.user == "ann"]
+        days = Days(0, 10**5)
+        rows = {row[1]: row[2:] for row in sums_of_user(connection, "runtime", days, "application", "alpha", "ann")}
+        applications = {row[1] for row in sums_of_all(connection, "runtime", days, "application")}
+    of_ann = [group for group in groups if group.user == "ann" and group.application]
     assert len(of_ann) == GROUPS_OF_A_USER + 1
+    assert len(applications) == GROUPS_OF_A_USER + 2
     jobs_of, left = rows[OTHER][0], rows[OTHER][-1]
     assert jobs_of + left == 30
-    (long,) = [group for group in groups if group.user == "bob"]
+    (long,) = [group for group in groups if group.user == "bob" and group.queue]
     assert (len(long.application), len(long.queue)) == (93, 93)
     with engine.begin() as connection:  # the same names lead to the same groups
         name = group_name("alpha", "ann", "sample-129x", "batch")
-        assert group_ids(connection, [name])[name] in {group.id for group in of_ann if group.application == OTHER}
+        assert counted_as(connection, [name]) == {name: name._replace(application=OTHER)}
 
 
 def test_a_span_is_read_as_its_days(engine: Engine) -> None:
     many(engine, 150)
     learn(engine)
-    by_day = {key: sums for key, sums in totals(engine).items() if key[1] == "day"}
+    by_day = {key: sums for key, sums in totals(engine).items() if key[1:3] == ("group", "day")}
     with engine.connect() as connection:
         stored = stored_days(connection)
         assert stored is not None
-        assert stored == (min(key[2] for key in by_day), max(key[2] for key in by_day))
+        assert stored == (min(key[3] for key in by_day), max(key[3] for key in by_day))
         for first, last in ((0, 2**31), (stored.first + 3, stored.last - 4), (stored.first + 5, stored.first + 5)):
             days = Days(max(first, stored.first), min(last, stored.last))
             wide = widened(days, stored)
             for metric in ("memory", "runtime"):
-                wanted: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(COLUMNS))
-                for key, sums in by_day.items():
-                    if key[0] == metric and key[4] and days.first <= key[2] <= days.last:
-                        wanted[key[4]] = [a + b for a, b in zip(wanted[key[4]], sums, strict=True)]
-                found = {row[0]: list(row[1:]) for row in sums_of_all(connection, metric, wide, ("user",))}
+                for noun in ("user", "application", "queue", "cluster"):
+                    wanted: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0] * len(COLUMNS))
+                    of_ann: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0] * len(COLUMNS))
+                    for key, sums in by_day.items():
+                        if key[0] == metric and days.first <= key[3] <= days.last:
+                            name = (key[4], key[4 + NOUNS.index(noun)])
+                            wanted[name] = [a + b for a, b in zip(wanted[name], sums, strict=True)]
+                            if key[4:6] == ("beta", "ann"):
+                                of_ann[name] = [a + b for a, b in zip(of_ann[name], sums, strict=True)]
+                    found = {tuple(row[:2]): list(row[2:]) for row in sums_of_all(connection, metric, wide, noun)}
+                    assert found == wanted
+                    rows = sums_of_user(connection, metric, wide, noun, "beta", "ann")
+                    assert {tuple(row[:2]): list(row[2:]) for row in rows} == of_ann
+                beta = sums_of_all(connection, metric, days, "user", "beta")
+                assert {row[0] for row in beta} <= {"beta"}
                 site = [sum(column) for column in zip(*found.values(), strict=True)]
                 assert list(sums_of_site(connection, metric, wide)) == (site or [0.0] * len(COLUMNS))
-                assert found == wanted
-                alone = sums_of_user(connection, metric, days, ("cluster", "user"), "beta", "ann")
-                of_all = sums_of_all(connection, metric, days, ("cluster", "user"), "beta")
-                assert alone == [row for row in of_all if row[1] == "ann"]
 
 
 @settings(max_examples=300)

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Column, Double, Integer, Table, Text, UniqueC
 
 from jobsight_server.storage.schema.metadata import metadata
 
-# Who ran what: an empty text where the log does not say. Without a user, all jobs of the cluster together.
+# Who ran what: an empty text where the log does not say, and where the level of a total leaves it out.
 savings_groups = Table(
     "savings_groups",
     metadata,
@@ -18,13 +18,15 @@ savings_groups = Table(
     UniqueConstraint("cluster", "user", "application", "queue"),
 )
 
-# Sums over the jobs of a group that ended within a period (savings.amounts says what each is). period: day or month;
+# Sums over the jobs of a group that ended within a period (savings.amounts says what each is). level: group, that is
+# cluster, user, application and queue, or of these user, application, queue or cluster alone. period: day or month;
 # ``first_day``: its first day, counted from 1970-01-01 UTC. A month's row is the sum of its days' rows, so that a year
 # is read from twelve rows of each group. metric: memory (byte seconds) or runtime (processor seconds).
 savings = Table(
     "savings",
     metadata,
     Column("metric", Text, primary_key=True),
+    Column("level", Text, primary_key=True),
     Column("period", Text, primary_key=True),
     Column("first_day", Integer, primary_key=True),
     Column("group_id", Integer, primary_key=True),

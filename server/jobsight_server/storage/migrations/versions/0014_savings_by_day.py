@@ -25,13 +25,14 @@ def upgrade() -> None:
     op.create_table(
         "savings",
         sa.Column("metric", sa.Text(), nullable=False),
+        sa.Column("level", sa.Text(), nullable=False),
         sa.Column("period", sa.Text(), nullable=False),
         sa.Column("first_day", sa.Integer(), nullable=False),
         sa.Column("group_id", sa.Integer(), nullable=False),
         sa.Column("jobs", sa.BigInteger(), nullable=False),
         *(sa.Column(name, sa.Double(), nullable=False) for name in _AMOUNTS),
         *(sa.Column(name, sa.BigInteger(), nullable=False) for name in _COUNTS),
-        sa.PrimaryKeyConstraint("metric", "period", "first_day", "group_id", name=op.f("pk_savings")),
+        sa.PrimaryKeyConstraint("metric", "level", "period", "first_day", "group_id", name=op.f("pk_savings")),
         sqlite_with_rowid=False,
     )
     op.create_table(
