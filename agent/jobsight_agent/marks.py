@@ -1,4 +1,4 @@
-"""The files that job hooks leave where no agent answers them, as the agent meets them at each interval."""
+"""The files that job hooks leave if no agent answers, as the agent finds them at each interval."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class MarkFiles:
     """Finds each file once, also one that cannot be removed."""
 
     def __init__(self, directory: Path, damaged: Path, log: Log) -> None:
-        """``damaged``: the folder for files that are no reading."""
+        """``damaged``: the folder for files that are not readings."""
         self._directory, self._damaged, self._log = directory, damaged, log
         self._stuck: set[str] = set()
         self._seen = (0.0, 0.0)  # the directory's time, and when that was
 
     def left(self) -> tuple[list[tuple[Path, Reading]], list[Path]]:
-        """The readings that were left since, in the order of their times, and the files that are none."""
+        """The readings left since, in the order of their times, and the files that are not readings."""
         return collect(self._directory, self._stuck) if self._changed() else ([], [])
 
     def remove(self, file: Path) -> None:
@@ -33,7 +33,7 @@ class MarkFiles:
             self._log.say(f"cannot remove {file}: {error}; the agent must own it")
 
     def set_aside(self, file: Path) -> None:
-        """Moves a file that is no reading where an operator can look at it."""
+        """Moves a file that is not a reading to where an operator can inspect it."""
         if not set_aside(file, self._damaged):
             self._stuck.add(file.name)
 

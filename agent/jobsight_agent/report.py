@@ -1,4 +1,4 @@
-"""What the agent's log says of sending: trouble and its end, and what is lost."""
+"""The agent's log about sending: trouble and its end, and losses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jobsight_agent.spool import Spool
 
 
 class TroubleReport:
-    """Says each change once; called at every interval."""
+    """Logs each change once; called at every interval."""
 
     def __init__(self, log: Log, spool: Spool, pusher: Pusher) -> None:
         self._log, self._spool, self._pusher = log, spool, pusher

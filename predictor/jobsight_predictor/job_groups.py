@@ -107,7 +107,7 @@ def parse_job_group(text: str) -> JobGroup:
     fields = [field.strip() for field in text.split("+")]
     if unknown := [field for field in fields if field not in FIELDS]:
         raise ValueError(
-            f"job group {text!r}: no field {unknown[0]!r}; join {', '.join(FIELDS)} by +, or write {_SITE}"
+            f"job group {text!r}: unknown field {unknown[0]!r}; join {', '.join(FIELDS)} with +, or write {_SITE}"
         )
     if len(set(fields)) < len(fields):
         raise ValueError(f"job group {text!r} has a field twice")

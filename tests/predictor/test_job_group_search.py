@@ -19,11 +19,11 @@ def test_text_and_job_group_say_the_same(job_group: JobGroup) -> None:
 def test_what_people_write_is_read() -> None:
     assert parse_job_group(" queue + user ") == ("user", "queue")
     assert parse_job_group("site") == ()
-    with pytest.raises(ValueError, match="no field 'colour'"):
+    with pytest.raises(ValueError, match="unknown field 'colour'"):
         parse_job_group("user+colour")
     with pytest.raises(ValueError, match="twice"):
         parse_job_group("user+user")
-    with pytest.raises(ValueError, match="no field ''"):
+    with pytest.raises(ValueError, match="unknown field ''"):
         parse_job_group("")
 
 

@@ -232,7 +232,7 @@ def test_the_finished_jobs_of_a_site(sqlite_engine: Engine, trace: Path, capsys:
     assert main([*refused, "beta"]) == 1
     assert "'beta' has no jobs; clusters with jobs: alpha" in capsys.readouterr().err
     assert main(["experiment", "overprovisioning", "--trace", str(trace), "--cluster", "alpha"]) == 1
-    assert "is no Jobsight database" in capsys.readouterr().err
+    assert "is not a Jobsight database" in capsys.readouterr().err
     fill_site(sqlite_engine, trace, "beta")
     assert main(refused[:-1]) == 1
     assert "Give --cluster; clusters with jobs: alpha, beta" in capsys.readouterr().err

@@ -37,7 +37,9 @@ def test_several_texts_from_file_and_environment(tmp_path: Path) -> None:
     assert load_settings(file, {}).job_groups == ("user + queue", "site")
     settings = load_settings(file, {"JOBSIGHT_JOB_GROUPS": "user+application site"})
     assert forecast_config(settings).job_groups == (("user", "application"), ())
-    with pytest.raises(SettingsError, match="JOBSIGHT_JOB_GROUPS: job_groups = 'me': job group 'me': no field 'me'"):
+    with pytest.raises(
+        SettingsError, match="JOBSIGHT_JOB_GROUPS: job_groups = 'me': job group 'me': unknown field 'me'"
+    ):
         load_settings(None, {"JOBSIGHT_JOB_GROUPS": "me"})
 
 
@@ -71,7 +73,7 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
         ('templates = ["user"]', "setting 'templates' is now called 'job_groups'"),
         ("job_groups = []", r"job_groups = \[\]: expected `array` of length >= 1"),
         ("job_groups = [1]", r"job_groups = \[1\]: expected `str`, got `int`"),
-        ('job_groups = ["user", "usr+queue"]', "no field 'usr'"),
+        ('job_groups = ["user", "usr+queue"]', "unknown field 'usr'"),
         (
             '[[accounting]]\ncluster = "a"',
             r"accounting = \[{'cluster': 'a'}\]: .*missing required field `directory`.*; write",

@@ -46,7 +46,7 @@ class _RobustGroup:
 class RobustSearch(Estimator):
     """Lowers what a group gets as successive approximation does, by ``alpha``, until a job fails.
 
-    A group is wide when one capacity was enough for some of its jobs and too little for others. It is split by the
+    A group is wide if one capacity was enough for some of its jobs and too little for others. It is split by the
     next of the ``finer`` fields, and each part is searched from what never failed. A group that failed goes down one
     capacity at a time, the lowest possible alpha, and tries what failed again as long as its failures stay within
     ``risk`` of its finished jobs: a rare large job does not hold the others up.
@@ -122,7 +122,7 @@ class RobustSearch(Estimator):
         self._groups |= {key_of(name): _RobustGroup.of_values(values) for name, values in parts.items()}
 
     def _below(self, group: _RobustGroup, place: int) -> int:
-        """Where to go on from a ``place`` that sufficed."""
+        """Where to continue from a sufficient ``place``."""
         if not any(group.failed):
             return bisect_left(self.capacities, self.capacities[place] / self._alpha)
         # Less than what failed fails too. The one more is the failure that trying may cost.

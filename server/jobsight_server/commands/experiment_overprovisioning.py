@@ -238,7 +238,7 @@ def _check(args: argparse.Namespace) -> None:
 def _file(args: argparse.Namespace, directory: Path) -> Path:
     """The trace; of a database one that is written to ``directory``. Sets the classes where none are given."""
     if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
-        raise UserError("no trace: give --trace, or name a directory that has LANL-CM5 by JOBSIGHT_TRACES")
+        raise UserError("no trace: give --trace, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
     trace = args.trace or str(Path(os.environ["JOBSIGHT_TRACES"]) / TRACE)
     try:
         with open_database_trace(trace) as connection:
@@ -249,7 +249,7 @@ def _file(args: argparse.Namespace, directory: Path) -> Path:
     except OSError as error:
         raise UserError(f"--trace {trace}: cannot be read: {error.strerror or error}") from error
     if args.cluster is not None:
-        raise UserError(f"--cluster {args.cluster!r}: {trace} is no Jobsight database, it has no clusters")
+        raise UserError(f"--cluster {args.cluster!r}: {trace} is not a Jobsight database, so it has no clusters")
     args.classes = args.classes or CLASSES
     return Path(trace).resolve()
 

@@ -40,7 +40,7 @@ _REASONS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database", *LEARNING)
-    parser.add_argument("--by", choices=BY, default=BY[0], help=f"print a row for each of these (default: {BY[0]})")
+    parser.add_argument("--by", choices=BY, default=BY[0], help=f"print one row for each of these (default: {BY[0]})")
     parser.add_argument("--cluster", metavar="NAME", help="count only this cluster's jobs")
     parser.add_argument("--user", metavar="NAME", help="count only this user's jobs")
     since = f"first day on which jobs ended, such as 2026-11-01 (default: {DAYS_SHOWN} days)"

@@ -29,7 +29,7 @@ def node_classes(connection: Connection, cluster: str) -> str:
     for cpus, memory in known:
         processors[_rounded_up(memory / cpus / MIB)] += cpus
     if not processors:
-        raise UserError(f"no node of {cluster!r} is known with its memory; give --classes, such as 512x32M,512x24M")
+        raise UserError(f"no node of {cluster!r} with known memory; give --classes, such as 512x32M,512x24M")
     return ",".join(f"{count}x{size:g}M" for size, count in sorted(processors.items(), reverse=True))
 
 

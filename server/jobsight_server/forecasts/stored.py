@@ -138,5 +138,5 @@ def write_learned(
 
 
 def short_key(key: str) -> str:
-    """``key``, as far as an index of PostgreSQL takes it, and told from all others."""
+    """``key``, shortened for PostgreSQL's index if necessary, and still distinct from all others."""
     return key if len(key) <= _LONGEST else f"{key[:200]}#{hashlib.sha256(key.encode()).hexdigest()}"

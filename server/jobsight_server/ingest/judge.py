@@ -1,4 +1,4 @@
-"""Judges a body that was sent: the batch in it, or why it is refused."""
+"""Judges a received body: the batch in it, or why it is rejected or refused."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _check_cluster(clusters: KnownClusters, batch: Batch) -> None:
     raise RefusedError(
         403,
         f"cluster {batch.cluster[:100]!r} is not declared; declared: {known}. Correct the agent's --cluster, or "
-        "declare it to the server, by its accounting directory or in the setting clusters",
+        "declare it on the server, with its accounting directory or in the setting clusters",
         "cluster not declared",
         batch,
         keep=False,

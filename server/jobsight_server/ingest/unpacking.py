@@ -72,7 +72,7 @@ class UnpackingBudget:
                 while self._line[0] is not me or self._free < wanted:
                     if not self._changed.wait(until - time.monotonic()) and time.monotonic() >= until:
                         raise BudgetError(
-                            f"other batches use all {self._total} bytes that may be unpacked at a time; try again later"
+                            f"other batches use all {self._total} bytes that unpacking may use; try again later"
                         )
                 self._free -= wanted
             finally:

@@ -1,4 +1,4 @@
-"""Groups of jobs alike, with what they requested, used and are given now."""
+"""Groups of similar jobs: what they requested and used, and what they get now."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobsight_server.storage.schema import requirement_groups
 
 
 class RequirementGroup(Record):
-    """Jobs with the same request that share the fields shown; null where the group does not tell them apart.
+    """Jobs with the same request that share the fields shown; null if the group does not distinguish by the field.
 
     ``asked`` counts submissions, ``finished`` and ``failed`` those that were reported. ``used_bytes`` is the largest
     use reported, ``given_bytes`` what the next job would be given, ``freed_bytes`` what the finished jobs requested

@@ -1,4 +1,4 @@
-"""What reserving as recommended would have freed, and what to ask for next time (docs/definitions.md, Savings)."""
+"""What the recommended reservations would have freed, and what to request next time (docs/definitions.md, Savings)."""
 
 from __future__ import annotations
 

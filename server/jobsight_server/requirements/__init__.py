@@ -1,4 +1,4 @@
-"""How much memory to ask for: answering for jobs that are submitted, learning from how they ended."""
+"""How much memory to ask for: answers for submitted jobs, learning from their outcomes."""
 
 from __future__ import annotations
 

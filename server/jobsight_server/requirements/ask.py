@@ -1,4 +1,4 @@
-"""Answers how much memory to ask for, for a job that is submitted, and remembers the answer."""
+"""Answers how much memory a submitted job should ask for, and stores the answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RetryError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class SubmittedJob:
-    """A job that is submitted to ``cluster``; ``retry_of`` is the number of its last try, which failed."""
+    """A job submitted to ``cluster``; ``retry_of`` is the number of its last attempt, which failed."""
 
     cluster: str
     job: Question
@@ -57,7 +57,7 @@ def ask(connection: Connection, config: RequirementConfig, submitted: SubmittedJ
     """The requirement, remembered within the caller's transaction.
 
     Raises:
-        RetryError: the last try is unknown or did not fail, or it failed with all that is requested now.
+        RetryError: the last attempt is unknown or did not fail, or it failed with everything requested now.
     """
     lock_requirements(connection)
     cluster, requested = submitted.cluster, submitted.requested_bytes
@@ -68,10 +68,10 @@ def ask(connection: Connection, config: RequirementConfig, submitted: SubmittedJ
     given = requested if failed_bytes is not None else memory.estimate_bytes()
     is_first = given < requested and (group.enough_bytes is None or given < group.enough_bytes)
     if failed_bytes is not None:
-        reason = f"Try {submitted.retry_of} failed with {_mib(failed_bytes)}, so this one gets its request."
+        reason = f"Attempt {submitted.retry_of} failed with {_mib(failed_bytes)}, so this one gets its request."
     elif is_first and _is_tried(connection, group, requested, now - config.expiry_s):
         given = requested
-        reason = "Another job like it is the first to get less; until that has ended, this one gets its request."
+        reason = "Another job like it is the first to try less; until that one has ended, this one gets its request."
     else:
         reason = _reason(group, given < requested, is_first)
     row = {
@@ -90,13 +90,13 @@ def ask(connection: Connection, config: RequirementConfig, submitted: SubmittedJ
 
 
 def _failed_bytes(connection: Connection, submitted: SubmittedJob) -> int:
-    """What the last try had, which was too little."""
+    """The memory of the last attempt, which was too little."""
     number = submitted.retry_of or 0
     row = read_requirement(connection, number)
     if row is None:
         if is_gone(connection, number):
             raise RetryError(f"retry_of = {number} has been deleted; submit the job with its request", 410)
-        raise RetryError(f"retry_of = {number} is unknown; give the id of the answer for the try that failed", 404)
+        raise RetryError(f"retry_of = {number} is unknown; give the id of the answer for the failed attempt", 404)
     if row.cluster != submitted.cluster:
         raise RetryError(f"retry_of = {number} is of another cluster; leave it out", 409)
     if row.outcome == "finished":
@@ -104,8 +104,8 @@ def _failed_bytes(connection: Connection, submitted: SubmittedJob) -> int:
     failed: int = row.memory_bytes
     if submitted.requested_bytes <= failed:
         raise RetryError(
-            f"memory_bytes = {submitted.requested_bytes} is not more than the {failed} with which try {number} failed; "
-            "request more",
+            f"memory_bytes = {submitted.requested_bytes} is not more than the {failed} with which attempt {number} "
+            "failed; request more",
             409,
         )
     return failed
@@ -114,7 +114,7 @@ def _failed_bytes(connection: Connection, submitted: SubmittedJob) -> int:
 def _is_tried(connection: Connection, group: Row[Any], requested: int, since: float) -> bool:
     """Whether a job of the group is under way with less than any is known to have finished with.
 
-    Where less is tried, one job tries it: a burst of jobs would fail together.
+    Only one job tries less at a time: a burst of jobs would fail together.
     """
     query = select(requirements.c.id).where(
         requirements.c.group_id == group.id,
@@ -133,7 +133,7 @@ def _reason(group: Row[Any], is_less: bool, is_first: bool) -> str:
         return "No job like it has ended yet, so it gets its request."
     used = "" if group.used_bytes is None else f", and the largest use reported is {_mib(group.used_bytes)}"
     counts = f"{ended} {'job' if ended == 1 else 'jobs'} like it, {group.failed} failed{used}."
-    return f"Of {counts}" if is_less else f"Less is not likely to be enough: of {counts}"
+    return f"Of {counts}" if is_less else f"Less is unlikely to be enough: of {counts}"
 
 
 def _mib(memory_bytes: int) -> str:

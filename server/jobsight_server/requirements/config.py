@@ -23,7 +23,7 @@ SHARES = tuple(2.0 ** (step / 4) for step in range(-24, 1))
 """Shares of the request that stand for capacities where none are set: from a 64th on, in steps of 19 %."""
 
 _FINEST = ("processors", "requested_time_s")
-"""What Jobsight's estimator looks at within a group, as it does on recorded workloads."""
+"""What Jobsight's estimator considers within a group, as on recorded workloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class RequirementConfig:
         kind, capacities = ESTIMATORS[name], self.capacities or [share * requested for share in SHARES]
         fields = (*self.group, REQUEST)
         if kind is Hierarchical:
-            # Where nothing is known of the nodes, nothing is tried that no reported use speaks for.
+            # If nothing is known about the nodes, nothing is tried without a reported use to support it.
             return Hierarchical(capacities, levels=self.levels, explore=EXPLORE if self.capacities else 0.0)
         if kind in (SuccessiveApproximation, RobustSearch, LastInstance):
             return kind(capacities, fields)
@@ -63,12 +63,12 @@ class RequirementConfig:
 
     @property
     def methods(self) -> frozenset[str]:
-        """What all state is stored under."""
+        """The key of all state."""
         return frozenset({self.method(self.name), self.method(JOBSIGHT)})
 
 
 def requirement_config(settings: Settings) -> RequirementConfig:
-    """What the settings say."""
+    """The configuration from the settings."""
     return RequirementConfig(
         name=settings.requirements_estimator,
         group=tuple(dict.fromkeys(settings.requirements_group)),

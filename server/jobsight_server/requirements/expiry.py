@@ -1,4 +1,4 @@
-"""Requirements that nobody reports on expire; the oldest are deleted."""
+"""Requirements without feedback expire; the oldest are deleted."""
 
 from __future__ import annotations
 

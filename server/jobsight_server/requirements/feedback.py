@@ -1,4 +1,4 @@
-"""Takes in how a job ended for which a requirement was asked."""
+"""Processes feedback: how a job with a requirement ended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Taken = Literal["stored", "duplicate", "unknown", "expired", "contradictory"]
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """How the job of requirement ``number`` ended; ``failed`` means for want of memory."""
+    """How the job of requirement ``number`` ended; ``failed`` means that it ran out of memory."""
 
     number: int
     failed: bool
@@ -41,7 +41,7 @@ class Feedback:
 
 
 def take_feedback(connection: Connection, config: RequirementConfig, feedback: Feedback, now: float) -> Taken:
-    """Learns it within the caller's transaction, once; what is refused is counted there."""
+    """Learns it within the caller's transaction, once; rejected feedback is counted there."""
     lock_requirements(connection)
     row = read_requirement(connection, feedback.number)
     taken: Taken

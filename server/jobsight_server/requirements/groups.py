@@ -1,4 +1,4 @@
-"""Groups of jobs alike, with how they fared: what a reason is given from, and what the page shows."""
+"""Groups of similar jobs with their outcomes: the basis of reasons and of the page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KNOWN = (
 def count_asked(
     connection: Connection, config: RequirementConfig, cluster: str, job: Question, requested_bytes: int, now: float
 ) -> Row[Any]:
-    """Counts one more job of its group; returns what is known of the group."""
+    """Counts one more job of its group; returns what is known about the group."""
     fields = [*((field, getattr(job, field)) for field in config.group), (REQUEST, requested_bytes)]
     key = short_key(msgspec.json.encode(fields).decode())
     latest = {"question": question_text(job), "last_asked": now}

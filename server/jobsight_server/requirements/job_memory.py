@@ -17,7 +17,7 @@ _MIB = 2**20  # the finest that every scheduler takes
 
 
 class JobMemory:
-    """The site's estimator for one job, and beside it Jobsight's, which says how sure a capacity is.
+    """The site's estimator for one job, and Jobsight's, which tells how safe a capacity is.
 
     ``job`` is held with the request as it was made, whole, in its ``requested_memory_bytes``.
     """
@@ -48,7 +48,7 @@ class JobMemory:
         ]
 
     def load(self, parts: Mapping[Part, Any]) -> None:
-        """Takes in what is stored of these parts."""
+        """Loads the stored parts."""
         for method, estimator in self._estimators.items():
             estimator.load({key: part for (of, key), part in parts.items() if of == method})
 
@@ -61,21 +61,21 @@ class JobMemory:
         }
 
     def estimate_bytes(self) -> int:
-        """What to ask for: at most the request; one of the site's capacities where these are known, else whole MiB."""
+        """What to ask for: at most the request; one of the site's capacities if these are known, else whole MiB."""
         estimate = self._estimator.estimate(self.job, float(self.requested_bytes))
         estimate = self._estimator.rounded(estimate) if self._rounds else ceil(estimate / _MIB) * _MIB
         return min(ceil(estimate), self.requested_bytes)
 
     def confidence(self, memory_bytes: int) -> float | None:
-        """How likely it is that ``memory_bytes`` is enough; None where nothing like it has been tried."""
+        """How likely it is that ``memory_bytes`` is enough; None if nothing like it has been tried."""
         (counts,) = [one for one in self._estimators.values() if isinstance(one, Hierarchical)]
         probability = counts.fail_probability(self.job, float(memory_bytes))
         return None if probability is None else 1.0 - probability
 
     def learn(self, memory_bytes: int, *, failed: bool, used_bytes: int | None) -> None:
-        """Takes in how a submission that asked for ``memory_bytes`` ended."""
+        """Learns how a submission that asked for ``memory_bytes`` ended."""
         if failed and used_bytes is not None and used_bytes <= memory_bytes:
-            used_bytes = None  # it was stopped there; how much it needs is not known
+            used_bytes = None  # it was stopped there; its need is unknown
         outcome = Outcome(
             float(memory_bytes), float(memory_bytes), failed, None if used_bytes is None else float(used_bytes)
         )

@@ -1,4 +1,4 @@
-"""Learns the reported jobs again where the settings were changed."""
+"""Relearns the reported jobs after a change of settings."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _Learned = defaultdict[str, dict[Part, Any]]
 
 
 def relearn_if_changed(engine: Engine, config: RequirementConfig, stop: threading.Event | None = None) -> bool:
-    """Makes the state anew from the jobs that are kept, in the order in which they were reported, and deletes what
-    other settings made; whether there was something to do.
+    """Rebuilds the state from the stored jobs, in the order in which they were reported, and deletes state of other
+    settings; returns whether there was something to do.
 
     Meanwhile jobs are answered from what has been reported since the settings were changed.
     """
@@ -35,7 +35,7 @@ def relearn_if_changed(engine: Engine, config: RequirementConfig, stop: threadin
         return False
     with engine.begin() as connection:
         lock_requirements(connection)
-        # What was reported while nobody was held up.
+        # Jobs reported in the meantime, while nothing was blocked.
         _learn(learned, config, [row for row in _reported(connection) if row.id not in seen], None)
         connection.execute(delete(requirement_state))
         for cluster, parts in learned.items():

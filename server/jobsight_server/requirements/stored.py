@@ -1,4 +1,4 @@
-"""What was learned of memory requirements, as rows, and the lock under which it changes."""
+"""Learned memory requirements, as rows, and the lock under which they change."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _WRITE = (
 
 
 def lock_requirements(connection: Connection) -> None:
-    """Lets nobody else ask or report until the transaction ends."""
+    """Keeps others from asking or reporting until the transaction ends."""
     lock_until_commit(connection, "jobsight requirements")
 
 
 def read_requirement(connection: Connection, number: int) -> Row[Any] | None:
-    """The row of one requirement; None where there is none, or not any more."""
+    """The row of one requirement; None if there is none, or no longer."""
     if not 0 < number <= _LARGEST_ID:
         return None
     return connection.execute(select(requirements).where(requirements.c.id == number)).first()
 
 
 def read_parts(connection: Connection, cluster: str, wanted: Iterable[Part]) -> dict[Part, Any]:
-    """What is stored of these."""
+    """The stored state of these."""
     asked = {(cluster, method, short_key(key)): (method, key) for method, key in wanted}
     rows = fetch_by_keys(connection, _READ, list(asked))
     return {asked[of, method, key]: msgspec.json.decode(state) for of, method, key, state in rows}
@@ -62,5 +62,5 @@ def question_text(job: Question) -> str:
 
 
 def question_of_text(text: str) -> Question:
-    """The job that ``question_text`` wrote."""
+    """Parses the output of ``question_text``."""
     return Question(*msgspec.json.decode(text))

@@ -1,1 +1,1 @@
-"""What reserving as recommended would have freed: totals of all finished jobs, kept by day and by month."""
+"""What the recommended reservations would have freed: totals of all finished jobs, by day and by month."""

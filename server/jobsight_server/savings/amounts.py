@@ -31,7 +31,7 @@ _UNITS = {"memory": 2.0**20, "runtime": 1.0}
 
 
 def amounts_of(job: Any, metric: str, value: float | None, bound: float | None) -> tuple[float, ...]:
-    """The columns of one job, a row of ``jobs``; ``value`` is None where it was not measured or is shown only."""
+    """The columns of one job, a row of ``jobs``; ``value`` is None if it was not measured or is only shown."""
     processors = job.processors or 0
     if metric == "memory":
         weight, request = processors * (job.end - job.start), job.requested_memory_bytes

@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 from jobsight_server.storage.fetch import fetch_by_keys, write_many
 
 OTHER = "(other applications)"
-"""Stands for the applications of a user with very many, such as one who names each job by the time of day."""
+"""Stands for further applications of a user with very many, such as one who names each job by the time of day."""
 GROUPS_OF_A_USER = 100
 
-_LONGEST = 100  # PostgreSQL refuses index entries above 2,704 bytes
+_LONGEST = 100  # PostgreSQL does not accept index entries above 2,704 bytes
 
 _FIND = (
     'WITH asked(cluster, "user", application, queue) AS (VALUES {asked}) '
@@ -74,7 +74,7 @@ def counted_as(connection: Connection, names: Sequence[GroupName]) -> dict[Group
 
 
 def group_ids(connection: Connection, names: Iterable[GroupName]) -> dict[GroupName, int]:
-    """The id of each group, which is made where it is new."""
+    """The id of each group, created if it is new."""
     wanted = list(dict.fromkeys(names))
     known = _find(connection, wanted)
     write_many(connection, _ADD, [name for name in wanted if name not in known])

@@ -1,4 +1,4 @@
-"""Days whose totals are to be made again soon: what their jobs used is counted otherwise now."""
+"""Days whose totals must be recomputed soon, because the use of their jobs now counts differently."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mark_all(connection: Connection) -> None:
 
 
 def mark_apportioned(connection: Connection, shown_only: bool) -> None:
-    """Marks the days with apportioned values of which it was otherwise whether they are ``shown_only``."""
+    """Marks the days with apportioned values whose ``shown_only`` has changed."""
     query = _select(connection, f"FROM profiles JOIN jobs ON jobs.id = profiles.run_id WHERE {_OTHERWISE}")
     connection.execute(text(query), {"shown_only": shown_only})
 

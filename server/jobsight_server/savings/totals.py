@@ -1,7 +1,7 @@
-"""Keeps the totals: adds jobs as they are learned, and makes a day's totals again where they have changed.
+"""Maintains the totals: adds jobs as they are learned, and recomputes a day's totals if they have changed.
 
 All of it within the caller's transaction, which holds the lock of learning: the totals agree with the profiles at any
-moment, but for the days that are marked to be done again.
+moment, except for the days marked for recomputing.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def days_of(connection: Connection, runs: Sequence[int]) -> set[int]:
 
 
 def count_again(connection: Connection, days: Collection[int]) -> None:
-    """Makes the totals of these days from the profiles as they are now."""
+    """Computes the totals of these days from the current profiles."""
     for day in sorted(days):
         keys = [
             {"metric": metric, "level": level, "day": day, "month": month_of(day)}
@@ -111,7 +111,7 @@ def count_again(connection: Connection, days: Collection[int]) -> None:
 
 
 def count_marked(engine: Engine, stop: threading.Event | None = None) -> int:
-    """Makes the totals of all days that are marked, one day in a transaction; returns how many there were."""
+    """Recomputes the totals of all marked days, one day per transaction; returns how many there were."""
     done = 0
     while not (stop and stop.is_set()):
         with engine.connect().execution_options(reading=True) as connection:
@@ -124,12 +124,12 @@ def count_marked(engine: Engine, stop: threading.Event | None = None) -> int:
                 count_again(connection, [day])
                 done += 1
     if done:
-        log.info("counted the savings of %d days again", done)
+        log.info("recomputed the savings of %d days", done)
     return done
 
 
 def forget_empty_groups(connection: Connection) -> None:
-    """Removes the groups of which no job is counted any more."""
+    """Removes the groups without any counted job."""
     counted = select(savings.c.group_id).where(savings.c.level.in_(LEVELS), savings.c.period == "month")
     connection.execute(delete(savings_groups).where(savings_groups.c.id.not_in(counted)))
 

@@ -119,7 +119,7 @@ def time_argument(name: str) -> float | None:
 
 
 def day_argument(name: str) -> int | None:
-    """Argument ``name``, a date or UTC epoch seconds, as a day counted from 1970-01-01; None where it was not given."""
+    """Argument ``name``, a date or UTC epoch seconds, as a day counted from 1970-01-01; None if it was not given."""
     value = given(name)
     try:
         return None if value is None else utc_day(value)

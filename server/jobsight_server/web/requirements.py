@@ -1,4 +1,4 @@
-"""Memory requirements: how much a job should ask for, what became of it, and the groups that it is learned by."""
+"""Memory requirements: how much a job should ask for, the outcome, and the groups used for learning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jobsight_server.web.pages import page
 from jobsight_server.web.questions import MEMORY_AT_MOST_BYTES, DescribedJob, job_in_body
 from jobsight_server.web.routes import LARGEST_ID, NAME, PAGE, Parameter, Route, error_reply, record_reply
 
-_BODY_BYTES = 16 * 1024  # one job; what it says is kept until long after it has ended
+_BODY_BYTES = 16 * 1024  # one job; its content is kept until long after it has ended
 
 Bytes = (
     Annotated[float, Meta(extra_json_schema={"minimum": 1, "maximum": MEMORY_AT_MOST_BYTES})]
@@ -31,10 +31,10 @@ Number = Annotated[float, Meta(extra_json_schema={"multipleOf": 1, "minimum": 1,
 
 
 class RequirementQuestion(DescribedJob, kw_only=True):
-    """A job that is submitted.
+    """A submitted job.
 
     ``memory_bytes`` is what it requests, in the measure in which the scheduler enforces it: of a node, where
-    ``memory_capacities`` is set. ``retry_of`` is the id of the answer for its last try, which failed.
+    ``memory_capacities`` is set. ``retry_of`` is the id of the answer for its last attempt, which failed.
     """
 
     memory_bytes: Bytes
@@ -50,7 +50,7 @@ class JobFeedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class FeedbackTaken(Record):
-    """``duplicate``: the same had been reported before; it counts once."""
+    """``duplicate``: the same was reported before; it counts once."""
 
     id: int
     status: Literal["stored", "duplicate"]
@@ -67,7 +67,7 @@ def ask_requirement() -> Response:
         question = _decode_question(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         shape = '{"cluster": C, "user": U, "memory_bytes": REQUESTED}'
-        raise BadRequest(f"{error}; send {shape}, and what else is known of the job") from error
+        raise BadRequest(f"{error}; send {shape}, and whatever else is known about the job") from error
     cluster, job = job_in_body(question, "")
     requested = _whole_bytes(question.memory_bytes, "memory_bytes")
     retry_of = None if question.retry_of is None else _number(question.retry_of, "retry_of")
@@ -94,11 +94,11 @@ def report_feedback() -> Response:
         feedback = Feedback(number, sent.outcome == "failed", used)
         taken = take_feedback(connection, here.requirements, feedback, here.clock())
     if taken == "unknown":
-        raise NotFound(f"id = {number}: there is no such requirement; give the id that the answer had")
+        raise NotFound(f"id = {number}: unknown requirement; give the id from the answer")
     if taken == "expired":
-        raise Gone(f"id = {number}: this requirement has expired; feedback on it is not taken any more")
+        raise Gone(f"id = {number}: this requirement has expired; feedback on it is no longer accepted")
     if taken == "contradictory":
-        raise Conflict(f"id = {number}: something else was reported of this job before, and that counts")
+        raise Conflict(f"id = {number}: a different outcome was reported for this job before, and that one counts")
     return record_reply(FeedbackTaken(number, taken))
 
 
@@ -111,7 +111,7 @@ def requirement_groups() -> RequirementGroups:
 
 def _number(value: float, place: str) -> int:
     if value < 1 or not value.is_integer():
-        raise BadRequest(f"{place} = {value!r} is not the id of an answer, which is a whole number from 1")
+        raise BadRequest(f"{place} = {value!r} is not the id of an answer; give a whole number from 1")
     return int(value)
 
 
@@ -127,7 +127,7 @@ REQUIREMENTS = Route(
     "/api/v1/requirements",
     requirement_groups,
     ("scheduler",),
-    "Groups of jobs with what they requested, used and are given now, and the memory set free; 50 a page",
+    "Groups of jobs: requested, used and current memory, and the memory freed; 50 a page",
     (
         Parameter("cluster", "only this cluster's groups", NAME),
         Parameter("page", "from 1", PAGE),
@@ -141,7 +141,7 @@ ROUTES = (
         "/api/v1/requirements",
         ask_requirement,
         ("scheduler",),
-        "How much memory a job that is submitted should ask for, at most what it requests; feedback names the id",
+        "How much memory a submitted job should ask for, at most its request; feedback refers to the id",
         answer=Requirement,
         body=RequirementQuestion,
         errors=(400, 404, 409, 410, 413, 415, 503),
@@ -151,7 +151,7 @@ ROUTES = (
         "/api/v1/feedback",
         report_feedback,
         ("scheduler",),
-        "How a job ended for which a requirement was asked; sent twice it counts once",
+        "The outcome of a job with a requirement; sent twice, it counts once",
         answer=FeedbackTaken,
         body=JobFeedback,
         errors=(400, 404, 409, 410, 413, 415, 503),

@@ -1,4 +1,4 @@
-"""What reserving as recommended would have freed."""
+"""What the recommended reservations would have freed."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ SAVINGS = Route(
     "/api/v1/savings",
     savings,
     ("scheduler",),
-    "Memory and processor time that jobs requested, used and would have been reserved, most to be freed first",
+    "Memory and processor time that jobs requested, used and would have reserved, largest savings first",
     (
-        Parameter("by", f"a row for each of these (default {BY[0]})", choice_of(BY)),
+        Parameter("by", f"one row for each of these (default {BY[0]})", choice_of(BY)),
         Parameter("cluster", "only this cluster's jobs", NAME),
         Parameter("user", "only this user's jobs", NAME),
         Parameter("since", "first day on which jobs ended, a date or UTC epoch seconds (default 30 days)", _DAY),
-        Parameter("until", "last day, which is included (default: the newest)", _DAY),
+        Parameter("until", "last day, included (default: the newest)", _DAY),
         Parameter(
             "limit",
             f"rows per metric (default {LISTED})",

@@ -86,7 +86,7 @@ def test_a_job_that_failed_gets_its_request_and_never_again_what_failed(post: An
     assert post(REPORT, id=tried["id"], outcome="failed").status_code == 200
     again = post(ASK, **JOB, retry_of=tried["id"]).json
     assert (again["memory_bytes"], again["confidence"]) == (32 * GIB, None)
-    assert again["reason"] == f"Try {tried['id']} failed with 6,889 MiB, so this one gets its request."
+    assert again["reason"] == f"Attempt {tried['id']} failed with 6,889 MiB, so this one gets its request."
     post(REPORT, id=again["id"], outcome="failed", used_bytes=32 * GIB)
     same = post(ASK, **JOB, retry_of=again["id"])
     assert same.status_code == 409
@@ -104,7 +104,7 @@ def test_of_a_burst_one_job_tries_less(restarted: Any) -> None:
     burst = [post(ASK, **JOB).json for _ in range(20)]
     assert [job["memory_bytes"] // GIB for job in burst] == [24] + [32] * 19
     assert "the first to try" in burst[0]["reason"]
-    assert "the first to get less" in burst[1]["reason"]
+    assert "the first to try less" in burst[1]["reason"]
     post(REPORT, id=burst[0]["id"], outcome="finished")
     assert post(ASK, **JOB).json["memory_bytes"] == 24 * GIB
     assert post(ASK, **JOB).json["memory_bytes"] == 24 * GIB
@@ -134,10 +134,10 @@ def test_feedback_counts_once(served: Any, post: Any) -> None:
         ({"id": "7", "outcome": "failed"}, 400, "Expected `float`"),
         ({"id": 7.5, "outcome": "failed"}, 400, "id = 7.5 is not the id of an answer"),
         ({"id": -1, "outcome": "failed"}, 400, "whole number from 1"),
-        ({"id": 7, "outcome": "failed"}, 404, "id = 7: there is no such requirement"),
-        ({"id": 2**31, "outcome": "failed"}, 404, "no such requirement"),
-        ({"id": 2**63, "outcome": "failed"}, 404, "no such requirement"),
-        ({"id": 10**300, "outcome": "failed"}, 404, "no such requirement"),
+        ({"id": 7, "outcome": "failed"}, 404, "id = 7: unknown requirement"),
+        ({"id": 2**31, "outcome": "failed"}, 404, "unknown requirement"),
+        ({"id": 2**63, "outcome": "failed"}, 404, "unknown requirement"),
+        ({"id": 10**300, "outcome": "failed"}, 404, "unknown requirement"),
         ({"id": 7, "outcome": "failed", "used_bytes": 0}, 400, "used_bytes = 0.0 is not above 0"),
         ({"id": 7, "outcome": "failed", "used_bytes": -5}, 400, "used_bytes"),
         ({"id": 7, "outcome": "failed", "used_bytes": 1e19}, 400, "used_bytes"),
@@ -154,7 +154,7 @@ def test_wrong_feedback_is_refused_with_the_reason(post: Any, body: Any, status:
 @pytest.mark.parametrize(
     ("change", "status", "words"),
     [
-        ({"cluster": "gamm"}, 404, "there is no such cluster; known: a, alpha, beta, gamma, nowhere"),
+        ({"cluster": "gamm"}, 404, "unknown cluster; known: a, alpha, beta, gamma, nowhere"),
         ({"memory_bytes": None}, 400, "memory_bytes"),
         ({"memory_bytes": 0}, 400, "memory_bytes = 0.0 is not above 0"),
         ({"memory_bytes": 0.5}, 400, "less than a byte"),

@@ -45,5 +45,5 @@ savings = Table(
     sqlite_with_rowid=False,
 )
 
-# Days whose totals have to be made again, because what their jobs used is counted otherwise now.
+# Days whose totals must be recomputed, because the use of their jobs now counts differently.
 savings_to_do = Table("savings_to_do", metadata, Column("day", Integer, primary_key=True))
