@@ -118,7 +118,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     simulation_time_s: Annotated[float, _meta("how long a simulation may run", ge=1)] = 3600.0
     requirements_estimator: Annotated[
         RequirementsEstimator,
-        _meta("how memory requirements are estimated from feedback; changing it learns from the reported jobs again"),
+        _meta(
+            f"how memory requirements are estimated from feedback: {', '.join(get_args(RequirementsEstimator))}; "
+            "changing it learns from the reported jobs again",
+            metavar="NAME",
+        ),
     ] = "jobsight"
     requirements_group: Annotated[
         tuple[str, ...],
