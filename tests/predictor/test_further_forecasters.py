@@ -148,7 +148,7 @@ def test_mode_follows_a_switch_within_two_and_sleeps_through_a_spike() -> None:
 
 
 def test_mode_before_it_learned() -> None:
-    with pytest.raises(LookupError, match="nothing was learned"):
+    with pytest.raises(LookupError, match="nothing learned yet"):
         DecayedMode().best()
 
 

@@ -285,7 +285,7 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     assert process.stderr is not None
     shown = b""
-    while b"replays" not in shown:
+    while b"replaying" not in shown:
         read = os.read(process.stderr.fileno(), 4096)
         assert read, shown.decode()
         shown += read

@@ -129,7 +129,7 @@ def test_days_are_included_and_may_be_dates_or_epochs(ask: Ask) -> None:
         ({"by": "job"}, 400, "use one of: user, application, queue, cluster"),
         ({"limit": "0"}, 400, "is not a whole number"),
         ({"user": "zoe"}, 404, "no user 'zoe'"),
-        ({"cluster": "gamma"}, 404, "there is no such cluster"),
+        ({"cluster": "gamma"}, 404, "unknown cluster"),
     ],
 )
 def test_what_is_wrong_is_said(client: FlaskClient, query: Any, status: int, words: str) -> None:
