@@ -24,12 +24,12 @@ from jobsight_predictor.question import Question
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
 from jobsight_server.requirements import Feedback, RequirementConfig, SubmittedJob, ask, take_feedback
-from jobsight_server.savings.to_do import mark_all
 from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.migrate import upgrade
+from jobsight_server.storage.savings_to_do import mark_all
 
 from .chromium import NoChromiumError, find_chromium
 

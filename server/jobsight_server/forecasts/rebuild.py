@@ -18,7 +18,7 @@ from jobsight_server.forecasts.job import COLUMNS, ForecastJob, job_of, read_job
 from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.outdated import is_outdated
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
-from jobsight_server.savings.to_do import mark_apportioned
+from jobsight_server.storage.savings_to_do import mark_apportioned
 from jobsight_server.storage.schema import failures, jobs, model_state, pending_forecasts, profiles, series
 
 log = logging.getLogger(__name__)

@@ -23,10 +23,10 @@ from jobsight_server.profiler.profile import Measurements
 from jobsight_server.profiler.ready import SampledNodes, complete, read_incomplete
 from jobsight_server.profiler.rows import EventCounts, accepted, learned, row
 from jobsight_server.profiler.sharing import EndedRun
-from jobsight_server.savings.to_do import day_of
 from jobsight_server.savings.totals import count_again
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late
+from jobsight_server.storage.savings_to_do import day_of
 from jobsight_server.storage.schema import profiles
 
 # Readings this long before and after a run's life may give it a value: its idle level, a mark.

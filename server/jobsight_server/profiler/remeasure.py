@@ -20,8 +20,8 @@ from jobsight_server.profiler.gather import profiles_of
 from jobsight_server.profiler.profile import Measurement
 from jobsight_server.profiler.ready import SampledNodes, read_runs
 from jobsight_server.profiler.rows import EventCounts, accepted, learned, row
-from jobsight_server.savings.to_do import day_of, mark
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.savings_to_do import day_of, mark
 from jobsight_server.storage.schema import profiles, remeasure, series
 
 log = logging.getLogger(__name__)

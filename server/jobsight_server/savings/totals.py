@@ -18,8 +18,8 @@ from jobsight_server.forecasts.job import application
 from jobsight_server.forecasts.round import lock_learning
 from jobsight_server.savings.amounts import COLUMNS, METRICS, amounts_of
 from jobsight_server.savings.groups import LEVELS, counted_as, group_ids, group_name, levels_of
-from jobsight_server.savings.to_do import DAY_S, day_of
 from jobsight_server.storage.fetch import write_many
+from jobsight_server.storage.savings_to_do import DAY_S, day_of
 from jobsight_server.storage.schema import jobs, profiles, savings, savings_groups, savings_to_do
 
 log = logging.getLogger(__name__)

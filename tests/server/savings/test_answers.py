@@ -16,8 +16,8 @@ from sqlalchemy import Engine
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
-from jobsight_server.savings.to_do import DAY_S
 from jobsight_server.settings import load_settings
+from jobsight_server.storage.savings_to_do import DAY_S
 from jobsight_server.web.app import create_app
 
 from .runs import GIB, NOON, ended, learn, write

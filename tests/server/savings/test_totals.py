@@ -15,8 +15,8 @@ from jobsight_server.forecasts.round import lock_learning
 from jobsight_server.savings.amounts import COLUMNS
 from jobsight_server.savings.groups import GROUPS_OF_A_USER, OTHER, counted_as, group_name
 from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
-from jobsight_server.savings.to_do import DAY_S, day_of, mark_all
 from jobsight_server.savings.totals import add_runs, as_date, count_again, count_marked, days_of, forget_empty_groups
+from jobsight_server.storage.savings_to_do import DAY_S, day_of, mark_all
 from jobsight_server.storage.schema import jobs, profiles, savings, savings_groups, savings_to_do
 
 from .runs import NOON, ended, learn, many, run, write
