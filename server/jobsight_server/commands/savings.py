@@ -120,9 +120,12 @@ def _sentence(metric: MetricSavings) -> str:
     )
 
 
+_NAME_WIDTH = 10  # characters of a name that stay in one line
+
+
 def _table(by: str, metric: MetricSavings) -> Table:
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column(by, overflow="fold")
+    table.add_column(by, overflow="fold", min_width=_NAME_WIDTH)
     for head in _HEADS:
         table.add_column(head, justify="right", no_wrap=True)
     for row in metric.rows:
