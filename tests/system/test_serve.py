@@ -160,7 +160,9 @@ def test_a_second_server_on_the_same_database_is_refused(lasting_site: Site) -> 
 )
 def test_what_cannot_be_started_says_why(tmp_path: Path, flags: list[str], message: str) -> None:
     database = [] if "--database" in flags else ["--database", f"sqlite:///{tmp_path / 'x.db'}"]
-    addresses = [] if "--listen" in flags else ["--listen", free_address(), "--ingest-listen", free_address()]
+    listen = free_address()
+    host, port = listen.split(":")
+    addresses = ["--listen", listen, "--ingest-listen", f"{host}:{int(port) + 1}"]
     command = [*JOBSIGHT, "serve", *database, *addresses, *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
