@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from jobsight_predictor.estimators import ESTIMATORS, Estimator
+from jobsight_predictor.estimators.last_instance import LastInstance
+from jobsight_predictor.estimators.robust_search import RobustSearch
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_scheduler.memory.engine import MemorySimulation, Retry
 from jobsight_scheduler.memory.nodes import MIB, ORDERS, Nodes, Order, parse_classes
@@ -160,4 +162,6 @@ def _maker(case: OverprovisioningCase, source: JobSource) -> Callable[[Sequence[
     assert estimator is not None
     if estimator is SuccessiveApproximation:
         return lambda capacities: SuccessiveApproximation(capacities, source.fields, case.alpha, case.beta)
+    if estimator in (RobustSearch, LastInstance):
+        return lambda capacities: estimator(capacities, source.fields)
     return estimator

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -113,9 +112,9 @@ def write_site_trace(connection: Connection, cluster: str, directory: Path) -> P
     Raises:
         UserError: it has no finished job.
     """
-    with tempfile.NamedTemporaryFile(dir=directory, suffix=".swf.gz", delete=False) as file:
-        file.write(site_trace(connection, cluster).content)
-    return Path(file.name)
+    file = directory / "site.swf.gz"
+    file.write_bytes(site_trace(connection, cluster).content)
+    return file
 
 
 def _read(trace: str, metric: str, cluster: str | None) -> Jobs:

@@ -10,14 +10,13 @@ from sqlalchemy import Connection, Row, select
 
 from jobsight_predictor.question import FIELDS, Question
 from jobsight_server.forecasts.stored import short_key
-from jobsight_server.storage.dialect import lock_until_commit
+from jobsight_server.storage.dialect import LARGEST_ID, lock_until_commit
 from jobsight_server.storage.fetch import fetch_by_keys, write_many
 from jobsight_server.storage.schema import requirements
 
 Part = tuple[str, str]
 """Method and name of a part."""
 
-_LARGEST_ID = 2**31 - 1  # of an INTEGER column in PostgreSQL, which cannot compare with more
 _READ = (
     "WITH asked(cluster, method, key) AS (VALUES {asked}) "
     "SELECT s.cluster, s.method, s.key, s.state FROM asked CROSS JOIN requirement_state s "
@@ -36,7 +35,7 @@ def lock_requirements(connection: Connection) -> None:
 
 def read_requirement(connection: Connection, number: int) -> Row[Any] | None:
     """The row of one requirement; None if there is none, or no longer."""
-    if not 0 < number <= _LARGEST_ID:
+    if not 0 < number <= LARGEST_ID:
         return None
     return connection.execute(select(requirements).where(requirements.c.id == number)).first()
 

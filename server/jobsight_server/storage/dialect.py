@@ -12,6 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
+LARGEST_ID = 2**31 - 1
+"""Of an INTEGER column in PostgreSQL, which cannot compare with more."""
+
 
 def database_file(engine: Engine) -> Path | None:
     """The file of an SQLite database; None for PostgreSQL."""

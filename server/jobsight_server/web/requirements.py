@@ -15,11 +15,12 @@ from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.queries.requirements import RequirementGroups, requirement_group_list
 from jobsight_server.record import Record
 from jobsight_server.requirements import Feedback, Requirement, RetryError, SubmittedJob, ask, take_feedback
+from jobsight_server.storage.dialect import LARGEST_ID
 from jobsight_server.web.context import context
 from jobsight_server.web.inputs import PAGES_AT_MOST, amount_of, cluster_argument, given, integer_argument, json_body
 from jobsight_server.web.pages import page
 from jobsight_server.web.questions import MEMORY_AT_MOST_BYTES, DescribedJob, job_in_body
-from jobsight_server.web.routes import LARGEST_ID, NAME, PAGE, Parameter, Route, error_reply, record_reply
+from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, error_reply, record_reply
 
 _BODY_BYTES = 16 * 1024  # one job; its content is kept until long after it has ended
 

@@ -18,12 +18,12 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.routing import BaseConverter, IntegerConverter, Map
 
 from jobsight_server.record import Record
+from jobsight_server.storage.dialect import LARGEST_ID
 from jobsight_server.web.guard import require_role
 from jobsight_server.web.inputs import LATEST_TIME_S, PAGES_AT_MOST
 
 NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}
 TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S}
-LARGEST_ID = 2**31 - 1  # of an INTEGER column in PostgreSQL, which cannot compare with more
 ID: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}
 PAGE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": PAGES_AT_MOST}
 

@@ -25,10 +25,11 @@ from jobsight_server.queries.simulations import (
 from jobsight_server.simulations.form import UPLOAD, parameters_of, trace_of
 from jobsight_server.simulations.parameters import JOBS, PLOTS
 from jobsight_server.simulations.runs import UNDER_WAY, add_run, stop_run
+from jobsight_server.storage.dialect import LARGEST_ID
 from jobsight_server.web.context import context
 from jobsight_server.web.guard import require_same_origin
 from jobsight_server.web.pages import page
-from jobsight_server.web.routes import ID, LARGEST_ID, Parameter, Route
+from jobsight_server.web.routes import ID, Parameter, Route
 from jobsight_server.web.units import size
 
 COMPARED_AT_MOST = 8
