@@ -30,7 +30,7 @@ def pareto(index: float, at: tuple[float, ...]) -> Law:
 
 
 class Witness(NamedTuple):
-    """A group that tells what a job may need; ``scale`` converts its values to the metric's unit.
+    """A group that shows what a job may need; ``scale`` converts its values to the metric's unit.
 
     ``bursts``: a burst in it counts as a whole, by its largest value.
     """

@@ -60,8 +60,8 @@ def communication(users: Ints, applications: Ints, seed: int, habits: Habits | N
         raise ValueError(f"{len(users)} users and {len(applications)} applications are not of the same jobs")
     habits = habits or Habits()
     rng = np.random.default_rng(seed)
-    told = np.where(applications >= 0, applications, _dealt(users, habits, rng))
-    pairs, of_job = np.unique(np.stack([users, told, applications >= 0]), axis=1, return_inverse=True)
+    labels = np.where(applications >= 0, applications, _dealt(users, habits, rng))
+    pairs, of_job = np.unique(np.stack([users, labels, applications >= 0]), axis=1, return_inverse=True)
     kinds = pairs.shape[1]
     typical: Floats = habits.median_bps * np.exp(habits.application_spread * rng.standard_normal(kinds))
     share = np.asarray(rng.beta(habits.share[0], habits.share[1], kinds))
@@ -69,7 +69,7 @@ def communication(users: Ints, applications: Ints, seed: int, habits: Habits | N
     factor = habits.stated_bias * np.exp(habits.stated_spread * rng.standard_normal(len(people)))
     noise = np.exp(habits.job_spread * rng.standard_normal(len(users)))
     return Communication(
-        application=told.astype(np.int64),
+        application=labels.astype(np.int64),
         bandwidth_bps=typical[of_job] * noise,
         share=np.clip(share[of_job] + habits.share_spread * rng.standard_normal(len(users)), 0.0, 1.0),
         stated_bps=typical[of_job] * factor[user_of_job],

@@ -22,7 +22,7 @@ def questions_of(trace: Trace, rows: NDArray[np.intp]) -> list[Question]:
         _told(asked_si(trace["requested_memory_kb"][rows], 1024.0)),
         _told(asked_si(trace["requested_s"][rows], 1.0)),
     ]
-    return [Question(*told) for told in zip(*columns, strict=True)]
+    return [Question(*row) for row in zip(*columns, strict=True)]
 
 
 def asked_si(requests: NDArray[np.float64], unit: float) -> NDArray[np.float64]:

@@ -120,8 +120,8 @@ def _values(run: StoredRun, now: float) -> dict[str, Any]:
     record = run.record
     times = (record.queued, record.created, record.start)
     submitted = next(time for time in times if time is not None)
-    told = {name: getattr(record, name) for name in _COLUMNS}
-    return {"state": run.state, "recorded_at": now, "submitted": submitted, **told}
+    columns = {name: getattr(record, name) for name in _COLUMNS}
+    return {"state": run.state, "recorded_at": now, "submitted": submitted, **columns}
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,8 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
     except DBAPIError as error:
         raise UserError(f"{trace}: {str(error.orig).strip()}") from error
     except (ValueError, csv.Error) as error:  # the readers' errors for a file that is not a trace
-        told = str(error)
-        raise UserError(told if told.startswith(trace) else f"{trace}: {told}") from error
+        message = str(error)
+        raise UserError(message if message.startswith(trace) else f"{trace}: {message}") from error
     if not len(jobs):
         found = ", ".join(f"{count} {reason}" for reason, count in jobs.skipped.items()) or "nothing at all"
         raise UserError(f"{trace}: no job has a {metric} value; found: {found}")

@@ -66,7 +66,7 @@ def _forget(args: argparse.Namespace) -> int:
     """Withdraws the files, and retrains the model without their runs."""
     if absent := [str(file) for file in args.forget if not file.exists()]:
         raise UserError(
-            f"no such file: {', '.join(absent)}; the file tells which runs came from it: restore it, under any name"
+            f"no such file: {', '.join(absent)}; the file shows which runs came from it: restore it, under any name"
         )
     settings = settings_of(args)
     engine = open_existing(args)

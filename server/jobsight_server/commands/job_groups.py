@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         print("jobsight job-groups: interrupted before anything was found", file=sys.stderr)
         return 130
     better = found.score > default
-    told: dict[str, Any] = {
+    account: dict[str, Any] = {
         "trace": jobs.name,
         "metric": jobs.metric,
         "job_groups": [job_group_text(job_group) for job_group in (found.job_groups if better else DEFAULT_JOB_GROUPS)],
@@ -82,9 +82,9 @@ def run(args: argparse.Namespace) -> int:
         "held_back": {"jobs": held_back, "found": None, "default": None} | (beside or {}),
     }
     if args.json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(account, indent=2))
     else:
-        _show(told)
+        _show(account)
     return 130 if interrupted else 0
 
 
@@ -95,16 +95,16 @@ def _score(jobs: Jobs, job_groups: Sequence[JobGroup], last: int | None = None) 
     return float(hits[counted].mean())
 
 
-def _show(told: dict[str, Any]) -> None:
+def _show(account: dict[str, Any]) -> None:
     """Settings to paste, with remarks as comments."""
-    print(f"# {told['metric']} of {told['trace']}: {told['tried']} sets tried, mean accuracy (default groups)")
+    print(f"# {account['metric']} of {account['trace']}: {account['tried']} sets tried, mean accuracy (default groups)")
     for name, words in (("searched", "jobs searched on"), ("held_back", "later jobs, held back")):
-        line = told[name]
+        line = account[name]
         scores = "not measured" if line["found"] is None else f"{line['found']:.4f} ({line['default']:.4f})"
         print(f"#   {scores} on {line['jobs']:,} {words}")
-    if told["interrupted"]:
+    if account["interrupted"]:
         print("# interrupted: the best so far")
-    found, default = told["held_back"]["found"], told["held_back"]["default"]
+    found, default = account["held_back"]["found"], account["held_back"]["default"]
     mark = ""
     if found is not None and found <= default:
         print(
@@ -113,6 +113,6 @@ def _show(told: dict[str, Any]) -> None:
         print("# What the search found, in case you want it anyway:")
         mark = "# "
     print(f"{mark}job_groups = [")
-    for job_group in told["job_groups"]:
+    for job_group in account["job_groups"]:
         print(f'{mark}  "{job_group}",')
     print(f"{mark}]")

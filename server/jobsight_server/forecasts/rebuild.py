@@ -115,10 +115,10 @@ def _submitted(
     connection: Connection, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Submitted]]:
     """A metric without a value for the job can be skipped."""
-    told = and_(profiles.c.run_id == jobs.c.id, profiles.c.value.is_not(None))
+    is_measured = and_(profiles.c.run_id == jobs.c.id, profiles.c.value.is_not(None))
     query = (
         select(profiles.c.metric, *COLUMNS)
-        .outerjoin_from(jobs, profiles, told)
+        .outerjoin_from(jobs, profiles, is_measured)
         .where(jobs.c.forecast_seq >= begin, or_(profiles.c.metric.is_not(None), _WAITS))
         .order_by(jobs.c.forecast_seq, jobs.c.id)
     )

@@ -57,10 +57,10 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
 
 
 def _query(metric: str, cluster: str | None) -> Any:
-    told = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == metric)
+    is_measured = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == metric)
     query = (
         select(jobs, profiles.c.value, profiles.c.reason, profiles.c.attribution, profiles.c.shown_only)
-        .outerjoin(profiles, told)
+        .outerjoin(profiles, is_measured)
         .order_by(jobs.c.id)
     )
     return query if cluster is None else query.where(jobs.c.cluster == cluster)

@@ -88,7 +88,7 @@ def boundaries(marks: Sequence[MarkTime], start: float, end: float, next_start: 
     after = start if begun is None else begun
     latest = _EVER if next_start is None else next_start
     ended = _nearest([time for event, time in marks if event == "end" and after < time < latest], end)
-    offsets = [mark - told for mark, told in ((begun, start), (ended, end)) if mark is not None]
+    offsets = [mark - logged for mark, logged in ((begun, start), (ended, end)) if mark is not None]
     offset = sum(offsets) / len(offsets) if offsets else 0.0
     return Boundaries(
         start=begun if begun is not None else start + offset,
@@ -220,6 +220,6 @@ def _first(column: NDArray[Any]) -> Any:
     return next((value for value in column if value is not None), 0)
 
 
-def _nearest(times: Sequence[float], told: float) -> float | None:
-    found = min(times, key=lambda time: abs(time - told), default=None)
-    return found if found is not None and abs(found - told) <= _MARK_WITHIN_S else None
+def _nearest(times: Sequence[float], logged: float) -> float | None:
+    found = min(times, key=lambda time: abs(time - logged), default=None)
+    return found if found is not None and abs(found - logged) <= _MARK_WITHIN_S else None

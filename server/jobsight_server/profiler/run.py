@@ -86,14 +86,14 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
                 counts["profiles", metric] += 1
     if stored:
         values = {run: learned(entries, config, counts) for run, entries in stored.items()}
-        told = learn_round(connection, config, values, last)
+        learned_forecasts = learn_round(connection, config, values, last)
         rows = [
             {
                 **row(entry, config),
                 "run_id": run,
                 "metric": metric,
                 "learn_seq": learn_seq,
-                **forecast_of(told[run, metric]),
+                **forecast_of(learned_forecasts[run, metric]),
             }
             for learn_seq, (run, entries) in enumerate(stored.items(), last + 1)
             for metric, entry in entries.items()

@@ -12,14 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 
-def show(told: Mapping[str, Any], console: Console) -> None:
+def show(account: Mapping[str, Any], console: Console) -> None:
     """The policies compared with ``none`` for each trace, uplink and load, and the claims about predictions."""
-    jobs = f"{told['jobs']:,} jobs each" if told["jobs"] else "whole traces"
+    jobs = f"{account['jobs']:,} jobs each" if account["jobs"] else "whole traces"
     console.print(
-        f"{told['runs']:,} runs of {jobs}. Turnaround compared with jobs that are never spread; full: link time in "
+        f"{account['runs']:,} runs of {jobs}. Turnaround compared with jobs that are never spread; full: link time in "
         "which more is asked than a link carries; stretch: how many times longer than alone spread jobs take."
     )
-    for (trace, uplink, load), rows in groupby(told["rows"], key=lambda row: _case(row)):
+    for (trace, uplink, load), rows in groupby(account["rows"], key=lambda row: _case(row)):
         title = Text(f"{_short(trace)}: uplinks of {uplink:g} Mb/s, load {load:g}", "bold")
         table = Table(title=title, box=SIMPLE, padding=(0, 1), title_justify="left")
         table.add_column("policy", no_wrap=True)
@@ -39,7 +39,7 @@ def show(told: Mapping[str, Any], console: Console) -> None:
     table = Table(title=Text("aware predicted", "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
     for column in ("trace", "Mb/s", "load", "better", "near oracle", "links free"):
         table.add_column(column, justify="left" if column == "trace" else "right")
-    for claim in told["claims"]:
+    for claim in account["claims"]:
         held = ["yes" if claim[name] else "no" for name in ("better", "near_oracle", "links_free")]
         table.add_row(_short(claim["trace"]), f"{claim['uplink_mbps']:g}", f"{claim['load']:g}", *held)
     console.print(table)

@@ -17,7 +17,7 @@ _MIB = 2**20  # the finest that every scheduler takes
 
 
 class JobMemory:
-    """The site's estimator for one job, and Jobsight's, which tells how safe a capacity is.
+    """The site's estimator for one job, and Jobsight's, which estimates how safe a capacity is.
 
     ``job`` is held with the request as it was made, whole, in its ``requested_memory_bytes``.
     """

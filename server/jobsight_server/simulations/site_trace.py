@@ -60,7 +60,7 @@ def _lines(rows: Any, first: float, most: int) -> Iterator[str]:
         return -1 if name is None else numbers[kind].setdefault(name, len(numbers[kind]) + 1)
 
     for job, row in enumerate(rows, 1):
-        told = job_question(
+        question = job_question(
             row.user, row.name, row.queue, row.processors, row.requested_memory_bytes, row.requested_walltime_s
         )
         values: dict[str, float | None] = {
@@ -72,12 +72,12 @@ def _lines(rows: Any, first: float, most: int) -> Iterator[str]:
             "cpu_s": row.used_cpu_s and row.used_cpu_s / row.processors,
             "memory_kb": row.used_memory_bytes and row.used_memory_bytes / row.processors / 1024.0,
             "requested_processors": row.processors,
-            "requested_s": told.requested_time_s,
-            "requested_memory_kb": told.requested_memory_bytes and told.requested_memory_bytes / 1024.0,
+            "requested_s": question.requested_time_s,
+            "requested_memory_kb": question.requested_memory_bytes and question.requested_memory_bytes / 1024.0,
             "status": 1,
-            "user": number("user", told.user),
-            "application": number("application", told.application),
-            "queue": number("queue", told.queue),
+            "user": number("user", question.user),
+            "application": number("application", question.application),
+            "queue": number("queue", question.queue),
         }
         yield " ".join(_written(values.get(field)) for field in FIELDS) + "\n"
 
