@@ -26,7 +26,7 @@ from jobsight_server.simulations.one_policy import account_of
 
 OF_SEVERAL_CLUSTERS = (
     *("--clusters", "--uplink", "--placement", "--bandwidth", "--sharing"),
-    *("--theta", "--bias", "--noise", "--seed"),
+    *("--constant", "--theta", "--bias", "--noise", "--silent", "--job-spread", "--wrong-names", "--seed"),
 )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_scheduler.experiments.coallocation_runs import BIASES, COMPARED, NOISES, SENSITIVE_LOAD
+from jobsight_scheduler.experiments.coallocation_runs import SENSITIVE_LOAD
+from jobsight_scheduler.experiments.coallocation_variants import COMPARED, SENSITIVITY
 from jobsight_server.plots.style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
 
 Rows = Sequence[Mapping[str, Any]]
