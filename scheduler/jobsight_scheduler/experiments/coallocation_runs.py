@@ -72,9 +72,10 @@ def cases(
     policies: Sequence[str] = tuple(COMPARED),
 ) -> Iterator[ExperimentCase]:
     """Every run of the sweep and of the sensitivity to wrong estimates, seed by seed, so that a sweep that was
-    interrupted has whole seeds. ``none`` uses no uplink, and is run once for each load.
+    interrupted has whole seeds. With less than ten seeds, the first of ten blocks are used. ``none`` uses no uplink,
+    and is run once for each load.
     """
-    case = partial(ExperimentCase, jobs=jobs, blocks=seeds, clusters=clusters)
+    case = partial(ExperimentCase, jobs=jobs, blocks=max(seeds, BLOCKS), clusters=clusters)
     for seed in range(seeds):
         for trace in traces:
             for load in loads:
