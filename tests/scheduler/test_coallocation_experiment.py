@@ -65,12 +65,12 @@ def test_other_machines_and_policies() -> None:
 def test_a_run_can_be_done_again(tmp_path: Path) -> None:
     file = tmp_path / "t.swf"
     write_swf(lublin(600, 32, seed=1), file)
-    case = ExperimentCase("t.swf", "aware predicted", 100, 0.8, 1, jobs=300)
+    case = ExperimentCase("t.swf", "aware predicted", 100, 0.8, 1, jobs=300, blocks=2)
     first, again = run_case(case, file), run_case(case, file)
     assert first == again
     assert first["jobs"] == 300
-    assert run_case(ExperimentCase("t.swf", "none", 0.0, 0.8, 1, jobs=300), file)["spread"] == 0.0
-    assert run_case(ExperimentCase("t.swf", "aware oracle", 100, 0.8, 1, jobs=300), file)["saturated"] == 0.0
+    assert run_case(ExperimentCase("t.swf", "none", 0.0, 0.8, 1, jobs=300, blocks=2), file)["spread"] == 0.0
+    assert run_case(ExperimentCase("t.swf", "aware oracle", 100, 0.8, 1, jobs=300, blocks=2), file)["saturated"] == 0.0
 
 
 def figures(turnaround: float, saturated: float = 0.0) -> dict[str, float]:

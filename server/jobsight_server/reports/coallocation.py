@@ -44,8 +44,8 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         table.add_row(_short(claim["trace"]), f"{claim['uplink_mbps']:g}", f"{claim['load']:g}", *held)
     console.print(table)
     console.print(
-        "better: than none, with 95 % confidence, corrected for the cells of this table (Holm); near oracle: at most 1.5 points behind; "
-        "links free: saturated in less than 4 % of their time."
+        "better: than none, with 95 % confidence, corrected for the cells of this table (Holm); near oracle: at most "
+        "1.5 points behind; links free: saturated in less than 4 % of their time."
     )
     _show_worth(account["worth"], console)
 

@@ -228,26 +228,25 @@ def test_names_of_applications_that_are_wrong() -> None:
 
 
 def test_a_reactive_placement_avoids_links_that_are_measured_as_busy() -> None:
-    """Three clusters of 4; jobs 1 to 3 leave 2, 2 and 3 processors free. Job 4 takes 3 and 1: it fills both links."""
-    columns = [(0, 100, 2), (0, 100, 2), (0, 100, 1), (1, 50, 4), (2, 10, 3), (60, 10, 3)]
+    """Three clusters of 5, on each of which a job leaves 2 free. Job 4 takes 2 and 1, job 5 would take 2 and 1, too."""
+    columns = [(0, 100, 3), (0, 100, 3), (0, 100, 3), (1, 50, 3), (2, 10, 3)]
     submit, run, processors = (np.array(column) for column in zip(*columns, strict=True))
-    jobs = Workload(submit * 1.0, run * 1.0, run * 1.0, processors, np.arange(6), Counter())
-    work = CommunicatingJobs(jobs, np.full(6, 10e6), np.full(6, 0.5))
-    drawn = SyntheticWorkload(work, np.full(6, 10e6), [Question()] * 6)
+    jobs = Workload(submit * 1.0, run * 1.0, run * 1.0, processors, np.arange(5), Counter())
+    work = CommunicatingJobs(jobs, np.full(5, 10e6), np.full(5, 0.5))
+    drawn = SyntheticWorkload(work, np.full(5, 10e6), [Question()] * 5)
 
-    def placed(uplink_bps: float) -> list[Allocation]:
+    def simulated(uplink_bps: float) -> CoSimulation:
         simulation = CoSimulation(
             work,
-            Clusters((4, 4, 4), (uplink_bps,) * 3),
+            Clusters((5, 5, 5), (uplink_bps,) * 3),
             lambda requests: Scheduler(requests, PLACEMENTS["reactive"], bandwidth_source("oracle", drawn)),
         )
         assert simulation.advance(100)
-        return list(simulation.allocations)
+        return simulation
 
-    # Job 4 on three and one: 3 * 1 / 3 * 10 Mb/s on each of two links.
-    free, full = placed(1e9), placed(12e6)
-    assert free[:4] == full[:4]
-    assert sorted(count for _, count in free[3]) == [1, 3]
-    # Links carry 10 Mb/s of 12: above 0.8. Job 5 would have to use one of them, and waits for job 4.
-    assert len(free[4]) > 1
-    assert len(full[4]) == 1
+    # Job 4 moves 2 * 1 / 2 * 10 Mb/s over both of its links; job 5 shares one of them.
+    wide, narrow = simulated(1e9), simulated(12e6)
+    assert wide.allocations[3] == narrow.allocations[3] == ((0, 2), (1, 1))
+    assert (wide.start_s[4], wide.allocations[4]) == (2.0, ((2, 2), (1, 1)))
+    # Of 12 Mb/s, 10 are in use, more than 0.8: job 5 waits until job 4 ends.
+    assert narrow.start_s[4] == narrow.end_s[3] == 51.0
