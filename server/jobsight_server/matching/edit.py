@@ -136,7 +136,9 @@ def known_type(types: dict[str, ResourceType], name: str) -> ResourceType:
     """
     if name not in types:
         shown = ", ".join(sorted(types)[:20])
-        raise ResourceError(f"type = {name[:60]!r} is unknown; known: {shown}. PUT /api/v1/resource-types/NAME adds one")
+        raise ResourceError(
+            f"type = {name[:60]!r} is unknown; known: {shown}. PUT /api/v1/resource-types/NAME adds one"
+        )
     return types[name]
 
 

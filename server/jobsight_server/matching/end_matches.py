@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, ColumnElement, Engine, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, delete, func, select, update
 
 from jobsight_server.matching.changes import begin_change, mark_removal
 from jobsight_server.matching.resource_types import ResourceError
@@ -63,7 +63,14 @@ def lose_matches(connection: Connection, resource_id: int, name: str, now: float
 def expire_matches(connection: Connection, now: float, version: int) -> int:
     """Marks the holds that are over, within the caller's change."""
     return len(
-        _end(connection, (matches.c.state == "held") & (matches.c.until <= now), "expired", "its hold ended", now, version)
+        _end(
+            connection,
+            (matches.c.state == "held") & (matches.c.until <= now),
+            "expired",
+            "its hold ended",
+            now,
+            version,
+        )
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
 from jobsight_scheduler.matching.fields import Ignored
 from jobsight_scheduler.matching.policies import PolicyRule
@@ -37,7 +37,7 @@ class ResourcePolicy(Record, omit_defaults=True):
     effect: Literal["allow", "deny", "prefer"]
     resource: Name | None = None
     type: Name | None = None
-    classes: Annotated[list[Name], Meta(max_length=100)] = []
+    classes: Annotated[list[Name], Meta(max_length=100)] = field(default_factory=list)
     hours: tuple[Hour, Hour] | None = None
     when: Annotated[str, Meta(max_length=200)] | None = None
     preference: Share | None = None

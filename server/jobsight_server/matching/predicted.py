@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from sqlalchemy import Connection
 
@@ -38,7 +38,7 @@ class PredictedAmount(Record):
 
 @dataclass(slots=True)
 class Filled:
-    """``jobs`` without ``predicted``; ``refused`` are those left out, by position, for which nothing can be predicted."""
+    """``jobs`` without ``predicted``; ``refused`` are those left out, by position, and why."""
 
     jobs: list[Any]
     amounts: list[PredictedAmount] = field(default_factory=list)
@@ -160,20 +160,20 @@ def _filled_dependency(
 def _per_instance(amounts: Mapping[str, Any], entry: Mapping[str, Any], about: Mapping[str, Any]) -> int:
     """Processors of each instance: its slots, else the job's processors over the instances, else 1."""
     slots, count = amounts.get("slots"), entry.get("count", 1)
-    if _is_whole(slots):
+    if _is_count(slots):
         return max(1, int(slots))
     processors = about.get("processors")
-    if _is_whole(processors) and _is_whole(count):
+    if _is_count(processors) and _is_count(count):
         return max(1, -(-int(processors) // max(1, int(count))))
     return 1
 
 
 def _processors(about: Mapping[str, Any], per_instance: int) -> int:
     given = about.get("processors")
-    return int(given) if _is_whole(given) else per_instance
+    return int(given) if _is_count(given) else per_instance
 
 
-def _is_whole(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 10**7
 
 

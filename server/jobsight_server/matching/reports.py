@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -55,19 +56,22 @@ def take_reports(
         change = begin_change(connection)
         types = types_in(connection)
         known = {row["name"]: row for row in _rows(connection, last)}
-        changed, new, refused, counts = [], [], [], dict[tuple[str, str], int]()
+        changed: list[dict[str, Any]] = []
+        new: list[dict[str, Any]] = []
+        refused: list[RefusedReport] = []
+        counts: Counter[tuple[str, str]] = Counter()
         for name, report in last.items():
             try:
                 row = _row(report, known.get(name), types, now, future_s)
             except ResourceError as error:
                 refused.append(RefusedReport(name[:200], str(error)))
                 label = "late" if error.status == 409 else "invalid"
-                counts[REJECTED, label] = counts.get((REJECTED, label), 0) + 1
+                counts[REJECTED, label] += 1
                 continue
             row |= {"source": source, "version": change.version}
             (changed if name in known else new).append(row)
         if changed:
-            values = {name: bindparam(name) for name in _KEPT}
+            values: dict[str, Any] = {name: bindparam(name) for name in _KEPT}
             connection.execute(update(resources).where(resources.c.id == bindparam("number")).values(values), changed)
         if new:
             require_room(connection, len(new))
@@ -105,7 +109,8 @@ def _row(
         "attributes": as_row(checked_attributes(attributes, kind, "attributes")),
         "capacities": as_row(checked_capacities(report.capacities, capacities, "capacities")),
         "state_at": at,
-        "owner_present": report.owner_present if before is None or report.owner_present is not None
+        "owner_present": report.owner_present
+        if before is None or report.owner_present is not None
         else before["owner_present"],
     }
     if before is not None:

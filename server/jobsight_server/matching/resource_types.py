@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from jobsight_server.errors import UserError
 from jobsight_server.record import Record
@@ -53,8 +53,8 @@ class ResourceType(Record):
     """A type of resource. Instances may have further attributes and capacities; predicates read all of them."""
 
     name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
-    attributes: Annotated[list[AttributeType], Meta(max_length=MOST_FIELDS)] = []
-    capacities: Annotated[list[CapacityType], Meta(max_length=MOST_FIELDS)] = []
+    attributes: Annotated[list[AttributeType], Meta(max_length=MOST_FIELDS)] = field(default_factory=list)
+    capacities: Annotated[list[CapacityType], Meta(max_length=MOST_FIELDS)] = field(default_factory=list)
     description: Annotated[str, Meta(max_length=500)] = ""
 
 
@@ -63,7 +63,7 @@ def check_type(kind: ResourceType) -> None:
     ResourceError: two attributes or capacities have the same name, or the name cannot be part of an address.
     """
     check_name(kind.name, "name")
-    names = [field.name for field in (*kind.attributes, *kind.capacities)]
+    names = [entry.name for entry in kind.attributes] + [entry.name for entry in kind.capacities]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ResourceError(f"type {kind.name!r} has {twice[0]!r} more than once; give each name once")

@@ -104,7 +104,9 @@ class Matcher:
 
         return self.look(found)
 
-    def _match(self, jobs: Sequence[Any], objectives: object | None, is_dry: bool, reading: StateReading) -> BatchAnswer:
+    def _match(
+        self, jobs: Sequence[Any], objectives: object | None, is_dry: bool, reading: StateReading
+    ) -> BatchAnswer:
         spent = TimeSpent(0.0, 0.0, 0.0, 0)
         batch, problem, seen = self._read(jobs, objectives, reading, spent)
         answer = self._decide(problem, spent)
@@ -124,9 +126,7 @@ class Matcher:
             pending, seen = self._read_again(lost, problem, spent)
             answer = self._decide(pending, spent)
             unmatched += answer.unmatched
-        found = batch_answer(
-            first, made, unmatched, batch.refused, batch.predicted, conflicts, spent, batch.warnings
-        )
+        found = batch_answer(first, made, unmatched, batch.refused, batch.predicted, conflicts, spent, batch.warnings)
         if is_dry:
             found.eligible = eligible_resources(problem)
         return found

@@ -79,12 +79,12 @@ def add_holds(
 ) -> None:
     """Stores what these matches hold, within the caller's change."""
     jobs = {job.name: job for job in problem.jobs}
-    rows = []
+    rows: list[tuple[int, str, int, str, str]] = []
     for number, match in found:
         for dependency in jobs[match.job].dependencies:
             amounts = msgspec.json.encode(dict(dependency.amounts)).decode()
-            for name in match.resources[dependency.name]:
-                rows.append((number, dependency.name, catalogue.id_of[name], name, amounts))
+            names = match.resources[dependency.name]
+            rows += [(number, dependency.name, catalogue.id_of[name], name, amounts) for name in names]
     write_many(connection, _HOLD, rows)
     add_event_counts(connection, {(MADE, ""): len(found)})
 

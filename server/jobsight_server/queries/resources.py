@@ -120,7 +120,9 @@ def resource_detail(catalogue: Catalogue, name: str, now: float) -> ResourceDeta
     return ResourceDetail(
         name=stored.name,
         type=stored.type,
-        attributes={key: list(value) if isinstance(value, tuple) else value for key, value in stored.attributes.items()},
+        attributes={
+            key: list(value) if isinstance(value, tuple) else value for key, value in stored.attributes.items()
+        },
         capacities=capacities,
         cost=stored.cost,
         static=stored.is_static,

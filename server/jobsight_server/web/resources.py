@@ -23,7 +23,13 @@ from jobsight_server.matching.edit import (
 from jobsight_server.matching.policy import MOST_POLICIES, ResourcePolicy
 from jobsight_server.matching.reports import take_reports
 from jobsight_server.matching.resource_report import ResourceBody, ResourceReport
-from jobsight_server.matching.resource_types import MOST_FIELDS, AttributeType, CapacityType, ResourceError, ResourceType
+from jobsight_server.matching.resource_types import (
+    MOST_FIELDS,
+    AttributeType,
+    CapacityType,
+    ResourceError,
+    ResourceType,
+)
 from jobsight_server.queries.resources import (
     ChosenObjectives,
     ResourceDetail,
@@ -177,9 +183,7 @@ def report_state() -> Response:
     sent = decoded(StateReports, shape, here.settings.max_body_bytes)
     name_text(sent.source, "source")
     try:
-        taken = take_reports(
-            here.write_engine, sent.resources, sent.source, here.clock(), here.matcher.config.future_s
-        )
+        taken = take_reports(here.write_engine, sent.resources, sent.source, here.clock(), here.matcher.config.future_s)
     except ResourceError as error:
         return refused(error)
     rejected = [RejectedReport(entry.name, entry.reason) for entry in taken.refused]
@@ -233,7 +237,9 @@ RESOURCES = Route(
         Parameter("type", "only resources of this type", NAME),
         Parameter("page", "from 1", PAGE),
         Parameter(
-            "size", f"resources a page, up to {SIZE_AT_MOST}", {"type": "integer", "minimum": 1, "maximum": SIZE_AT_MOST}
+            "size",
+            f"resources a page, up to {SIZE_AT_MOST}",
+            {"type": "integer", "minimum": 1, "maximum": SIZE_AT_MOST},
         ),
     ),
 )
