@@ -42,9 +42,16 @@ class TakenReports:
 
 
 def take_reports(
-    engine: Engine, reports: list[ResourceReport], source: str, now: float, future_s: float
+    engine: Engine,
+    reports: list[ResourceReport],
+    source: str,
+    now: float,
+    future_s: float,
+    refuse_late: bool = True,
 ) -> TakenReports:
     """Stores all that can be; the others are counted by reason. A report older than the stored state is late.
+
+    Without ``refuse_late``, reports that are not newer than the stored state are left out and not counted.
 
     Raises:
         ResourceError: there would be too many resources.
@@ -61,6 +68,8 @@ def take_reports(
         refused: list[RefusedReport] = []
         counts: Counter[tuple[str, str]] = Counter()
         for name, report in last.items():
+            if not refuse_late and name in known and (report.time or now) <= known[name]["state_at"]:
+                continue
             try:
                 row = _row(report, known.get(name), types, now, future_s)
             except ResourceError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection, Engine, insert
@@ -41,6 +42,17 @@ _ATTEMPTS = 3
 FORESTALLED = "other requests took what it was matched to, three times in a row; send it again"
 
 
+@dataclass(frozen=True, slots=True)
+class RoundJob:
+    """A queued job, and in how many rounds it was passed over."""
+
+    job: MatchJob
+    age: int
+
+
+StoreRound = Callable[[Problem, Sequence[Match], Sequence[Unmatched], "Seen"], int]
+
+
 class Matcher:
     """One process's way to matches. Several processes, or servers on one PostgreSQL, may match at the same time."""
 
@@ -72,6 +84,26 @@ class Matcher:
         """
         with self._turn:
             return self._match(jobs, objectives, is_dry, reading)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The state as of the last batch; for the ``store`` of a round only."""
+        return self._catalogue
+
+    def match_round(self, jobs: Sequence[RoundJob], store: StoreRound) -> int:
+        """Matches queued jobs and has ``store`` hold what is matched; returns what that returns."""
+        if not jobs:
+            return 0
+        with self._turn:
+            with self._read_engine.connect().execution_options(reading=True) as connection:
+                self._catalogue.refresh(connection)
+            objectives = read_chosen_objectives(self._catalogue.objectives)
+            now = self._clock()
+            batch = [entry.job for entry in jobs]
+            resources = self._catalogue.resources_of(types_of(batch), now)
+            problem = problem_of(batch, resources, objectives, now)
+            answer = match(problem, clock=time.monotonic, deadline_s=self.config.deadline_s)
+            return store(problem, answer.matches, answer.unmatched, Seen.of(self._catalogue, problem))
 
     def look(self, read: Callable[[Catalogue, float], T]) -> T:
         """``read`` of the present state; not held up by a batch that is being matched."""
