@@ -17,6 +17,14 @@ from jobsight_server.storage.schema.metadata import metadata
 from jobsight_server.storage.schema.nodes import batches, late_batches, marks, nodes, quarantine, samples, shifts
 from jobsight_server.storage.schema.operation import event_counts, role_epochs
 from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
+from jobsight_server.storage.schema.resources import (
+    holds,
+    matches,
+    matching_state,
+    resource_policies,
+    resource_types,
+    resources,
+)
 from jobsight_server.storage.schema.savings import savings, savings_groups, savings_to_do
 from jobsight_server.storage.schema.simulations import simulation_files, simulation_traces, simulations
 
@@ -26,10 +34,13 @@ __all__ = [
     "batches",
     "event_counts",
     "failures",
+    "holds",
     "job_nodes",
     "jobs",
     "late_batches",
     "marks",
+    "matches",
+    "matching_state",
     "metadata",
     "model_state",
     "nodes",
@@ -40,6 +51,9 @@ __all__ = [
     "requirement_groups",
     "requirement_state",
     "requirements",
+    "resource_policies",
+    "resource_types",
+    "resources",
     "role_epochs",
     "running_use",
     "samples",
