@@ -74,5 +74,4 @@ def _rate(samples: list[Any], column: int) -> float | None:
     step_s = last[0] - before[0]
     if not 0 < step_s <= _LONGEST_STEP_S or last[column] is None or before[column] is None or last[5] != before[5]:
         return None
-    grown: float = last[column] - before[column]
-    return max(0.0, grown / step_s)
+    return float(max(0.0, (last[column] - before[column]) / step_s))
