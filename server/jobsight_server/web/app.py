@@ -41,11 +41,9 @@ from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, simulations)
+NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, resources, matches, simulations)
 ROUTES = tuple(
-    route
-    for noun in (predictions, *NOUNS_WITH_PAGES, resources, matches, samples_proxy, health, openapi)
-    for route in noun.ROUTES
+    route for noun in (predictions, *NOUNS_WITH_PAGES, samples_proxy, health, openapi) for route in noun.ROUTES
 )
 
 _API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
