@@ -46,7 +46,7 @@ def _reports(connection: Connection, since: float, now: float) -> Iterator[Resou
             attributes: dict[str, Value] = {"cluster": node.cluster, "node": node.name}
             yield ResourceReport(
                 f"{node.cluster}/{node.name}",
-                "compute-server",
+                "compute",
                 min(samples[0][0], now),
                 attributes,
                 _capacities(node, samples),

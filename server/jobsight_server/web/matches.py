@@ -177,7 +177,7 @@ ROUTES = (
         ("scheduler",),
         "A whole match or none for each job of a batch; what is matched is held until released or expired",
         (
-            Parameter("dry_run", "1: only tell; nothing is held", _FLAG),
+            Parameter("dry_run", "1: only answer; nothing is held", _FLAG),
             Parameter("reading", "how the state is read, for comparison: cached by default", choice_of(_READINGS)),
         ),
         answer=BatchAnswer,
@@ -225,8 +225,8 @@ ROUTES = (
     ),
 )
 
-_EXAMPLE = """[{"name": "compute", "type": "compute-server", "where": "memory_gib >= 4", "amounts": {"slots": 2}},
- {"name": "files", "type": "file-system", "amounts": {"space_gb": 10}}]"""
+_EXAMPLE = """[{"name": "compute", "type": "compute", "where": "memory_gib >= 4", "amounts": {"slots": 2}},
+ {"name": "files", "type": "filesystem", "amounts": {"capacity_gb": 10}}]"""
 
 
 def add_pages(pages: Blueprint) -> None:

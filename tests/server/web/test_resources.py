@@ -13,14 +13,14 @@ from jobsight_server.storage.event_counts import read_event_counts
 
 API = "/api/v1"
 SERVER = {
-    "type": "compute-server",
+    "type": "compute",
     "attributes": {"os": "linux", "applications": ["cfd", "md"]},
     "capacities": {"slots": {"total": 8}, "memory_gib": {"total": 16}},
 }
 
 
 def job(name: str, slots: float = 2, where: str | None = None, **more: Any) -> dict[str, Any]:
-    dependency = {"name": "c", "type": "compute-server", "amounts": {"slots": slots}}
+    dependency = {"name": "c", "type": "compute", "amounts": {"slots": slots}}
     return {"name": name, "user": "ada", "dependencies": [dependency | ({"where": where} if where else {})], **more}
 
 
@@ -77,16 +77,16 @@ def test_state_that_is_too_old_takes_no_new_match(served: Any, admin: Any) -> No
 
 
 def test_a_report_is_stored_or_rejected_for_itself(served: Any, admin: Any) -> None:
-    new = {"type": "compute-server", "capacities": {"slots": {"total": 4, "available": 1}}}
+    new = {"type": "compute", "capacities": {"slots": {"total": 4, "available": 1}}}
     reports = [
         {"name": "a/n1", **new, "owner_present": True},
         {"name": "unknown"},
         {"name": "n2", "type": "spaceship"},
         {"name": "n3", **new, "time": served.clock.now + 10_000},
-        {"name": "n4", "type": "compute-server", "capacities": {"slots": {"used": 1}}},
-        {"name": "n5", "type": "compute-server", "attributes": {"os": 5}},
-        {"name": "n6", "type": "compute-server", "attributes": {"not a name": "x"}},
-        {"name": "n7", "type": "compute-server", "attributes": {"x": 1e300}},
+        {"name": "n4", "type": "compute", "capacities": {"slots": {"used": 1}}},
+        {"name": "n5", "type": "compute", "attributes": {"os": 5}},
+        {"name": "n6", "type": "compute", "attributes": {"not a name": "x"}},
+        {"name": "n7", "type": "compute", "attributes": {"x": 1e300}},
         {"name": "../n8", **new},
         {"name": "n9\0", **new},
     ]
@@ -136,7 +136,7 @@ def test_policies_decide_who_may_use_what(served: Any, admin: Any) -> None:
     admin.put(f"{API}/resources/n1", json=SERVER | {"static": True})
     rules = [
         {"effect": "deny", "resource": "n1", "classes": ["batch"]},
-        {"effect": "deny", "type": "compute-server", "when": "used_share <= 0.4", "classes": ["greedy"]},
+        {"effect": "deny", "type": "compute", "when": "used_share <= 0.4", "classes": ["greedy"]},
     ]
     assert admin.put(f"{API}/policies", json={"policies": rules}).json == {"policies": rules}
     found = matched(admin, job("a", **{"class": "batch"}), job("b"), job("c", **{"class": "greedy"}))
