@@ -33,7 +33,7 @@ READINGS = ("dependency", "batch", "cached")
 RATES_PER_MINUTE = (500, 5_000, 30_000)
 
 ARRIVING_S, MEAN_HOLD_S, OFFERED_LOAD = 10.0, 2.0, 0.9
-_START_S, _DRAIN_S = 60.0, 30.0
+_START_S, _DRAIN_S = 180.0, 30.0
 _POST_EVERY_S = 0.02
 _API = "/api/v1"
 
