@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import insert
+from werkzeug.serving import make_server
 
+from jobsight_server.cli import main
 from jobsight_server.matching.from_agents import report_nodes
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
@@ -197,3 +203,49 @@ def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
     served.clock.now += 200
     assert report_nodes(served.engine, served.clock, 90.0) == 0
     assert matched(admin, job("b", 1)) == {}, "its agent is silent"
+
+
+GANGLIA = """<GANGLIA_XML VERSION="3.7.2" SOURCE="gmond"><CLUSTER NAME="alpha">
+<HOST NAME="g1" TN="0"><METRIC NAME="cpu_num" VAL="16"/><METRIC NAME="load_one" VAL="4"/></HOST>
+<HOST NAME=".." TN="0"><METRIC NAME="cpu_num" VAL="16"/></HOST></CLUSTER></GANGLIA_XML>"""
+
+
+@pytest.fixture
+def address(served: Any) -> Iterator[str]:
+    """The application behind a real HTTP server."""
+    server = make_server("127.0.0.1", 0, served.app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_commands_report_what_ganglia_and_another_server_know(
+    served: Any, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.clock.now = time.time()
+    (tmp_path / "g.xml").write_text(GANGLIA)
+    command = ["resources", "read-ganglia", str(tmp_path / "g.xml"), "--server", address]
+    monkeypatch.delenv("JOBSIGHT_TOKEN", raising=False)
+    assert main(command) == 1
+    assert "no token" in capsys.readouterr().err
+    monkeypatch.setenv("JOBSIGHT_TOKEN", served.tokens["scheduler"])
+    assert main(command) == 1
+    printed = capsys.readouterr()
+    assert "0 reported, 1 new, 1 rejected" in printed.out
+    assert "alpha/..: name" in printed.err
+    admin = served.client("admin")
+    assert slots(admin, "alpha/g1")["free"] == 12
+    matched(admin, job("a", 2))
+    served.clock.now += 1
+    assert main(["resources", "copy", address, "--server", address]) == 0
+    assert slots(admin, "alpha/g1") == {"total": 16, "used": 6, "measured": 6, "held": 2, "free": 10}
+    for wrong, problem in (("http://127.0.0.1:1", "does not answer"), ("file:///etc/passwd", "no address of a server")):
+        assert main(["resources", "copy", wrong, "--server", address]) == 1
+        assert problem in capsys.readouterr().err
+    monkeypatch.setenv("JOBSIGHT_TOKEN", "wrong")
+    assert main(command) == 1
+    assert "answered 401" in capsys.readouterr().err
