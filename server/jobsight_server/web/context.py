@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.matching.service import Matcher
 from jobsight_server.requirements import RequirementConfig
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
@@ -29,6 +30,7 @@ class AppContext:
     clusters: KnownClusters
     answers: AnswerReader
     requirements: RequirementConfig
+    matcher: Matcher
     failures: LoginFailures
     schema_version: str | None
 
