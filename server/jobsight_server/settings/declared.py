@@ -15,7 +15,7 @@ from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, job_group_text
 from jobsight_predictor.profile.bound import Objective
 from jobsight_predictor.profile.requests import Limit
 
-AccountingFormat = Literal["torque"]
+AccountingFormat = Literal["torque", "pbspro"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
 RequirementsEstimator = Literal[
     "none",
