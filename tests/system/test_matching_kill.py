@@ -1,4 +1,4 @@
-"""Matches through the whole server: nothing that was acknowledged is lost when it is killed, and nothing is held twice."""
+"""Matches through the whole server: when it is killed, nothing acknowledged is lost and nothing is held twice."""
 
 from __future__ import annotations
 
