@@ -34,6 +34,9 @@ INTEGER_AT_MOST = 6_000
 _SOLVING = 0.92
 """Share of the deadline for solving; the rest is for the check of the answer and the reasons."""
 
+PROVEN = 1e-6
+"""A value this close to its bound, as a share of it, is proven; HiGHS leaves as much."""
+
 _ROUNDS_FIRST = 12
 """Rounds of ruin and recreate before HiGHS is asked to prove or improve what they found."""
 
@@ -124,6 +127,8 @@ class _Run:
         self.priced: Priced | None = None
         self.rows = self.columns = 0
         self._program: Program | None = None
+        self._kept: list[tuple[Stage, float]] = []
+        self._kept_in_program = 0
         self._size = sum(map(len, self.candidates)) + len(problem.jobs)
 
     def climb(self) -> list[_Outcome]:
@@ -131,12 +136,9 @@ class _Run:
         outcomes: list[_Outcome] = []
         for index, stage in enumerate(self.stages):
             until = self._clock() + (self._until - self._clock()) / (len(self.stages) - index)
-            outcome = self._first(stage, until) if index == 0 else self._next(index, outcomes, until)
+            outcome = self._first(stage, until) if index == 0 else self._next(stage, until)
             outcomes.append(outcome)
-            if self._program is not None and index + 1 < len(self.stages):
-                slack = 1e-9 * max(1.0, abs(outcome.value))
-                lower, upper = (outcome.value - slack, np.inf) if stage.is_max else (-np.inf, outcome.value + slack)
-                self._program.keep(stage.costs(self._program), lower, upper)
+            self._kept.append((stage, outcome.value))
         for stage, outcome in zip(self.stages, outcomes, strict=True):
             outcome.value = stage.value(self.best.placed)
         return outcomes
@@ -181,10 +183,9 @@ class _Run:
 
         self.best = ladder.by_relaxation(self.best, order, score)
 
-    def _next(self, index: int, before: list[_Outcome], until: float) -> _Outcome:
-        stage = self.stages[index]
-        kept = list(zip(self.stages[:index], (outcome.value for outcome in before), strict=True))
-        self.best.placed = polish(self.eligibility, self.candidates, self.best.placed, stage, kept, self._clock, until)
+    def _next(self, stage: Stage, until: float) -> _Outcome:
+        placed = self.best.placed
+        self.best.placed = polish(self.eligibility, self.candidates, placed, stage, self._kept, self._clock, until)
         self.best.value, self.best.bound = stage.value(self.best.placed), np.inf
         return self._integer(stage, until, None)
 
@@ -200,12 +201,13 @@ class _Run:
         if found.values is not None:
             packing = Packing(self.eligibility, self.candidates)
             whole = all(packing.put(job, placed) for job, placed in program.placements(found.values).items())
+            whole = whole and all(kept.is_no_worse(kept.value(packing.placed), value) for kept, value in self._kept)
             value = stage.value(packing.placed)
             if whole and sign * value > sign * self.best.value + 1e-12:
                 self.best = Found(packing.placed, value, "integer", self.best.bound)
             if found.is_optimal and stage.is_no_worse(self.best.value, value if whole else self.best.value):
                 self.best.rung = "integer" if whole else self.best.rung
-        if ladder is not None and not self._is_proven(stage) and not ladder.is_due():
+        if ladder is not None and not found.is_optimal and not self._is_proven(stage) and not ladder.is_due():
             self.best = ladder.searched(self.best, self._target(stage), 10**9, self._rng)
         return self._outcome(stage)
 
@@ -215,7 +217,12 @@ class _Run:
             classes = job_classes(self._problem, weights)
             forms = [stage.form for stage in self.stages if stage.form is not None]
             self._program = Program(self.eligibility, self.candidates, classes, forms)
-            self.rows, self.columns = self._program.rows, self._program.columns
+        for stage, value in self._kept[self._kept_in_program :]:
+            slack = 1e-9 * max(1.0, abs(value))
+            lower, upper = (value - slack, np.inf) if stage.is_max else (-np.inf, value + slack)
+            self._program.keep(stage.costs(self._program), lower, upper)
+        self._kept_in_program = len(self._kept)
+        self.rows, self.columns = self._program.rows, self._program.columns
         return self._program
 
     def _target(self, stage: Stage) -> float:
@@ -223,7 +230,7 @@ class _Run:
         bound = self.best.bound
         if stage.is_whole and np.isfinite(bound):
             bound = np.floor(bound + 1e-6)
-        return float(bound - 1e-9 * max(1.0, abs(bound))) if np.isfinite(bound) else np.inf
+        return float(bound - PROVEN * max(1.0, abs(bound))) if np.isfinite(bound) else np.inf
 
     def _is_proven(self, stage: Stage) -> bool:
         sign = 1.0 if stage.is_max else -1.0

@@ -141,7 +141,7 @@ def random_batch(
     resources: int = 4,
     types: int = 2,
     is_fractional: bool = False,
-    load: float = 1.3,
+    load: float = 0.7,
     counts: bool = True,
     relations: bool = True,
 ) -> Batch:
