@@ -1,9 +1,9 @@
 """The price heuristic: a price for each capacity, found by subgradient steps on the Lagrangian dual.
 
 With the capacity rows priced instead of kept, every job chooses the cheapest instances and is matched if it is worth
-more than they cost. The value of that, plus the price of all capacities, is an upper bound on the optimum, whatever the
-prices (Geoffrion 1974); prices rise where more is chosen than there is, and fall elsewhere (Held, Wolfe and Crowder 1974,
-with the step of Polyak). Relations are left out, which keeps the bound valid.
+more than they cost. The value of that, plus the price of all capacities, is an upper bound on the optimum at any prices
+(Geoffrion 1974). Prices rise where more is chosen than there is and fall elsewhere (Held, Wolfe and Crowder 1974, with
+the step of Polyak). Relations are left out, which keeps the bound valid.
 """
 
 from __future__ import annotations
