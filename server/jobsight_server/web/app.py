@@ -12,6 +12,9 @@ from werkzeug.wrappers import Response as AnyResponse
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.offers.config import plan_config
+from jobsight_server.offers.run_times import RunTimes
+from jobsight_server.offers.standing_plan import StandingPlans
 from jobsight_server.requirements import requirement_config
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
@@ -20,10 +23,13 @@ from jobsight_server.web import (
     health,
     jobs,
     nodes,
+    offers,
     openapi,
     overview,
+    plan,
     predictions,
     requirements,
+    risk,
     samples_proxy,
     savings,
     simulations,
@@ -37,9 +43,9 @@ from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, simulations)
+NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, plan, simulations)
 ROUTES = tuple(
-    route for noun in (predictions, *NOUNS_WITH_PAGES, samples_proxy, health, openapi) for route in noun.ROUTES
+    route for noun in (predictions, *NOUNS_WITH_PAGES, risk, offers, samples_proxy, health, openapi) for route in noun.ROUTES
 )
 
 _API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
@@ -56,7 +62,7 @@ _PAGE_HEADERS = (
 def create_app(
     settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
 ) -> Flask:
-    """The application of one query worker; ``write_engine`` serves logins, simulations, requirements."""
+    """The application of one query worker; ``write_engine`` serves logins, simulations, requirements, offers."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
     config = forecast_config(settings)
@@ -70,6 +76,9 @@ def create_app(
         clusters=KnownClusters(read_engine, settings.declared_clusters),
         answers=AnswerReader(read_engine, config),
         requirements=requirement_config(settings),
+        plan=plan_config(settings),
+        plans=StandingPlans(),
+        run_times=RunTimes(),
         failures=LoginFailures(),
         schema_version=newest_version(),
     )

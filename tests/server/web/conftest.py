@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -68,6 +69,21 @@ def served(engine: Engine, database_url: str, serve: Callable[..., Settings]) ->
     app = create_app(serve(), reading, engine, clock)
     yield Served(app, engine, clock, tokens)
     app.extensions["jobsight"].answers.close()
+    reading.dispose()
+
+
+@pytest.fixture
+def restarted(served: Any, serve: Any, database_url: str) -> Iterator[Callable[..., Any]]:
+    """A client of another process on the same database, with these settings."""
+    reading = open_engine(database_url, "read")
+
+    def start(**settings: str) -> Any:
+        app = create_app(serve(**settings), reading, served.engine, served.clock)
+        client = app.test_client()
+        client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {served.tokens['scheduler']}"
+        return lambda path, **body: client.post(path, json=body)
+
+    yield start
     reading.dispose()
 
 
