@@ -22,8 +22,8 @@ _NEW: list[float] = [0, 0.0, 0.0, 0]
 class PromiseClass(Record):
     """Ended jobs promised a probability of failure up to ``up_to``, and above the class before.
 
-    ``promised`` is its mean, ``observed`` the share that was killed or failed, ``predicted`` the mean probability of being
-    killed before recalibration; null without jobs.
+    ``promised`` is its mean, ``observed`` the share that was killed or failed, ``predicted`` the mean probability of
+    being killed before recalibration; null without jobs.
     """
 
     up_to: Share

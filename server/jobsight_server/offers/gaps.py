@@ -29,9 +29,9 @@ AccuracyOf = Callable[[float], RuntimeAccuracy]
 class PlanGap(Record):
     """Nodes that are free from ``start`` until the next job on them, at ``end``.
 
-    Of the jobs on as many of these nodes as machine failures allow, ``sold_nodes``, that could be offered the whole gap,
-    the one that brings most requests ``sold_s`` and succeeds with ``pos``: ``worth_h`` = PoS charge - PoF penalty, in
-    hours of the request. It requests more than the gap where overbooking pays. Null where no job would be accepted.
+    Of the jobs that could be offered all of it, on as many of its nodes as machine failures allow (``sold_nodes``), the
+    one that brings most requests ``sold_s`` and succeeds with ``pos``: ``worth_h`` = PoS charge - PoF penalty, in hours
+    of the request. It requests more than the gap where overbooking pays. Null where no job would be accepted.
     """
 
     start: float

@@ -31,7 +31,7 @@ _NEW = -1  # the number of a job that has no offer yet
 
 @dataclass(frozen=True, slots=True)
 class PlaceRequest:
-    """A job that asks for ``nodes`` of the ``cluster_nodes`` for ``requested_s``, between ``release`` and ``deadline``."""
+    """A job that asks for ``nodes`` of the ``cluster_nodes`` for ``requested_s``, from ``release`` to ``deadline``."""
 
     cluster: str
     cluster_nodes: int
@@ -45,7 +45,7 @@ class PlaceRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlaceAnswer:
-    """``number`` is that of the offer; None: rejected, for the ``reason``. ``candidates``: places that were looked at."""
+    """``number`` is that of the offer; None: rejected, for the ``reason``. ``candidates`` counts places looked at."""
 
     number: int | None
     reason: str

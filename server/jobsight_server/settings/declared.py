@@ -141,7 +141,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     plan_nodes: Annotated[
         tuple[str, ...],
-        _meta("nodes of each cluster that places are offered on; without it, those that agents run on", metavar="PLANS"),
+        _meta(
+            "nodes of each cluster that places are offered on; without it, those that agents run on", metavar="PLANS"
+        ),
     ] = ()
     plan_strategy: Annotated[
         PlanStrategy,

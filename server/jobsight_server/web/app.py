@@ -45,7 +45,9 @@ from jobsight_server.web.routes import register
 
 NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, plan, simulations)
 ROUTES = tuple(
-    route for noun in (predictions, *NOUNS_WITH_PAGES, risk, offers, samples_proxy, health, openapi) for route in noun.ROUTES
+    route
+    for noun in (predictions, *NOUNS_WITH_PAGES, risk, offers, samples_proxy, health, openapi)
+    for route in noun.ROUTES
 )
 
 _API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))

@@ -18,12 +18,13 @@ plans = Table(
     sqlite_with_rowid=False,
 )
 
-# One place offered to a job. state: offered (held until ``expires_at``), confirmed or running (awaited until
+# One place offered to a job. state: offered (held until ``expires_at``), confirmed or running (its end is awaited until
 # then), and at last finished, killed (its time there was over), failed (for another reason), cancelled, expired, or
-# unknown (nothing was reported of it). ``question`` is the job as JSON, ``places`` its nodes as ranges of numbers from 0
-# ("0-7,12"). It has to end until ``planned_end``. ``run_times``: the distribution of run over requested time that the
-# promise rests on, as JSON, of ``source_jobs`` jobs of the group ``source``. ``predicted`` is the probability that it does
-# not end in its place, ``p_executable`` one minus that after recalibration. ``charge`` and ``penalty`` are in hours.
+# unknown (nothing was reported of it). ``question`` is the job as JSON, ``places`` its nodes as ranges of numbers from
+# 0 ("0-7,12"). It has to end by ``planned_end``. ``run_times``: the distribution of run over requested time that the
+# promise rests on, as JSON, of ``source_jobs`` jobs of the group ``source``. ``predicted`` is the probability that it
+# does not end in its place, ``p_executable`` one minus that after recalibration. ``charge`` and ``penalty`` are in
+# hours.
 offers = Table(
     "offers",
     metadata,
