@@ -18,6 +18,14 @@ from jobsight_server.storage.schema.nodes import batches, late_batches, marks, n
 from jobsight_server.storage.schema.operation import event_counts, role_epochs
 from jobsight_server.storage.schema.plan import offers, plans
 from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
+from jobsight_server.storage.schema.resources import (
+    holds,
+    matches,
+    matching_state,
+    resource_policies,
+    resource_types,
+    resources,
+)
 from jobsight_server.storage.schema.savings import savings, savings_groups, savings_to_do
 from jobsight_server.storage.schema.simulations import simulation_files, simulation_traces, simulations
 
@@ -27,10 +35,13 @@ __all__ = [
     "batches",
     "event_counts",
     "failures",
+    "holds",
     "job_nodes",
     "jobs",
     "late_batches",
     "marks",
+    "matches",
+    "matching_state",
     "metadata",
     "model_state",
     "nodes",
@@ -43,6 +54,9 @@ __all__ = [
     "requirement_groups",
     "requirement_state",
     "requirements",
+    "resource_policies",
+    "resource_types",
+    "resources",
     "role_epochs",
     "running_use",
     "samples",
