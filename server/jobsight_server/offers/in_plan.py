@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from jobsight_scheduler.overbooking.risk import FastRisk
 from jobsight_server.offers.standing_plan import HOUR_S, StandingPlan
 
 
@@ -14,7 +13,7 @@ class InPlan:
     def __init__(self, standing: StandingPlan, now: float) -> None:
         self._plan = standing.plan
         self._now_h = now / HOUR_S
-        self._risk = FastRisk(self._plan, self._now_h)
+        self._risk = standing.risk
         self._earliest_h: dict[int, float] = {}
         self._waiting = deque(sorted(self._plan.bookings, key=lambda job: self._plan.bookings[job].from_h))
 

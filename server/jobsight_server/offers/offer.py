@@ -83,7 +83,9 @@ def answer_request(
         if (len(standing.plan.bookings) + 1) * standing.nodes > CELLS:
             return _rejected(connection, FULL, 0)
         rule = AcceptanceRule(rule=config.strategy, pmax=config.max_failure, guards=True)
-        decision = decide(standing.plan, offer, now / HOUR_S, rule, config.machine, calibration.corrected)
+        decision = decide(
+            standing.plan, offer, now / HOUR_S, rule, config.machine, calibration.corrected, risk=standing.risk
+        )
     if decision.place is None or decision.success is None:
         return _rejected(connection, decision.reason, decision.candidates)
     number = add_offer(connection, cluster, _row(config, request, offer, decision, stored, now))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from heapq import heappop, heappush
+from math import inf
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from sqlalchemy import Connection, Row, select
 
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
 from jobsight_scheduler.overbooking.booking import Booking, BookingPlace, JobOffer
+from jobsight_scheduler.overbooking.kept_risk import KeptRisk
 from jobsight_scheduler.overbooking.plan import BookingPlan
 from jobsight_server.offers.places import nodes_of
 from jobsight_server.offers.stored import STANDING
@@ -24,14 +27,18 @@ _DECIMALS = 5
 class StandingPlan:
     """Bookings by the number of their offer, in hours since 1970; ``nodes`` are those that places are sold on.
 
-    Bookings that have ended are taken out: their time is free again.
+    Bookings that have ended are taken out: their time is free again. ``risk`` is that of the plan at the last
+    ``catch_up``.
     """
 
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
         self.plan = BookingPlan(nodes)
         self.rows: dict[int, Row[Any]] = {}
+        self.risk = KeptRisk(self.plan, 0.0)
+        self._due: list[tuple[float, int]] = []
         self._version = -1
+        self._changed_h = inf
 
     def catch_up(self, connection: Connection, cluster: str, now: float) -> None:
         """Reads what has changed since, and takes out what is over at ``now``."""
@@ -44,15 +51,12 @@ class StandingPlan:
                 changed = changed.where(offers.c.version > self._version)
             self._apply(connection.execute(changed.order_by(offers.c.version)).all())
             self._version = version
-        for number, row in list(self.rows.items()):
-            is_over = row.planned_end <= now or (row.state == "offered" and row.expires_at <= now)
-            if is_over:
-                self._take_out(number)
-            elif row.planned_start <= now and row.started is None:
-                booking = self.plan.bookings.get(number)
-                # Its place is kept free for it from then on; nobody said that it was late.
-                if booking is not None and booking.started_h is None:
-                    self.plan.start(number, row.planned_start / HOUR_S)
+        while self._due and self._due[0][0] <= now:
+            self._pass(heappop(self._due)[1], now)
+        if self._changed_h < inf:
+            self.risk.changed(self._changed_h)
+            self._changed_h = inf
+        self.risk.as_of(now / HOUR_S)
 
     def _apply(self, rows: Sequence[Row[Any]]) -> None:
         booked = []
@@ -60,12 +64,32 @@ class StandingPlan:
             self._take_out(row.id)
             if row.state in STANDING:
                 self.rows[row.id] = row
+                moments = {row.planned_start, row.planned_end, *((row.expires_at,) if row.state == "offered" else ())}
+                for moment in moments:
+                    heappush(self._due, (moment, row.id))
                 if (booking := self._booking(row)) is not None:
                     booked.append(booking)
         self.plan.load(booked)
         for booking in booked:
+            self._changed_h = min(self._changed_h, booking.from_h)
             if (started := self.rows[booking.offer.job].started) is not None:
-                self.plan.start(booking.offer.job, min(started / HOUR_S, booking.until_h))
+                self._start(booking.offer.job, min(started / HOUR_S, booking.until_h))
+
+    def _start(self, number: int, at_h: float) -> None:
+        self._changed_h = min(self._changed_h, self.plan.bookings[number].from_h, at_h)
+        self.plan.start(number, at_h)
+
+    def _pass(self, number: int, now: float) -> None:
+        """A moment has come at which something may become of the offer."""
+        row = self.rows.get(number)
+        if row is None:
+            return
+        if row.planned_end <= now or (row.state == "offered" and row.expires_at <= now):
+            self._take_out(number)
+        elif row.planned_start <= now and row.started is None and number in self.plan.bookings:
+            # Its place is kept free for it from then on; nobody said that it was late.
+            if self.plan.bookings[number].started_h is None:
+                self._start(number, row.planned_start / HOUR_S)
 
     def _booking(self, row: Row[Any]) -> Booking | None:
         """The booking of an offer; None if the cluster has lost the nodes."""
@@ -78,7 +102,7 @@ class StandingPlan:
     def _take_out(self, number: int) -> None:
         self.rows.pop(number, None)
         if number in self.plan.bookings:
-            self.plan.remove(number)
+            self._changed_h = min(self._changed_h, self.plan.remove(number).from_h)
 
 
 class StandingPlans:
