@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.matching.service import Matcher
 from jobsight_server.offers.config import PlanConfig
 from jobsight_server.offers.run_times import RunTimes
 from jobsight_server.offers.standing_plan import StandingPlans
@@ -35,6 +36,7 @@ class AppContext:
     plan: PlanConfig
     plans: StandingPlans
     run_times: RunTimes
+    matcher: Matcher
     failures: LoginFailures
     schema_version: str | None
 
