@@ -86,10 +86,11 @@ class StandingPlan:
             return
         if row.planned_end <= now or (row.state == "offered" and row.expires_at <= now):
             self._take_out(number)
-        elif row.planned_start <= now and row.started is None and number in self.plan.bookings:
-            # Its place is kept free for it from then on; nobody said that it was late.
-            if self.plan.bookings[number].started_h is None:
-                self._start(number, row.planned_start / HOUR_S)
+            return
+        booking = self.plan.bookings.get(number)
+        if booking is not None and booking.started_h is None and row.planned_start <= now:
+            # Its place is free for it from then on, and nothing was reported yet.
+            self._start(number, row.planned_start / HOUR_S)
 
     def _booking(self, row: Row[Any]) -> Booking | None:
         """The booking of an offer; None if the cluster has lost the nodes."""
