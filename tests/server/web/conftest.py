@@ -73,18 +73,29 @@ def served(engine: Engine, database_url: str, serve: Callable[..., Settings]) ->
 
 
 @pytest.fixture
-def restarted(served: Any, serve: Any, database_url: str) -> Iterator[Callable[..., Any]]:
-    """A client of another process on the same database, with these settings."""
+def another(served: Any, serve: Any, database_url: str) -> Iterator[Callable[..., FlaskClient]]:
+    """A scheduler's client of another process on the same database, with these settings."""
     reading = open_engine(database_url, "read")
 
-    def start(**settings: str) -> Any:
+    def start(**settings: str) -> FlaskClient:
         app = create_app(serve(**settings), reading, served.engine, served.clock)
         client = app.test_client()
         client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {served.tokens['scheduler']}"
-        return lambda path, **body: client.post(path, json=body)
+        return client
 
     yield start
     reading.dispose()
+
+
+@pytest.fixture
+def restarted(another: Callable[..., FlaskClient]) -> Callable[..., Any]:
+    """The same as a function that posts JSON."""
+
+    def start(**settings: str) -> Any:
+        client = another(**settings)
+        return lambda path, **body: client.post(path, json=body)
+
+    return start
 
 
 def fill(connection: Connection) -> None:
