@@ -14,6 +14,9 @@ from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.matching.config import match_config
 from jobsight_server.matching.service import Matcher
+from jobsight_server.offers.config import plan_config
+from jobsight_server.offers.run_times import RunTimes
+from jobsight_server.offers.standing_plan import StandingPlans
 from jobsight_server.requirements import requirement_config
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
@@ -23,11 +26,14 @@ from jobsight_server.web import (
     jobs,
     matches,
     nodes,
+    offers,
     openapi,
     overview,
+    plan,
     predictions,
     requirements,
     resources,
+    risk,
     samples_proxy,
     savings,
     simulations,
@@ -41,9 +47,11 @@ from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, resources, matches, simulations)
+NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, plan, resources, matches, simulations)
 ROUTES = tuple(
-    route for noun in (predictions, *NOUNS_WITH_PAGES, samples_proxy, health, openapi) for route in noun.ROUTES
+    route
+    for noun in (predictions, *NOUNS_WITH_PAGES, risk, offers, samples_proxy, health, openapi)
+    for route in noun.ROUTES
 )
 
 _API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
@@ -60,7 +68,7 @@ _PAGE_HEADERS = (
 def create_app(
     settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
 ) -> Flask:
-    """The application of one query worker; ``write_engine`` serves logins, simulations, requirements, matches."""
+    """The application of one query worker; ``write_engine`` serves what is kept of requests, as logins and offers."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
     config = forecast_config(settings)
@@ -76,6 +84,9 @@ def create_app(
         answers=answers,
         requirements=requirement_config(settings),
         matcher=Matcher(read_engine, write_engine, match_config(settings), answers, clock),
+        plan=plan_config(settings),
+        plans=StandingPlans(),
+        run_times=RunTimes(),
         failures=LoginFailures(),
         schema_version=newest_version(),
     )
