@@ -71,9 +71,9 @@ def draw_jobs(rng: np.random.Generator, count: int, mean_work_h: float, load: fl
     """``count`` jobs that offer ``load`` of a ``capacity`` in machines of speed 1, from nine in the morning of
     a weekday on.
 
-    Work is Gamma distributed (shape 2) around the mean of one of 30 users, which is lognormal (sigma .6): its
-    coefficient of variation is near that of an exponential distribution, as far as its mean tells. What is predicted is
-    the geometric mean of 20 earlier jobs of the user.
+    Work is Gamma distributed (shape 2) around the mean of one of 30 users, which is lognormal (sigma .6): together its
+    coefficient of variation is 1.07, near the 1 of an exponential distribution. What is predicted is the geometric mean
+    of 20 earlier jobs of the user.
     """
     mean_s = mean_work_h * HOUR_S
     level = np.exp(rng.normal(0.0, GROUP_SIGMA, GROUPS))

@@ -156,12 +156,13 @@ def chosen_cases(
     owners: Owners,
     on_eviction: OnEviction,
 ) -> Iterator[RankingCase]:
-    """Every combination; weights only for ranks by GRV."""
+    """Every combination; ``weights`` only for ranks by GRV, scaled to a sum of 1."""
+    scaled = [(w1 / (w1 + w2 + w3), w2 / (w1 + w2 + w3), w3 / (w1 + w2 + w3)) for w1, w2, w3 in weights]
     for seed in range(seeds):
         for number in sets:
             for load in loads:
                 for rank in ranks:
-                    for each in weights if rank.startswith("grv") else weights[:1]:
+                    for each in scaled if rank.startswith("grv") else [THIRDS]:
                         yield RankingCase(number, rank, each, load, seed, owners, on_eviction)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -36,6 +35,7 @@ from jobsight_server.reports.ranking import show
 SEEDS = 10
 SEEDS_AT_MOST = 1000
 LOAD_AT_LEAST, LOAD_AT_MOST = 0.01, 2.0
+WEIGHT_AT_MOST = 1e6
 CLUSTER = "cluster"
 Task = tuple[str, RankingCase]
 """Each run with the part of the account that it belongs to: ``rows``, ``cluster`` or the name of a variant."""
@@ -164,8 +164,9 @@ def _check(args: argparse.Namespace) -> None:
         (
             "--weights",
             weights,
-            all(0.0 <= weight < math.inf for weight in weights) and all(sum(each) > 0.0 for each in args.weights or ()),
-            "give three of at least 0, not all 0",
+            all(0.0 <= weight <= WEIGHT_AT_MOST for weight in weights)
+            and all(sum(each) > 0.0 for each in args.weights or ()),
+            f"give three from 0 to {WEIGHT_AT_MOST:g}, not all 0",
         ),
         ("--workers", [args.workers], args.workers is None or args.workers >= 1, "give at least 1"),
     ):
