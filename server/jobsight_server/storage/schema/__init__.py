@@ -16,6 +16,14 @@ from jobsight_server.storage.schema.learned import (
 from jobsight_server.storage.schema.metadata import metadata
 from jobsight_server.storage.schema.nodes import batches, late_batches, marks, nodes, quarantine, samples, shifts
 from jobsight_server.storage.schema.operation import event_counts, role_epochs
+from jobsight_server.storage.schema.reliability import (
+    machine_outcomes,
+    machine_sessions,
+    machines,
+    outcomes_pending,
+    owner_reports,
+    reliability_state,
+)
 from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
 from jobsight_server.storage.schema.savings import savings, savings_groups, savings_to_do
 from jobsight_server.storage.schema.simulations import simulation_files, simulation_traces, simulations
@@ -29,13 +37,19 @@ __all__ = [
     "job_nodes",
     "jobs",
     "late_batches",
+    "machine_outcomes",
+    "machine_sessions",
+    "machines",
     "marks",
     "metadata",
     "model_state",
     "nodes",
+    "outcomes_pending",
+    "owner_reports",
     "pending_forecasts",
     "profiles",
     "quarantine",
+    "reliability_state",
     "remeasure",
     "requirement_groups",
     "requirement_state",
