@@ -25,6 +25,14 @@ from jobsight_server.storage.schema.reliability import (
     reliability_state,
 )
 from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
+from jobsight_server.storage.schema.resources import (
+    holds,
+    matches,
+    matching_state,
+    resource_policies,
+    resource_types,
+    resources,
+)
 from jobsight_server.storage.schema.savings import savings, savings_groups, savings_to_do
 from jobsight_server.storage.schema.simulations import simulation_files, simulation_traces, simulations
 
@@ -34,6 +42,7 @@ __all__ = [
     "batches",
     "event_counts",
     "failures",
+    "holds",
     "job_nodes",
     "jobs",
     "late_batches",
@@ -41,6 +50,8 @@ __all__ = [
     "machine_sessions",
     "machines",
     "marks",
+    "matches",
+    "matching_state",
     "metadata",
     "model_state",
     "nodes",
@@ -54,6 +65,9 @@ __all__ = [
     "requirement_groups",
     "requirement_state",
     "requirements",
+    "resource_policies",
+    "resource_types",
+    "resources",
     "role_epochs",
     "running_use",
     "samples",

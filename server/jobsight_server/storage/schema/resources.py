@@ -1,0 +1,97 @@
+"""Resources that jobs are matched to, the jobs, and what their matches hold."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, Integer, Table, Text
+
+from jobsight_server.storage.schema.metadata import metadata
+
+# One row. ``version`` counts every change of anything below; each row that changes carries the version of its change,
+# so that a process that knows one version reads only what is newer. Rows that are deleted set ``removal_version``,
+# types, policies and objectives ``definition_version``. ``next_match`` is the number of the next match. Whoever changes
+# anything updates this row first: PostgreSQL then keeps it locked until the commit, so there is one at a time.
+matching_state = Table(
+    "matching_state",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("removal_version", BigInteger, nullable=False),
+    Column("definition_version", BigInteger, nullable=False),
+    Column("next_match", Integer, nullable=False),
+    Column("objectives", Text),
+)
+
+# ``definition`` is JSON: attributes and capacities of all resources of this type.
+resource_types = Table(
+    "resource_types",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("definition", Text, nullable=False),
+)
+
+# ``attributes`` and ``capacities`` are JSON; a capacity has its total and the use measured at ``state_at``. A resource
+# that ``is_static`` is not reported by anyone, so its state does not expire. ``owner_present``: null if unknown.
+resources = Table(
+    "resources",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("type", Text, nullable=False),
+    Column("attributes", Text, nullable=False),
+    Column("capacities", Text, nullable=False),
+    Column("cost", Double, nullable=False),
+    Column("is_static", Boolean, nullable=False),
+    Column("state_at", Double, nullable=False),
+    Column("owner_present", Boolean),
+    Column("source", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Index(None, "type"),
+    Index(None, "version"),
+    sqlite_autoincrement=True,
+)
+
+# ``rule`` is JSON; the order of the rules is that of their numbers.
+resource_policies = Table(
+    "resource_policies",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("rule", Text, nullable=False),
+)
+
+# A submitted job, as JSON, and what became of it. ``state``: queued, held, or ended: released, expired, lost (a
+# resource was removed), cancelled. ``until``: when the hold ends by itself. ``rounds``: in how many it was passed over;
+# ``tier`` and ``reason`` say why in the last one.
+matches = Table(
+    "matches",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("user", Text),
+    Column("class", Text),
+    Column("priority", Double, nullable=False),
+    Column("job", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("submitted_at", Double, nullable=False),
+    Column("matched_at", Double),
+    Column("until", Double),
+    Column("ended_at", Double),
+    Column("rounds", Integer, nullable=False),
+    Column("tier", Text),
+    Column("reason", Text),
+    Column("version", BigInteger, nullable=False),
+    Index(None, "state", "until"),
+    Index(None, "version"),
+)
+
+# What a match holds of one resource for one of the job's dependencies; ``amounts`` is JSON.
+holds = Table(
+    "holds",
+    metadata,
+    Column("match_id", Integer, ForeignKey("matches.id"), primary_key=True),
+    Column("dependency", Text, primary_key=True),
+    Column("resource_id", Integer, primary_key=True),
+    Column("resource", Text, nullable=False),
+    Column("amounts", Text, nullable=False),
+    Index(None, "resource_id"),
+    sqlite_with_rowid=False,
+)
