@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobsight_agent.machine import MachineFacts
+from jobsight_agent.machine import NodeDescription
 from jobsight_agent.owner import OwnerPresence
 from jobsight_agent.reading import Interface, Mark, Reading
 
@@ -149,7 +149,7 @@ def to_wire(
     return batch
 
 
-def machine_to_wire(facts: MachineFacts, owner: OwnerPresence, uptime_s: float | None) -> dict[str, Any]:
+def machine_to_wire(facts: NodeDescription, owner: OwnerPresence, uptime_s: float | None) -> dict[str, Any]:
     """The part of a batch that describes the machine; ``uptime_s`` is that of the last reading."""
     return {
         "id": facts.id,

@@ -13,7 +13,7 @@ _DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class MachineFacts:
+class NodeDescription:
     """``id`` is a digest that a reinstallation changes; ``benchmark_flops`` is of one processor (see ``speed``).
 
     ``cores`` are physical ones; ``storage_bytes`` is the size of the file system of the agent's option ``scratch``.
@@ -36,10 +36,10 @@ def read_facts(
     flops: float | None = None,
     compilers: tuple[str, ...] = (),
     libraries: tuple[str, ...] = (),
-) -> MachineFacts:
+) -> NodeDescription:
     """The facts of the node whose ``proc``, ``sys`` and ``etc`` are under ``root``."""
     cores, megahertz = processor_facts(_text(root / "proc/cpuinfo"))
-    return MachineFacts(
+    return NodeDescription(
         id=machine_id(_text(root / "etc/machine-id")),
         system=system_name(),
         cores=cores,

@@ -18,6 +18,8 @@ from jobsight_server.periodic import Periodic
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
+from jobsight_server.reliability.config import rank_config
+from jobsight_server.reliability.round import update_machines
 from jobsight_server.requirements import requirement_config
 from jobsight_server.requirements.expiry import expire
 from jobsight_server.requirements.relearn import relearn_if_changed
@@ -77,6 +79,13 @@ def run_until(
         seconds=_LOOK_AT_REQUIREMENTS_S,
         args=(stop, engine, settings, clock),
         id="requirements",
+    )
+    scheduler.add_job(
+        Periodic("machines", update_machines),
+        "interval",
+        seconds=settings.ranks_interval_s,
+        args=(engine, rank_config(settings), clock, stop),
+        id="machines",
     )
     scheduler.add_job(
         Periodic("upkeep", _keep_up),

@@ -8,7 +8,7 @@ from jobsight_server.storage.schema.metadata import metadata
 
 # One row per machine, whether an agent runs on it or only an accounting log names it. ``presence`` and ``facts`` are
 # JSON (predictor's Presence, reliability.facts); ``boot_id`` and ``sequence`` are those of the newest batch taken in,
-# ``booted`` is when that boot was first seen. ``score`` is JS before it is mapped to [0, 1]; ``events``, ``seconds``
+# ``booted`` is when that boot was first seen, ``since`` when the present session began. ``score`` is JS before it is mapped to [0, 1]; ``events``, ``seconds``
 # and ``weighted`` are what the survival model knows of the machine, up to ``learned_until``. ``version`` is that of the
 # round that last changed the row.
 machines = Table(
@@ -24,6 +24,7 @@ machines = Table(
     Column("sequence", BigInteger),
     Column("booted", Double),
     Column("received_at", Double),
+    Column("since", Double),
     Column("busy_processors", Integer, nullable=False),
     Column("score", Double, nullable=False),
     Column("successes", BigInteger, nullable=False),

@@ -27,6 +27,7 @@ def upgrade() -> None:
         sa.Column("sequence", sa.BigInteger(), nullable=True),
         sa.Column("booted", sa.Double(), nullable=True),
         sa.Column("received_at", sa.Double(), nullable=True),
+        sa.Column("since", sa.Double(), nullable=True),
         sa.Column("busy_processors", sa.Integer(), nullable=False),
         sa.Column("score", sa.Double(), nullable=False),
         sa.Column("successes", sa.BigInteger(), nullable=False),
