@@ -152,7 +152,7 @@ def main() -> int:
     of_users = [
         task.trace for task in tasks if task.metric == "memory" and task.baselines and task.trace not in WORKFLOWS
     ]
-    told = figures(folder, of_users, pictures)
+    user_figures = figures(folder, of_users, pictures)
     completion, submission = (
         {
             (task.trace, task.metric): result
@@ -162,7 +162,7 @@ def main() -> int:
         for protocol in ("completion", "submission")
     )
     per_job = {(task.trace, task.metric): result for task, result in found.items() if task.objective == "per-job"}
-    text = document(completion, submission, per_job, told, missing)
+    text = document(completion, submission, per_job, user_figures, missing)
     (args.output / "accuracy.md").write_text(text, encoding="utf-8")
     print(f"wrote {args.output / 'accuracy.md'}")
     return 0

@@ -176,10 +176,10 @@ def _bounds(accounts: Accounts) -> str:
 def _quality(accounts: Accounts) -> str:
     rows = []
     for key, found in accounts.items():
-        told = found["pqm"]
-        aucs = (found["quality"]["auc"], found["quality"]["recent_pqm_auc"], told["auc"])
-        alike = f"{told['users_above_0.8']} of {found['users']}"
-        rows.append([*key, *map(_figure, aucs), alike, _figure(told["accuracy_above_0.8"])])
+        of_users = found["pqm"]
+        aucs = (found["quality"]["auc"], found["quality"]["recent_pqm_auc"], of_users["auc"])
+        alike = f"{of_users['users_above_0.8']} of {found['users']}"
+        rows.append([*key, *map(_figure, aucs), alike, _figure(of_users["accuracy_above_0.8"])])
     names = ("Jobsight's probability", "recent PQM", "PQM", "users of PQM above 0.8", "accuracy for these")
     return _table(("workload", "metric", *names), rows)
 

@@ -66,7 +66,7 @@ def speed(folder: Path) -> None:
                 simulation = CoSimulation(
                     drawn.work,
                     clusters,
-                    lambda told, place=place, source=source: Scheduler(told, place, source),
+                    lambda clusters, place=place, source=source: Scheduler(clusters, place, source),
                     sharing,
                 )
                 simulation.advance(2 * len(jobs))

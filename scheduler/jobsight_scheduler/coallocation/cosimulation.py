@@ -194,9 +194,9 @@ class CoSimulation:
         """Restores the result of ``state``, for the same work, clusters, scheduler and sharing."""
         self.now, self._submitted = state["now"], state["submitted"]
         self._order = list(state["order"])
-        flows = {place: told for place, *told in state["flows"]}
-        told = zip(self._order, state["starts"], state["ends"], state["allocations"], strict=True)
-        for place, (job, start, end, where) in enumerate(told):
+        flows = {place: flow for place, *flow in state["flows"]}
+        placed = zip(self._order, state["starts"], state["ends"], state["allocations"], strict=True)
+        for place, (job, start, end, where) in enumerate(placed):
             self._starts[job] = start
             self._allocations[job] = tuple((cluster, count) for cluster, count in where)
             if end is not None:

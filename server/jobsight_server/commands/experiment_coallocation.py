@@ -96,16 +96,16 @@ def run(args: argparse.Namespace) -> int:
         )
         return 130
     rows = account((case, finished.figures[key]) for case, key in keys.items())
-    told: dict[str, Any] = {"runs": len(wanted), "jobs": args.jobs, "rows": rows, "claims": claims(rows)}
+    result: dict[str, Any] = {"runs": len(wanted), "jobs": args.jobs, "rows": rows, "claims": claims(rows)}
     if args.plot is not None:
         from jobsight_server.plots.coallocation import draw_experiment  # takes half a second to load
 
         draw_experiment(rows, args.plot)
         print(f"jobsight experiment: plots written to {args.plot}", file=sys.stderr)
     if args.json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(result, indent=2))
     else:
-        show(told, Console())
+        show(result, Console())
     return 0
 
 

@@ -64,8 +64,8 @@ class ForecastJob(NamedTuple):
 
 def job_of(row: Sequence[Any]) -> ForecastJob:
     """The job in a row of ``COLUMNS``."""
-    run_id, cluster, *told, state, submitted, start, end, forecast_seq = row
-    return ForecastJob(run_id, cluster, job_question(*told), state, submitted, start, end, forecast_seq)
+    run_id, cluster, *subject, state, submitted, start, end, forecast_seq = row
+    return ForecastJob(run_id, cluster, job_question(*subject), state, submitted, start, end, forecast_seq)
 
 
 def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, ForecastJob]:

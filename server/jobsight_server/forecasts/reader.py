@@ -52,11 +52,23 @@ class AnswerReader:
         Raises:
             UserError: a request is for something that is not forecast.
         """
-        texts = self._looked_up(requests[0]) if len(requests) == 1 else None
-        if texts is None:
-            with self._engine.connect() as connection:
-                texts = self.texts(connection, requests)
-        return f'{{"predictions":[{",".join(texts)}]}}'
+        with self._engine.connect() as connection:
+            return _reply(self.texts(connection, requests))
+
+    def stored_reply(self, cluster: str, user: str, metric: str | None) -> str | None:
+        """The same for a waiting scheduler that names the user alone: the stored answers, bypassing SQLAlchemy.
+
+        ``metric`` is one that is forecast, or None for all. Returns None unless every answer is stored and up to date.
+        """
+        if metric is None:
+            rows = self._look_ups.rows(self._by_user, (cluster, user))
+        else:
+            rows = self._look_ups.rows(self._by_metric, (cluster, user, metric))
+        known = {name: answer for name, answer in rows if self.config.made(answer)}
+        metrics = METRICS if metric is None else (metric,)
+        if len(known) < len(metrics):
+            return None
+        return _reply([written(cluster, user, name, known[name]) for name in metrics])
 
     def answers(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[Prediction]:
         """The same answers, consistent with other reads on ``connection``."""
@@ -101,21 +113,6 @@ class AnswerReader:
         """Closes the connection that the calling thread keeps; the next request opens another."""
         self._look_ups.close()
 
-    def _looked_up(self, request: ForecastRequest) -> list[str] | None:
-        """The fast path for a waiting scheduler: the stored answers, if all exist, bypassing SQLAlchemy."""
-        cluster, user = request.cluster, request.user
-        if cluster is None or request.per != "processor" or not request.is_of_user_alone:
-            return None
-        metrics = request.metrics
-        if (metric := request.metric) is None:
-            rows = self._look_ups.rows(self._by_user, (cluster, user))
-        else:
-            rows = self._look_ups.rows(self._by_metric, (cluster, user, metric))
-        known = {name: answer for name, answer in rows if self.config.made(answer)}
-        if len(known) < len(metrics):
-            return None
-        return [written(cluster, user, name, known[name]) for name in metrics]
-
     def _placed(self, connection: Connection, request: ForecastRequest) -> list[ForecastRequest]:
         """The request for each cluster that it concerns; unchanged if no cluster knows the user."""
         if request.cluster is not None:
@@ -155,3 +152,7 @@ class AnswerReader:
             else:
                 found[key, question] = computed_answer(profile, question, own)
         return found
+
+
+def _reply(texts: Iterable[str]) -> str:
+    return f'{{"predictions":[{",".join(texts)}]}}'

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.question import FIELDS, Question
+from jobsight_predictor.question import Question
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.per import processors_of
-
-_known_beside_user = attrgetter(*(field for field in FIELDS if field != "user"))
 
 
 class UnknownMetricError(UserError):
@@ -33,11 +30,6 @@ class ForecastRequest(NamedTuple):
     @property
     def user(self) -> str:
         return self.question.user or ""
-
-    @property
-    def is_of_user_alone(self) -> bool:
-        """Whether only the user is known about the job."""
-        return not any(_known_beside_user(self.question))
 
     @property
     def metrics(self) -> Sequence[str]:

@@ -32,6 +32,7 @@ class Server(Protocol):
     limits: Limits
     table: Table
     renderer: Renderer
+    receiving: memoryview
     draining: bool
 
     def body_limit(self, request: Request) -> int:
@@ -41,8 +42,12 @@ class Server(Protocol):
         """The response if it is ready, or None: it will come through ``Connection.give``."""
 
 
-class Connection(asyncio.Protocol):
-    """Receives requests one after the other; the next is processed once the previous one has been answered."""
+class Connection(asyncio.BufferedProtocol):
+    """Receives requests one after the other; the next is processed once the previous one has been answered.
+
+    All connections receive into one buffer: a new one for each read makes the allocator return memory to the system
+    and ask for it again with every request.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server, self._limits, self._table = server, server.limits, server.table
@@ -97,16 +102,19 @@ class Connection(asyncio.Protocol):
             self._answered()
             self._go_on()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._server.receiving
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self._state is State.ENDING:
             return
         if self._state is State.IDLE:
             self._receive()
         self._begun = True
         if self._incoming is None or not self._incoming.method:
-            self._head_bytes += len(data)
+            self._head_bytes += nbytes
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._server.receiving[:nbytes])
         except httptools.HttpParserUpgrade:
             self._close_after = True  # an upgrade request: it gets its response in this protocol
         except httptools.HttpParserCallbackError:

@@ -32,6 +32,7 @@ _RECORD_S = 10.0
 _OUT_OF_DESCRIPTORS_S = 0.1
 _SWITCH_S = 0.0002
 _ACCEPTED_AT_ONCE = 16
+_RECEIVED_AT_ONCE = 256 * 1024  # bytes
 
 LaneOf = Callable[[str, str], Lane | None]
 """From method and path, the lane that processes the request, or None for the event loop itself."""
@@ -81,6 +82,7 @@ class Front:
         record: Callable[[dict[str, int]], None] = lambda dropped: None,
     ) -> None:
         self.limits, self.table, self.renderer = limits, Table(limits.connections), Renderer()
+        self.receiving = memoryview(bytearray(_RECEIVED_AT_ONCE))
         self.draining = False
         self._app, self._lane_of, self._limit_of = app, lane_of, body_limit
         self._judges_length, self._record = judges_length, record

@@ -43,8 +43,8 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     write("")
     write("How well each separates forecasts within 20 % from the others (AUC; 0.5 is chance):")
     aucs = (account["quality"]["auc"], account["quality"]["recent_pqm_auc"], account["pqm"]["auc"])
-    told = zip(("Jobsight's probability", "recent PQM", "PQM"), aucs, strict=True)
-    write(", ".join(f"{name} {_figure(value)}" for name, value in told))
+    named = zip(("Jobsight's probability", "recent PQM", "PQM"), aucs, strict=True)
+    write(", ".join(f"{name} {_figure(value)}" for name, value in named))
 
 
 class _Writer:
@@ -76,8 +76,8 @@ def _by_history(lines: Sequence[Mapping[str, Any]]) -> str:
     """`none .41, 1-4 .52, 5+ .61`."""
     ends = [f"-{after['from'] - 1}" for after in lines[1:]] + ["+"]
     names = ["none" if line["from"] == 0 else f"{line['from']}{end}" for line, end in zip(lines, ends, strict=True)]
-    told = zip(names, lines, strict=True)
-    return ", ".join(f"{name} {_figure(line['micro'])}" for name, line in told if line["jobs"])
+    named = zip(names, lines, strict=True)
+    return ", ".join(f"{name} {_figure(line['micro'])}" for name, line in named if line["jobs"])
 
 
 def _bounds(account: Mapping[str, Any]) -> Table:

@@ -13,9 +13,7 @@ from urllib.parse import parse_qsl
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.question import Question
 from jobsight_server.auth.tokens import AuthError
-from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.web.context import AppContext
 
 if TYPE_CHECKING:
@@ -58,6 +56,7 @@ class PredictionFastPath:
             if cluster not in self._context.clusters:  # Flask's error names the known ones
                 return None
             self._context.tokens.authenticate(environ.get("HTTP_AUTHORIZATION"), self._roles, self._context.clock())
-            return self._context.answers.reply([ForecastRequest(cluster, Question(user=user), metric)]).encode()
+            stored = self._context.answers.stored_reply(cluster, user, metric)
+            return None if stored is None else stored.encode()
         except self._errors:
             return None
