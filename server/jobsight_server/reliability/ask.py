@@ -20,7 +20,7 @@ from jobsight_server.reliability.rows import Name
 
 @dataclass(frozen=True, slots=True)
 class RankQuestion:
-    """A job that runs for ``run_time_s`` on ``processors`` of one machine. ``everywhere``: busy and absent ones, too."""
+    """A job that runs for ``run_time_s`` on ``processors`` of one machine. ``everywhere``: busy, absent ones too."""
 
     run_time_s: float
     method: RankMethod

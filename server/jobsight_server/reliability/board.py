@@ -119,9 +119,7 @@ def _merged(before: MachineColumns, rows: list[Any], config: RankConfig, hazard:
         table[:, number] = _numbers(row, facts[number])
     offers = before.offers if same_facts else fact_table([one.for_requirements() for one in facts])
     columns = dict(zip(_NUMBERS, table, strict=True))
-    return MachineColumns(
-        ids, names, facts, columns, offers, _survival(names, columns, config, hazard), place, by_name
-    )
+    return MachineColumns(ids, names, facts, columns, offers, _survival(names, columns, config, hazard), place, by_name)
 
 
 def _none(config: RankConfig) -> MachineColumns:

@@ -47,9 +47,7 @@ def learn(
         return
     rows = fetch(connection, _ROWS, ())
     clusters = clusters_of(state.hazard, (row[1] for row in rows))
-    survival = survival_of(
-        state.hazard, clusters, [clusters.index(row[1]) for row in rows], config.survival
-    )
+    survival = survival_of(state.hazard, clusters, [clusters.index(row[1]) for row in rows], config.survival)
     survival.events[:], survival.seconds[:], survival.weighted[:] = np.array([row[2:] for row in rows], float).T
     place = {row[0]: number for number, row in enumerate(rows)}
     for begin in range(0, len(some), _AT_ONCE):

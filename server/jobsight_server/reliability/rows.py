@@ -32,6 +32,8 @@ _KEEP_OUTCOME = text(
     "VALUES (:machine_id, :job_id, :start, :outcome, :end, :work_h, :cluster, :user, :application) "
     "ON CONFLICT DO NOTHING"
 )
+_UNSEEN = Presence()
+_NO_JOBS = SuccessRecord()
 _read_presence = msgspec.json.Decoder(Presence).decode
 _read_boots = msgspec.json.Decoder(list[str]).decode
 _encode = msgspec.json.Encoder().encode
@@ -67,7 +69,7 @@ class MachineRow:
     id: int | None
     cluster: str
     name: str
-    presence: Presence = Presence()
+    presence: Presence = _UNSEEN
     facts: StoredFacts = UNKNOWN
     earlier_boots: list[str] = field(default_factory=list)
     boot_id: str | None = None
@@ -75,7 +77,7 @@ class MachineRow:
     booted: float | None = None
     received_at: float | None = None
     busy_processors: int = 0
-    record: SuccessRecord = SuccessRecord()
+    record: SuccessRecord = _NO_JOBS
     sessions: int = 0
     late_batches: int = 0
     events: float = 0.0
@@ -101,8 +103,7 @@ class MachineRow:
             self.events = self.seconds = self.weighted = 0.0
         elif step.ended is not None:
             self._learn(step.ended.start_s, step.ended.end_s, step.ended.is_event)
-        shown = (step.presence.since_s, step.presence.owner, step.presence.boots, step.presence.clock_jumps)
-        self.shown |= step.ended is not None or shown != (before.since_s, before.owner, before.boots, before.clock_jumps)
+        self.shown |= step.ended is not None or _shown(before) != _shown(step.presence)
 
     def learn_open(self, at_least_s: float) -> None:
         """Has the open session learned as far as it was seen, if that is ``at_least_s`` more than before."""
@@ -197,6 +198,11 @@ def write_machines(connection: Connection, changed: Iterable[MachineRow], versio
     for machine in rows:
         machine.touched, machine.shown, machine.ended, machine.outcomes = False, False, [], []
     return bool(shown)
+
+
+def _shown(presence: Presence) -> tuple[object, ...]:
+    """What answers show of it."""
+    return presence.since_s, presence.owner, presence.boots, presence.clock_jumps
 
 
 def _outcome(machine: MachineRow, one: NewOutcome) -> dict[str, Any]:

@@ -26,7 +26,9 @@ _SETTLE_S = 2.0
 _AT_ONCE = 20_000
 _KEYS_AT_ONCE = 500
 
-_TOP = "SELECT received_at FROM batches WHERE received_at > ? AND received_at <= ? ORDER BY received_at LIMIT 1 OFFSET ?"
+_TOP = (
+    "SELECT received_at FROM batches WHERE received_at > ? AND received_at <= ? ORDER BY received_at LIMIT 1 OFFSET ?"
+)
 _BATCHES = (
     "SELECT node_id, boot_id, sequence, first_time, last_time, received_at, uptime_s, owner_present "
     "FROM batches WHERE received_at > ? AND received_at <= ? ORDER BY node_id, received_at, sequence"

@@ -12,6 +12,8 @@ from werkzeug.wrappers import Response as AnyResponse
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.reliability.board import MachineBoard
+from jobsight_server.reliability.config import rank_config
 from jobsight_server.requirements import requirement_config
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
@@ -19,6 +21,7 @@ from jobsight_server.storage.migrate import newest_version
 from jobsight_server.web import (
     health,
     jobs,
+    machines,
     nodes,
     openapi,
     overview,
@@ -37,7 +40,7 @@ from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, simulations)
+NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, machines, requirements, simulations)
 ROUTES = tuple(
     route for noun in (predictions, *NOUNS_WITH_PAGES, samples_proxy, health, openapi) for route in noun.ROUTES
 )
@@ -59,7 +62,7 @@ def create_app(
     """The application of one query worker; ``write_engine`` serves logins, simulations, requirements."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
-    config = forecast_config(settings)
+    config, ranks = forecast_config(settings), rank_config(settings)
     context = AppContext(
         settings=settings,
         forecast_config=config,
@@ -71,6 +74,8 @@ def create_app(
         answers=AnswerReader(read_engine, config),
         requirements=requirement_config(settings),
         failures=LoginFailures(),
+        machines=MachineBoard(ranks),
+        ranks=ranks,
         schema_version=newest_version(),
     )
     app.extensions["jobsight"] = context

@@ -11,6 +11,8 @@ from sqlalchemy import Engine
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.reliability.board import MachineBoard
+from jobsight_server.reliability.config import RankConfig
 from jobsight_server.requirements import RequirementConfig
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
@@ -30,6 +32,8 @@ class AppContext:
     answers: AnswerReader
     requirements: RequirementConfig
     failures: LoginFailures
+    machines: MachineBoard
+    ranks: RankConfig
     schema_version: str | None
 
 

@@ -8,9 +8,9 @@ from jobsight_server.storage.schema.metadata import metadata
 
 # One row per machine, whether an agent runs on it or only an accounting log names it. ``presence`` and ``facts`` are
 # JSON (predictor's Presence, reliability.facts); ``boot_id`` and ``sequence`` are those of the newest batch taken in,
-# ``booted`` is when that boot was first seen, ``since`` when the present session began. ``score`` is JS before it is mapped to [0, 1]; ``events``, ``seconds``
-# and ``weighted`` are what the survival model knows of the machine, up to ``learned_until``. ``version`` is that of the
-# round that last changed the row.
+# ``booted`` is when that boot was first seen, ``since`` when the present session began. ``score`` is JS before it is
+# mapped to [0, 1]; ``events``, ``seconds`` and ``weighted`` are what the survival model knows of the machine, up to
+# ``learned_until``. ``version`` is that of the round that last changed what answers show.
 machines = Table(
     "machines",
     metadata,
@@ -54,8 +54,8 @@ machine_sessions = Table(
     Index(None, "machine_id", "end"),
 )
 
-# How runs of jobs left a machine, the newest of each machine; outcome: success, evicted, requeued, checkpointed, failed,
-# user-failed. A run is counted once on each of its machines, however often it is read.
+# How runs of jobs left a machine; outcome: success, evicted, requeued, checkpointed, failed, user-failed. A run is
+# counted once on each of its machines, however often it is read.
 machine_outcomes = Table(
     "machine_outcomes",
     metadata,
