@@ -35,8 +35,8 @@ class RankedMachine(Record):
     """A machine, and why it has its rank.
 
     ``score`` is what it is ranked by, ``low`` and ``high`` its range. ``survival`` is the chance that it stays for the
-    run time, ``availability``, ``success`` and ``capacity`` are the terms RA, JS and CA of its resource vector. One that
-    is not ``known`` has no history: its score is at most the mean of the others.
+    run time, ``availability``, ``success`` and ``capacity`` are the terms RA, JS and CA of its resource vector. If it
+    is not ``known``, it has no history: its score is at most the mean of the others.
     """
 
     rank: int

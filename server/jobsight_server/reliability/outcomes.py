@@ -65,7 +65,7 @@ def take_runs(connection: Connection, config: RankConfig, state: ReliabilityStat
     runs = _runs(connection, rows)
     names = dict.fromkeys((run.cluster, node) for run in runs.values() for node in run.nodes)
     found = read_machines(connection, names, new_record(config.vector))
-    counted = _counted(connection, runs.values(), found)
+    counted = counted_before(connection, runs.values(), found)
     away = went_away(connection, list(runs.values()), found)
     undecided = []
     for number, run in sorted(runs.items(), key=lambda item: (item[1].end, item[0])):
@@ -91,6 +91,20 @@ def count_end(machine: MachineRow, run: EndedRun, end: JobEnd, config: RankConfi
     machine.touched = machine.shown = True
 
 
+def counted_before(
+    connection: Connection, runs: Iterable[EndedRun], found: dict[Name, MachineRow]
+) -> set[tuple[str, str, str, float]]:
+    """Cluster, node, job and start of what was counted before."""
+    names = {machine.id: name for name, machine in found.items() if machine.id is not None}
+    keys = {
+        (number, run.job_id)
+        for run in runs
+        for node in run.nodes
+        if (number := found[run.cluster, node].id) is not None
+    }
+    return {(*names[row[0]], row[1], row[2]) for row in fetch_by_keys(connection, _COUNTED, sorted(keys))}
+
+
 def _runs(connection: Connection, rows: dict[int, Any]) -> dict[int, EndedRun]:
     places: dict[int, dict[str, int]] = {}
     for some in _parts(list(rows)):
@@ -112,20 +126,6 @@ def _runs(connection: Connection, rows: dict[int, Any]) -> dict[int, EndedRun]:
         for number, row in rows.items()
         if number in places
     }
-
-
-def _counted(
-    connection: Connection, runs: Iterable[EndedRun], found: dict[Name, MachineRow]
-) -> set[tuple[str, str, str, float]]:
-    """Cluster, node, job and start of what was counted before."""
-    names = {machine.id: name for name, machine in found.items() if machine.id is not None}
-    keys = {
-        (number, run.job_id)
-        for run in runs
-        for node in run.nodes
-        if (number := found[run.cluster, node].id) is not None
-    }
-    return {(*names[row[0]], row[1], row[2]) for row in fetch_by_keys(connection, _COUNTED, sorted(keys))}
 
 
 def _keep_waiting(connection: Connection, before: set[int], now_waiting: Collection[int], now: float) -> None:

@@ -126,9 +126,10 @@ class Farm:
             number = self.row(name).id
             return [tuple(row) for row in connection.execute(query.where(machine_sessions.c.machine_id == number))]
 
-    def outcomes(self, name: str) -> list[str]:
+    def outcomes_of(self, name: str, cluster: str = "alpha") -> list[str]:
         with self.engine.connect() as connection:
-            query = select(machine_outcomes.c.outcome).where(machine_outcomes.c.machine_id == self.row(name).id)
+            number = self.row(name, cluster).id
+            query = select(machine_outcomes.c.outcome).where(machine_outcomes.c.machine_id == number)
             return list(connection.scalars(query.order_by(machine_outcomes.c.end)))
 
     def ranks(self, hours: float = 6.0, method: Any = "survival", **more: Any) -> MachineRanks:

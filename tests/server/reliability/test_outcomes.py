@@ -56,7 +56,7 @@ def test_of_several_machines_the_one_that_went_away_has_the_eviction(farm: Farm)
     farm.report("n2", START + 800, START + 899, boot="boot-2")
     farm.round()
     assert [farm.row(name).score for name in ("n1", "n2", "n3")] == [0.0, -1.0, 0.0]
-    assert farm.outcomes("n2") == ["requeued"]
+    assert farm.outcomes_of("n2") == ["requeued"]
     farm.round()
     assert farm.row("n2").evictions == 1
 
