@@ -27,6 +27,8 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "connections_dropped": ("role", "reason"),
     "profiles": ("metric",),
     "profiles_dropped": ("metric", "reason"),
+    "matches_deleted": ("reason",),
+    "matches_ended": ("state",),
     "profiles_late": ("metric",),
     "profiles_missing": ("metric", "reason"),
     "profiles_refused": ("reason",),
@@ -38,6 +40,7 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "requirement_feedback_rejected": ("reason",),
     "requirement_outcomes": ("outcome",),
     "reservations_ran_out": ("metric",),
+    "resource_reports_rejected": ("reason",),
     "simulations_deleted": ("reason",),
 }
 # Counters whose names Prometheus would not accept or that would be misleading there.

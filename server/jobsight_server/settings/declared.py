@@ -15,7 +15,7 @@ from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, job_group_text
 from jobsight_predictor.profile.bound import Objective
 from jobsight_predictor.profile.requests import Limit
 
-AccountingFormat = Literal["torque"]
+AccountingFormat = Literal["torque", "pbspro"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
 RequirementsEstimator = Literal[
     "none",
@@ -167,6 +167,20 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     machine_silence_s: Annotated[
         float, _meta("silence of an agent that ends its machine's session; no eviction by itself", ge=1, le=1e9)
     ] = 600.0
+    resource_expiry_s: Annotated[
+        float, _meta("a resource whose state is older takes no new match, unless it is static", ge=1)
+    ] = 90.0
+    resources_from_agents: Annotated[
+        bool, _meta("keep a compute server for each node, with the processors, memory and link use its agent reports")
+    ] = False
+    match_deadline_s: Annotated[float, _meta("how long a batch of jobs may take to match", gt=0, le=60)] = 1.0
+    match_hold_s: Annotated[
+        float, _meta("how long the match of a job without a duration holds, unless renewed", ge=1)
+    ] = 900.0
+    match_round_jobs: Annotated[int, _meta("queued jobs that start a round of matching at once", ge=1, le=10_000)] = 30
+    match_round_s: Annotated[float, _meta("how long a queued job waits for more before a round starts", gt=0)] = 0.5
+    matches_queued: Annotated[int, _meta("jobs that may wait for a match; more are refused", ge=1)] = 10_000
+    matches_kept: Annotated[int, _meta("ended matches kept; the oldest are deleted first", ge=0)] = 10_000
     session_hours: Annotated[float, _meta("how long a login to the pages lasts", ge=0.01)] = 12.0
     cookie_secure: Annotated[bool, _meta("send the login cookie over HTTPS only (set it behind TLS)")] = False
     accounting: tuple[AccountingSource, ...] = ()

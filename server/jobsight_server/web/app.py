@@ -12,6 +12,8 @@ from werkzeug.wrappers import Response as AnyResponse
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.matching.config import match_config
+from jobsight_server.matching.service import Matcher
 from jobsight_server.reliability.board import MachineBoard
 from jobsight_server.reliability.config import rank_config
 from jobsight_server.requirements import requirement_config
@@ -22,11 +24,13 @@ from jobsight_server.web import (
     health,
     jobs,
     machines,
+    matches,
     nodes,
     openapi,
     overview,
     predictions,
     requirements,
+    resources,
     samples_proxy,
     savings,
     simulations,
@@ -42,7 +46,9 @@ from jobsight_server.web.routes import register
 
 NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, machines, requirements, simulations)
 ROUTES = tuple(
-    route for noun in (predictions, *NOUNS_WITH_PAGES, samples_proxy, health, openapi) for route in noun.ROUTES
+    route
+    for noun in (predictions, *NOUNS_WITH_PAGES, resources, matches, samples_proxy, health, openapi)
+    for route in noun.ROUTES
 )
 
 _API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
@@ -59,10 +65,11 @@ _PAGE_HEADERS = (
 def create_app(
     settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
 ) -> Flask:
-    """The application of one query worker; ``write_engine`` serves logins, simulations, requirements."""
+    """The application of one query worker; ``write_engine`` serves logins, simulations, requirements, matches."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
     config, ranks = forecast_config(settings), rank_config(settings)
+    answers = AnswerReader(read_engine, config)
     context = AppContext(
         settings=settings,
         forecast_config=config,
@@ -71,8 +78,9 @@ def create_app(
         clock=clock,
         tokens=TokenCache(read_engine),
         clusters=KnownClusters(read_engine, settings.declared_clusters),
-        answers=AnswerReader(read_engine, config),
+        answers=answers,
         requirements=requirement_config(settings),
+        matcher=Matcher(read_engine, write_engine, match_config(settings), answers, clock),
         failures=LoginFailures(),
         machines=MachineBoard(ranks),
         ranks=ranks,

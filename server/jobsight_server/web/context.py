@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.matching.service import Matcher
 from jobsight_server.reliability.board import MachineBoard
 from jobsight_server.reliability.config import RankConfig
 from jobsight_server.requirements import RequirementConfig
@@ -31,6 +32,7 @@ class AppContext:
     clusters: KnownClusters
     answers: AnswerReader
     requirements: RequirementConfig
+    matcher: Matcher
     failures: LoginFailures
     machines: MachineBoard
     ranks: RankConfig
