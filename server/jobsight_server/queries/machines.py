@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -136,7 +136,7 @@ def _rows(
 ) -> list[RankedMachine]:
     columns, vectors, chances = ranks.columns, ranks.vectors, ranks.chances
     ids = [int(columns.ids[number]) for _, number in places]
-    stored = {}
+    stored: dict[int, Any] = {}
     query = select(machines).where(machines.c.id.in_(bindparam("ids", expanding=True)))
     for begin in range(0, len(ids), _AT_ONCE):
         stored |= {row.id: row for row in connection.execute(query, {"ids": ids[begin : begin + _AT_ONCE]})}

@@ -82,21 +82,18 @@ def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQue
 
 
 def ranks_of(
-    connection: Connection,
     board: MachineBoard,
     config: RankConfig,
+    connection: Connection,
     names: Sequence[Name],
     run_time_s: float,
     now: float,
-    method: RankMethod | None = None,
 ) -> dict[Name, float]:
     """The score in [0, 1] of each of these machines for a job of this run time; unknown machines are left out.
 
-    For whoever chooses among machines otherwise, and takes the rank as a preference.
+    For what chooses among machines by other rules, and takes the rank as a preference.
     """
     columns = board.columns(connection)
-    found = rank_machines(
-        columns, config, RankQuestion(run_time_s, method or config.method, everywhere=True), now
-    ).ranking
+    found = rank_machines(columns, config, RankQuestion(run_time_s, config.method, everywhere=True), now).ranking
     wanted = {name: columns.by_name[name] for name in names if name in columns.by_name}
     return {name: float(found.score[number]) for name, number in wanted.items()}

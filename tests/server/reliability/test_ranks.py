@@ -165,9 +165,8 @@ def test_ranks_of_chosen_machines(farm: Farm) -> None:
     farm.round()
     board = MachineBoard(farm.config)
     with farm.engine.connect() as connection:
-        found = ranks_of(
-            connection, board, farm.config, [("alpha", "n2"), ("alpha", "none"), ("beta", "n1")], HOUR_S, farm.now
-        )
+        names = [("alpha", "n2"), ("alpha", "none"), ("beta", "n1")]
+        found = ranks_of(board, farm.config, connection, names, HOUR_S, farm.now)
     assert list(found) == [("alpha", "n2")]
     assert 0.5 < found["alpha", "n2"] < 1.0
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
+from functools import partial
 
 from sqlalchemy import select, text
 
+from jobsight_server.matching.from_agents import report_nodes
+from jobsight_server.matching.reports import take_reports
+from jobsight_server.matching.resource_report import ResourceReport
 from jobsight_server.reliability.absence import report_owner
+from jobsight_server.reliability.ask import ranks_of
+from jobsight_server.reliability.board import MachineBoard
 from jobsight_server.reliability.round import update_machines
-from jobsight_server.storage.schema import machine_outcomes, machine_sessions, machines
+from jobsight_server.storage.schema import machine_outcomes, machine_sessions, machines, resources
 
 from .conftest import HOUR_S, START, Farm
 
@@ -191,3 +198,31 @@ def test_both_kinds_of_agents_are_understood(farm: Farm) -> None:
     assert '"flops":5e7' in facts["new"].replace("50000000.0", "5e7")
     ranks = farm.ranks(method="grv")
     assert 0.0 < ranks.vectors.capacity[0] <= 1.0
+
+
+def test_reports_of_resources_carry_owners_to_their_machines(farm: Farm) -> None:
+    farm.report("pc1", START - 3600, START - 1)
+    farm.report("pc2", START - 3600, START - 1, cluster="beta")
+    farm.round()
+    reports = [
+        ResourceReport("alpha/pc1", "compute-server", owner_present=True),
+        ResourceReport("pc2", "compute-server", owner_present=True),  # the only one of this name
+        ResourceReport("rack/7", "compute-server", attributes={"cluster": "alpha", "node": "pc3"}, owner_present=False),
+        ResourceReport("pc4", "compute-server", owner_present=True),
+    ]
+    assert take_reports(farm.engine, reports, "test", farm.now, 60.0).created == 4
+    farm.round()
+    assert farm.order() == ["pc3"]
+    assert farm.row("pc4", "default").since is None
+    assert [ending for _, _, ending in farm.sessions("pc1")] == ["owner"]
+    assert farm.row("pc2", "beta").since is None
+
+
+def test_nodes_that_are_resources_have_their_reliability_as_an_attribute(farm: Farm) -> None:
+    farm.up("n1", 30)
+    farm.round()
+    scores = partial(ranks_of, MachineBoard(farm.config), farm.config)
+    assert report_nodes(farm.engine, lambda: farm.now, 90.0, scores) == 1
+    with farm.engine.connect() as connection:
+        attributes = json.loads(connection.execute(select(resources.c.attributes)).scalar_one())
+    assert 0.5 < attributes["reliability"] < 1.0
