@@ -22,6 +22,8 @@ from jobsight_server.matching.end_matches import delete_ended, expire_matches, s
 from jobsight_server.matching.from_agents import report_nodes
 from jobsight_server.matching.rounds import MatchingRounds
 from jobsight_server.matching.service import Matcher
+from jobsight_server.offers.expiry import expire_all
+from jobsight_server.offers.follow import follow_jobs
 from jobsight_server.periodic import Periodic
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
@@ -45,6 +47,7 @@ log = logging.getLogger(__name__)
 _LOOK_FOR_SIMULATIONS_S = 1.0
 _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files, per directory
 _LOOK_AT_REQUIREMENTS_S = 5.0
+_LOOK_AT_PLAN_S = 5.0
 _LOOK_AT_HOLDS_S = 5.0
 _LOOK_AT_NODES_S = 15.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
@@ -99,6 +102,13 @@ def run_until(
         seconds=settings.ranks_interval_s,
         args=(engine, ranks, clock, stop),
         id="machines",
+    )
+    scheduler.add_job(
+        Periodic("plan", _keep_plan),
+        "interval",
+        seconds=_LOOK_AT_PLAN_S,
+        args=(stop, engine, settings, clock),
+        id="plan",
     )
     scheduler.add_job(
         Periodic("holds", _end_holds),
@@ -169,6 +179,12 @@ def _keep_requirements(stop: threading.Event, engine: Engine, settings: Settings
     if not stop.is_set():
         expire(engine, clock() - config.expiry_s)
         relearn_if_changed(engine, config, stop)
+
+
+def _keep_plan(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    if not stop.is_set():
+        follow_jobs(engine, clock(), stop)
+        expire_all(engine, clock(), settings.plan_kept)
 
 
 def _match_queued(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

@@ -25,6 +25,8 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "accounting_unreadable": ("reason",),
     "batches_rejected": ("reason",),
     "connections_dropped": ("role", "reason"),
+    "offer_outcomes": ("outcome",),
+    "offers_rejected": ("reason",),
     "profiles": ("metric",),
     "profiles_dropped": ("metric", "reason"),
     "matches_deleted": ("reason",),

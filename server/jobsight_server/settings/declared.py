@@ -26,6 +26,7 @@ RequirementsEstimator = Literal[
     "regression",
     "jobsight",
 ]
+PlanStrategy = Literal["conservative", "first-fit", "highest-pos", "best-profit"]
 
 
 def from_text(kind: type, value: str) -> Any:
@@ -167,6 +168,31 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     machine_silence_s: Annotated[
         float, _meta("silence of an agent that ends its machine's session; no eviction by itself", ge=1, le=1e9)
     ] = 600.0
+    plan_nodes: Annotated[
+        tuple[str, ...],
+        _meta("nodes of each cluster's plan, as CLUSTER=NODES; without it, those known from agents", metavar="NODES"),
+    ] = ()
+    plan_strategy: Annotated[
+        PlanStrategy,
+        _meta(f"how places are offered: {', '.join(get_args(PlanStrategy))}", metavar="NAME"),
+    ] = "first-fit"
+    plan_max_failure: Annotated[
+        float,
+        _meta("a place is offered if the job fails there with a smaller probability", metavar="FRACTION", gt=0, le=1),
+    ] = 0.1
+    plan_penalty_ratio: Annotated[
+        float, _meta("penalty for a job that fails, as a multiple of its charge", metavar="RATIO", ge=0, le=1e6)
+    ] = 1.0
+    plan_failures_per_hour: Annotated[
+        float, _meta("failures of one node per hour; by default one in twenty fails within 31 days", ge=0, le=1e3)
+    ] = 6.8943e-5
+    plan_repairs_per_hour: Annotated[
+        float, _meta("repairs of a failed node per hour; by default it takes 12 hours", gt=0, le=1e6)
+    ] = 0.08333
+    plan_offer_minutes: Annotated[
+        float, _meta("how long an offer holds its place without being confirmed", gt=0, le=1e6)
+    ] = 10.0
+    plan_kept: Annotated[int, _meta("ended offers kept; the oldest are deleted first", ge=1)] = 100_000
     resource_expiry_s: Annotated[
         float, _meta("a resource whose state is older takes no new match, unless it is static", ge=1)
     ] = 90.0

@@ -14,6 +14,9 @@ from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.matching.config import match_config
 from jobsight_server.matching.service import Matcher
+from jobsight_server.offers.config import plan_config
+from jobsight_server.offers.run_times import RunTimes
+from jobsight_server.offers.standing_plan import StandingPlans
 from jobsight_server.reliability.board import MachineBoard
 from jobsight_server.reliability.config import rank_config
 from jobsight_server.requirements import requirement_config
@@ -26,11 +29,14 @@ from jobsight_server.web import (
     machines,
     matches,
     nodes,
+    offers,
     openapi,
     overview,
+    plan,
     predictions,
     requirements,
     resources,
+    risk,
     samples_proxy,
     savings,
     simulations,
@@ -44,10 +50,10 @@ from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, machines, requirements, simulations)
+NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, machines, requirements, plan, simulations)
 ROUTES = tuple(
     route
-    for noun in (predictions, *NOUNS_WITH_PAGES, resources, matches, samples_proxy, health, openapi)
+    for noun in (predictions, *NOUNS_WITH_PAGES, resources, matches, risk, offers, samples_proxy, health, openapi)
     for route in noun.ROUTES
 )
 
@@ -65,7 +71,7 @@ _PAGE_HEADERS = (
 def create_app(
     settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
 ) -> Flask:
-    """The application of one query worker; ``write_engine`` serves logins, simulations, requirements, matches."""
+    """The application of one query worker; ``write_engine`` serves what is kept of requests, as logins and offers."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
     config, ranks = forecast_config(settings), rank_config(settings)
@@ -81,6 +87,9 @@ def create_app(
         answers=answers,
         requirements=requirement_config(settings),
         matcher=Matcher(read_engine, write_engine, match_config(settings), answers, clock),
+        plan=plan_config(settings),
+        plans=StandingPlans(),
+        run_times=RunTimes(),
         failures=LoginFailures(),
         machines=MachineBoard(ranks),
         ranks=ranks,

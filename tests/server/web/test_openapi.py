@@ -96,7 +96,33 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/resources/rank?for=6h&cluster=alpha&method=grv&memory=4G&limit=3", None, 200
     yield "get", f"{api}/resources/rank", None, 400
     yield "get", f"{api}/resources/rank?user=nobody", None, 404
+    yield from plan_requests(api)
     yield "get", f"{api}/openapi.json", None, 200
+
+
+def plan_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
+    job = {"cluster": "alpha", "user": HOSTILE, "nodes": 1, "walltime_s": "01:00:00"}
+    yield "post", f"{api}/risk", {**job, "hours": 0.5, "start": 1_700_000_000}, 200
+    yield "post", f"{api}/risk", job, 400
+    place = {**job, "deadline": 1_700_009_000}
+    yield "get", f"{api}/plan", None, 200
+    yield "post", f"{api}/offers", {**place, "job_id": HOSTILE}, 200
+    yield "post", f"{api}/offers", place, 200
+    yield "post", f"{api}/offers", {**place, "nodes": 2}, 200
+    yield "post", f"{api}/offers", {**place, "deadline": 1}, 400
+    yield "post", f"{api}/offers", {**place, "cluster": "nowhere"}, 409
+    yield "get", f"{api}/offers/1", None, 200
+    yield "get", f"{api}/offers/9", None, 404
+    yield "post", f"{api}/offers/1/confirm", {"job_id": "1.a"}, 200
+    yield "post", f"{api}/offers/9/confirm", {}, 404
+    yield "get", f"{api}/plan?cluster=alpha", None, 200
+    yield "post", f"{api}/offers/1/started", {}, 200
+    yield "post", f"{api}/offers/2/started", {}, 409
+    yield "post", f"{api}/offers/1/ended", {"outcome": "killed"}, 200
+    yield "post", f"{api}/offers/1/ended", {"outcome": "x"}, 400
+    yield "post", f"{api}/offers/1/cancel", {}, 409
+    yield "post", f"{api}/offers/2/cancel", {}, 200
+    yield "get", f"{api}/plan", None, 200
 
 
 def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:

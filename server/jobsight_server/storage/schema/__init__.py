@@ -16,6 +16,7 @@ from jobsight_server.storage.schema.learned import (
 from jobsight_server.storage.schema.metadata import metadata
 from jobsight_server.storage.schema.nodes import batches, late_batches, marks, nodes, quarantine, samples, shifts
 from jobsight_server.storage.schema.operation import event_counts, role_epochs
+from jobsight_server.storage.schema.plan import offers, plans
 from jobsight_server.storage.schema.reliability import (
     machine_outcomes,
     machine_sessions,
@@ -55,9 +56,11 @@ __all__ = [
     "metadata",
     "model_state",
     "nodes",
+    "offers",
     "outcomes_pending",
     "owner_reports",
     "pending_forecasts",
+    "plans",
     "profiles",
     "quarantine",
     "reliability_state",
