@@ -28,6 +28,7 @@ COMMANDS = {
     ),
     "job-groups": ("jobsight_server.commands.job_groups", "find the job groups that suit a site's own history"),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
+    "ranks": ("jobsight_server.commands.ranks", "rank machines for a job, for HTCondor and Slurm too"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     "simulate": (
         "jobsight_server.commands.simulate",
