@@ -32,6 +32,7 @@ COMMANDS = {
         "report to a server what Ganglia or another server knows of resources",
     ),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
+    "ranks": ("jobsight_server.commands.ranks", "rank machines for a job, for HTCondor and Slurm too"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     "simulate": (
         "jobsight_server.commands.simulate",

@@ -92,6 +92,10 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "post", f"{api}/feedback", {"id": 1, "outcome": "failed"}, 409
     yield "get", f"{api}/requirements?cluster=alpha&page=1", None, 200
     yield from matching_requests(api)
+    yield "get", f"{api}/resources/rank?for=6h&include=all&history_hours=10&compilers=gcc&compilers=icx", None, 200
+    yield "get", f"{api}/resources/rank?for=6h&cluster=alpha&method=grv&memory=4G&limit=3", None, 200
+    yield "get", f"{api}/resources/rank", None, 400
+    yield "get", f"{api}/resources/rank?user=nobody", None, 404
     yield from plan_requests(api)
     yield "get", f"{api}/openapi.json", None, 200
 
