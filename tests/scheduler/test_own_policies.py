@@ -270,7 +270,7 @@ def test_classes_that_do_not_fit() -> None:
         (Policy, r"own lacks submitted\(\), ended\(\)|own lacks ended\(\), submitted\(\)"),
         (EasyByKey, r"own lacks keys\(\)"),
         (ThreeArguments, r"own\(requests: .* does not fit: its constructor takes \(requests\), or"),
-        (NoArgument, r"own\(\) does not fit"),
+        (NoArgument, r"own\(\).* does not fit"),
         (WrongRules, "rules is 'all'; give a tuple"),
         (starts, "own is a function, not a class"),
         (pytest, "own is a module"),
