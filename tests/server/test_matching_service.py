@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
+from xml.etree import ElementTree
+
 import pytest
+from rich.console import Console
 
 from jobsight_server.experiments.matching_service import READINGS, SIZES, measure_service
+from jobsight_server.plots.matching_service import draw_service
+from jobsight_server.reports.matching_service import service_account, show_service
 
 
 @pytest.mark.slow
-def test_a_small_run_of_the_experiment() -> None:
+def test_a_small_run_of_the_experiment(tmp_path: Path) -> None:
     found = measure_service(batches=1, rates=(500,))
     assert [(entry.size, entry.reading) for entry in found.batches] == [(s, r) for s in SIZES for r in READINGS]
     for entry in found.batches:
@@ -23,3 +30,13 @@ def test_a_small_run_of_the_experiment() -> None:
     [run] = found.arrivals
     assert run.jobs == 83
     assert 0 < run.matched <= run.jobs
+    account = service_account(found)
+    first = account["means"][0]
+    assert first["client_s"] == pytest.approx(first["query_s"] + first["solve_s"] + first["rest_s"])
+    assert first["jobs_per_minute"] == pytest.approx(600 / first["client_s"])
+    console = Console(width=100, record=True, file=io.StringIO())
+    show_service(account, console)
+    assert "dependency" in console.export_text()
+    draw_service(account, tmp_path)
+    bars = ElementTree.parse(tmp_path / "service.svg").getroot()
+    assert bars.tag.endswith("svg")
