@@ -35,6 +35,7 @@ class AcceptanceRule:
     probability of failure, exclusive. ``acceptance``: that limit, or an expected profit above 0. ``filters_machine``:
     refuse by the risk of node failures alone. ``guards``: refuse what would take a booked successor above ``pmax``.
     ``expects_run``: node failures during the expected run time, not during all of the requested time.
+    ``limits_machine``: ``pmax`` limits PoF, node failures included; otherwise only the risk that overbooking adds.
     """
 
     rule: Rule = "first-fit"
@@ -44,6 +45,7 @@ class AcceptanceRule:
     filters_machine: bool = False
     guards: bool = False
     expects_run: bool = False
+    limits_machine: bool = True
     form: RiskForm = "exact"
 
     def __post_init__(self) -> None:
@@ -92,7 +94,7 @@ def decide(
             return _rejected(WIDE)
         return _conservative(plan, offer, available, survives)
     search = _Search(plan, offer, now_h, rule, available, survives, correct, value_per_processor_hour)
-    if not search.is_acceptable(available * survives):
+    if not search.is_acceptable(available * survives, 1.0):
         return _rejected(WIDE)
     return search.decision()
 
@@ -134,10 +136,10 @@ class _Search:
         self._risk = RISK_FORMS[rule.form](plan, now_h)
         self._candidates = 0
 
-    def is_acceptable(self, pos: float) -> bool:
-        """Whether a probability of success suffices."""
+    def is_acceptable(self, pos: float, executable: float) -> bool:
+        """Whether a probability of success, of which ``executable`` is a factor, suffices."""
         if self._rule.acceptance == "pmax":
-            return 1.0 - pos < self._rule.pmax
+            return 1.0 - (pos if self._rule.limits_machine else executable) < self._rule.pmax
         return pos * self._offer.charge > (1.0 - pos) * self._offer.penalty
 
     def decision(self) -> OfferDecision:
@@ -150,13 +152,14 @@ class _Search:
         starts = self._plan.starts(offer.release_h, offer.deadline_h)
         for place in self._plan.places(starts, offer.nodes, offer.requested_h, offer.deadline_h, rule.choice):
             self._candidates += 1
-            limit = machine * self._corrected(self._risk.best_case(offer, place))
-            if not self.is_acceptable(limit) or self._score(limit, place) <= best_score:
+            executable = self._corrected(self._risk.best_case(offer, place))
+            limit = machine * executable
+            if not self.is_acceptable(limit, executable) or self._score(limit, place) <= best_score:
                 reason = max(reason, RISKY, key=REASONS.index)
                 continue
             raw = self._risk.executable(offer, place)
             success = SuccessProbability(self._available, self._corrected(raw), self._survives)
-            if not self.is_acceptable(success.pos):
+            if not self.is_acceptable(success.pos, success.executable):
                 reason = max(reason, RISKY, key=REASONS.index)
                 continue
             if rule.guards and not self._spares_successors(place):
@@ -187,9 +190,9 @@ class _Search:
         """Whether no overbooked successor would be riskier than ``pmax``."""
         for job in place.successors:
             booking = self._plan.bookings[job]
-            if booking.end_h < booking.from_h + booking.offer.requested_h:
+            if booking.started_h is None and booking.is_overbooked:
                 after = self._corrected(self._risk.executable_after(job, self._offer, place))
-                if 1.0 - booking.machine * after >= self._rule.pmax:
+                if 1.0 - (booking.machine * after if self._rule.limits_machine else after) >= self._rule.pmax:
                     return False
         return True
 
@@ -198,7 +201,7 @@ class _Search:
         loss = 0.0
         for job in place.successors:
             booking = self._plan.bookings[job]
-            if booking.end_h < booking.from_h + booking.offer.requested_h:
+            if booking.started_h is None and booking.is_overbooked:
                 before = self._corrected(self._risk.executable_booked(job))
                 after = self._corrected(self._risk.executable_after(job, self._offer, place))
                 loss += booking.machine * (after - before) * (booking.offer.charge + booking.offer.penalty)

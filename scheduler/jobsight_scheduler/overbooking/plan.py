@@ -79,6 +79,14 @@ class BookingPlan:
             booking.until_h = min(booking.until_h, now_h)
             self._tables = None
 
+    def move(self, job: int, place: BookingPlace) -> None:
+        """A job that runs goes on at another place, from now (the start of ``place``) on."""
+        booking = self.bookings[job]
+        booking.place = place
+        booking.from_h = place.start_h
+        booking.until_h = booking.end_h = place.end_h
+        self._tables = None
+
     def forget(self, now_h: float) -> None:
         """Drops jobs that have ended and whose booked time is over."""
         gone = [job for job, booking in self.bookings.items() if booking.has_ended and booking.until_h <= now_h]
