@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -49,11 +49,20 @@ _OTHER_NAMES = {"BLUE HORIZON": "BLUE", "CORNELL THEORY": "CTC"}
 
 @dataclass(frozen=True, slots=True)
 class OverbookingSource:
-    """Which jobs: the last ``last_jobs`` of a trace. ``exact_estimates``: run time = requested time."""
+    """Which jobs: the last ``last_jobs`` of a trace but for the last ``skipped``.
+
+    ``exact_estimates``: run time = requested time.
+    """
 
     file: Path
     last_jobs: int = LAST_JOBS
     exact_estimates: bool = False
+    skipped: int = 0
+
+    @property
+    def before(self) -> OverbookingSource:
+        """As many jobs right before these, for a rehearsal."""
+        return replace(self, skipped=self.skipped + self.last_jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,11 @@ def published_name(file: Path, header: list[str]) -> str | None:
     return None
 
 
+@lru_cache(maxsize=2)
+def _trace(file: Path) -> Trace:
+    return read_swf(file)
+
+
 @lru_cache(maxsize=4)
 def overbooking_jobs(source: OverbookingSource) -> OverbookingJobs:
     """The usable jobs of the trace. Run times beyond the requested time are cut, and counted.
@@ -96,10 +110,11 @@ def overbooking_jobs(source: OverbookingSource) -> OverbookingJobs:
     """
     if source.last_jobs < 1:
         raise ValueError(f"{source.last_jobs} jobs are nothing to simulate; give at least 1")
-    trace = read_swf(source.file)
+    trace = _trace(source.file)
     nodes = np.where(trace["requested_processors"] > 0, trace["requested_processors"], trace["processors"])
     usable, dropped = _usable(trace, nodes)
     rows = np.flatnonzero(usable)
+    rows = rows[: max(0, len(rows) - source.skipped)]
     if not len(rows):
         raise ValueError(f"{source.file.name}: no job has a requested time, a run time and processors: {dict(dropped)}")
     requested, run = trace["requested_s"][rows] / 3600.0, trace["run_s"][rows] / 3600.0

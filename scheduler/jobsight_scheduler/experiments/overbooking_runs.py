@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ from .overbooking_jobs import (
     offered_jobs,
     overbooking_jobs,
 )
+
+REHEARSAL_SEED = 2**31
+"""Draws of the rehearsal, which no run has."""
 
 CALIBRATION_BINS = (0.0, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 """Edges of predicted probability of failure in the calibration plot."""
@@ -67,11 +71,18 @@ class OverbookingCase:
 
 def run_overbooking(case: OverbookingCase, source: OverbookingSource) -> dict[str, Any]:
     """The figures of one run."""
+    simulation = simulated(case, source)
+    return run_figures(simulation.accepted, simulation.rejected) | {"candidates": simulation.candidates}
+
+
+def simulated(case: OverbookingCase, source: OverbookingSource) -> OverbookingSimulation:
+    """The simulation of one run, finished."""
     jobs = overbooking_jobs(source)
     nodes = nodes_of(jobs, case.nodes)
     arrival = arrival_of(jobs, case.arrival_h) * case.arrival_factor
     offers = offered_jobs(jobs, arrival, case.seed, case.release_mean_h, case.deadline_factor)
     strategy = STRATEGIES[case.strategy].at(case.pmax)
+    can_rehearse = strategy.rehearses and source.skipped == 0
     rule = replace(strategy.rule, form=case.form, choice=case.place or strategy.rule.choice)
     machine = MachineFailure(case.failures_per_h, case.repairs_per_h)
     horizon = max(job.deadline_h for job in offers)
@@ -83,9 +94,18 @@ def run_overbooking(case: OverbookingCase, source: OverbookingSource) -> dict[st
         FAILURE_MODELS[case.failures](nodes, machine, horizon, case.seed),
         case.penalty_ratio,
         case.migration_h,
+        _rehearsed(replace(case, seed=REHEARSAL_SEED), source) if can_rehearse else None,
     )
     simulation.run(offers)
-    return run_figures(simulation.accepted, simulation.rejected) | {"candidates": simulation.candidates}
+    return simulation
+
+
+@lru_cache(maxsize=64)
+def _rehearsed(case: OverbookingCase, source: OverbookingSource) -> dict[str, Any] | None:
+    """State of the recalibration after a simulation of the jobs before, None if these are too few."""
+    if overbooking_jobs(source).learned < 2 * source.last_jobs:
+        return None
+    return simulated(case, source.before).recalibration_state()
 
 
 def run_figures(accepted: list[AcceptedJob], rejected: Counter[str]) -> dict[str, Any]:

@@ -54,10 +54,19 @@ class AcceptanceRule:
 
 
 @dataclass(frozen=True, slots=True)
+class TouchedJob:
+    """A booked job that waits after the accepted place, with its new probability of failure."""
+
+    job: int
+    pof: float
+    raw_pof: float
+
+
+@dataclass(frozen=True, slots=True)
 class OfferDecision:
     """``place`` and its ``success`` if accepted, else the ``reason``. ``raw_pof`` is before recalibration.
 
-    ``candidates`` is the number of places that were looked at.
+    ``candidates`` is the number of places that were looked at. ``touched`` are overbooked jobs whose risk rises.
     """
 
     place: BookingPlace | None
@@ -65,6 +74,7 @@ class OfferDecision:
     raw_pof: float
     reason: str
     candidates: int
+    touched: tuple[TouchedJob, ...] = ()
 
 
 Correct = Callable[[float], float]
@@ -162,18 +172,19 @@ class _Search:
             if not self.is_acceptable(success.pos, success.executable):
                 reason = max(reason, RISKY, key=REASONS.index)
                 continue
-            if rule.guards and not self._spares_successors(place):
+            touched = self._touched(place) if rule.guards or rule.rule == "best-profit" else ()
+            if rule.guards and not all(self._is_spared(other) for other in touched):
                 reason = GUARDED
                 continue
             score = self._score(success.pos, place)
             if rule.rule == "best-profit":
-                score += self._loss_of_successors(place)
+                score += sum(map(self._loss, touched))
             if score <= best_score:
                 reason = UNPROFITABLE
                 continue
-            best = OfferDecision(place, success, 1.0 - raw, "", self._candidates)
+            best = OfferDecision(place, success, 1.0 - raw, "", self._candidates, touched)
             best_score = score
-            if rule.rule == "first-fit":
+            if rule.rule == "first-fit" or (rule.rule == "highest-pos" and score >= machine):
                 break
         return best or _rejected(reason, self._candidates)
 
@@ -186,23 +197,21 @@ class _Search:
         hours = len(place.processors) * (place.end_h - place.start_h)
         return pos * self._offer.charge - (1.0 - pos) * self._offer.penalty - self._value * hours
 
-    def _spares_successors(self, place: BookingPlace) -> bool:
-        """Whether no overbooked successor would be riskier than ``pmax``."""
-        for job in place.successors:
-            booking = self._plan.bookings[job]
-            if booking.started_h is None and booking.is_overbooked:
-                after = self._corrected(self._risk.executable_after(job, self._offer, place))
-                if 1.0 - (booking.machine * after if self._rule.limits_machine else after) >= self._rule.pmax:
-                    return False
-        return True
+    def _touched(self, place: BookingPlace) -> tuple[TouchedJob, ...]:
+        return tuple(
+            TouchedJob(job, 1.0 - self._plan.bookings[job].machine * self._corrected(raw), 1.0 - raw)
+            for job, raw in self._risk.after(self._offer, place).items()
+        )
 
-    def _loss_of_successors(self, place: BookingPlace) -> float:
-        """Change of the successors' expected profit, at most 0: each one's change of PoS times charge and penalty."""
-        loss = 0.0
-        for job in place.successors:
-            booking = self._plan.bookings[job]
-            if booking.started_h is None and booking.is_overbooked:
-                before = self._corrected(self._risk.executable_booked(job))
-                after = self._corrected(self._risk.executable_after(job, self._offer, place))
-                loss += booking.machine * (after - before) * (booking.offer.charge + booking.offer.penalty)
-        return loss
+    def _is_spared(self, touched: TouchedJob) -> bool:
+        """Whether the successor stays below ``pmax``."""
+        pof = touched.pof
+        if not self._rule.limits_machine:
+            pof = 1.0 - (1.0 - pof) / self._plan.bookings[touched.job].machine
+        return pof < self._rule.pmax
+
+    def _loss(self, touched: TouchedJob) -> float:
+        """Change of the successor's expected profit: its change of PoS times charge and penalty."""
+        booking = self._plan.bookings[touched.job]
+        before = booking.machine * self._corrected(self._risk.executable_booked(touched.job))
+        return ((1.0 - touched.pof) - before) * (booking.offer.charge + booking.offer.penalty)

@@ -35,6 +35,8 @@ class BookingPlan:
             raise ValueError(f"a plan for {processors} processors; give 1 to {LARGEST_PLAN:,}")
         self.processors = processors
         self.bookings: dict[int, Booking] = {}
+        self.run_times: dict[tuple[int, float], Floats] = {}
+        """Run times of booked jobs as forms of risk keep them: by job, and step of the grid or 0."""
         self._tables: _Tables | None = None
 
     def add(self, booking: Booking) -> None:
@@ -62,6 +64,7 @@ class BookingPlan:
             KeyError: it is not in the plan.
         """
         self._tables = None
+        self._drop_run_times([job])
         return self.bookings.pop(job)
 
     def start(self, job: int, now_h: float) -> None:
@@ -94,6 +97,7 @@ class BookingPlan:
             del self.bookings[job]
         if gone:
             self._tables = None
+            self._drop_run_times(gone)
 
     def starts(self, earliest_h: float, latest_h: float) -> Floats:
         """Candidate starts, ascending: ``earliest_h``, and every booked end from there until before ``latest_h``."""
@@ -146,6 +150,11 @@ class BookingPlan:
             tables.jobs_of(tables.last[row, processors], True),
             tables.jobs_of(tables.next[row + 1, processors], False),
         )
+
+    def _drop_run_times(self, jobs: Sequence[int]) -> None:
+        dropped = set(jobs)
+        for key in [key for key in self.run_times if key[0] in dropped]:
+            del self.run_times[key]
 
     def _current(self) -> _Tables:
         if self._tables is None:

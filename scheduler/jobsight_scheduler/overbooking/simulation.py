@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,8 @@ class OverbookingSimulation:
     """Runs one strategy. ``accepted`` grows as jobs end, ``rejected`` counts those refused by reason.
 
     ``history`` has learned the jobs before; the simulation goes on with a copy of it if the strategy learns.
-    ``migration_h`` is the time that a move costs, None if jobs are not moved.
+    ``migration_h`` is the time that a move costs, None if jobs are not moved. ``recalibration_state`` comes from an
+    earlier simulation.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class OverbookingSimulation:
         downtimes: Downtimes,
         penalty_ratio: float = 1.0,
         migration_h: float | None = None,
-        recalibration: Recalibration | None = None,
+        recalibration_state: Mapping[str, Any] | None = None,
     ) -> None:
         self.plan = BookingPlan(nodes)
         self.accepted: list[AcceptedJob] = []
@@ -47,7 +49,9 @@ class OverbookingSimulation:
         self.income = 0.0
         self._strategy, self._machine, self._downtimes = strategy, machine, downtimes
         self._history = history.fork() if strategy.learns else history
-        self._recalibration = recalibration or (Recalibration() if strategy.recalibrates else None)
+        self._recalibration = Recalibration() if strategy.recalibrates else None
+        if recalibration_state is not None:
+            self._recalibration = Recalibration.from_state(recalibration_state)
         self._penalty_ratio, self._migration_h = penalty_ratio, migration_h
         self._queues: list[list[int]] = [[] for _ in range(nodes)]  # jobs that have not ended, per processor, in order
         self._jobs: dict[int, OfferedJob] = {}
@@ -68,6 +72,10 @@ class OverbookingSimulation:
             self.offer(job)
         self.advance(np.inf)
 
+    def recalibration_state(self) -> dict[str, Any] | None:
+        """What recalibration has learned; None if the strategy has none."""
+        return None if self._recalibration is None else self._recalibration.state()
+
     def offer(self, job: OfferedJob) -> OfferDecision:
         """Accepts the job into the plan or rejects it."""
         now = job.submitted_h
@@ -86,6 +94,8 @@ class OverbookingSimulation:
             self.rejected[decision.reason] += 1
             return decision
         success = decision.success
+        for touched in decision.touched:
+            self.plan.bookings[touched.job].pof, self._raw_pof[touched.job] = touched.pof, touched.raw_pof
         booking = Booking(offer, decision.place, success.pof, success.available * success.survives)
         self.plan.add(booking)
         self._jobs[job.job], self._raw_pof[job.job] = job, decision.raw_pof
@@ -157,7 +167,7 @@ class OverbookingSimulation:
         raw = self._raw_pof.pop(job.job)
         if ended.node_failed:
             return
-        if self._recalibration is not None:
+        if self._recalibration is not None and raw > 0.0:  # what is certain teaches nothing
             self._recalibration.learn(raw, ended.was_killed)
         if self._strategy.learns:
             # A job that was killed would have run longer; what is known is that its request was not too long.

@@ -27,7 +27,8 @@ class OverbookingStrategy:
     """``resells``: time that a job does not use is free for others. ``recalibrates``: predictions are corrected by what
 
     became of accepted jobs. ``learns``: run times of ended jobs are learned as they end; otherwise only those of the
-    jobs before the simulation.
+    jobs before the simulation. ``rehearses``: recalibration begins with what a simulation of as many earlier
+    jobs taught.
     """
 
     rule: AcceptanceRule = field(default_factory=AcceptanceRule)
@@ -35,6 +36,7 @@ class OverbookingStrategy:
     resells: bool = False
     recalibrates: bool = False
     learns: bool = False
+    rehearses: bool = False
 
     def at(self, pmax: float) -> OverbookingStrategy:
         """The same with another P_max."""
@@ -59,11 +61,12 @@ STRATEGIES: dict[str, OverbookingStrategy] = {
     "expected-profit": OverbookingStrategy(AcceptanceRule(acceptance="expected-profit")),
     "guard": OverbookingStrategy(AcceptanceRule(guards=True)),
     "jobsight": OverbookingStrategy(
-        AcceptanceRule("first-fit", choice="full-first", guards=True, expects_run=True),
+        AcceptanceRule("highest-pos", choice="full-first", guards=True, expects_run=True, limits_machine=False),
         "groups",
         resells=True,
         recalibrates=True,
         learns=True,
+        rehearses=True,
     ),
 }
 """The choices of ``--strategy``."""
