@@ -35,6 +35,8 @@ class BookingPlan:
             raise ValueError(f"a plan for {processors} processors; give 1 to {LARGEST_PLAN:,}")
         self.processors = processors
         self.bookings: dict[int, Booking] = {}
+        self.run_times: dict[tuple[int, float], Floats] = {}
+        """Run times of booked jobs as forms of risk keep them: by job, and step of the grid or 0."""
         self._tables: _Tables | None = None
 
     def add(self, booking: Booking) -> None:
@@ -68,6 +70,7 @@ class BookingPlan:
             KeyError: it is not in the plan.
         """
         self._tables = None
+        self._drop_run_times([job])
         return self.bookings.pop(job)
 
     def start(self, job: int, now_h: float) -> None:
@@ -85,6 +88,14 @@ class BookingPlan:
             booking.until_h = min(booking.until_h, now_h)
             self._tables = None
 
+    def move(self, job: int, place: BookingPlace) -> None:
+        """A job that runs goes on at another place, from now (the start of ``place``) on."""
+        booking = self.bookings[job]
+        booking.place = place
+        booking.from_h = place.start_h
+        booking.until_h = booking.end_h = place.end_h
+        self._tables = None
+
     def forget(self, now_h: float) -> None:
         """Drops jobs that have ended and whose booked time is over."""
         gone = [job for job, booking in self.bookings.items() if booking.has_ended and booking.until_h <= now_h]
@@ -92,6 +103,7 @@ class BookingPlan:
             del self.bookings[job]
         if gone:
             self._tables = None
+            self._drop_run_times(gone)
 
     def starts(self, earliest_h: float, latest_h: float) -> Floats:
         """Candidate starts, ascending: ``earliest_h``, and every booked end from there until before ``latest_h``."""
@@ -144,6 +156,11 @@ class BookingPlan:
             tables.jobs_of(tables.last[row, processors], True),
             tables.jobs_of(tables.next[row + 1, processors], False),
         )
+
+    def _drop_run_times(self, jobs: Sequence[int]) -> None:
+        dropped = set(jobs)
+        for key in [key for key in self.run_times if key[0] in dropped]:
+            del self.run_times[key]
 
     def _current(self) -> _Tables:
         if self._tables is None:
