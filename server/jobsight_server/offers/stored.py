@@ -59,7 +59,7 @@ def add_offer(connection: Connection, cluster: str, values: Mapping[str, Any]) -
 
 
 def note_touched(connection: Connection, predicted: Mapping[int, float]) -> None:
-    """Jobs planned behind a new one are likelier not to end in their places: what is learned from them rests on that."""
+    """Jobs planned behind a new one may be likelier not to end in their places: what is learned rests on that."""
     change = "UPDATE offers SET predicted = ? WHERE id = ?"
     write_many(connection, change, [(share, number) for number, share in sorted(predicted.items())])
 
