@@ -48,7 +48,11 @@ def test_it_is_that_of_a_plan_read_anew(seed: int) -> None:
         offer = offer_of(job, now, rng)
         decision = decide(plan, offer, now, RULE, machine, risk=kept)
         again = decide(plan, offer, now, RULE, machine, risk=fresh)
-        assert (decision.reason, decision.raw_pof, decision.candidates) == (again.reason, again.raw_pof, again.candidates)
+        assert (decision.reason, decision.raw_pof, decision.candidates) == (
+            again.reason,
+            again.raw_pof,
+            again.candidates,
+        )
         if decision.place is not None:
             accepted += 1
             plan.load([Booking(offer, decision.place, decision.raw_pof)])
