@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Clock = Callable[[], float]
 
 _WALL = 10.0
-"""HiGHS itself stops after so many times the time that is left: the clock may count processor time on a busy machine."""
+"""HiGHS itself stops after so many times the time that is left: a clock of processor time is slow on a busy machine."""
 
 _SOLVED = (highspy.HighsModelStatus.kOptimal,)
 
