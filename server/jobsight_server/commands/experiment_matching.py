@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 
 from jobsight_scheduler.experiments.matching_runs import cases, matching_account, run_case
@@ -25,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deadline", type=float, default=DEADLINE_S, metavar="S", help=f"processor time per batch ({DEADLINE_S:g})"
     )
+    parser.add_argument(
+        "--service", action="store_true", help="also through HTTP with state in SQLite: batches, and Poisson arrivals"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
 
@@ -34,6 +38,11 @@ def run(args: argparse.Namespace) -> int:
     tasks = list(cases(args.batches, args.seed))
     runs = ((case, run_case(case, time.process_time, args.deadline)) for case in tasks)
     account = matching_account([row for _, row in watched("matching", runs, len(tasks))])
+    if args.service:
+        from jobsight_server.experiments.matching_service import measure_service  # starts servers: seldom asked for
+
+        service = measure_service(args.batches, seed=args.seed, progress=_say)
+        account["service"] = msgspec.to_builtins(service)
     if args.plot is not None:
         from jobsight_server.plots.matching import draw  # takes half a second to load
 
@@ -44,6 +53,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         show(account, Console())
     return 0
+
+
+def _say(text: str) -> None:
+    print(f"jobsight experiment: {text}", file=sys.stderr, flush=True)
 
 
 def _check(args: argparse.Namespace) -> None:

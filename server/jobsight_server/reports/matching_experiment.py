@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 from rich.box import SIMPLE
@@ -41,6 +42,8 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     for row in account["greedy"]:
         table.add_row(row["order"], f"{row['of_optimum']:.1%}", f"{row['worst']:.1%}")
     console.print(table)
+    if "service" in account:
+        _service(account["service"], console)
     console.print(
         "ms: processor time from records to checked answer; opt.: batches proven optimal; pref.: sum of preferences; "
         "use: sum of the shares of all capacities that are taken. Published: tens of milliseconds to solve, up to 300 "
@@ -64,3 +67,34 @@ def _table(title: str, first: str, *others: str) -> Table:
     for name in others:
         table.add_column(name, justify="right")
     return table
+
+
+def _service(service: Mapping[str, Any], console: Console) -> None:
+    """Time at the client by batch size and by how the state is read, and Poisson arrivals."""
+    table = _table(
+        "Through HTTP, median ms a batch", "jobs", "read", "client", "query", "solve", "rest", "opt.", "jobs/min"
+    )
+    groups: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
+    for row in service["batches"]:
+        groups.setdefault((row["size"], row["reading"]), []).append(row)
+    for (size, reading), rows in groups.items():
+        client, query, solve = (median(row[name] for row in rows) for name in ("client_s", "query_s", "solve_s"))
+        table.add_row(
+            str(size),
+            reading,
+            *(f"{value * 1e3:,.1f}" for value in (client, query, solve, client - query - solve)),
+            f"{sum(row['is_optimal'] for row in rows)}/{len(rows)}",
+            f"{60.0 * size / client:,.0f}",
+        )
+    console.print(table)
+    table = _table("Poisson arrivals", "per minute", "matched", "of", "median s", "p95 s", "longest queue")
+    for row in service["arrivals"]:
+        times = ("" if row[name] is None else f"{row[name]:.2f}" for name in ("median_s", "p95_s"))
+        table.add_row(
+            f"{row['rate_per_minute']:,}",
+            f"{row['matched']:,}",
+            f"{row['jobs']:,}",
+            *times,
+            f"{row['longest_queue']:,}",
+        )
+    console.print(table)
