@@ -73,7 +73,7 @@ class Learner:
         ``pending``: the runs that were forecast when they were submitted.
 
         Raises:
-            ValueError: the stored model is of other job groups or another version.
+            ValueError: the stored model is of other settings or another version.
         """
         keys: dict[tuple[str, str], None] = {}
         users: dict[tuple[str, str], None] = {}
@@ -87,6 +87,8 @@ class Learner:
         for (cluster, metric), state in read_state(connection, asked).items():
             self._profile(cluster, metric).load(state)
         for key, known, updated in read_series(connection, users):
+            if known.parameters != self._config.parameters(key.metric):
+                raise ValueError("this series was learned with another window, bins or alpha: retrain on all jobs")
             self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), known, updated)
         self.pending = read_pending(connection, pending)
 
@@ -140,7 +142,7 @@ class Learner:
                 key = SeriesKey(job.cluster, job.user, metric)
                 own = self._of_users.get(key)
                 if own is None:
-                    own = self._of_users[key] = _OfUser(profile, Series())
+                    own = self._of_users[key] = _OfUser(profile, Series(self._config.parameters(metric)))
                 own.series.learn(value)
                 # The last one learned, not the latest: a run with late samples is learned after others.
                 own.updated = job.end
