@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jobsight_emulator.applications import Demand, EmulatedApplication, EmulatedUser
 from jobsight_emulator.plan import EmulatorError, Plan
-from jobsight_emulator.published import PUBLISHED
+from jobsight_emulator.published import CAMPAIGN, PUBLISHED
 from jobsight_emulator.site import Cluster
 from jobsight_emulator.workload import EmulatedJob
 
@@ -65,8 +65,8 @@ def campaign_users(plan: Plan) -> list[PublishedUser]:
         users.append(
             PublishedUser(
                 _user(f"u{position + 1:02d}", f"{kind}/{bandwidth_kind}", position),
-                PUBLISHED[kind](rng, jobs, level_mb * _MB, _CAMPAIGN_NOISE),
-                PUBLISHED[bandwidth_kind](rng, jobs, _BPS * rng.uniform(0.7, 1.3), _CAMPAIGN_NOISE),
+                CAMPAIGN[kind](rng, jobs, level_mb * _MB, _CAMPAIGN_NOISE),
+                CAMPAIGN[bandwidth_kind](rng, jobs, _BPS * rng.uniform(0.7, 1.3), _CAMPAIGN_NOISE),
             )
         )
     return users

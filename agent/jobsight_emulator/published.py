@@ -20,12 +20,17 @@ _SWITCH = 4.0
 
 
 def ideal(rng: random.Random, jobs: int, level: float, noise: float) -> list[float]:
-    """User X: one job in nine is apart, up and down in turn, in the first third of the history but not the first job.
+    """User X: as ``steady``, with the jobs apart in the first third of the history."""
+    return steady(rng, jobs, level, noise, max(2, jobs // 3))
+
+
+def steady(rng: random.Random, jobs: int, level: float, noise: float, apart_before: int | None = None) -> list[float]:
+    """One job in nine, never the first, is apart, up and down in turn; before job ``apart_before``, or anywhere.
 
     PQM is .89 for 36 jobs and above .8 for any number of them.
     """
     values = [level * _noisy(rng, noise) for _ in range(jobs)]
-    apart = rng.sample(range(1, max(2, jobs // 3)), min(jobs // _APART_ONE_IN, max(1, jobs // 3 - 1)))
+    apart = rng.sample(range(1, apart_before or jobs), jobs // _APART_ONE_IN)
     for turn, job in enumerate(apart):
         values[job] = level * (rng.uniform(1.3, 1.4) if turn % 2 else rng.uniform(0.6, 0.7))
     return values
@@ -48,6 +53,9 @@ PUBLISHED: dict[str, Callable[[random.Random, int, float, float], list[float]]] 
     "z": spread,
 }
 """By user: what each of ``jobs`` jobs uses, in the unit of ``level``."""
+
+CAMPAIGN = PUBLISHED | {"x": steady}
+"""The same for the users of the campaign: those like X are as similar as X, but not settled towards the end."""
 
 
 def _noisy(rng: random.Random, noise: float) -> float:

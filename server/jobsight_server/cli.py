@@ -27,6 +27,10 @@ COMMANDS = {
         "list the accounting files that were read; withdraw wrong ones",
     ),
     "job-groups": ("jobsight_server.commands.job_groups", "find the job groups that suit a site's own history"),
+    "tune": (
+        "jobsight_server.commands.tune",
+        "find window, bins and alpha of the published forecasts on a site's own finished jobs",
+    ),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     "simulate": (

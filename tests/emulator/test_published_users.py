@@ -9,7 +9,7 @@ import pytest
 from jobsight_emulator.campaign import campaign_users, make_published_jobs, three_users
 from jobsight_emulator.emulation import make_emulation
 from jobsight_emulator.plan import EmulatorError, Plan
-from jobsight_emulator.published import PUBLISHED
+from jobsight_emulator.published import CAMPAIGN, PUBLISHED
 from jobsight_emulator.site import make_site
 
 END = 1_700_000_040
@@ -52,9 +52,10 @@ def test_the_campaign_has_the_published_shares(seed: int) -> None:
 @pytest.mark.parametrize("jobs", range(5, 80))
 def test_pqm_is_on_the_right_side_for_any_number_of_jobs(kind: str, jobs: int) -> None:
     for seed in range(5):
-        values = PUBLISHED[kind](random.Random(seed), jobs, 100.0, 0.05)
-        assert len(values) == jobs
-        assert (alike(values) > 0.8) == (kind == "x")
+        for draw in (PUBLISHED[kind], CAMPAIGN[kind]):
+            values = draw(random.Random(seed), jobs, 100.0, 0.05)
+            assert len(values) == jobs
+            assert (alike(values) > 0.8) == (kind == "x")
 
 
 def test_the_jobs_of_the_campaign_end_in_the_order_of_submission_with_their_nodes_to_themselves() -> None:

@@ -15,6 +15,10 @@ EXPERIMENTS = {
         "jobsight_server.commands.experiment_overprovisioning",
         "giving jobs the memory that they need instead of what they request: estimators, node sizes and loads",
     ),
+    "profile-guided": (
+        "jobsight_server.commands.experiment_profile_guided",
+        "the five published forecasts over users X, Y and Z, and over a campaign of 600 jobs",
+    ),
     "design-cluster": (
         "jobsight_server.commands.experiment_design_cluster",
         "which memory sizes suit the jobs of a log, within a budget",
