@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -143,7 +141,7 @@ def _wait_until_profiled(engine: Engine, jobs: int) -> None:
 def _serving(command: Sequence[str], ports: Sequence[int], log: Path) -> Iterator[None]:
     """The server while the block runs."""
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+        process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
         deadline = time.monotonic() + _READY_S
         while not all(_answers(port) for port in ports):
@@ -156,7 +154,7 @@ def _serving(command: Sequence[str], ports: Sequence[int], log: Path) -> Iterato
         try:
             process.wait(60)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()
 
 

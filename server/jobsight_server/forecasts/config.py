@@ -14,6 +14,9 @@ from jobsight_predictor.profile.requests import LIMITS, Limit
 from jobsight_server.settings import Settings
 from jobsight_server.settings.by_metric import five_parameters
 
+GROUP_FIELDS = ("group", "account")
+"""Fields that put several users together, and may have profiles as users have."""
+
 
 @dataclass(frozen=True, slots=True)
 class ForecastConfig:
@@ -34,6 +37,12 @@ class ForecastConfig:
     def learns(self, attribution: str | None) -> bool:
         """Whether a value of this attribution is learned; others are only shown (docs/definitions.md, Attribution)."""
         return self.learn_apportioned if attribution == "apportioned" else attribution != "unknown"
+
+    @property
+    def group_fields(self) -> tuple[str, ...]:
+        """Of group and account those in a job group: of these, profiles of their own are kept."""
+        used = {field for job_group in self.job_groups for field in job_group}
+        return tuple(field for field in GROUP_FIELDS if field in used)
 
     def parameters(self, metric: str) -> FiveParameters:
         """The parameters of the published five in ``metric``."""

@@ -17,6 +17,7 @@ from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.migrate import newest_version
 from jobsight_server.web import (
+    groups,
     health,
     jobs,
     nodes,
@@ -37,7 +38,7 @@ from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, simulations)
+NOUNS_WITH_PAGES = (overview, savings, users, groups, jobs, nodes, requirements, simulations)
 ROUTES = tuple(
     route for noun in (predictions, *NOUNS_WITH_PAGES, samples_proxy, health, openapi) for route in noun.ROUTES
 )
