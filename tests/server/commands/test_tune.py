@@ -82,7 +82,7 @@ def trace(file: Path, jobs: Jobs) -> str:
     """As a Standard Workload Format trace: memory in KB."""
     file.write_text(
         "".join(
-            f"{i} {100 * i} 0 50 1 1 {1000 * value:.0f} 1 60 -1 1 {str(question.user)[1:]} 1 1 1 1 -1 -1\n"
+            f"{i} {100 * i} 0 50 1 1 {1e6 * value:.0f} 1 60 -1 1 {str(question.user)[1:]} 1 1 1 1 -1 -1\n"
             for i, (value, question) in enumerate(zip(jobs.values, jobs.questions, strict=True))
         )
     )
