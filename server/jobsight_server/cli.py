@@ -31,7 +31,12 @@ COMMANDS = {
         "jobsight_server.commands.tune",
         "find window, bins and alpha of the published forecasts on a site's own finished jobs",
     ),
+    "resources": (
+        "jobsight_server.commands.resources",
+        "report to a server what Ganglia or another server knows of resources",
+    ),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
+    "ranks": ("jobsight_server.commands.ranks", "rank machines for a job, for HTCondor and Slurm too"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     "simulate": (
         "jobsight_server.commands.simulate",
@@ -41,6 +46,7 @@ COMMANDS = {
         "jobsight_server.commands.coallocate",
         "simulate spreading jobs over several clusters",
     ),
+    "match": ("jobsight_server.commands.match", "match the jobs of a file to its resources"),
     "experiment": ("jobsight_server.commands.experiment", "run a whole experiment on a recorded workload"),
 }
 

@@ -91,7 +91,7 @@ def test_the_parameters_of_the_five_may_differ_by_metric(tmp_path: Path, text: s
         ),
         (
             '[[accounting]]\ncluster = "a"\ndirectory = "b"\nformat = "lsf"',
-            r"invalid enum value 'lsf'.*format \(torque\)",
+            r"invalid enum value 'lsf'.*format \(torque, pbspro\)",
         ),
         ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nfromat = "torque"', "unknown field `fromat`"),
         ("window = 0", r"window = 0: '0' is not a whole number from 1 to 1000"),

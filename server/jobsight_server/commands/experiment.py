@@ -19,6 +19,10 @@ EXPERIMENTS = {
         "jobsight_server.commands.experiment_profile_guided",
         "the five published forecasts over users X, Y and Z, and over a campaign of 600 jobs",
     ),
+    "ranking": (
+        "jobsight_server.commands.experiment_ranking",
+        "which machine of a campus grid a job should start on: ranks, job sets and loads",
+    ),
     "design-cluster": (
         "jobsight_server.commands.experiment_design_cluster",
         "which memory sizes suit the jobs of a log, within a budget",

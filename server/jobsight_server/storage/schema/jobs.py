@@ -40,9 +40,12 @@ jobs = Table(
     Column("forecast_seq", BigInteger),  # the last profiles.learn_seq when its forecast was made
     UniqueConstraint("cluster", "job_id", "start"),
     Index(None, "cluster", "user", "end"),
+    Index(None, "cluster", "end"),
     Index(None, "profiled", "state", "end"),
     Index(None, "forecast_seq", "submitted"),
     Index(None, "end"),
+    Index(None, "recorded_at"),
+    Index(None, "state"),
 )
 
 # Node names as the accounting log writes them; the node may never have sent a sample.

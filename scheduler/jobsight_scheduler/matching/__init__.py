@@ -1,0 +1,50 @@
+"""On-line matching of jobs to shared, heterogeneous resources (Naik, Liu, Yang and Wagner 2005)."""
+
+from .answer import Answer, Match, ObjectiveValue, Unmatched
+from .ladder import DEADLINE_S, match
+from .policies import PolicyRule, Verdict, verdict
+from .predicates import PredicateError, parse
+from .problem import (
+    OBJECTIVES,
+    Capacity,
+    Dependency,
+    Hold,
+    InvalidProblemError,
+    MatchJob,
+    Objective,
+    Preference,
+    Problem,
+    Relation,
+    Resource,
+)
+from .read import LIMITS, Limits, read_jobs, read_problem, read_resources
+
+__all__ = [
+    "DEADLINE_S",
+    "LIMITS",
+    "OBJECTIVES",
+    "Answer",
+    "Capacity",
+    "Dependency",
+    "Hold",
+    "InvalidProblemError",
+    "Limits",
+    "Match",
+    "MatchJob",
+    "Objective",
+    "ObjectiveValue",
+    "PolicyRule",
+    "PredicateError",
+    "Preference",
+    "Problem",
+    "Relation",
+    "Resource",
+    "Unmatched",
+    "Verdict",
+    "match",
+    "parse",
+    "read_jobs",
+    "read_problem",
+    "read_resources",
+    "verdict",
+]

@@ -1,0 +1,69 @@
+"""What a batch is answered with. Field names are those of ``jobsight match --json`` and of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Tier = Literal["type", "predicate", "policy", "never-fits", "held", "gang", "outpriced", "reserved"]
+"""Why a job is not matched, the first of these that applies.
+
+``type``: there is no resource of a type that it depends on. ``predicate``: no resource satisfies what it asks for.
+``policy``: policies deny all that do, or their state is too old. ``never-fits``: not even an idle resource has the
+amounts. ``held``: it would fit if others held less. ``gang``: each dependency fits, all together do not.
+``outpriced``: it fits alone; the batch is worth more without it. ``reserved``: it fits, but not before the start of a
+reservation for a job that was passed over too often.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A whole match: the names of the instances for each dependency."""
+
+    job: str
+    resources: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """A job without a match, and why."""
+
+    job: str
+    tier: Tier
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveValue:
+    """The value of one objective, and the bound on it given the optima of those before; None where none is known."""
+
+    name: str
+    value: float
+    bound: float | None
+    gap: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``objective``, ``bound`` and ``gap`` are those of the first objective; ``objectives`` has all.
+
+    ``status`` is ``optimal`` where all of them are proven. ``rung`` is the step of the ladder that found the matches,
+    ``rows`` and ``columns`` are those of the integer program, ``bound`` is at least (of a minimum: at most) the
+    optimum, ``gap`` their difference over the larger magnitude. ``prices`` are what the heuristic asks for a whole
+    capacity, in units of the first objective.
+    """
+
+    status: Literal["optimal", "feasible"]
+    rung: str
+    objective: float
+    bound: float | None
+    gap: float | None
+    cpu_s: float
+    matches: tuple[Match, ...]
+    unmatched: tuple[Unmatched, ...]
+    rows: int = 0
+    columns: int = 0
+    objectives: tuple[ObjectiveValue, ...] = ()
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()

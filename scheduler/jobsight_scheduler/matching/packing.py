@@ -1,0 +1,178 @@
+"""What is left of the resources while jobs are placed one by one, each whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .eligibility import Eligibility
+from .problem import Relation
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+Placement = tuple[Integers, ...]
+"""For each dependency of a job the positions of its instances among the resources of their type."""
+
+Score = Callable[[int, Integers], Floats] | None
+"""How little a dependency (by its number in the batch) wants each of the given resources: the lowest is tried first.
+
+None is first fit: those that come first in the batch.
+"""
+
+TRIES = 200
+"""Nodes of the search for a job with relations; beyond them it counts as not placed."""
+
+
+class Packing:
+    """Free capacities of each type, reduced by the jobs that are placed."""
+
+    def __init__(self, eligibility: Eligibility, candidates: list[Integers]) -> None:
+        self.eligibility = eligibility
+        self.candidates = candidates
+        self.left: dict[str, Integers] = {name: of.free.T.copy() for name, of in eligibility.types.items()}
+        """For each type what is left, (K, R)."""
+        self.placed: dict[int, Placement] = {}
+        self._numbers = eligibility.numbers
+        self._needs: list[Integers] = []
+        self._asked: list[list[tuple[int, int]]] = []
+        self._left_of: list[Integers] = []
+        for at in eligibility.dependencies:
+            of = eligibility.types[at.of.type]
+            self._needs.append(of.needs[at.row][:, None])
+            asked = [(kind, need) for kind, need in enumerate(of.needs[at.row].tolist()) if need]
+            self._asked.append(asked)
+            self._left_of.append(self.left[at.of.type])
+
+    def place(self, job: int, score: Score) -> bool:
+        """Places a job on the resources with the lowest scores, if it fits; otherwise nothing is changed."""
+        numbers = self._numbers[job]
+        relations = self.eligibility.problem.jobs[job].relations
+        order = sorted(range(len(numbers)), key=lambda index: len(self.candidates[numbers[index]]))
+        found = self._search(job, order, relations, score) if relations else self._in_turn(numbers, order, score)
+        if found is None:
+            return False
+        self.placed[job] = found
+        return True
+
+    def put(self, job: int, placement: Placement) -> bool:
+        """Places a job as given, if it fits; otherwise nothing is changed."""
+        for index, (number, chosen) in enumerate(zip(self._numbers[job], placement, strict=True)):
+            if not self._fitting(number, chosen).all():
+                for before in range(index):
+                    self.give(self._numbers[job][before], placement[before])
+                return False
+            self.take(number, chosen)
+        self.placed[job] = placement
+        return True
+
+    def remove(self, job: int) -> Placement:
+        """Takes a placed job away; where it was."""
+        placement = self.placed.pop(job)
+        for number, chosen in zip(self._numbers[job], placement, strict=True):
+            self.give(number, chosen)
+        return placement
+
+    def open_to(self, number: int) -> Integers:
+        """The candidates of a dependency that have its amounts left."""
+        candidates = self.candidates[number]
+        fits: Integers = candidates[self._fitting(number, candidates)]
+        return fits
+
+    def _fitting(self, number: int, resources: Integers) -> Flags:
+        left = self._left_of[number]
+        fits: Flags | None = None
+        for kind, need in self._asked[number]:
+            enough = left[kind].take(resources) >= need
+            fits = enough if fits is None else fits & enough
+        return np.ones(len(resources), dtype=np.bool_) if fits is None else fits
+
+    def take(self, number: int, chosen: Integers) -> None:
+        """Takes the amounts of a dependency off ``chosen``, which must have them."""
+        self._left_of[number][:, chosen] -= self._needs[number]
+
+    def give(self, number: int, chosen: Integers) -> None:
+        """Undoes ``take``."""
+        self._left_of[number][:, chosen] += self._needs[number]
+
+    def snapshot(self) -> tuple[dict[str, Integers], dict[int, Placement]]:
+        """The present state, for ``restore``."""
+        return {name: left.copy() for name, left in self.left.items()}, dict(self.placed)
+
+    def restore(self, state: tuple[dict[str, Integers], dict[int, Placement]]) -> None:
+        """Takes back a state."""
+        left, placed = state
+        for name in left:
+            self.left[name][:] = left[name]
+        self.placed = dict(placed)
+
+    def _in_turn(self, numbers: list[int], order: list[int], score: Score) -> Placement | None:
+        found: list[Integers] = [_NONE] * len(numbers)
+        for step, index in enumerate(order):
+            number = numbers[index]
+            fits, count = self.open_to(number), self.eligibility.dependencies[number].of.count
+            if len(fits) < count:
+                for before in order[:step]:
+                    self.give(numbers[before], found[before])
+                return None
+            if score is None:
+                found[index] = fits[:count]
+            elif count == 1:
+                best = int(score(number, fits).argmin())
+                found[index] = fits[best : best + 1]
+            else:
+                found[index] = fits[np.argsort(score(number, fits), kind="stable")[:count]]
+            self.take(number, found[index])
+        return tuple(found)
+
+    def _search(self, job: int, order: list[int], relations: tuple[Relation, ...], score: Score) -> Placement | None:
+        """Depth first, best score first; each instance of a dependency is a level of its own."""
+        numbers = self._numbers[job]
+        names = {self.eligibility.dependencies[number].of.name: index for index, number in enumerate(numbers)}
+        related: dict[int, list[tuple[int, Relation, bool]]] = {}
+        for relation in relations:
+            first, second = names[relation.first], names[relation.second]
+            related.setdefault(first, []).append((second, relation, True))
+            related.setdefault(second, []).append((first, relation, False))
+        levels = [index for index in order for _ in range(self.eligibility.dependencies[numbers[index]].of.count)]
+        found: list[list[int]] = [[] for _ in numbers]
+        tries = max(TRIES, 4 * len(levels))
+
+        def allowed(index: int) -> Integers:
+            fits = self.open_to(numbers[index])
+            fits = fits[~np.isin(fits, found[index])] if found[index] else fits
+            for other, relation, is_first in related.get(index, ()):
+                for chosen in found[other]:
+                    ends = (numbers[index], numbers[other]) if is_first else (numbers[other], numbers[index])
+                    keep = self.eligibility.related(relation, *ends, fits, chosen, is_first)
+                    fits = fits[keep]
+            return fits
+
+        def descend(level: int) -> bool:
+            nonlocal tries
+            if level == len(levels):
+                return True
+            index = levels[level]
+            fits = allowed(index)
+            if score is not None:
+                fits = fits[np.argsort(score(numbers[index], fits), kind="stable")]
+            for choice in fits.tolist():
+                tries -= 1
+                if tries < 0:
+                    return False
+                chosen = np.array([choice], dtype=np.int64)
+                self.take(numbers[index], chosen)
+                found[index].append(choice)
+                if descend(level + 1):
+                    return True
+                found[index].pop()
+                self.give(numbers[index], chosen)
+            return False
+
+        return tuple(np.array(chosen, dtype=np.int64) for chosen in found) if descend(0) else None
+
+
+_NONE = np.empty(0, dtype=np.int64)

@@ -1,0 +1,208 @@
+"""Whether to accept a job, and where: the rules of the strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jobsight_predictor.runtime.machine_failure import MachineFailure
+from jobsight_predictor.runtime.success import SuccessProbability, machine_factors
+
+from .booking import BookingPlace, JobOffer
+from .plan import BookingPlan, Choice
+from .risk import ExactRisk, FastRisk, PlanRisk
+
+Rule = Literal["conservative", "first-fit", "highest-pos", "best-profit"]
+RULES: tuple[Rule, ...] = ("conservative", "first-fit", "highest-pos", "best-profit")
+
+Acceptance = Literal["pmax", "expected-profit"]
+ACCEPTANCES: tuple[Acceptance, ...] = ("pmax", "expected-profit")
+
+RiskForm = Literal["exact", "fast"]
+RISK_FORMS: dict[RiskForm, type[PlanRisk[Any, Any]]] = {"exact": ExactRisk, "fast": FastRisk}
+
+WIDE, TOO_WIDE = "machine risk", "wider than the machine"
+NO_ROOM, RISKY, GUARDED, UNPROFITABLE = "no room before the deadline", "risk", "risk to booked jobs", "no profit"
+REASONS = (TOO_WIDE, WIDE, NO_ROOM, RISKY, GUARDED, UNPROFITABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptanceRule:
+    """How offers are judged.
+
+    ``rule``: conservative needs room for all of the requested time; the others sell what may be used. ``pmax``: highest
+    probability of failure, exclusive. ``acceptance``: that limit, or an expected profit above 0. ``filters_machine``:
+    refuse by the risk of node failures alone. ``guards``: refuse what would take a booked successor above ``pmax``.
+    ``expects_run``: node failures during the expected run time, not during all of the requested time.
+    """
+
+    rule: Rule = "first-fit"
+    pmax: float = 0.1
+    acceptance: Acceptance = "pmax"
+    choice: Choice = "strict"
+    filters_machine: bool = False
+    guards: bool = False
+    expects_run: bool = False
+    form: RiskForm = "exact"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.pmax <= 1.0:
+            raise ValueError(f"P_max {self.pmax}: give a probability, 0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferDecision:
+    """``place`` and its ``success`` if accepted, else the ``reason``. ``raw_pof`` is before recalibration.
+
+    ``candidates`` is the number of places that were looked at.
+    """
+
+    place: BookingPlace | None
+    success: SuccessProbability | None
+    raw_pof: float
+    reason: str
+    candidates: int
+
+
+Correct = Callable[[float], float]
+"""From the predicted probability that a job does not end in its gap to the corrected one."""
+
+
+def decide(
+    plan: BookingPlan,
+    offer: JobOffer,
+    now_h: float,
+    rule: AcceptanceRule,
+    machine: MachineFailure,
+    correct: Correct | None = None,
+    value_per_processor_hour: float = 0.0,
+    risk: PlanRisk[Any, Any] | None = None,
+) -> OfferDecision:
+    """Whether and where to book ``offer``. Changes nothing.
+
+    ``value_per_processor_hour`` is what an hour of a processor earns elsewhere; best-profit alone asks for it. ``risk``
+    of this plan, as of now, may be given; None: it is made in the form of the rule.
+    """
+    if offer.nodes > plan.processors:
+        return _rejected(TOO_WIDE)
+    available, survives = machine_factors(
+        machine, offer.nodes, offer.requested_h, offer.accuracy if rule.expects_run else None
+    )
+    if rule.rule == "conservative":
+        if rule.filters_machine and 1.0 - available * survives >= rule.pmax:
+            return _rejected(WIDE)
+        return _conservative(plan, offer, available, survives)
+    risk = RISK_FORMS[rule.form](plan, now_h) if risk is None else risk
+    search = _Search(plan, offer, risk, rule, available, survives, correct, value_per_processor_hour)
+    if not search.is_acceptable(available * survives):
+        return _rejected(WIDE)
+    return search.decision()
+
+
+def _rejected(reason: str, candidates: int = 0) -> OfferDecision:
+    return OfferDecision(None, None, 1.0, reason, candidates)
+
+
+def _conservative(plan: BookingPlan, offer: JobOffer, available: float, survives: float) -> OfferDecision:
+    """The first place with processors that are free for all of the requested time, the lowest-numbered of them."""
+    success = SuccessProbability(available, 1.0, survives)
+    starts = plan.starts(offer.release_h, offer.deadline_h)
+    candidates = 0
+    for place in plan.places(starts, offer.nodes, offer.requested_h, offer.deadline_h, "full-first"):
+        candidates += 1
+        if place.end_h >= place.start_h + offer.requested_h:
+            return OfferDecision(place, success, success.pof, "", candidates)
+    return _rejected(NO_ROOM, candidates)
+
+
+class _Search:
+    """Goes through the places for one offer."""
+
+    def __init__(
+        self,
+        plan: BookingPlan,
+        offer: JobOffer,
+        risk: PlanRisk[Any, Any],
+        rule: AcceptanceRule,
+        available: float,
+        survives: float,
+        correct: Correct | None,
+        value_per_processor_hour: float,
+    ) -> None:
+        self._plan, self._offer, self._rule = plan, offer, rule
+        self._available, self._survives = available, survives
+        self._correct = correct
+        self._value = value_per_processor_hour
+        self._risk = risk
+        self._candidates = 0
+
+    def is_acceptable(self, pos: float) -> bool:
+        """Whether a probability of success suffices."""
+        if self._rule.acceptance == "pmax":
+            return 1.0 - pos < self._rule.pmax
+        return pos * self._offer.charge > (1.0 - pos) * self._offer.penalty
+
+    def decision(self) -> OfferDecision:
+        """The first place that is acceptable, or the best one."""
+        offer, rule = self._offer, self._rule
+        machine = self._available * self._survives
+        best: OfferDecision | None = None
+        best_score = 0.0 if rule.rule == "best-profit" else -1.0
+        reason = NO_ROOM
+        starts = self._plan.starts(offer.release_h, offer.deadline_h)
+        for place in self._plan.places(starts, offer.nodes, offer.requested_h, offer.deadline_h, rule.choice):
+            self._candidates += 1
+            limit = machine * self._corrected(self._risk.best_case(offer, place))
+            if not self.is_acceptable(limit) or self._score(limit, place) <= best_score:
+                reason = max(reason, RISKY, key=REASONS.index)
+                continue
+            raw = self._risk.executable(offer, place)
+            success = SuccessProbability(self._available, self._corrected(raw), self._survives)
+            if not self.is_acceptable(success.pos):
+                reason = max(reason, RISKY, key=REASONS.index)
+                continue
+            if rule.guards and not self._spares_successors(place):
+                reason = GUARDED
+                continue
+            score = self._score(success.pos, place)
+            if rule.rule == "best-profit":
+                score += self._loss_of_successors(place)
+            if score <= best_score:
+                reason = UNPROFITABLE
+                continue
+            best = OfferDecision(place, success, 1.0 - raw, "", self._candidates)
+            best_score = score
+            if rule.rule == "first-fit":
+                break
+        return best or _rejected(reason, self._candidates)
+
+    def _corrected(self, executable: float) -> float:
+        return executable if self._correct is None else 1.0 - self._correct(1.0 - executable)
+
+    def _score(self, pos: float, place: BookingPlace) -> float:
+        if self._rule.rule != "best-profit":
+            return pos
+        hours = len(place.processors) * (place.end_h - place.start_h)
+        return pos * self._offer.charge - (1.0 - pos) * self._offer.penalty - self._value * hours
+
+    def _spares_successors(self, place: BookingPlace) -> bool:
+        """Whether no overbooked successor would be riskier than ``pmax``."""
+        for job in place.successors:
+            booking = self._plan.bookings[job]
+            if booking.end_h < booking.from_h + booking.offer.requested_h:
+                after = self._corrected(self._risk.executable_after(job, self._offer, place))
+                if 1.0 - booking.machine * after >= self._rule.pmax:
+                    return False
+        return True
+
+    def _loss_of_successors(self, place: BookingPlace) -> float:
+        """Change of the successors' expected profit, at most 0: each one's change of PoS times charge and penalty."""
+        loss = 0.0
+        for job in place.successors:
+            booking = self._plan.bookings[job]
+            if booking.end_h < booking.from_h + booking.offer.requested_h:
+                before = self._corrected(self._risk.executable_booked(job))
+                after = self._corrected(self._risk.executable_after(job, self._offer, place))
+                loss += booking.machine * (after - before) * (booking.offer.charge + booking.offer.penalty)
+        return loss

@@ -1,0 +1,139 @@
+"""When the jobs in a plan start and end, as known now; the exact form, and the fast one by scenarios."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.runtime.finish_time import (
+    STEP_H,
+    FinishTime,
+    StartTime,
+    executable,
+    finish_of_running,
+    finish_of_waiting,
+    start_time,
+)
+from jobsight_predictor.runtime.scenarios import (
+    ends_of_running,
+    ends_of_waiting,
+    executable_by_scenarios,
+    scenario_order,
+)
+
+from .booking import Booking, BookingPlace, JobOffer
+from .plan import BookingPlan
+
+Ends = TypeVar("Ends")
+Starts = TypeVar("Starts")
+
+
+class PlanRisk(ABC, Generic[Starts, Ends]):
+    """P_executable of jobs in ``plan`` as of ``now_h``. Make a new one when time has passed or the plan has changed."""
+
+    def __init__(self, plan: BookingPlan, now_h: float) -> None:
+        self._plan = plan
+        self.now_h = now_h
+        self._ends: dict[int, Ends] = {}
+
+    def executable(self, offer: JobOffer, place: BookingPlace) -> float:
+        """P_executable of ``offer`` at ``place``."""
+        return self._executable(self._starts(offer, place), offer, place.end_h)
+
+    def executable_booked(self, job: int) -> float:
+        """P_executable of a job of the plan that waits, as the plan stands."""
+        return self.executable(self._plan.bookings[job].offer, self._plan.place_of(job))
+
+    def executable_after(self, job: int, offer: JobOffer, place: BookingPlace) -> float:
+        """P_executable of a job of the plan that waits, if ``offer`` were booked at ``place``, right before it."""
+        own, waiting = self._plan.place_of(job), self._plan.bookings[job].offer
+        before = self._ends_waiting(offer, self._starts(offer, place), place.end_h)
+        return self._executable(self._starts(waiting, own, before), waiting, own.end_h)
+
+    def best_case(self, offer: JobOffer, place: BookingPlace) -> float:
+        """An upper bound of P_executable, without a look at the predecessors: the job starts as early as it may."""
+        earliest = max(offer.release_h, self.now_h)
+        return float(offer.accuracy.within((place.end_h - earliest) / offer.requested_h))
+
+    def _starts(self, offer: JobOffer, place: BookingPlace, before: Ends | None = None) -> Starts:
+        ends = [self._ends_of(job) for job in place.predecessors]
+        if before is not None:
+            ends.append(before)
+        return self._starts_after(max(offer.release_h, self.now_h), place.start_h, ends)
+
+    def _ends_of(self, job: int) -> Ends:
+        """When a job of the plan ends; without recursion, since chains may be long."""
+        waiting = [job]
+        while waiting:
+            current = waiting[-1]
+            booking = self._plan.bookings[current]
+            if current in self._ends:
+                waiting.pop()
+            elif booking.started_h is not None:
+                self._ends[current] = self._ends_running(booking, booking.started_h)
+            else:
+                place = self._plan.place_of(current)
+                if missing := [other for other in place.predecessors if other not in self._ends]:
+                    waiting += missing
+                else:
+                    starts = self._starts(booking.offer, place)
+                    self._ends[current] = self._ends_waiting(booking.offer, starts, booking.end_h)
+        return self._ends[job]
+
+    @abstractmethod
+    def _starts_after(self, earliest_h: float, planned_h: float, ends: list[Ends]) -> Starts: ...
+
+    @abstractmethod
+    def _ends_running(self, booking: Booking, started_h: float) -> Ends: ...
+
+    @abstractmethod
+    def _ends_waiting(self, offer: JobOffer, starts: Starts, end_h: float) -> Ends: ...
+
+    @abstractmethod
+    def _executable(self, starts: Starts, offer: JobOffer, end_h: float) -> float: ...
+
+
+class ExactRisk(PlanRisk[StartTime, FinishTime]):
+    """By convolution on a grid of ``step_h``."""
+
+    def __init__(self, plan: BookingPlan, now_h: float, step_h: float = STEP_H) -> None:
+        super().__init__(plan, now_h)
+        self._step_h = step_h
+
+    def _starts_after(self, earliest_h: float, planned_h: float, ends: list[FinishTime]) -> StartTime:
+        return start_time(earliest_h, planned_h, ends, self._step_h)
+
+    def _ends_running(self, booking: Booking, started_h: float) -> FinishTime:
+        offer = booking.offer
+        return finish_of_running(started_h, offer.requested_h, booking.end_h, self.now_h, offer.accuracy, self._step_h)
+
+    def _ends_waiting(self, offer: JobOffer, starts: StartTime, end_h: float) -> FinishTime:
+        return finish_of_waiting(starts, offer.requested_h, end_h, offer.accuracy, self._step_h)
+
+    def _executable(self, starts: StartTime, offer: JobOffer, end_h: float) -> float:
+        return executable(starts, end_h, offer.requested_h, offer.accuracy)
+
+
+class FastRisk(PlanRisk[Floats | float, Floats]):
+    """By equally likely scenarios, without convolution."""
+
+    def _starts_after(self, earliest_h: float, planned_h: float, ends: list[Floats]) -> Floats | float:
+        if not ends:
+            return earliest_h
+        latest = np.maximum.reduce(ends) if len(ends) > 1 else ends[0]
+        return np.minimum(np.maximum(latest, earliest_h), planned_h)
+
+    def _ends_running(self, booking: Booking, started_h: float) -> Floats:
+        offer = booking.offer
+        return ends_of_running(
+            scenario_order(offer.job), started_h, offer.requested_h, booking.end_h, self.now_h, offer.accuracy
+        )
+
+    def _ends_waiting(self, offer: JobOffer, starts: Floats | float, end_h: float) -> Floats:
+        return ends_of_waiting(starts, offer.requested_h * offer.accuracy.quantiles(scenario_order(offer.job)), end_h)
+
+    def _executable(self, starts: Floats | float, offer: JobOffer, end_h: float) -> float:
+        return executable_by_scenarios(starts, end_h, offer.requested_h, offer.accuracy)
