@@ -15,6 +15,10 @@ EXPERIMENTS = {
         "jobsight_server.commands.experiment_overprovisioning",
         "giving jobs the memory that they need instead of what they request: estimators, node sizes and loads",
     ),
+    "ranking": (
+        "jobsight_server.commands.experiment_ranking",
+        "which machine of a campus grid a job should start on: ranks, job sets and loads",
+    ),
     "design-cluster": (
         "jobsight_server.commands.experiment_design_cluster",
         "which memory sizes suit the jobs of a log, within a budget",

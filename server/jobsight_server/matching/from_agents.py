@@ -62,7 +62,7 @@ def _reports(
                 attributes["reliability"] = round(score, 4)
             yield ResourceReport(
                 f"{node.cluster}/{node.name}",
-                "compute-server",
+                "compute",
                 min(samples[0][0], now),
                 attributes,
                 _capacities(node, samples),

@@ -50,10 +50,22 @@ from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, machines, requirements, plan, simulations)
+NOUNS_WITH_PAGES = (
+    overview,
+    savings,
+    users,
+    jobs,
+    nodes,
+    machines,
+    requirements,
+    plan,
+    resources,
+    matches,
+    simulations,
+)
 ROUTES = tuple(
     route
-    for noun in (predictions, *NOUNS_WITH_PAGES, resources, matches, risk, offers, samples_proxy, health, openapi)
+    for noun in (predictions, *NOUNS_WITH_PAGES, risk, offers, samples_proxy, health, openapi)
     for route in noun.ROUTES
 )
 
