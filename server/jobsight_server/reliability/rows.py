@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, insert, text
@@ -25,8 +24,7 @@ _AT_ONCE = 300  # below the number of parameters that any SQLite accepts
 
 _COLUMNS = tuple(column.name for column in machines.c if column.name != "id")
 _UPDATE = text(f"UPDATE machines SET {', '.join(f'{name} = :{name}' for name in _COLUMNS)} WHERE id = :id")
-_Row: Any = namedtuple("_Row", ("id", *_COLUMNS))
-_NAMED = f"SELECT {', '.join(_Row._fields)} FROM machines WHERE cluster = ? AND name IN"
+_NAMED = f"SELECT id, {', '.join(_COLUMNS)} FROM machines WHERE cluster = ? AND name IN"
 # Nearly all of a round: machines that are still there.
 _SEEN = (
     "UPDATE machines SET presence = ?, sequence = ?, received_at = ?, late_batches = ?, learned_until = ? WHERE id = ?"
@@ -132,6 +130,35 @@ class MachineRow:
         self.learned_until = until
 
 
+class _StoredRow(NamedTuple):
+    """The columns of ``machines``, in their order."""
+
+    id: int
+    cluster: str
+    name: str
+    presence: str
+    facts: str
+    earlier_boots: str
+    boot_id: str | None
+    sequence: int | None
+    booted: float | None
+    received_at: float | None
+    since: float | None
+    busy_processors: int
+    score: float
+    successes: int
+    evictions: int
+    failures: int
+    user_failures: int
+    sessions: int
+    late_batches: int
+    events: float
+    seconds: float
+    weighted: float
+    learned_until: float | None
+    version: int
+
+
 def read_machines(connection: Connection, names: Collection[Name], fresh: SuccessRecord) -> dict[Name, MachineRow]:
     """The rows of these machines; new ones, not stored yet, where there are none."""
     found = {name: MachineRow(None, *name, record=fresh) for name in names}
@@ -142,8 +169,9 @@ def read_machines(connection: Connection, names: Collection[Name], fresh: Succes
         for begin in range(0, len(own), _AT_ONCE):
             some = own[begin : begin + _AT_ONCE]
             query = f"{_NAMED} ({', '.join('?' * len(some))})"
-            for row in map(_Row._make, fetch(connection, query, (cluster, *some))):
-                found[cluster, row.name] = machine_of_row(row)
+            for row in fetch(connection, query, (cluster, *some)):
+                machine = machine_of_row(_StoredRow(*row))
+                found[cluster, machine.name] = machine
     return found
 
 
