@@ -11,9 +11,17 @@ EXPERIMENTS = {
         "jobsight_server.commands.experiment_coallocation",
         "spreading jobs over four clusters of 32 processors: six policies, uplinks and loads",
     ),
+    "matching-service": (
+        "jobsight_server.commands.experiment_matching_service",
+        "matching through HTTP: where the time of a batch goes, and arrivals at random",
+    ),
     "overprovisioning": (
         "jobsight_server.commands.experiment_overprovisioning",
         "giving jobs the memory that they need instead of what they request: estimators, node sizes and loads",
+    ),
+    "overbooking": (
+        "jobsight_server.commands.experiment_overbooking",
+        "accepting jobs into gaps shorter than they request: strategies, P_max, failures",
     ),
     "ranking": (
         "jobsight_server.commands.experiment_ranking",
