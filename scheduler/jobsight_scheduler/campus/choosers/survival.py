@@ -17,7 +17,7 @@ RELEARN_S = 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class SurvivalVariant:
-    """What the rank uses. Ablations switch something off; without ``history`` it knows but present sessions at first."""
+    """What the rank uses. Ablations switch something off; without ``history`` only present sessions at first."""
 
     settings: SurvivalSettings = field(default_factory=SurvivalSettings)
     by_speed: bool = True
