@@ -16,7 +16,7 @@ from typing import Any
 from jobsight_agent.send import Target, TargetError
 from jobsight_emulator.deliver import Delivery, DeliveryCounts
 from jobsight_emulator.emulation import Emulation, make_emulation
-from jobsight_emulator.plan import WEEK_S, EmulatorError, Plan
+from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, Plan
 from jobsight_emulator.play import Live, Progress, open_output, play
 
 _INTERRUPTED = 130
@@ -58,6 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="SECONDS",
         help="then continue in real time for this long (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--unreliable",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of the nodes that reboot every few hours and lose their jobs (default: %(default)g)",
     )
     parser.add_argument("--end", type=int, metavar="EPOCH", help="when the period ends (default: the last full minute)")
     parser.add_argument(
@@ -106,8 +113,11 @@ def _emulate(args: argparse.Namespace) -> int:
         raise EmulatorError(f"{args.batch} readings per batch: give 1 to 5000")
     if args.live < 0 or (args.live and args.speed is not None):
         raise EmulatorError(f"--live {args.live}: give seconds, without --speed")
+    if not 0 <= args.unreliable <= 1:
+        raise EmulatorError(f"--unreliable {args.unreliable:g}: give a share of the nodes, from 0 to 1")
     start = end - int(args.weeks * WEEK_S)
-    plan = Plan(args.nodes, args.clusters, start, end + args.live, args.interval, args.seed)
+    faults = Faults(unreliable_nodes=args.unreliable)
+    plan = Plan(args.nodes, args.clusters, start, end + args.live, args.interval, args.seed, faults)
     target = Target(args.server, args.token_file, timeout_s=60.0, backoff_s=0.1, backoff_most_s=10.0)
     delivery = Delivery(target, args.connections)
     emulation = make_emulation(plan, args.batch)

@@ -16,7 +16,8 @@ class EmulatorError(Exception):
 class Faults:
     """How often the emulated site fails, as shares of readings, marks, batches and nodes.
 
-    The mean time between two outages of one node is ``outage_every_s``.
+    The mean time between two outages of one node is ``outage_every_s``, of the share ``unreliable_nodes`` of them
+    ``unreliable_every_s``.
     """
 
     lost_readings: float = 0.01
@@ -25,6 +26,8 @@ class Faults:
     late_batches: float = 0.004
     skewed_nodes: float = 0.06
     outage_every_s: float = 90 * 86_400
+    unreliable_nodes: float = 0.0
+    unreliable_every_s: float = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)

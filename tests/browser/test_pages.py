@@ -38,6 +38,9 @@ PAGES = {
     "nodes": "/nodes",
     "node": "/nodes/alpha/n01",
     "requirements": "/requirements",
+    "resources": "/resources",
+    "matches": "/matches",
+    "match": "/matches/1",
     "simulations": "/simulations",
     "rejected": "/rejected",
 }

@@ -14,7 +14,13 @@ from scipy.stats import beta
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import GRID, RuntimeAccuracy, accuracy_of_ratios, bin_of
 from jobsight_predictor.runtime.accuracy_history import GroupAccuracy, SimpleAccuracy, TimeSliceAccuracy
-from jobsight_predictor.runtime.finish_time import executable, finish_of_running, finish_of_waiting, start_time
+from jobsight_predictor.runtime.finish_time import (
+    executable,
+    finish_of_running,
+    finish_of_waiting,
+    run_lags,
+    start_time,
+)
 from jobsight_predictor.runtime.machine_failure import MachineFailure
 from jobsight_predictor.runtime.recalibrate import Recalibration
 from jobsight_predictor.runtime.scenarios import (
@@ -121,7 +127,7 @@ def test_groups_fall_back_and_recent_jobs_weigh_more() -> None:
 def chain(step_h: float) -> tuple[float, float]:
     """P_executable of the third job of a chain: exact form, and its start before 2 h."""
     running = finish_of_running(-1.0, 4.0, 3.0, 0.0, SMOOTH, step_h)
-    second = finish_of_waiting(start_time(0.35, 3.0, [running], step_h), 5.0, 8.0, SMOOTH, step_h)
+    second = finish_of_waiting(start_time(0.35, 3.0, [running], step_h), run_lags(5.0, SMOOTH, step_h), 8.0, step_h)
     third = start_time(0.73, 8.0, [second], step_h)
     return executable(third, 11.0, 6.0, SMOOTH), float(third.mass[third.times_h < 2.0].sum())
 

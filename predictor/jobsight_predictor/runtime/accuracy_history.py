@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
+from copy import copy, deepcopy
+from typing import Self
 
 import numpy as np
 
@@ -53,6 +55,10 @@ class AccuracyHistory(ABC):
     def distribution(self, job: Question) -> RuntimeAccuracy:
         """The distribution for a job with what is known of it at submission. Changes nothing."""
 
+    @abstractmethod
+    def fork(self) -> Self:
+        """One that has learned the same and goes on by itself; cheap."""
+
 
 class SimpleAccuracy(AccuracyHistory):
     """One distribution of all jobs."""
@@ -69,6 +75,9 @@ class SimpleAccuracy(AccuracyHistory):
         if self._made is None:
             self._made = accuracy_of_histogram(self._histogram, "site")
         return self._made
+
+    def fork(self) -> Self:
+        return deepcopy(self)
 
 
 class TimeSliceAccuracy(AccuracyHistory):
@@ -95,6 +104,9 @@ class TimeSliceAccuracy(AccuracyHistory):
         if found.jobs < self._fewest:
             return self._all.distribution(job)
         return RuntimeAccuracy(found.cdf, found.jobs, self.name(place))
+
+    def fork(self) -> Self:
+        return deepcopy(self)
 
     def slice_of(self, requested_h: float) -> int:
         """The class of a requested time, from 0."""
@@ -139,6 +151,7 @@ class GroupAccuracy(AccuracyHistory):
         self._learns_wide = wide is None
         self._wide = TimeSliceAccuracy(edges_h, fewest_jobs=1) if wide is None else wide
         self._histograms: dict[GroupKey, _FadedHistogram] = {}
+        self._shared: dict[GroupKey, _FadedHistogram] = {}  # of the one that this was forked from; only read
 
     def learn(self, job: Question, ratio: float) -> None:
         place = bin_of(ratio)
@@ -147,14 +160,15 @@ class GroupAccuracy(AccuracyHistory):
         for _, key in self._groups.keys(job):
             histogram = self._histograms.get(key)
             if histogram is None:
-                histogram = self._histograms[key] = _FadedHistogram()
+                shared = self._shared.get(key)
+                histogram = self._histograms[key] = _FadedHistogram() if shared is None else deepcopy(shared)
             histogram.learn(place, self._growth)
 
     def distribution(self, job: Question) -> RuntimeAccuracy:
         wide = self._wide.distribution(job)
         cdf, jobs, source = wide.cdf, wide.jobs, wide.source
         for _, key in reversed(self._groups.keys(job)):
-            histogram = self._histograms.get(key)
+            histogram = self._histograms.get(key) or self._shared.get(key)
             if histogram is not None:
                 weights = histogram.weights()
                 jobs, source = float(weights.sum()), self._groups.name(key)
@@ -162,6 +176,14 @@ class GroupAccuracy(AccuracyHistory):
                 cdf = (own + self._prior * cdf) / (jobs + self._prior)
                 cdf[-1] = 1.0
         return RuntimeAccuracy(np.clip(cdf, 0.0, 1.0), jobs, source)
+
+    def fork(self) -> Self:
+        """As for others; the one that was forked must not learn afterwards."""
+        forked = copy(self)
+        forked._wide = self._wide.fork()
+        forked._shared = {**self._shared, **self._histograms}
+        forked._histograms = {}
+        return forked
 
 
 class _FadedHistogram:

@@ -105,10 +105,16 @@ def start_time(
     return StartTime(times, np.maximum(mass, 0.0))
 
 
-def finish_of_waiting(
-    start: StartTime, requested_h: float, end_h: float, accuracy: RuntimeAccuracy, step_h: float = STEP_H
-) -> FinishTime:
-    """When a job ends that starts at ``start``, and is killed at ``end_h``: start and run time convolved."""
+def run_lags(requested_h: float, accuracy: RuntimeAccuracy, step_h: float = STEP_H) -> Floats:
+    """The CDF of the run time on the grid, from 0 until it is 1."""
+    return accuracy.within(np.arange(ceil(requested_h / step_h) + 1.0) * (step_h / requested_h))
+
+
+def finish_of_waiting(start: StartTime, lags: Floats, end_h: float, step_h: float = STEP_H) -> FinishTime:
+    """When a job ends that starts at ``start``, and is killed at ``end_h``: start and run time convolved.
+
+    ``lags`` is the run time as ``run_lags`` gives it.
+    """
     places = start.times_h / step_h
     below = np.floor(places).astype(np.int64)
     upper = places - below
@@ -116,7 +122,6 @@ def finish_of_waiting(
     length = int(below[-1]) - first + 2
     starts = np.bincount(below - first, start.mass * (1.0 - upper), minlength=length)
     starts[1:] += np.bincount(below - first, start.mass * upper, minlength=length)[:-1]
-    lags = accuracy.within(np.arange(ceil(requested_h / step_h) + 1.0) * (step_h / requested_h))
     known = max(ceil(end_h / step_h - 1e-9) - first, 0)  # values before the end
     # The convolution stops where the lags do; past them, every run that began at least that long ago has ended.
     cdf = np.convolve(starts, lags)[:known]

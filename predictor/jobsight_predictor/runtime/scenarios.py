@@ -6,6 +6,8 @@ predecessors' ends, an end the start plus the run time, both cut as in the exact
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from jobsight_predictor.forecasters import Floats
@@ -17,9 +19,12 @@ SCENARIOS = 256
 _QUANTILES = (np.arange(SCENARIOS) + 0.5) / SCENARIOS
 
 
+@lru_cache(maxsize=10_000)
 def scenario_order(job: int) -> Floats:
-    """The job's quantiles in an order of its own, shape (SCENARIOS,); the same for the same number."""
-    return np.random.default_rng([SCENARIOS, job & (2**63 - 1)]).permutation(_QUANTILES)
+    """The job's quantiles in an order of its own, shape (SCENARIOS,), read-only; the same for the same number."""
+    order = np.random.default_rng([SCENARIOS, job & (2**63 - 1)]).permutation(_QUANTILES)
+    order.setflags(write=False)
+    return order
 
 
 def ends_of_running(

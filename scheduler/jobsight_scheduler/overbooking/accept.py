@@ -35,6 +35,7 @@ class AcceptanceRule:
     probability of failure, exclusive. ``acceptance``: that limit, or an expected profit above 0. ``filters_machine``:
     refuse by the risk of node failures alone. ``guards``: refuse what would take a booked successor above ``pmax``.
     ``expects_run``: node failures during the expected run time, not during all of the requested time.
+    ``limits_machine``: ``pmax`` limits PoF, node failures included; otherwise only the risk that overbooking adds.
     """
 
     rule: Rule = "first-fit"
@@ -44,6 +45,7 @@ class AcceptanceRule:
     filters_machine: bool = False
     guards: bool = False
     expects_run: bool = False
+    limits_machine: bool = True
     form: RiskForm = "exact"
 
     def __post_init__(self) -> None:
@@ -52,10 +54,19 @@ class AcceptanceRule:
 
 
 @dataclass(frozen=True, slots=True)
+class TouchedJob:
+    """A booked job that waits after the accepted place, with its new probability of failure."""
+
+    job: int
+    pof: float
+    raw_pof: float
+
+
+@dataclass(frozen=True, slots=True)
 class OfferDecision:
     """``place`` and its ``success`` if accepted, else the ``reason``. ``raw_pof`` is before recalibration.
 
-    ``candidates`` is the number of places that were looked at.
+    ``candidates`` is the number of places that were looked at. ``touched`` are overbooked jobs whose risk rises.
     """
 
     place: BookingPlace | None
@@ -63,6 +74,7 @@ class OfferDecision:
     raw_pof: float
     reason: str
     candidates: int
+    touched: tuple[TouchedJob, ...] = ()
 
 
 Correct = Callable[[float], float]
@@ -95,7 +107,7 @@ def decide(
         return _conservative(plan, offer, available, survives)
     risk = RISK_FORMS[rule.form](plan, now_h) if risk is None else risk
     search = _Search(plan, offer, risk, rule, available, survives, correct, value_per_processor_hour)
-    if not search.is_acceptable(available * survives):
+    if not search.is_acceptable(available * survives, 1.0):
         return _rejected(WIDE)
     return search.decision()
 
@@ -137,10 +149,10 @@ class _Search:
         self._risk = risk
         self._candidates = 0
 
-    def is_acceptable(self, pos: float) -> bool:
-        """Whether a probability of success suffices."""
+    def is_acceptable(self, pos: float, executable: float) -> bool:
+        """Whether a probability of success, of which ``executable`` is a factor, suffices."""
         if self._rule.acceptance == "pmax":
-            return 1.0 - pos < self._rule.pmax
+            return 1.0 - (pos if self._rule.limits_machine else executable) < self._rule.pmax
         return pos * self._offer.charge > (1.0 - pos) * self._offer.penalty
 
     def decision(self) -> OfferDecision:
@@ -153,27 +165,29 @@ class _Search:
         starts = self._plan.starts(offer.release_h, offer.deadline_h)
         for place in self._plan.places(starts, offer.nodes, offer.requested_h, offer.deadline_h, rule.choice):
             self._candidates += 1
-            limit = machine * self._corrected(self._risk.best_case(offer, place))
-            if not self.is_acceptable(limit) or self._score(limit, place) <= best_score:
+            executable = self._corrected(self._risk.best_case(offer, place))
+            limit = machine * executable
+            if not self.is_acceptable(limit, executable) or self._score(limit, place) <= best_score:
                 reason = max(reason, RISKY, key=REASONS.index)
                 continue
             raw = self._risk.executable(offer, place)
             success = SuccessProbability(self._available, self._corrected(raw), self._survives)
-            if not self.is_acceptable(success.pos):
+            if not self.is_acceptable(success.pos, success.executable):
                 reason = max(reason, RISKY, key=REASONS.index)
                 continue
-            if rule.guards and not self._spares_successors(place):
+            touched = self._touched(place) if rule.guards or rule.rule == "best-profit" else ()
+            if touched is None:
                 reason = GUARDED
                 continue
             score = self._score(success.pos, place)
             if rule.rule == "best-profit":
-                score += self._loss_of_successors(place)
+                score += sum(map(self._loss, touched))
             if score <= best_score:
                 reason = UNPROFITABLE
                 continue
-            best = OfferDecision(place, success, 1.0 - raw, "", self._candidates)
+            best = OfferDecision(place, success, 1.0 - raw, "", self._candidates, touched)
             best_score = score
-            if rule.rule == "first-fit":
+            if rule.rule == "first-fit" or (rule.rule == "highest-pos" and score >= machine):
                 break
         return best or _rejected(reason, self._candidates)
 
@@ -186,23 +200,25 @@ class _Search:
         hours = len(place.processors) * (place.end_h - place.start_h)
         return pos * self._offer.charge - (1.0 - pos) * self._offer.penalty - self._value * hours
 
-    def _spares_successors(self, place: BookingPlace) -> bool:
-        """Whether no overbooked successor would be riskier than ``pmax``."""
-        for job in place.successors:
-            booking = self._plan.bookings[job]
-            if booking.end_h < booking.from_h + booking.offer.requested_h:
-                after = self._corrected(self._risk.executable_after(job, self._offer, place))
-                if 1.0 - booking.machine * after >= self._rule.pmax:
-                    return False
-        return True
+    def _touched(self, place: BookingPlace) -> tuple[TouchedJob, ...] | None:
+        """The jobs whose risk rises; None if the guard does not allow it for one of them."""
+        found = []
+        for job, raw in self._risk.after(self._offer, place):
+            touched = TouchedJob(job, 1.0 - self._plan.bookings[job].machine * self._corrected(raw), 1.0 - raw)
+            if self._rule.guards and not self._is_spared(touched):
+                return None
+            found.append(touched)
+        return tuple(found)
 
-    def _loss_of_successors(self, place: BookingPlace) -> float:
-        """Change of the successors' expected profit, at most 0: each one's change of PoS times charge and penalty."""
-        loss = 0.0
-        for job in place.successors:
-            booking = self._plan.bookings[job]
-            if booking.end_h < booking.from_h + booking.offer.requested_h:
-                before = self._corrected(self._risk.executable_booked(job))
-                after = self._corrected(self._risk.executable_after(job, self._offer, place))
-                loss += booking.machine * (after - before) * (booking.offer.charge + booking.offer.penalty)
-        return loss
+    def _is_spared(self, touched: TouchedJob) -> bool:
+        """Whether the successor stays below ``pmax``."""
+        pof = touched.pof
+        if not self._rule.limits_machine:
+            pof = 1.0 - (1.0 - pof) / self._plan.bookings[touched.job].machine
+        return pof < self._rule.pmax
+
+    def _loss(self, touched: TouchedJob) -> float:
+        """Change of the successor's expected profit: its change of PoS times charge and penalty."""
+        booking = self._plan.bookings[touched.job]
+        before = booking.machine * self._corrected(self._risk.executable_booked(touched.job))
+        return ((1.0 - touched.pof) - before) * (booking.offer.charge + booking.offer.penalty)

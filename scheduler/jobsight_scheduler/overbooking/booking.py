@@ -60,10 +60,10 @@ class Booking:
     """An accepted job in the plan. It occupies its processors from ``from_h`` until ``until_h``.
 
     ``from_h`` is the planned start until the job starts, then its start. ``pof`` is the predicted probability of
-    failure at its acceptance, ``order`` its order of scenarios once that is needed.
+    failure at its acceptance.
     """
 
-    __slots__ = ("end_h", "from_h", "has_ended", "machine", "offer", "order", "place", "pof", "started_h", "until_h")
+    __slots__ = ("end_h", "from_h", "has_ended", "machine", "offer", "place", "pof", "started_h", "until_h")
 
     def __init__(self, offer: JobOffer, place: BookingPlace, pof: float, machine: float = 1.0) -> None:
         self.offer = offer
@@ -77,4 +77,8 @@ class Booking:
         """Last instant at which the job may still run."""
         self.started_h: float | None = None
         self.has_ended = False
-        self.order: NDArray[np.float64] | None = None
+
+    @property
+    def is_overbooked(self) -> bool:
+        """Whether its gap is shorter than its requested time, if it starts as planned."""
+        return self.end_h < self.from_h + self.offer.requested_h

@@ -1,8 +1,10 @@
-"""When each node is down, drawn in advance: the same for all strategies."""
+"""When each node is down, drawn in advance: the same for all strategies. Planners always assume a constant rate."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
+from math import gamma
 
 import numpy as np
 
@@ -10,15 +12,28 @@ from jobsight_predictor.runtime.machine_failure import MachineFailure
 
 from .booking import Ints
 
+WEIBULL_SHAPE = 0.7
+"""Below 1: a node that has just been repaired fails sooner, as in logs of large clusters."""
+
+WEEK_H = 168.0
+BUSY_HOURS = (8.0, 18.0)
+BUSY_FACTOR = 3.0
+"""Rate of failures from 8 to 18 h on the first five days of the week, over that of the other hours."""
+
+GROUP = 16
+SHARED = 0.5
+"""Nodes that fail together, as on one switch, and the share of failures that does."""
+
 
 class Downtimes:
-    """Down times of nodes: ``begins[n]`` and ``ends[n]`` of node n, ascending, in hours."""
+    """Down times of nodes in hours: ``begins[n]`` and ``ends[n]`` of node n, ascending, not overlapping."""
 
     def __init__(self, begins: list[list[float]], ends: list[list[float]]) -> None:
         self._begins, self._ends = begins, ends
 
     def first(self, processors: Ints, from_h: float, until_h: float) -> float | None:
-        """First instant of ``from_h`` .. ``until_h`` at which one of the nodes is down; None if all stay up."""
+        """First instant from ``from_h`` until before ``until_h`` at which one of the nodes is down; None if all stay
+        up."""
         found: float | None = None
         for node in processors.tolist():
             ends = self._ends[node]
@@ -35,24 +50,94 @@ class Downtimes:
         return sum(sum(ends) - sum(begins) for begins, ends in zip(self._begins, self._ends, strict=True))
 
 
-def constant_downtimes(nodes: int, machine: MachineFailure, horizon_h: float, seed: int) -> Downtimes:
+NextFailure = Callable[[np.random.Generator, float], float]
+"""Draws when a node that is up from an instant on fails."""
+
+
+def constant(nodes: int, machine: MachineFailure, horizon_h: float, seed: int) -> Downtimes:
     """Nodes alternate exponentially up (1 / lambda) and down (1 / mu), at first down with lambda / (lambda + mu)."""
+    scale = _mean_up(machine)
+    return _alternating(nodes, machine, horizon_h, seed, lambda rng, now: now + rng.exponential(scale))
+
+
+def weibull(nodes: int, machine: MachineFailure, horizon_h: float, seed: int) -> Downtimes:
+    """Up times have a Weibull distribution with the same mean."""
+    scale = _mean_up(machine) / gamma(1.0 + 1.0 / WEIBULL_SHAPE)
+    return _alternating(nodes, machine, horizon_h, seed, lambda rng, now: now + scale * rng.weibull(WEIBULL_SHAPE))
+
+
+def hour_of_week(nodes: int, machine: MachineFailure, horizon_h: float, seed: int) -> Downtimes:
+    """The rate follows the hour of the week, with the same mean; drawn by thinning."""
+    busy_share = 5.0 * (BUSY_HOURS[1] - BUSY_HOURS[0]) / WEEK_H
+    highest = BUSY_FACTOR / (1.0 + busy_share * (BUSY_FACTOR - 1.0))
+    scale = _mean_up(machine) / highest
+
+    def next_failure(rng: np.random.Generator, now: float) -> float:
+        while now < horizon_h:
+            now += rng.exponential(scale)
+            day, hour = divmod(now % WEEK_H, 24.0)
+            is_busy = day < 5.0 and BUSY_HOURS[0] <= hour < BUSY_HOURS[1]
+            if is_busy or rng.random() < 1.0 / BUSY_FACTOR:
+                break
+        return now
+
+    return _alternating(nodes, machine, horizon_h, seed, next_failure)
+
+
+def correlated(nodes: int, machine: MachineFailure, horizon_h: float, seed: int) -> Downtimes:
+    """Half of a node's failures are those of its group of 16, which go down and up together."""
+    part = MachineFailure(machine.failures_per_h * SHARED, machine.repairs_per_h)
+    own, shared = constant(nodes, part, horizon_h, seed), constant(-(-nodes // GROUP), part, horizon_h, seed + 2**40)
     begins: list[list[float]] = []
     ends: list[list[float]] = []
-    rate, repair = machine.failures_per_h, machine.repairs_per_h
+    for node in range(nodes):
+        group = node // GROUP
+        spans = sorted(
+            [
+                *zip(own._begins[node], own._ends[node], strict=True),
+                *zip(shared._begins[group], shared._ends[group], strict=True),
+            ]
+        )
+        merged: list[list[float]] = []
+        for begin, end in spans:
+            if merged and begin <= merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], end)
+            else:
+                merged.append([begin, end])
+        begins.append([begin for begin, _ in merged])
+        ends.append([end for _, end in merged])
+    return Downtimes(begins, ends)
+
+
+FAILURE_MODELS: dict[str, Callable[[int, MachineFailure, float, int], Downtimes]] = {
+    "constant": constant,
+    "weibull": weibull,
+    "hour-of-week": hour_of_week,
+    "correlated": correlated,
+}
+"""The choices of ``--failures``."""
+
+
+def _mean_up(machine: MachineFailure) -> float:
+    return 1.0 / machine.failures_per_h if machine.failures_per_h > 0.0 else np.inf
+
+
+def _alternating(
+    nodes: int, machine: MachineFailure, horizon_h: float, seed: int, next_failure: NextFailure
+) -> Downtimes:
+    begins: list[list[float]] = []
+    ends: list[list[float]] = []
+    down_share = machine.failures_per_h / (machine.failures_per_h + machine.repairs_per_h)
     for node in range(nodes):
         rng = np.random.default_rng([seed, node])
         begins.append([])
         ends.append([])
-        if rate <= 0.0:
+        if machine.failures_per_h <= 0.0:
             continue
-        is_down = rng.random() < rate / (rate + repair)
-        time = 0.0
+        time = 0.0 if rng.random() < down_share else next_failure(rng, 0.0)
         while time < horizon_h:
-            length = rng.exponential(1.0 / repair if is_down else 1.0 / rate)
-            if is_down:
-                begins[node].append(time)
-                ends[node].append(time + length)
-            time += length
-            is_down = not is_down
+            begins[node].append(time)
+            time += rng.exponential(1.0 / machine.repairs_per_h)
+            ends[node].append(time)
+            time = next_failure(rng, time)
     return Downtimes(begins, ends)

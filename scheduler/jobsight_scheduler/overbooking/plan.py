@@ -35,6 +35,8 @@ class BookingPlan:
             raise ValueError(f"a plan for {processors} processors; give 1 to {LARGEST_PLAN:,}")
         self.processors = processors
         self.bookings: dict[int, Booking] = {}
+        self.run_times: dict[tuple[int, float], Floats] = {}
+        """Run times of booked jobs as forms of risk keep them: by job, and step of the grid or 0."""
         self._tables: _Tables | None = None
 
     def add(self, booking: Booking) -> None:
@@ -68,6 +70,7 @@ class BookingPlan:
             KeyError: it is not in the plan.
         """
         self._tables = None
+        self._drop_run_times([job])
         return self.bookings.pop(job)
 
     def start(self, job: int, now_h: float) -> None:
@@ -81,9 +84,19 @@ class BookingPlan:
         """The job has ended; with ``resell`` the rest of its time is free from now on, otherwise nobody's."""
         booking = self.bookings[job]
         booking.has_ended = True
+        if self._tables is not None:
+            self._tables.places.clear()  # it is no predecessor any more
         if resell:
             booking.until_h = min(booking.until_h, now_h)
             self._tables = None
+
+    def move(self, job: int, place: BookingPlace) -> None:
+        """A job that runs goes on at another place, from now (the start of ``place``) on."""
+        booking = self.bookings[job]
+        booking.place = place
+        booking.from_h = place.start_h
+        booking.until_h = booking.end_h = place.end_h
+        self._tables = None
 
     def forget(self, now_h: float) -> None:
         """Drops jobs that have ended and whose booked time is over."""
@@ -92,6 +105,7 @@ class BookingPlan:
             del self.bookings[job]
         if gone:
             self._tables = None
+            self._drop_run_times(gone)
 
     def starts(self, earliest_h: float, latest_h: float) -> Floats:
         """Candidate starts, ascending: ``earliest_h``, and every booked end from there until before ``latest_h``."""
@@ -134,16 +148,23 @@ class BookingPlan:
         Raises:
             KeyError: it is not in the plan.
         """
-        booking = self.bookings[job]
-        tables, processors = self._current(), booking.place.processors
-        row = tables.row[job]
-        return BookingPlace(
-            booking.from_h,
-            booking.end_h,
-            processors,
-            tables.jobs_of(tables.last[row, processors], True),
-            tables.jobs_of(tables.next[row + 1, processors], False),
-        )
+        booking, tables = self.bookings[job], self._current()
+        found = tables.places.get(job)
+        if found is None:
+            row, processors = tables.row[job], booking.place.processors
+            found = tables.places[job] = BookingPlace(
+                booking.from_h,
+                booking.end_h,
+                processors,
+                tables.jobs_of(tables.last[row, processors], True),
+                tables.jobs_of(tables.next[row + 1, processors], False),
+            )
+        return found
+
+    def _drop_run_times(self, jobs: Sequence[int]) -> None:
+        dropped = set(jobs)
+        for key in [key for key in self.run_times if key[0] in dropped]:
+            del self.run_times[key]
 
     def _current(self) -> _Tables:
         if self._tables is None:
@@ -155,12 +176,13 @@ class _Tables:
     """Row r is what holds after the first r bookings, by their beginning, have begun; columns are processors.
 
     ``last`` is the booking that began last on a processor, ``until`` when it ends; ``next`` the one that begins next,
-    ``next_from`` when.
+    ``next_from`` when. ``places`` are those of bookings that were asked for.
     """
 
     def __init__(self, bookings: Sequence[Booking], processors: int) -> None:
         count = len(bookings)
         self._bookings = bookings
+        self.places: dict[int, BookingPlace] = {}
         self.row = {booking.offer.job: i for i, booking in enumerate(bookings)}
         self.froms = np.array([booking.from_h for booking in bookings])
         uses = np.full((count + 1, processors), -1, dtype=np.int32)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -15,6 +17,7 @@ from jobsight_predictor.runtime.finish_time import (
     executable,
     finish_of_running,
     finish_of_waiting,
+    run_lags,
     start_time,
 )
 from jobsight_predictor.runtime.scenarios import (
@@ -26,6 +29,9 @@ from jobsight_predictor.runtime.scenarios import (
 
 from .booking import Booking, BookingPlace, JobOffer
 from .plan import BookingPlan
+
+NEGLIGIBLE = 0.002
+"""Change of the probability to have ended, at any instant, below which jobs further on are not looked at."""
 
 Ends = TypeVar("Ends")
 Starts = TypeVar("Starts")
@@ -40,28 +46,53 @@ class PlanRisk(ABC, Generic[Starts, Ends]):
         self._ends: dict[int, Ends] = {}
 
     def executable(self, offer: JobOffer, place: BookingPlace) -> float:
-        """P_executable of ``offer`` at ``place``."""
+        """P_executable of ``offer`` at ``place``; 1 where there is room for all of the requested time."""
+        if place.end_h >= place.start_h + offer.requested_h:
+            return 1.0
         return self._executable(self._starts(offer, place), offer, place.end_h)
 
     def executable_booked(self, job: int) -> float:
         """P_executable of a job of the plan that waits, as the plan stands."""
         return self.executable(self._plan.bookings[job].offer, self._plan.place_of(job))
 
-    def executable_after(self, job: int, offer: JobOffer, place: BookingPlace) -> float:
-        """P_executable of a job of the plan that waits, if ``offer`` were booked at ``place``, right before it."""
-        own, waiting = self._plan.place_of(job), self._plan.bookings[job].offer
-        before = self._ends_waiting(offer, self._starts(offer, place), place.end_h)
-        return self._executable(self._starts(waiting, own, before), waiting, own.end_h)
+    def after(self, offer: JobOffer, place: BookingPlace) -> Iterator[tuple[int, float]]:
+        """P_executable of the overbooked jobs that wait after ``place``, if ``offer`` were booked there.
+
+        In the order of their starts: those right after it, and those further on whose predecessors would end later
+        because of it.
+        """
+        bookings = self._plan.bookings
+        own = self._ends_waiting(offer, self._starts(offer, place), place.end_h)
+        later: dict[int, Ends] = {}
+        queue = [(bookings[job].from_h, job) for job in place.successors if bookings[job].started_h is None]
+        heapify(queue)
+        done = set()
+        while queue:
+            _, job = heappop(queue)
+            if job in done:
+                continue
+            done.add(job)
+            booking, where = bookings[job], self._plan.place_of(job)
+            ends = [later[other] if other in later else self._ends_of(other) for other in where.predecessors]
+            if job in place.successors:
+                ends.append(own)
+            starts = self._starts_after(max(booking.offer.release_h, self.now_h), where.start_h, ends)
+            if booking.is_overbooked:
+                yield job, self._executable(starts, booking.offer, where.end_h)
+            changed = self._ends_waiting(booking.offer, starts, booking.end_h)
+            if self._differ(changed, self._ends_of(job)):
+                later[job] = changed
+                for other in where.successors:
+                    if bookings[other].started_h is None and other not in done:
+                        heappush(queue, (bookings[other].from_h, other))
 
     def best_case(self, offer: JobOffer, place: BookingPlace) -> float:
         """An upper bound of P_executable, without a look at the predecessors: the job starts as early as it may."""
         earliest = max(offer.release_h, self.now_h)
         return float(offer.accuracy.within((place.end_h - earliest) / offer.requested_h))
 
-    def _starts(self, offer: JobOffer, place: BookingPlace, before: Ends | None = None) -> Starts:
+    def _starts(self, offer: JobOffer, place: BookingPlace) -> Starts:
         ends = [self._ends_of(job) for job in place.predecessors]
-        if before is not None:
-            ends.append(before)
         return self._starts_after(max(offer.release_h, self.now_h), place.start_h, ends)
 
     def _ends_of(self, job: int) -> Ends:
@@ -93,6 +124,9 @@ class PlanRisk(ABC, Generic[Starts, Ends]):
     def _ends_waiting(self, offer: JobOffer, starts: Starts, end_h: float) -> Ends: ...
 
     @abstractmethod
+    def _differ(self, one: Ends, other: Ends) -> bool: ...
+
+    @abstractmethod
     def _executable(self, starts: Starts, offer: JobOffer, end_h: float) -> float: ...
 
 
@@ -111,7 +145,21 @@ class ExactRisk(PlanRisk[StartTime, FinishTime]):
         return finish_of_running(started_h, offer.requested_h, booking.end_h, self.now_h, offer.accuracy, self._step_h)
 
     def _ends_waiting(self, offer: JobOffer, starts: StartTime, end_h: float) -> FinishTime:
-        return finish_of_waiting(starts, offer.requested_h, end_h, offer.accuracy, self._step_h)
+        lags = self._plan.run_times.get((offer.job, self._step_h))
+        if lags is None:
+            lags = run_lags(offer.requested_h, offer.accuracy, self._step_h)
+            if offer.job in self._plan.bookings:
+                self._plan.run_times[offer.job, self._step_h] = lags
+        return finish_of_waiting(starts, lags, end_h, self._step_h)
+
+    def _differ(self, one: FinishTime, other: FinishTime) -> bool:
+        first = max(one.first, other.first)
+        a, b = one.cdf[first - one.first :], other.cdf[first - other.first :]
+        count = min(len(a), len(b))
+        outside = max(
+            float(x.cdf[min(first - x.first, len(x.cdf)) - 1]) if x.first < first else 0.0 for x in (one, other)
+        )
+        return outside > NEGLIGIBLE or (count > 0 and float(np.abs(a[:count] - b[:count]).max()) > NEGLIGIBLE)
 
     def _executable(self, starts: StartTime, offer: JobOffer, end_h: float) -> float:
         return executable(starts, end_h, offer.requested_h, offer.accuracy)
@@ -133,7 +181,15 @@ class FastRisk(PlanRisk[Floats | float, Floats]):
         )
 
     def _ends_waiting(self, offer: JobOffer, starts: Floats | float, end_h: float) -> Floats:
-        return ends_of_waiting(starts, offer.requested_h * offer.accuracy.quantiles(scenario_order(offer.job)), end_h)
+        runs = self._plan.run_times.get((offer.job, 0.0))
+        if runs is None:
+            runs = offer.requested_h * offer.accuracy.quantiles(scenario_order(offer.job))
+            if offer.job in self._plan.bookings:
+                self._plan.run_times[offer.job, 0.0] = runs
+        return ends_of_waiting(starts, runs, end_h)
+
+    def _differ(self, one: Floats, other: Floats) -> bool:
+        return float(np.count_nonzero(np.abs(one - other) > STEP_H)) > NEGLIGIBLE * len(one)
 
     def _executable(self, starts: Floats | float, offer: JobOffer, end_h: float) -> float:
         return executable_by_scenarios(starts, end_h, offer.requested_h, offer.accuracy)

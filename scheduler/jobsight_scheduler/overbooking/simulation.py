@@ -1,151 +1,205 @@
-"""Jobs that are offered, planned, started, killed: one run of one strategy over a workload."""
+"""Jobs that are offered, planned, started and ended: one run of one strategy over a workload."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from jobsight_predictor.runtime.accuracy_history import AccuracyHistory
 from jobsight_predictor.runtime.machine_failure import MachineFailure
 from jobsight_predictor.runtime.recalibrate import Recalibration
 
-from .accept import AcceptanceRule, OfferDecision, decide
-from .booking import Booking, JobOffer
+from .accept import OfferDecision, decide
+from .booking import Booking, Ints, JobOffer
 from .node_failures import Downtimes
 from .plan import BookingPlan
+from .strategies import OverbookingStrategy
+from .workload_job import AcceptedJob, OfferedJob
 
-_END, _RELEASE = 0, 1
-
-
-@dataclass(frozen=True, slots=True)
-class OfferedJob:
-    """A job as it is offered at ``submitted_h``, and, unknown to the planner, its ``run_h``."""
-
-    offer: JobOffer
-    submitted_h: float
-    run_h: float
-
-
-@dataclass(frozen=True, slots=True)
-class JobResult:
-    """An accepted job. ``killed``: it ran into its limit; ``node_failed``: one of its nodes was down."""
-
-    offer: JobOffer
-    planned_h: float
-    started_h: float
-    ended_h: float
-    limit_h: float
-    pof: float
-    killed: bool
-    node_failed: bool
-    processors: int
-
-    @property
-    def succeeded(self) -> bool:
-        return not (self.killed or self.node_failed)
+_END, _RELEASE = 0, 1  # at one instant, ends come first
 
 
 class OverbookingSimulation:
-    """Runs one rule; ``results`` and ``rejections`` grow as jobs end and are refused."""
+    """Runs one strategy. ``accepted`` grows as jobs end, ``rejected`` counts those refused by reason.
+
+    ``history`` has learned the jobs before; the simulation goes on with a copy of it if the strategy learns.
+    ``migration_h`` is the time that a move costs, None if jobs are not moved. ``recalibration_state`` comes from an
+    earlier simulation.
+    """
 
     def __init__(
         self,
         nodes: int,
-        rule: AcceptanceRule,
+        strategy: OverbookingStrategy,
+        history: AccuracyHistory,
         machine: MachineFailure,
         downtimes: Downtimes,
-        resells: bool = False,
-        recalibration: Recalibration | None = None,
-        on_end: Callable[[JobResult, OfferedJob], None] | None = None,
+        penalty_ratio: float = 1.0,
+        migration_h: float | None = None,
+        recalibration_state: Mapping[str, Any] | None = None,
     ) -> None:
         self.plan = BookingPlan(nodes)
-        self.results: list[JobResult] = []
-        self.decisions: list[OfferDecision] = []
-        self._rule, self._machine, self._downtimes = rule, machine, downtimes
-        self._resells = resells
-        self._recalibration = recalibration
-        self._lines: list[list[int]] = [[] for _ in range(nodes)]
+        self.accepted: list[AcceptedJob] = []
+        self.rejected: Counter[str] = Counter()
+        self.candidates = 0
+        self.income = 0.0
+        self._strategy, self._machine, self._downtimes = strategy, machine, downtimes
+        self._history = history.fork() if strategy.learns else history
+        self._recalibration = Recalibration() if strategy.recalibrates else None
+        if recalibration_state is not None:
+            self._recalibration = Recalibration.from_state(recalibration_state)
+        self._penalty_ratio, self._migration_h = penalty_ratio, migration_h
+        self._queues: list[list[int]] = [[] for _ in range(nodes)]  # jobs that have not ended, per processor, in order
         self._jobs: dict[int, OfferedJob] = {}
-        self._raw: dict[int, float] = {}
-        self._fates: dict[int, tuple[bool, bool]] = {}
+        self._raw_pof: dict[int, float] = {}
+        self._planned_h: dict[int, float] = {}
+        self._overbooked: dict[int, bool] = {}
+        # Of a job that runs, at its start or last move: what it will still run, and may still run.
+        self._left_h: dict[int, float] = {}
+        self._left_requested_h: dict[int, float] = {}
+        self._causes: dict[int, tuple[bool, bool]] = {}  # killed, node failed
+        self._moves: Counter[int] = Counter()
         self._events: list[tuple[float, int, int]] = []
 
     def run(self, jobs: Sequence[OfferedJob]) -> None:
+        """Offers ``jobs``, ascending by submission, and lets the accepted ones end."""
         for job in jobs:
             self.advance(job.submitted_h)
             self.offer(job)
         self.advance(np.inf)
 
+    def recalibration_state(self) -> dict[str, Any] | None:
+        """What recalibration has learned; None if the strategy has none."""
+        return None if self._recalibration is None else self._recalibration.state()
+
     def offer(self, job: OfferedJob) -> OfferDecision:
+        """Accepts the job into the plan or rejects it."""
         now = job.submitted_h
         self.plan.forget(now)
+        accuracy = self._history.distribution(job.question)
+        charge = job.requested_h
+        offer = JobOffer(
+            job.job, job.nodes, job.requested_h, job.release_h, job.deadline_h, accuracy, charge,
+            charge * self._penalty_ratio,
+        )  # fmt: skip
         correct = None if self._recalibration is None else self._recalibration.corrected
-        decision = decide(self.plan, job.offer, now, self._rule, self._machine, correct)
-        self.decisions.append(decision)
-        if decision.place is not None and decision.success is not None:
-            success = decision.success
-            booking = Booking(job.offer, decision.place, success.pof, success.available * success.survives)
-            self.plan.add(booking)
-            number = job.offer.job
-            self._jobs[number] = job
-            self._raw[number] = decision.raw_pof
-            for processor in decision.place.processors.tolist():
-                line = self._lines[processor]
-                place = len(line)
-                while place and self.plan.bookings[line[place - 1]].from_h > booking.from_h:
-                    place -= 1
-                line.insert(place, number)
-            heapq.heappush(self._events, (max(job.offer.release_h, now), _RELEASE, number))
+        value = max(0.0, self.income) / (self.plan.processors * now) if now > 0.0 else 0.0
+        decision = decide(self.plan, offer, now, self._strategy.rule, self._machine, correct, value)
+        self.candidates += decision.candidates
+        if decision.place is None or decision.success is None:
+            self.rejected[decision.reason] += 1
+            return decision
+        success = decision.success
+        for touched in decision.touched:
+            self.plan.bookings[touched.job].pof, self._raw_pof[touched.job] = touched.pof, touched.raw_pof
+        booking = Booking(offer, decision.place, success.pof, success.available * success.survives)
+        self.plan.add(booking)
+        self._jobs[job.job], self._raw_pof[job.job] = job, decision.raw_pof
+        self._planned_h[job.job], self._overbooked[job.job] = decision.place.start_h, booking.is_overbooked
+        self._queue(booking)
+        heapq.heappush(self._events, (max(job.release_h, now), _RELEASE, job.job))
         return decision
 
     def advance(self, until_h: float) -> None:
+        """Starts and ends jobs up to ``until_h``."""
         while self._events and self._events[0][0] <= until_h:
             time, kind, job = heapq.heappop(self._events)
             if kind == _RELEASE:
-                self._try(job, time)
+                self._start_if_first(job, time)
             else:
                 self._end(job, time)
 
-    def _try(self, number: int, now: float) -> None:
+    def _queue(self, booking: Booking) -> None:
+        for processor in booking.place.processors.tolist():
+            queue = self._queues[processor]
+            place = len(queue)
+            while place and self.plan.bookings[queue[place - 1]].from_h > booking.from_h:
+                place -= 1
+            queue.insert(place, booking.offer.job)
+
+    def _start_if_first(self, number: int, now: float) -> None:
         booking = self.plan.bookings[number]
         if booking.started_h is not None or now < booking.offer.release_h:
             return
-        processors = booking.place.processors
-        lines = self._lines
-        for processor in processors.tolist():
-            if lines[processor][0] != number:
-                return
-        assert now <= booking.from_h
-        job = self._jobs[number]
+        queues = self._queues
+        if any(queues[processor][0] != number for processor in booking.place.processors.tolist()):
+            return
+        if now > booking.from_h:
+            raise AssertionError(f"job {number} starts at {now} h, after its planned start at {booking.from_h} h")
         self.plan.start(number, now)
-        end = now + job.run_h
-        killed = end > booking.end_h
+        self._left_h[number], self._left_requested_h[number] = self._jobs[number].run_h, booking.offer.requested_h
+        self._run_from(booking, now)
+
+    def _run_from(self, booking: Booking, now: float) -> None:
+        """Sets the end of a job that runs from ``now`` on, and why it ends."""
+        number = booking.offer.job
+        end = now + self._left_h[number]
+        was_killed = end > booking.end_h
         end = min(end, booking.end_h)
-        down = self._downtimes.first(processors, now, end)
-        self._fates[number] = (killed and down is None, down is not None)
+        down = self._downtimes.first(booking.place.processors, now, end)
+        self._causes[number] = (was_killed and down is None, down is not None)
         heapq.heappush(self._events, (end if down is None else down, _END, number))
 
     def _end(self, number: int, now: float) -> None:
         booking = self.plan.bookings[number]
-        offer = booking.offer
-        self.plan.end(number, now, self._resells)
-        killed, failed = self._fates.pop(number)
-        started = booking.started_h
-        assert started is not None
-        result = JobResult(
-            offer, booking.place.start_h, started, now, booking.end_h, booking.pof, killed, failed, offer.nodes
-        )
-        self.results.append(result)
-        if self._recalibration is not None:
-            self._recalibration.learn(self._raw[number], killed)
-        del self._jobs[number], self._raw[number]
+        offer, first_start = booking.offer, booking.started_h
+        was_killed, node_failed = self._causes[number]
+        if was_killed and self._migration_h is not None and self._migrate(booking, now, self._migration_h):
+            return
+        self.plan.end(number, now, self._strategy.resells)
+        if first_start is None:
+            raise AssertionError(f"job {number} ends at {now} h and has not started")
+        ended = AcceptedJob(
+            number, offer.nodes, offer.charge, offer.penalty, offer.requested_h, self._planned_h.pop(number),
+            first_start, now, booking.pof, self._overbooked.pop(number), was_killed, node_failed, self._moves[number],
+        )  # fmt: skip
+        self.accepted.append(ended)
+        self.income += ended.profit
+        self._learn(self._jobs.pop(number), ended)
+        del self._left_h[number], self._left_requested_h[number], self._causes[number]
+        self._leave(number, booking.place.processors, now)
+
+    def _learn(self, job: OfferedJob, ended: AcceptedJob) -> None:
+        raw = self._raw_pof.pop(job.job)
+        if ended.node_failed:
+            return
+        if self._recalibration is not None and raw > 0.0:  # what is certain teaches nothing
+            self._recalibration.learn(raw, ended.was_killed)
+        if self._strategy.learns:
+            # A job that was killed would have run longer; what is known is that its request was not too long.
+            self._history.learn(job.question, 1.0 if ended.was_killed else job.run_h / job.requested_h)
+
+    def _leave(self, number: int, processors: Ints, now: float) -> None:
+        """Takes the job off its processors; those that follow it may start."""
         following = set()
-        for processor in booking.place.processors.tolist():
-            line = self._lines[processor]
-            del line[0]
-            if line:
-                following.add(line[0])
+        for processor in processors.tolist():
+            queue = self._queues[processor]
+            queue.remove(number)
+            if queue:
+                following.add(queue[0])
         for other in sorted(following):
-            self._try(other, now)
+            self._start_if_first(other, now)
+
+    def _migrate(self, booking: Booking, now: float, cost_h: float) -> bool:
+        """Moves a job at the end of its gap to processors that are free for the rest of its requested time."""
+        offer = booking.offer
+        number, run_h = offer.job, now - booking.from_h
+        needed = self._left_requested_h[number] - run_h + cost_h
+        if needed <= cost_h or now + needed > offer.deadline_h:
+            return False
+        place = next(self.plan.places(np.array([now]), offer.nodes, needed, offer.deadline_h, "full-first"), None)
+        if place is None or place.end_h < now + needed:
+            return False
+        self._left_h[number] += cost_h - run_h
+        self._left_requested_h[number] = needed
+        self._moves[number] += 1
+        former = booking.place.processors
+        self.plan.move(number, place)
+        self._leave(number, former, now)
+        self._queue(booking)
+        self._run_from(booking, now)
+        return True

@@ -15,6 +15,10 @@ EXPERIMENTS = {
         "jobsight_server.commands.experiment_overprovisioning",
         "giving jobs the memory that they need instead of what they request: estimators, node sizes and loads",
     ),
+    "overbooking": (
+        "jobsight_server.commands.experiment_overbooking",
+        "accepting jobs into gaps shorter than they request: strategies, P_max, failures",
+    ),
     "ranking": (
         "jobsight_server.commands.experiment_ranking",
         "which machine of a campus grid a job should start on: ranks, job sets and loads",

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jobsight_scheduler.matching.fields import Ignored
 from jobsight_scheduler.matching.problem import InvalidProblemError, MatchJob, Objective, Problem, Resource
 from jobsight_scheduler.matching.read import check_size, check_types, read_jobs
-from jobsight_scheduler.matching.read_objectives import read_objectives
+from jobsight_scheduler.matching.read_objectives import read_objectives, warnings_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.matching.predicted import PredictedAmount, fill_in
 from jobsight_server.matching.resource_types import ResourceError, ResourceType
@@ -68,7 +68,7 @@ def problem_of(
     """
     local = datetime.fromtimestamp(now).astimezone()
     hour = local.hour + local.minute / 60 + local.second / 3600
-    problem = Problem(resources, tuple(jobs), objectives, hour, now)
+    problem = Problem(resources, tuple(jobs), objectives, hour, now, warnings_of(objectives))
     try:
         check_size(problem.resources, problem.jobs)
     except InvalidProblemError as error:

@@ -1,0 +1,256 @@
+"""The plan and its decisions against brute force, random draws and figures worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobsight_predictor.runtime.accuracy import GRID, RuntimeAccuracy, accuracy_of_ratios
+from jobsight_predictor.runtime.machine_failure import MachineFailure
+from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, decide
+from jobsight_scheduler.overbooking.booking import Booking, BookingPlace, JobOffer
+from jobsight_scheduler.overbooking.plan import BookingPlan, processors_of
+from jobsight_scheduler.overbooking.risk import ExactRisk, FastRisk
+
+HALF = accuracy_of_ratios(np.array([0.5, 1.0]), "half of the jobs run for half of their time")
+SAFE = MachineFailure(0.0, 1.0)
+CONSERVATIVE = AcceptanceRule("conservative")
+
+
+def offer(job: int, nodes: int, hours: float, release: float = 0.0, deadline: float = 1000.0) -> JobOffer:
+    return JobOffer(job, nodes, hours, release, deadline, HALF, hours, hours)
+
+
+def booked(plan: BookingPlan, asked: JobOffer, rule: AcceptanceRule, now: float = 0.0) -> OfferDecision:
+    decision = decide(plan, asked, now, rule, SAFE)
+    if decision.place is not None and decision.success is not None:
+        plan.add(Booking(asked, decision.place, decision.success.pof))
+    return decision
+
+
+def place(decision: OfferDecision) -> tuple[float, float, list[int]]:
+    assert decision.place is not None
+    return decision.place.start_h, decision.place.end_h, decision.place.processors.tolist()
+
+
+def test_a_tiny_plan_worked_out_by_hand() -> None:
+    """Two processors: A on both 0-4, B on 0 from 4 to 10; C (10 h, deadline 14) has only the gap on 1 from 4 on."""
+    plan = BookingPlan(2)
+    assert place(booked(plan, offer(1, 2, 4.0), CONSERVATIVE)) == (0.0, 4.0, [0, 1])
+    assert place(booked(plan, offer(2, 1, 6.0), CONSERVATIVE)) == (4.0, 10.0, [0])
+    c = offer(3, 1, 10.0, deadline=13.0)
+    assert booked(plan, c, CONSERVATIVE).reason == "no room before the deadline"
+    # C starts when A ends. A ends at 2 or 4, with 1/2 each. In the window to 13 it may run 9 h or 10 h of its 10 (it is
+    # killed at 13): it fails only if A takes 4 hours and C more than nine tenths of its time.
+    overbooked = booked(plan, c, AcceptanceRule(pmax=0.3))
+    assert place(overbooked) == (4.0, 13.0, [1])
+    assert overbooked.success is not None
+    # On the grid, the jobs that run for all of their time end within its last per cent.
+    assert overbooked.success.pof == pytest.approx(0.25, abs=0.02)
+    assert decide(BookingPlan(2), c, 0.0, AcceptanceRule(pmax=0.3), SAFE).success is not None
+    assert plan.place_of(3).predecessors == (1,)
+
+
+def test_limits_by_machine_risk_alone() -> None:
+    machine = MachineFailure()
+    short = replace(offer(1, 1, 0.001))
+    for pmax, widest in ((0.05, 62), (0.1, 127), (0.2, 269)):
+        rule = AcceptanceRule(pmax=pmax)
+        plan = BookingPlan(400)
+        assert decide(plan, replace(short, nodes=widest), 0.0, rule, machine).place is not None
+        assert decide(plan, replace(short, nodes=widest + 1), 0.0, rule, machine).reason == "machine risk"
+        only_filter = AcceptanceRule("conservative", pmax, filters_machine=True)
+        assert decide(plan, replace(short, nodes=widest + 1), 0.0, only_filter, machine).reason == "machine risk"
+    assert decide(plan, replace(short, nodes=401), 0.0, CONSERVATIVE, machine).reason == "wider than the machine"
+
+
+def test_expected_profit_weighs_the_penalty() -> None:
+    plan = BookingPlan(1)
+    booked(plan, offer(1, 1, 100.0), CONSERVATIVE)
+    tight = offer(2, 1, 10.0, release=99.0, deadline=109.0)  # from 99 on it has its time, from 100 on nine tenths
+    rule = AcceptanceRule(acceptance="expected-profit")
+    decision = decide(plan, tight, 0.0, rule, SAFE)
+    assert decision.success is not None
+    pos = decision.success.pos
+    assert pos == pytest.approx(0.75, abs=0.02)
+    fair = replace(tight, penalty=tight.charge * pos / (1.0 - pos))
+    assert decide(plan, replace(fair, penalty=fair.penalty * 0.99), 0.0, rule, SAFE).place is not None
+    assert decide(plan, replace(fair, penalty=fair.penalty * 1.01), 0.0, rule, SAFE).place is None
+
+
+def test_strict_takes_the_lowest_and_full_first_those_free_for_long() -> None:
+    plan = BookingPlan(3)
+    plan.add(Booking(offer(1, 1, 5.0), BookingPlace(3.0, 8.0, processors_of([0]), (), ()), 0.0))
+    asked = offer(2, 2, 10.0)
+    strict = next(plan.places(plan.starts(0.0, 100.0), 2, 10.0, asked.deadline_h))
+    assert (strict.processors.tolist(), strict.end_h, strict.successors) == ([0, 1], 3.0, (1,))
+    full = next(plan.places(plan.starts(0.0, 100.0), 2, 10.0, asked.deadline_h, "full-first"))
+    assert (full.processors.tolist(), full.end_h, full.successors) == ([1, 2], 10.0, ())
+    assert place(decide(plan, asked, 0.0, CONSERVATIVE, SAFE))[2] == [1, 2]
+
+
+def test_guard_protects_jobs_further_on() -> None:
+    """1 on processor 0; 2 after it on 0 and 1, not overbooked; 3, overbooked, after 2 on 1. 4 would delay 2, so 3."""
+    plan = BookingPlan(2)
+    for number, nodes, hours, start, end, processors in (
+        (2, 2, 10.0, 20.0, 30.0, [0, 1]),
+        (3, 1, 10.0, 30.0, 34.0, [1]),
+    ):
+        asked = offer(number, nodes, hours)
+        plan.add(Booking(asked, BookingPlace(start, end, processors_of(processors), (), ()), 0.0))
+    risk = ExactRisk(plan, 0.0)
+    # 2 starts at once and ends by 10, so 3 has more than its 10 hours.
+    assert risk.executable_booked(3) == pytest.approx(1.0)
+    late = offer(4, 1, 20.0)
+    after = dict(risk.after(late, BookingPlace(0.0, 20.0, processors_of([0]), (), (2,))))
+    # 4 ends at 10 or 20, 2 takes 5 or 10 hours more, 3 has from then until 34. With 4 at 20 and 2 at 30, 3 has 4 hours
+    # and fails; with 2 at 25 it has 9, enough for half of the runs.
+    assert after == {3: pytest.approx(1.0 - 0.5 * (0.5 * 1.0 + 0.5 * 0.5), abs=0.05)}
+    fast = dict(FastRisk(plan, 0.0).after(late, BookingPlace(0.0, 20.0, processors_of([0]), (), (2,))))
+    assert fast[3] == pytest.approx(after[3], abs=0.06)
+    guarded = AcceptanceRule(pmax=0.2, guards=True)
+    assert place(decide(plan, late, 0.0, guarded, SAFE))[0] >= 30.0
+    assert place(decide(plan, late, 0.0, replace(guarded, guards=False), SAFE))[0] == 0.0
+
+
+@st.composite
+def offers(draw: st.DrawFn) -> list[JobOffer]:
+    """Offers for four processors, with times that coincide often."""
+    found = []
+    for job in range(draw(st.integers(1, 12))):
+        hours = draw(st.sampled_from([0.5, 1.0, 2.0, 3.7]))
+        release = draw(st.sampled_from([0.0, 1.0, 2.5, 4.0]))
+        found.append(
+            offer(job, draw(st.integers(1, 4)), hours, release, release + hours * draw(st.sampled_from([1.0, 3.0])))
+        )
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(offers(), st.sampled_from(["conservative", "first-fit", "highest-pos", "best-profit"]), st.floats(0.01, 0.9))
+def test_bookings_never_overlap_and_are_the_first_place(asked: list[JobOffer], rule: str, pmax: float) -> None:
+    plan = BookingPlan(4)
+    for one in asked:
+        before = dict(plan.bookings)
+        found = booked(plan, one, AcceptanceRule(rule, pmax, choice="full-first"))  # type: ignore[arg-type]
+        if rule == "conservative":
+            expected = brute_force_place(before, one)
+            assert (None if found.place is None else found.place.start_h) == expected
+        if found.place is not None and found.success is not None:
+            start, end, processors = place(found)
+            assert one.release_h <= start < end <= min(one.deadline_h, start + one.requested_h)
+            assert len(processors) == one.nodes
+            assert 0.0 <= found.success.pos <= 1.0
+            assert rule in ("conservative", "best-profit") or found.success.pof < pmax
+            for other in before.values():
+                if set(processors) & set(other.place.processors.tolist()):
+                    assert end <= other.from_h or other.until_h <= start
+
+
+def brute_force_place(bookings: dict[int, Booking], asked: JobOffer) -> float | None:
+    """The first start, release or booked end, at which enough processors are free for all of the requested time."""
+    ends = sorted({asked.release_h, *(b.until_h for b in bookings.values() if b.until_h > asked.release_h)})
+    for start in ends:
+        end = start + asked.requested_h
+        taken = {
+            processor
+            for b in bookings.values()
+            if b.from_h < end and start < b.until_h
+            for processor in b.place.processors.tolist()
+        }
+        if end <= asked.deadline_h and 4 - len(taken) >= asked.nodes:
+            return start
+    return None
+
+
+def random_plan(seed: int, jobs: int, nodes: int) -> BookingPlan:
+    """A plan with ``jobs`` overbooked jobs."""
+    rng = np.random.default_rng(seed)
+    plan = BookingPlan(nodes)
+    job = 0
+    while len(plan.bookings) < jobs and job < 20 * jobs:
+        values = rng.beta(0.4, 0.8, 200)
+        hours, release = float(rng.uniform(0.5, 12.0)), float(rng.uniform(0.0, 30.0))
+        asked = JobOffer(
+            job,
+            int(rng.integers(1, nodes // 2)),
+            hours,
+            release,
+            release + 5 * hours,
+            accuracy_of_ratios(values),
+            hours,
+            hours,
+        )
+        booked(plan, asked, AcceptanceRule(pmax=0.3))
+        job += 1
+    return plan
+
+
+def test_risk_of_a_plan_agrees_with_random_draws() -> None:
+    """P_executable of every booking, by drawing run times and letting the plan run, in both forms."""
+    plan = random_plan(3, 25, 8)
+    order = sorted(plan.bookings.values(), key=lambda booking: booking.from_h)
+    rng = np.random.default_rng(11)
+    draws = 20_000
+    ends: dict[int, np.ndarray] = {}
+    exact, fast = ExactRisk(plan, 0.0), FastRisk(plan, 0.0)
+    errors, fast_errors = [], []
+    for booking in order:
+        asked, where = booking.offer, plan.place_of(booking.offer.job)
+        start = np.full(draws, asked.release_h)
+        for other in where.predecessors:
+            start = np.maximum(start, ends[other])
+        assert (start <= booking.from_h + 1e-9).all()  # never later than planned
+        end = start + asked.requested_h * np.interp(rng.random(draws), asked.accuracy.cdf, GRID)
+        success = end <= booking.end_h + 1e-12
+        ends[asked.job] = np.minimum(end, booking.end_h)
+        errors.append(exact.executable_booked(asked.job) - success.mean())
+        fast_errors.append(fast.executable_booked(asked.job) - success.mean())
+    assert sum(booking.is_overbooked for booking in order) > 5
+    assert np.abs(errors).max() < 0.06  # predecessors with one in common are not independent
+    assert np.abs(np.mean(errors)) < 0.01
+    assert np.abs(fast_errors).max() < 0.08
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nodes": 0}, "give positive numbers"),
+        ({"requested_h": float("nan")}, "give positive numbers"),
+        ({"requested_h": float("inf")}, "give positive numbers"),
+        ({"deadline_h": -1.0}, "deadline after the release"),
+        ({"release_h": float("nan")}, "deadline after the release"),
+    ],
+)
+def test_offers_that_are_none_are_refused(change: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(offer(1, 1, 1.0), **change)  # type: ignore[arg-type]
+
+
+def test_a_place_that_is_gone_is_refused() -> None:
+    plan = BookingPlan(2)
+    asked = offer(1, 2, 4.0)
+    old = decide(plan, asked, 0.0, CONSERVATIVE, SAFE).place
+    assert old is not None
+    plan.add(Booking(offer(2, 1, 1.0), BookingPlace(1.0, 2.0, processors_of([1]), (), ()), 0.0))
+    with pytest.raises(ValueError, match="ask for a place again"):
+        plan.add(Booking(asked, old, 0.0))
+    with pytest.raises(ValueError, match="in the plan already"):
+        plan.add(Booking(offer(2, 1, 1.0), BookingPlace(5.0, 6.0, processors_of([1]), (), ()), 0.0))
+    with pytest.raises(ValueError, match="give 1 to"):
+        BookingPlan(10**9)
+    with pytest.raises(ValueError, match="give a probability"):
+        AcceptanceRule(pmax=float("nan"))
+
+
+def test_a_long_chain_needs_no_deep_stack() -> None:
+    plan = BookingPlan(1)
+    sure = RuntimeAccuracy(GRID.copy(), 1.0, "uniform")
+    for job in range(3000):
+        asked = JobOffer(job, 1, 1.0, 0.0, 1e5, sure, 1.0, 1.0)
+        plan.add(Booking(asked, BookingPlace(float(job), job + 1.0, processors_of([0]), (), ()), 0.0))
+    assert FastRisk(plan, 0.0).executable_booked(2999) == pytest.approx(1.0)

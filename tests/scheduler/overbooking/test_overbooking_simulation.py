@@ -1,0 +1,185 @@
+"""The simulation of overbooking: no job later than planned, sums, failures, migration, published figures."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobsight_predictor.question import Question
+from jobsight_predictor.runtime.accuracy_history import SimpleAccuracy, TimeSliceAccuracy
+from jobsight_predictor.runtime.machine_failure import MachineFailure
+from jobsight_scheduler.experiments.overbooking_jobs import OverbookingSource
+from jobsight_scheduler.experiments.overbooking_results import interval
+from jobsight_scheduler.experiments.overbooking_runs import OverbookingCase, run_figures, run_overbooking
+from jobsight_scheduler.overbooking.accept import AcceptanceRule
+from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS, Downtimes
+from jobsight_scheduler.overbooking.simulation import OverbookingSimulation
+from jobsight_scheduler.overbooking.strategies import STRATEGIES, OverbookingStrategy
+from jobsight_scheduler.overbooking.workload_job import OfferedJob
+
+NEVER = MachineFailure(0.0, 1.0)
+
+
+def workload(seed: int, count: int, nodes: int) -> list[OfferedJob]:
+    rng = np.random.default_rng(seed)
+    submitted = np.cumsum(rng.exponential(0.3, count))
+    found = []
+    for job in range(count):
+        hours = float(rng.choice([0.2, 1.0, 4.0, 10.0]))
+        release = float(submitted[job] + rng.exponential(3.0))
+        found.append(
+            OfferedJob(
+                job, Question(f"u{job % 5}", requested_time_s=3600.0 * hours), int(rng.integers(1, nodes + 2)), hours,
+                float(submitted[job]), release, release + 4.0 * hours, hours * float(rng.choice([0.0, 0.1, 0.5, 1.0])),
+            )
+        )  # fmt: skip
+    return found
+
+
+def no_downtimes(nodes: int) -> Downtimes:
+    return Downtimes([[] for _ in range(nodes)], [[] for _ in range(nodes)])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 10_000), st.sampled_from(sorted(STRATEGIES)), st.sampled_from([0.05, 0.3, 0.9]),
+    st.sampled_from(["exact", "fast"]), st.sampled_from([None, 0.1]),
+)  # fmt: skip
+def test_no_job_starts_later_than_planned_or_shares_a_processor(
+    seed: int, name: str, pmax: float, form: str, migration: float | None
+) -> None:
+    nodes = 6
+    jobs = workload(seed, 60, nodes)
+    machine = MachineFailure(0.001, 0.1)
+    strategy = STRATEGIES[name].at(pmax)
+    strategy = replace(strategy, rule=replace(strategy.rule, form=form))
+    history = TimeSliceAccuracy()
+    for job in workload(seed + 1, 60, nodes):
+        history.learn(job.question, job.run_h / job.requested_h)
+    downtimes = FAILURE_MODELS["constant"](nodes, machine, 1000.0, seed)
+    simulation = OverbookingSimulation(nodes, strategy, history, machine, downtimes, 2.0, migration)
+    runs: list[tuple[int, float, float]] = []
+    decided = {}
+    for job in jobs:
+        simulation.advance(job.submitted_h)
+        decided[job.job] = simulation.offer(job)
+    simulation.advance(np.inf)
+    given_jobs = {job.job: job for job in jobs}
+    assert len(simulation.accepted) + sum(simulation.rejected.values()) == len(jobs)
+    for ended in simulation.accepted:
+        job, place = given_jobs[ended.job], decided[ended.job].place
+        assert place is not None
+        assert job.release_h <= ended.started_h <= place.start_h == ended.planned_h
+        assert ended.ended_h <= job.deadline_h + 1e-9
+        if migration is None:
+            assert ended.ended_h <= place.end_h + 1e-9
+            assert ended.ended_h - ended.started_h <= min(job.run_h, job.requested_h) + 1e-9
+            runs += [(processor, ended.started_h, ended.ended_h) for processor in place.processors.tolist()]
+            if ended.has_succeeded:
+                assert ended.ended_h - ended.started_h == pytest.approx(job.run_h)
+                assert downtimes.first(place.processors, ended.started_h, ended.ended_h) is None
+        else:
+            assert ended.ended_h - ended.started_h <= job.run_h + migration * ended.moves + 1e-9
+        if name in ("conservative", "release", "filter-only"):
+            assert not ended.was_killed
+    runs.sort()
+    for (one, _, end), (other, start, _) in pairwise(runs):
+        assert one != other or end <= start + 1e-9
+    figures = run_figures(simulation.accepted, simulation.rejected)
+    good = [ended for ended in simulation.accepted if ended.has_succeeded]
+    assert figures["net_hours"] == pytest.approx(
+        sum(given_jobs[ended.job].requested_h for ended in good)
+        - sum(2.0 * given_jobs[ended.job].requested_h for ended in simulation.accepted if not ended.has_succeeded)
+    )
+    assert figures["net_hours"] == pytest.approx(figures["profit_hours"] - figures["penalty_hours"])
+    assert simulation.income == pytest.approx(figures["net_hours"])
+    assert sum(figures["calibration"]["jobs"]) == figures["accepted"]
+
+
+def test_static_plans_keep_unused_time_and_release_resells_it() -> None:
+    """One processor. A requests 10 h and ends after 1; B, submitted at 2, needs 5 h until 8."""
+    a = OfferedJob(1, Question(requested_time_s=36_000.0), 1, 10.0, 0.0, 0.0, 50.0, 1.0)
+    b = OfferedJob(2, Question(requested_time_s=18_000.0), 1, 5.0, 2.0, 2.0, 8.0, 5.0)
+    for name, accepted in (("conservative", [1]), ("release", [1, 2])):
+        simulation = OverbookingSimulation(1, STRATEGIES[name], SimpleAccuracy(), NEVER, no_downtimes(1))
+        simulation.run([a, b])
+        assert [job.job for job in simulation.accepted] == accepted
+
+
+def test_a_job_is_killed_at_the_next_booked_start_or_moved() -> None:
+    """One job is booked on 0 and 1 from 6 to 10; another that requests 8 h and runs for 6 is sold 0 from 2 to 6."""
+    strategy = OverbookingStrategy(AcceptanceRule(pmax=0.9), "simple")
+    history = SimpleAccuracy()
+    for ratio in (0.2, 0.2, 1.0):
+        history.learn(Question(), ratio)
+    first = OfferedJob(1, Question(), 2, 4.0, 0.0, 6.0, 10.0, 4.0)  # both processors, 6 to 10
+    second = OfferedJob(2, Question(), 1, 8.0, 1.0, 2.0, 40.0, 6.0)  # on 0 from 2, killed at 6; would run until 8
+    for nodes, migration in ((2, None), (2, 0.5), (3, None)):
+        simulation = OverbookingSimulation(nodes, strategy, history, NEVER, no_downtimes(nodes), 1.0, migration)
+        simulation.run([first, second])
+        found = {job.job: job for job in simulation.accepted}
+        assert (found[2].started_h, found[2].ended_h, found[2].was_killed, found[2].moves) == (2.0, 6.0, True, 0)
+        assert found[2].profit == -8.0
+    # On a third processor it goes on for its remaining two hours and the half that the move costs.
+    simulation = OverbookingSimulation(3, strategy, history, NEVER, no_downtimes(3), 1.0, 0.5)
+    simulation.run([first, second])
+    found = {job.job: job for job in simulation.accepted}
+    assert (found[2].ended_h, found[2].has_succeeded, found[2].moves) == (8.5, True, 1)
+    assert found[1].started_h == 6.0
+    assert run_figures(simulation.accepted, simulation.rejected)["averted"] == 1
+
+
+def test_nodes_that_fail_end_jobs() -> None:
+    downtimes = Downtimes([[3.0], []], [[5.0], []])
+    jobs = [
+        OfferedJob(1, Question(), 1, 4.0, 0.0, 0.0, 4.0, 4.0),  # on 0: fails at 3
+        OfferedJob(2, Question(), 1, 4.0, 0.0, 0.0, 4.0, 4.0),  # on 1
+        OfferedJob(3, Question(), 1, 1.0, 0.1, 4.0, 5.0, 1.0),  # on 0, which is down from the start
+    ]
+    simulation = OverbookingSimulation(2, STRATEGIES["conservative"], SimpleAccuracy(), NEVER, downtimes)
+    simulation.run(jobs)
+    ended = {job.job: (job.ended_h, job.node_failed) for job in simulation.accepted}
+    assert ended == {1: (3.0, True), 2: (4.0, False), 3: (4.0, True)}
+
+
+@pytest.mark.parametrize("model", sorted(FAILURE_MODELS))
+def test_failure_models_have_the_same_rate(model: str) -> None:
+    """Down share 1 / 11 of 400 nodes over 20,000 hours, to a few per cent."""
+    machine = MachineFailure(0.001, 0.01)
+    downtimes = FAILURE_MODELS[model](400, machine, 20_000.0, 1)
+    assert downtimes.hours / (400 * 20_000.0) == pytest.approx(1.0 / 11.0, rel=0.06)
+    again = FAILURE_MODELS[model](400, machine, 20_000.0, 1)
+    assert again.hours == downtimes.hours
+    assert FAILURE_MODELS[model](400, replace(machine, failures_per_h=0.0), 100.0, 1).hours == 0.0
+
+
+def test_intervals_are_students() -> None:
+    found = interval([1.0, 2.0, 4.0])
+    assert found["mean"] == pytest.approx(7.0 / 3.0)
+    assert found["high"] - found["mean"] == pytest.approx(4.302653 * np.std([1.0, 2.0, 4.0], ddof=1) / 3**0.5, rel=1e-5)
+    assert interval([3.0]) == {"mean": 3.0, "low": 3.0, "high": 3.0}
+
+
+TRACES = Path(os.environ.get("JOBSIGHT_TRACES", "/nonexistent"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "accepted", "net_hours"),
+    [("SDSC-SP2-1998-4.2-cln.swf.gz", 572, 4057), ("KTH-SP2-1996-2.1-cln.swf.gz", 447, 2234)],
+)
+def test_the_published_set_up(file: str, accepted: float, net_hours: float) -> None:
+    if not (TRACES / file).exists():
+        pytest.skip("no workload traces: set JOBSIGHT_TRACES")
+    source = OverbookingSource(TRACES / file)
+    runs = [run_overbooking(OverbookingCase("conservative", seed=seed), source) for seed in range(5)]
+    assert np.mean([run["accepted"] for run in runs]) == pytest.approx(accepted, rel=0.05)
+    assert np.mean([run["net_hours"] for run in runs]) == pytest.approx(net_hours, rel=0.1)
+    assert all(run["killed_jobs"] == 0 for run in runs)
