@@ -13,7 +13,15 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 
 from jobsight_server.accounting.read_logs import follow_once
-from jobsight_server.forecasts import forecast_config
+from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.matching.changes import begin_change
+from jobsight_server.matching.config import match_config
+from jobsight_server.matching.end_matches import delete_ended, expire_matches, some_expired
+from jobsight_server.matching.from_agents import report_nodes
+from jobsight_server.matching.rounds import MatchingRounds
+from jobsight_server.matching.service import Matcher
+from jobsight_server.offers.expiry import expire_all
+from jobsight_server.offers.follow import follow_jobs
 from jobsight_server.periodic import Periodic
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
@@ -33,6 +41,9 @@ log = logging.getLogger(__name__)
 _LOOK_FOR_SIMULATIONS_S = 1.0
 _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files, per directory
 _LOOK_AT_REQUIREMENTS_S = 5.0
+_LOOK_AT_PLAN_S = 5.0
+_LOOK_AT_HOLDS_S = 5.0
+_LOOK_AT_NODES_S = 15.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
 
@@ -79,6 +90,29 @@ def run_until(
         id="requirements",
     )
     scheduler.add_job(
+        Periodic("plan", _keep_plan),
+        "interval",
+        seconds=_LOOK_AT_PLAN_S,
+        args=(stop, engine, settings, clock),
+        id="plan",
+    )
+    scheduler.add_job(
+        Periodic("holds", _end_holds),
+        "interval",
+        seconds=_LOOK_AT_HOLDS_S,
+        args=(stop, engine, clock),
+        id="holds",
+    )
+    if settings.resources_from_agents:
+        scheduler.add_job(
+            Periodic("node resources", report_nodes),
+            "interval",
+            seconds=_LOOK_AT_NODES_S,
+            args=(engine, clock),
+            kwargs={"expiry_s": settings.resource_expiry_s},
+            id="node resources",
+        )
+    scheduler.add_job(
         Periodic("upkeep", _keep_up),
         "interval",
         seconds=settings.upkeep_interval_s,
@@ -95,8 +129,12 @@ def run_until(
         executor="simulations",
     )
     scheduler.start()
+    # Queued jobs wait for nothing else that is done here.
+    matching = threading.Thread(target=_match_queued, args=(stop, engine, settings, clock), name="matching")
+    matching.start()
     log.info("following %d accounting directories", len(settings.accounting))
     stop.wait()
+    matching.join()
     scheduler.shutdown(wait=True)
 
 
@@ -126,7 +164,30 @@ def _keep_requirements(stop: threading.Event, engine: Engine, settings: Settings
         relearn_if_changed(engine, config, stop)
 
 
+def _keep_plan(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    if not stop.is_set():
+        follow_jobs(engine, clock(), stop)
+        expire_all(engine, clock(), settings.plan_kept)
+
+
+def _match_queued(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    answers = AnswerReader(engine.execution_options(reading=True), forecast_config(settings))
+    matcher = Matcher(engine, engine, match_config(settings), answers, clock)
+    MatchingRounds(matcher, engine, clock).run_until(stop)
+
+
+def _end_holds(stop: threading.Event, engine: Engine, clock: Callable[[], float]) -> None:
+    """Their rows say what is so already: what a hold held is free from its end on."""
+    now = clock()
+    with engine.connect().execution_options(reading=True) as connection:
+        if stop.is_set() or not some_expired(connection, now):
+            return
+    with engine.begin() as connection:
+        expire_matches(connection, now, begin_change(connection).version)
+
+
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
     if not stop.is_set():
         delete_old(engine, clock() - settings.retention_days * 86400, stop)
+        delete_ended(engine, settings.matches_kept)
         refresh_statistics(engine)

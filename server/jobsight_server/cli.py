@@ -37,6 +37,7 @@ COMMANDS = {
         "jobsight_server.commands.coallocate",
         "simulate spreading jobs over several clusters",
     ),
+    "match": ("jobsight_server.commands.match", "match the jobs of a file to its resources"),
     "experiment": ("jobsight_server.commands.experiment", "run a whole experiment on a recorded workload"),
 }
 

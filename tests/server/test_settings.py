@@ -80,7 +80,7 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
         ),
         (
             '[[accounting]]\ncluster = "a"\ndirectory = "b"\nformat = "lsf"',
-            r"invalid enum value 'lsf'.*format \(torque\)",
+            r"invalid enum value 'lsf'.*format \(torque, pbspro\)",
         ),
         ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nfromat = "torque"', "unknown field `fromat`"),
         ("accounting = 1", r"accounting = 1: expected `array`.*write \[\[accounting\]\] tables"),

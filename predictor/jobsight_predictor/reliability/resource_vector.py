@@ -144,12 +144,8 @@ def vectors(
     are the job ends behind each ``success_score``: the score's range is wider the fewer there are, half of the term's
     range over the root of 1 + jobs. An unknown term may be anything.
     """
-    base, weights = settings.availability_base, np.array(settings.weights)
-    weights = weights / weights.sum()
-    ra = np.clip(
-        base + (1.0 - base) * np.clip(age_s, 0.0, settings.availability_cap_s) / settings.availability_cap_s, 0, 1
-    )
-    js = (np.clip(success_score, -settings.success_cap, settings.success_cap) / settings.success_cap + 1.0) / 2.0
+    weights = np.array(settings.weights) / sum(settings.weights)
+    ra, js = availability(age_s, settings), success(success_score, settings)
     terms = np.stack([ra, js, np.asarray(capacity, dtype=np.float64)])
     unknown = ~np.isfinite(terms)
     terms = np.where(unknown, _means(terms)[:, None], terms)
@@ -159,6 +155,18 @@ def vectors(
     most = np.maximum(terms, 1.0)  # a raw capacity exceeds 1
     low, high = weights @ np.maximum(terms - half, 0.0), weights @ np.minimum(terms + half, most)
     return Vectors(terms[0], terms[1], terms[2], score, low, high)
+
+
+def availability(age_s: Floats, settings: VectorSettings = DEFAULTS) -> Floats:
+    """RA, in [0, 1]."""
+    base, cap_s = settings.availability_base, settings.availability_cap_s
+    return base + (1.0 - base) * np.minimum(np.maximum(age_s, 0.0), cap_s) / cap_s
+
+
+def success(score: Floats, settings: VectorSettings = DEFAULTS) -> Floats:
+    """JS mapped to [0, 1]."""
+    cap = settings.success_cap
+    return (np.minimum(np.maximum(score, -cap), cap) / cap + 1.0) / 2.0
 
 
 def _means(terms: Floats) -> Floats:

@@ -8,14 +8,14 @@ a thin history counts little. Integrated over z_m, the chance is (b / (b + H))^a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .exposure import HOUR_S, WEEK_HOURS, Exposure, Ints, Pieces, cut, hour_of_week
+from .exposure import HOUR_S, WEEK_HOURS, Exposure, Ints, Pieces, cut
+from .hazard import Hazard
 from .resource_vector import Floats
 
 LONGEST_RUN_S = 28 * 86_400.0
@@ -24,7 +24,10 @@ LONGEST_RUN_S = 28 * 86_400.0
 DAY_HOUR = np.arange(WEEK_HOURS) % 24 + 24 * (np.arange(WEEK_HOURS) >= 120)
 """By hour of the week: the hour of a working day (0 to 23), or 24 + that of a day of the weekend."""
 
-AGES_PER_RANGE = 4
+LATEST_S = 1e12
+"""A later time, some 30,000 years on, is none."""
+
+LEARNED = ("events", "seconds", "weighted", "hour_events", "hour_weighted", "age_events", "age_weighted")
 ROUNDS = 10
 ALIKE = 1e9
 """The shape where all machines count as the same."""
@@ -68,6 +71,7 @@ class Survival:
 
     By machine, shape (n,): ``group``, ``events``, ``seconds`` at risk, and ``weighted`` seconds, those multiplied by
     the other factors. By ``(group, hour of the week)`` and by range of ages: ``*_events`` and ``*_weighted``.
+    Change them through the methods only: what is derived from them is kept.
     """
 
     def __init__(self, group: Ints, settings: SurvivalSettings = DEFAULTS) -> None:
@@ -78,19 +82,20 @@ class Survival:
         self.hour_events, self.hour_weighted = np.zeros((2, groups, WEEK_HOURS))
         self.age_events, self.age_weighted = np.zeros((2, ages))
         self._spread: tuple[float, float] | None = None
+        self._kept: Hazard | None = None
 
     def fit(self, exposure: Exposure, passes: int = 8) -> None:
         """Learns ``exposure`` and nothing else; each pass sharpens the factors by those of the pass before."""
         pieces = self._cut(exposure)
         for _ in range(passes):
-            factors, own = self._factors(), self._own()
+            hazard, own = self._hazard(), self._own()
             for sums in self._sums():
                 sums[...] = 0.0
-            self._add(pieces, *factors, own)
+            self._add(pieces, hazard, own)
 
     def learn(self, exposure: Exposure) -> None:
         """Adds ``exposure`` to what was learned."""
-        self._add(self._cut(exposure), *self._factors(), self._own())
+        self._add(self._cut(exposure), self._hazard(), self._own())
 
     def fade(self, factor: float) -> None:
         """All that was learned counts ``factor`` times as much from now on.
@@ -102,12 +107,12 @@ class Survival:
             raise ValueError(f"factor {factor!r}: give a number from 0 to 1")
         for sums in self._sums():
             sums *= factor
-        self._spread = None
+        self._spread = self._kept = None
 
     def forget(self, machine: int) -> None:
         """The machine of this number is another one now."""
         self.events[machine] = self.seconds[machine] = self.weighted[machine] = 0.0
-        self._spread = None
+        self._spread = self._kept = None
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -124,21 +129,15 @@ class Survival:
             self._spread = _spread(self.events, self.weighted, self.settings.by_machine)
         return self._spread
 
-    def chance(self, machine: Ints, age_s: Floats, now_s: float, run_s: float) -> Chances:
-        """The chances that machines, available for ``age_s``, stay so for ``run_s`` more.
+    def chance(self, machine: Ints, age_s: Floats, now_s: float, run_s: float | Floats) -> Chances:
+        """The chances that machines, available for ``age_s``, stay so for ``run_s`` more, with their intervals.
 
-        ``machine`` are numbers, shape (k,); an unknown age (NaN) counts as 0.
+        ``machine`` are numbers, shape (k,); ``run_s`` is one for all, or of shape (k,). An unknown age (NaN) is 0.
 
         Raises:
             ValueError: ``run_s`` or ``now_s`` is not a time.
         """
-        if not isfinite(now_s) or not run_s >= 0.0:
-            raise ValueError(
-                f"a run time of {run_s!r} s at {now_s!r}: give seconds of at least 0, and seconds since 1970"
-            )
-        expected = self._expected(machine, np.nan_to_num(age_s), now_s, min(run_s, LONGEST_RUN_S))
-        base, shape = self.spread()
-        a, b = shape + self.events[machine], shape + base * self.weighted[machine]
+        a, b, expected = self._asked(machine, age_s, now_s, run_s)
         quantile = self.settings.interval_z / (3.0 * np.sqrt(a))
         middle = 1.0 - 1.0 / (9.0 * a)
         # Wilson and Hilferty 1931: the quantiles of a Gamma distribution.
@@ -147,24 +146,34 @@ class Survival:
         low, high = np.exp(-most * expected), np.exp(-least * expected)
         return Chances(mean, np.minimum(low, mean), np.maximum(high, mean), self.known[machine])
 
-    def _expected(self, machine: Ints, age_s: Floats, now_s: float, run_s: float) -> Floats:
-        """The cumulated hazard of an average machine (z = 1) over the run, for each of ``machine``."""
-        age_factor, hour_factor = self._factors()
-        bounds = np.array(self.settings.age_bounds_h) * HOUR_S
-        grid = _ages(bounds)
-        times = _hours(now_s, run_s, self.settings.utc_offset_s)
-        at = np.append(bounds, bounds[-1] + 1e9)
-        cumulated = np.append(0.0, np.cumsum(age_factor * np.diff(at)))
-        steps: Floats = np.diff(np.interp(grid[:, None] + (times - now_s)[None, :], at, cumulated), axis=1)
-        hours = hour_of_week((times[1:] + times[:-1]) / 2.0, self.settings.utc_offset_s)
-        table: Floats = self.spread()[0] * steps @ hour_factor[:, hours].T
-        place = np.clip(np.searchsorted(grid, age_s, side="right") - 1, 0, len(grid) - 2)
-        part = np.clip((age_s - grid[place]) / (grid[place + 1] - grid[place]), 0.0, 1.0)
-        group = self.group[machine]
-        expected: Floats = np.maximum(table[place, group] * (1.0 - part) + table[place + 1, group] * part, 0.0)
-        return expected
+    def mean_chance(self, machine: Ints, age_s: Floats, now_s: float, run_s: float | Floats) -> Floats:
+        """Only the chances, shape (k,)."""
+        a, b, expected = self._asked(machine, age_s, now_s, run_s)
+        mean: Floats = np.exp(-a * np.log1p(expected / b))
+        return mean
 
-    def _factors(self) -> tuple[Floats, Floats]:
+    def _asked(
+        self, machine: Ints, age_s: Floats, now_s: float, run_s: float | Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Shape and rate of each machine's z, and the expected events of an average machine over the run."""
+        runs = np.atleast_1d(np.asarray(run_s, dtype=np.float64))
+        if not (abs(now_s) <= LATEST_S and bool((runs >= 0.0).all())):
+            raise ValueError(
+                f"a run time of {run_s!r} s at {now_s!r}: give seconds of at least 0, and seconds since 1970"
+            )
+        age = np.where(age_s > 0.0, age_s, 0.0)
+        expected = self._hazard().integral(self.group[machine], age, now_s, np.minimum(runs, LONGEST_RUN_S))
+        base, shape = self.spread()
+        return shape + self.events[machine], shape + base * self.weighted[machine], expected
+
+    def _hazard(self) -> Hazard:
+        if self._kept is None:
+            age, hour = self._estimated()
+            bounds = np.array(self.settings.age_bounds_h) * HOUR_S
+            self._kept = Hazard(self.spread()[0], age, hour, bounds, self.settings.utc_offset_s)
+        return self._kept
+
+    def _estimated(self) -> tuple[Floats, Floats]:
         """f by range of ages, and g by group and hour of the week; 1 where nothing is known."""
         base, borrowed = self.spread()[0], self.settings.borrowed_events
         age = np.ones(len(self.age_events))
@@ -188,11 +197,11 @@ class Survival:
         own: Floats = (shape + self.events) / (shape + base * self.weighted)
         return own
 
-    def _add(self, pieces: Pieces, age_factor: Floats, hour_factor: Floats, own_factor: Floats) -> None:
+    def _add(self, pieces: Pieces, hazard: Hazard, own_factor: Floats) -> None:
         machine, hour, age, group = pieces.machine, pieces.hour, pieces.age, self.group[pieces.machine]
-        by_age, by_hour, own = age_factor[age], hour_factor[group, hour], own_factor[machine]
+        by_age, by_hour, own = hazard.age[age], hazard.hour[group, hour], own_factor[machine]
         count = len(self.events)
-        self._spread = None
+        self._spread = self._kept = None
         self.events += np.bincount(machine, pieces.events, count)
         self.seconds += np.bincount(machine, pieces.seconds, count)
         self.weighted += np.bincount(machine, pieces.seconds * by_age * by_hour, count)
@@ -202,16 +211,27 @@ class Survival:
         self.age_events += np.bincount(age, pieces.events, len(self.age_events))
         self.age_weighted += np.bincount(age, pieces.seconds * by_hour * own, len(self.age_events))
 
+    def state(self) -> dict[str, Floats]:
+        """What was learned, by the names of the attributes."""
+        return dict(zip(LEARNED, self._sums(), strict=True))
+
+    def load(self, state: Mapping[str, Floats]) -> None:
+        """Takes in what ``state`` of one with as many machines, groups and ranges of ages gave.
+
+        Raises:
+            ValueError: something is missing or of another shape.
+        """
+        for name, own in self.state().items():
+            given = np.asarray(state.get(name, ()), dtype=np.float64)
+            if given.shape != own.shape:
+                raise ValueError(
+                    f"{name} of shape {given.shape} where {own.shape} is expected: learn from the sessions"
+                )
+            own[...] = given
+        self._spread = self._kept = None
+
     def _sums(self) -> tuple[Floats, ...]:
-        return (
-            self.events,
-            self.seconds,
-            self.weighted,
-            self.hour_events,
-            self.hour_weighted,
-            self.age_events,
-            self.age_weighted,
-        )
+        return tuple(getattr(self, name) for name in LEARNED)
 
 
 def _spread(events: Floats, weighted: Floats, by_machine: bool) -> tuple[float, float]:
@@ -239,19 +259,3 @@ def _around_1(factor: Floats, weighted: Floats) -> Floats:
     """``factor`` over its mean by time at risk: the level is that of the base."""
     total = float(weighted.sum())
     return factor / (float((factor * weighted).sum()) / total) if total > 0.0 else factor
-
-
-def _ages(bounds_s: Floats) -> Floats:
-    """Ages at which the hazard is integrated; between them it is interpolated, from the last bound on constant."""
-    return np.concatenate(
-        [np.linspace(low, high, AGES_PER_RANGE, endpoint=False) for low, high in pairwise(bounds_s)]
-        + [bounds_s[-1:], bounds_s[-1:] + HOUR_S]
-    )
-
-
-def _hours(now_s: float, run_s: float, utc_offset_s: float) -> Floats:
-    """``now_s``, every full hour after it, and the end of the run."""
-    end_s = now_s + run_s
-    first = np.floor((now_s + utc_offset_s) / HOUR_S) + 1.0
-    count = max(int(np.ceil((end_s + utc_offset_s) / HOUR_S) - first), 0)
-    return np.concatenate([[now_s], (first + np.arange(count)) * HOUR_S - utc_offset_s, [end_s]])

@@ -140,19 +140,23 @@ class GroupAccuracy(AccuracyHistory):
         fade_jobs: float = FADE_JOBS,
         prior_jobs: float = PRIOR_JOBS,
         edges_h: Sequence[float] = SLICE_EDGES_H,
+        wide: TimeSliceAccuracy | None = None,
     ) -> None:
+        """``wide``: what is known of all jobs and their classes; None: it is learned along with the groups."""
         if not (fade_jobs > 0.0 and prior_jobs >= 0.0):
             raise ValueError(f"fade_jobs {fade_jobs} and prior_jobs {prior_jobs}: give positive numbers")
         self._groups = JobGroups(groups)
         self._growth = 2.0 ** (1.0 / fade_jobs)  # a new job weighs that much more than the one before
         self._prior = prior_jobs
-        self._wide = TimeSliceAccuracy(edges_h, fewest_jobs=1)
+        self._learns_wide = wide is None
+        self._wide = TimeSliceAccuracy(edges_h, fewest_jobs=1) if wide is None else wide
         self._histograms: dict[GroupKey, _FadedHistogram] = {}
         self._shared: dict[GroupKey, _FadedHistogram] = {}  # of the one that this was forked from; only read
 
     def learn(self, job: Question, ratio: float) -> None:
         place = bin_of(ratio)
-        self._wide.learn(job, ratio)
+        if self._learns_wide:
+            self._wide.learn(job, ratio)
         for _, key in self._groups.keys(job):
             histogram = self._histograms.get(key)
             if histogram is None:

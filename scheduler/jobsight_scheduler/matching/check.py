@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-import numpy as np
-
 from .answer import Match
 from .eligibility import Eligibility
-from .problem import Capacity, Dependency, MatchJob, Problem, Relation, Resource
+from .problem import Capacity, MatchJob, Problem, Relation, Resource
 
 _DOUBT = 1e-9
 
 
 def faults(problem: Problem, matches: Iterable[Match], eligibility: Eligibility | None = None) -> dict[str, str]:
-    """What is wrong, by job; empty where every match may leave. Of jobs that share a capacity that is exceeded, the
+    """What is wrong, by job; empty where every match may leave. Of the jobs that share a capacity that is exceeded,
 
-    later ones are at fault. With ``eligibility``, types, predicates and policies are checked as well.
+    the later ones are at fault. With ``eligibility``, predicates and policies are checked as well.
     """
     resources = {resource.name: resource for resource in problem.resources}
     jobs = {job.name: job for job in problem.jobs}
+    positions = {} if eligibility is None else _positions(eligibility)
     wrong: dict[str, str] = {}
-    held: dict[tuple[str, str], list[float]] = {}
+    held: dict[tuple[str, str], list[tuple[str, float]]] = {}
     seen: set[str] = set()
     for match in matches:
         job = jobs.get(match.job)
@@ -31,12 +30,38 @@ def faults(problem: Problem, matches: Iterable[Match], eligibility: Eligibility 
             fault = "is matched twice"
         seen.add(match.job)
         if job is not None and not fault and eligibility is not None:
-            fault = _eligible(eligibility, job, match)
-        if job is not None and not fault:
-            fault = _take(job, match, resources, held)
-        if fault:
+            fault = _eligible(eligibility, positions, job, match)
+        if fault or job is None:
             wrong[match.job] = fault
+            continue
+        for dependency in job.dependencies:
+            for kind, amount in dependency.amounts.items():
+                if amount > 0.0:
+                    for name in match.resources[dependency.name]:
+                        held.setdefault((name, kind), []).append((job.name, amount))
+    for (name, kind), entries in held.items():
+        capacity = resources[name].capacities.get(kind, Capacity(0.0))
+        amounts = [amount for _, amount in entries]
+        while amounts and not holds(capacity, amounts):
+            amounts.pop()
+            wrong[entries[len(amounts)][0]] = f"{kind} of {name} is exceeded"
     return wrong
+
+
+def holds(capacity: Capacity, amounts: list[float]) -> bool:
+    """Whether all ``amounts`` together fit beside what is used, exactly: as written in decimals, or as binary numbers.
+
+    Only within a billionth of the total are exact numbers needed.
+    """
+    total = sum(amounts) + capacity.used
+    if total <= capacity.total * (1.0 - _DOUBT):
+        return True
+    if total > capacity.total * (1.0 + _DOUBT):
+        return False
+    return any(
+        sum(map(exact, amounts)) <= exact(capacity.total) - exact(capacity.used)
+        for exact in (Fraction, lambda value: Fraction(repr(value)))
+    )
 
 
 def _whole(job: MatchJob, match: Match, resources: Mapping[str, Resource]) -> str:
@@ -63,54 +88,21 @@ def _related(relation: Relation, first: Resource, second: Resource) -> bool:
     return value is not None and value == second.attributes.get(relation.same)
 
 
-def _take(
-    job: MatchJob, match: Match, resources: Mapping[str, Resource], held: dict[tuple[str, str], list[float]]
-) -> str:
-    taken: list[tuple[str, str]] = []
+def _positions(eligibility: Eligibility) -> dict[str, int]:
+    """For each resource its position among those of its type."""
+    resources = eligibility.problem.resources
+    return {
+        resources[member].name: position
+        for of in eligibility.types.values()
+        for position, member in enumerate(of.members.tolist())
+    }
+
+
+def _eligible(eligibility: Eligibility, positions: Mapping[str, int], job: MatchJob, match: Match) -> str:
     for dependency in job.dependencies:
+        allowed, _ = eligibility.verdicts(dependency.type, job.job_class)
+        satisfying = eligibility.satisfying(dependency, job)
         for name in match.resources[dependency.name]:
-            for kind, amount in dependency.amounts.items():
-                if not amount:
-                    continue
-                capacity = resources[name].capacities.get(kind)
-                amounts = held.setdefault((name, kind), [])
-                amounts.append(amount)
-                taken.append((name, kind))
-                if capacity is None or not holds(capacity, amounts):
-                    for key in taken:
-                        held[key].pop()
-                    return f"{dependency.name}: {kind} of {name} is exceeded"
+            if not (allowed[positions[name]] and satisfying[positions[name]]):
+                return f"{dependency.name}: {name} is not eligible"
     return ""
-
-
-def holds(capacity: Capacity, amounts: list[float]) -> bool:
-    """Whether all ``amounts`` together fit beside what is used, exactly: as written in decimals, or as binary numbers.
-
-    Only within a billionth of the total are exact numbers needed.
-    """
-    total = sum(amounts) + capacity.used
-    if total <= capacity.total * (1.0 - _DOUBT):
-        return True
-    if total > capacity.total * (1.0 + _DOUBT):
-        return False
-    return any(
-        sum(map(exact, amounts)) <= exact(capacity.total) - exact(capacity.used)
-        for exact in (Fraction, lambda value: Fraction(repr(value)))
-    )
-
-
-def _eligible(eligibility: Eligibility, job: MatchJob, match: Match) -> str:
-    for dependency in job.dependencies:
-        fault = _satisfied(eligibility, job, dependency, match.resources[dependency.name])
-        if fault:
-            return fault
-    return ""
-
-
-def _satisfied(eligibility: Eligibility, job: MatchJob, dependency: Dependency, chosen: tuple[str, ...]) -> str:
-    of = eligibility.types[dependency.type]
-    allowed, _ = eligibility.verdicts(dependency.type, job.job_class)
-    good = allowed & eligibility.satisfying(dependency, job)
-    names = {eligibility.problem.resources[of.members[position]].name for position in np.flatnonzero(good)}
-    missing = set(chosen) - names
-    return f"{dependency.name}: {sorted(missing)} are not eligible" if missing else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,8 @@ class ResourcesOfType:
     """Resources of one type: ``members`` (R,) are positions in the problem, ``kinds`` the names of capacities.
 
     ``free`` and ``idle`` (R, K) are integers, in the units of ``needs`` (one row a dependency of this type, in the
-    order of the batch): free now, and free if nothing were used. Where a resource lacks a kind they are -1.
+    order of the batch): free now, and free if nothing were used. Where a resource lacks a kind they are -1. ``total``
+    and ``used`` (R, K) and ``amounts`` (one row a dependency) are as given, 0 where a resource lacks the kind.
     """
 
     name: str
@@ -33,6 +33,9 @@ class ResourcesOfType:
     free: Integers
     idle: Integers
     needs: Integers
+    total: Floats
+    used: Floats
+    amounts: Floats
     available: Flags
 
 
@@ -51,17 +54,23 @@ class Eligibility:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.dependencies: list[DependencyAt] = []
-        of_type: dict[str, list[Dependency]] = {}
+        self.numbers: list[list[int]] = []
+        """For each job the numbers of its dependencies."""
+        self.rows: dict[str, list[int]] = {}
+        """For each type the numbers of its dependencies, in the order of its ``needs``."""
         for index, job in enumerate(problem.jobs):
+            first = len(self.dependencies)
+            self.numbers.append(list(range(first, first + len(job.dependencies))))
             for dependency in job.dependencies:
-                rows = of_type.setdefault(dependency.type, [])
-                self.dependencies.append(DependencyAt(index, dependency, len(rows)))
-                rows.append(dependency)
+                rows = self.rows.setdefault(dependency.type, [])
+                rows.append(len(self.dependencies))
+                self.dependencies.append(DependencyAt(index, dependency, len(rows) - 1))
         members: dict[str, list[int]] = {}
         for position, resource in enumerate(problem.resources):
             members.setdefault(resource.type, []).append(position)
         self.types: dict[str, ResourcesOfType] = {
-            name: _of_type(problem, name, members.get(name, []), rows) for name, rows in of_type.items()
+            name: _of_type(problem, name, members.get(name, []), [self.dependencies[number].of for number in rows])
+            for name, rows in self.rows.items()
         }
         self._verdicts: dict[tuple[str, str], tuple[Flags, Floats]] = {}
         self._codes: dict[AttributeValue, int] = {}
@@ -95,13 +104,28 @@ class Eligibility:
     def fitting(self, at: DependencyAt, is_idle: bool = False) -> Flags:
         """Which resources of its type have the amounts, now or if nothing were used, shape (R,)."""
         of = self.types[at.of.type]
-        return _fits(of.needs[at.row], of.idle if is_idle else of.free, of, at.of.amounts)
+        fits: Flags = _fits(of.needs[at.row : at.row + 1], of.idle if is_idle else of.free)[0]
+        return fits
 
-    def eligible(self, at: DependencyAt) -> Integers:
-        """E(j, d): positions among the resources of its type."""
-        job = self.problem.jobs[at.job]
-        allowed, _ = self.verdicts(at.of.type, job.job_class)
-        return np.flatnonzero(self.satisfying(at.of, job) & allowed & self.fitting(at))
+    def eligible(self) -> list[Integers]:
+        """E(j, d) for each dependency of the batch: positions among the resources of its type, ascending."""
+        found: list[Integers] = [np.empty(0, dtype=np.int64)] * len(self.dependencies)
+        for name, of in self.types.items():
+            mask = _fits(of.needs, of.free)
+            for row, number in enumerate(self.rows[name]):
+                at = self.dependencies[number]
+                job = self.problem.jobs[at.job]
+                if at.of.where is not None:
+                    mask[row] &= self.satisfying(at.of, job)
+                allowed, _ = self.verdicts(name, job.job_class)
+                mask[row] &= allowed
+            positions = np.nonzero(mask)[1]
+            ends = mask.sum(axis=1).cumsum()
+            start = 0
+            for number, end in zip(self.rows[name], ends.tolist(), strict=True):
+                found[number] = positions[start:end]
+                start = end
+        return found
 
     def related(
         self, relation: Relation, first: int, second: int, resources: Integers, chosen: int, is_first: bool
@@ -145,16 +169,20 @@ def _of_type(problem: Problem, name: str, positions: list[int], dependencies: li
     kinds = tuple(dict.fromkeys(kind for dependency in dependencies for kind in dependency.amounts))
     shape = (len(resources), len(kinds))
     free, idle = np.full(shape, -1, dtype=np.int64), np.full(shape, -1, dtype=np.int64)
+    total, used, amounts = np.zeros(shape), np.zeros(shape), np.zeros((len(dependencies), len(kinds)))
     needs = np.zeros((len(dependencies), len(kinds)), dtype=np.int64)
     counts = np.array([dependency.count for dependency in dependencies], dtype=np.int64)
     for column, kind in enumerate(kinds):
         has = np.array([kind in resource.capacities for resource in resources], dtype=np.bool_)
         capacities = [resource.capacities[kind] for resource in resources if kind in resource.capacities]
-        totals = np.array([capacity.total for capacity in capacities], dtype=np.float64)
-        used = np.array([capacity.used for capacity in capacities], dtype=np.float64)
-        amounts = np.array([dependency.amounts.get(kind, 0.0) for dependency in dependencies], dtype=np.float64)
-        # Free and total in one go, so that both are in the same unit.
-        twice = in_units(amounts, np.concatenate((totals, totals)), np.concatenate((used, 0.0 * used)), counts)
+        total[has, column] = [capacity.total for capacity in capacities]
+        used[has, column] = [capacity.used for capacity in capacities]
+        amounts[:, column] = [dependency.amounts.get(kind, 0.0) for dependency in dependencies]
+        # Free and idle in one go, so that both are in the same unit.
+        totals, taken = total[has, column], used[has, column]
+        twice = in_units(
+            amounts[:, column], np.concatenate((totals, totals)), np.concatenate((taken, 0.0 * taken)), counts
+        )
         needs[:, column] = twice[0]
         free[has, column], idle[has, column] = twice[1][: len(totals)], twice[1][len(totals) :]
     return ResourcesOfType(
@@ -165,12 +193,17 @@ def _of_type(problem: Problem, name: str, positions: list[int], dependencies: li
         free,
         idle,
         needs,
+        total,
+        used,
+        amounts,
         np.array([resource.unavailable is None for resource in resources], dtype=np.bool_),
     )
 
 
-def _fits(needs: Integers, has: Integers, of: ResourcesOfType, amounts: Mapping[str, float]) -> Flags:
-    if not of.kinds:
-        return np.ones(len(of.members), dtype=np.bool_)
-    asked = [column for column, kind in enumerate(of.kinds) if kind in amounts and needs[column] > 0]
-    return np.asarray((has[:, asked] >= needs[asked]).all(axis=1))
+def _fits(needs: Integers, has: Integers) -> Flags:
+    """For each row of ``needs`` (D, K) which rows of ``has`` (R, K) have it, shape (D, R); of 0 all have enough."""
+    found = np.ones((len(needs), len(has)), dtype=np.bool_)
+    for column in range(needs.shape[1]):
+        asked = np.where(needs[:, column] == 0, -1, needs[:, column])
+        found &= has[:, column] >= asked[:, None]
+    return found

@@ -14,19 +14,18 @@ Floats = NDArray[np.float64]
 
 def shares(eligibility: Eligibility) -> Floats:
     """For each dependency the share that all its instances take of what is free of their type, summed over kinds."""
-    totals = {name: np.maximum(of.free, 0).sum(axis=0, dtype=np.float64) for name, of in eligibility.types.items()}
     found = np.zeros(len(eligibility.dependencies))
-    for number, at in enumerate(eligibility.dependencies):
-        needs = eligibility.types[at.of.type].needs[at.row]
-        found[number] = at.of.count * float((needs / np.maximum(totals[at.of.type], 1.0)).sum())
+    for name, of in eligibility.types.items():
+        totals = np.maximum(np.maximum(of.free, 0).sum(axis=0, dtype=np.float64), 1.0)
+        counts = np.array([eligibility.dependencies[number].of.count for number in eligibility.rows[name]])
+        found[eligibility.rows[name]] = counts * (of.needs / totals).sum(axis=1)
     return found
 
 
 def by_density(eligibility: Eligibility, weights: Floats) -> list[int]:
     """Positions of the jobs, the highest of weight over share first."""
-    taken = np.zeros(len(eligibility.problem.jobs))
-    for at, share in zip(eligibility.dependencies, shares(eligibility), strict=True):
-        taken[at.job] += share
+    jobs = np.array([at.job for at in eligibility.dependencies], dtype=np.int64)
+    taken = np.bincount(jobs, shares(eligibility), len(eligibility.problem.jobs))
     order: list[int] = np.argsort(-weights / np.maximum(taken, 1e-12), kind="stable").tolist()
     return order
 
@@ -34,11 +33,11 @@ def by_density(eligibility: Eligibility, weights: Floats) -> list[int]:
 def best_fit(packing: Packing) -> Score:
     """The resources on which the least is left, as a share of what was free at first."""
     eligibility = packing.eligibility
-    full = {name: np.maximum(of.free, 1).astype(np.float64) for name, of in eligibility.types.items()}
+    share = {name: 1.0 / np.maximum(of.free.T, 1) for name, of in eligibility.types.items()}
 
     def score(number: int, resources: Integers) -> Floats:
         of_type = eligibility.dependencies[number].of.type
-        left: Floats = (packing.left[of_type][resources] / full[of_type][resources]).sum(axis=1)
+        left: Floats = (packing.left[of_type][:, resources] * share[of_type][:, resources]).sum(axis=0)
         return left
 
     return score

@@ -17,8 +17,11 @@ Flags = NDArray[np.bool_]
 Placement = tuple[Integers, ...]
 """For each dependency of a job the positions of its instances among the resources of their type."""
 
-Score = Callable[[int, Integers], Floats]
-"""How little a dependency (by its number in the batch) wants each of the given resources: the lowest is tried first."""
+Score = Callable[[int, Integers], Floats] | None
+"""How little a dependency (by its number in the batch) wants each of the given resources: the lowest is tried first.
+
+None is first fit: those that come first in the batch.
+"""
 
 TRIES = 200
 """Nodes of the search for a job with relations; beyond them it counts as not placed."""
@@ -30,20 +33,19 @@ class Packing:
     def __init__(self, eligibility: Eligibility, candidates: list[Integers]) -> None:
         self.eligibility = eligibility
         self.candidates = candidates
-        self.left = {name: of.free.copy() for name, of in eligibility.types.items()}
+        self.left: dict[str, Integers] = {name: of.free.T.copy() for name, of in eligibility.types.items()}
+        """For each type what is left, (K, R)."""
         self.placed: dict[int, Placement] = {}
-        self._numbers: list[list[int]] = [[] for _ in eligibility.problem.jobs]
+        self._numbers = eligibility.numbers
         self._needs: list[Integers] = []
-        self._asked: list[Integers] = []
-        for number, at in enumerate(eligibility.dependencies):
-            self._numbers[at.job].append(number)
-            needs = eligibility.types[at.of.type].needs[at.row]
-            self._needs.append(needs)
-            self._asked.append(np.flatnonzero(needs))
-
-    def dependencies_of(self, job: int) -> list[int]:
-        """The numbers of the dependencies of the job at position ``job``."""
-        return self._numbers[job]
+        self._asked: list[list[tuple[int, int]]] = []
+        self._left_of: list[Integers] = []
+        for at in eligibility.dependencies:
+            of = eligibility.types[at.of.type]
+            self._needs.append(of.needs[at.row][:, None])
+            asked = [(kind, need) for kind, need in enumerate(of.needs[at.row].tolist()) if need]
+            self._asked.append(asked)
+            self._left_of.append(self.left[at.of.type])
 
     def place(self, job: int, score: Score) -> bool:
         """Places a job on the resources with the lowest scores, if it fits; otherwise nothing is changed."""
@@ -61,9 +63,9 @@ class Packing:
         for index, (number, chosen) in enumerate(zip(self._numbers[job], placement, strict=True)):
             if not self._fitting(number, chosen).all():
                 for before in range(index):
-                    self._give(self._numbers[job][before], placement[before])
+                    self.give(self._numbers[job][before], placement[before])
                 return False
-            self._take(number, chosen)
+            self.take(number, chosen)
         self.placed[job] = placement
         return True
 
@@ -71,7 +73,7 @@ class Packing:
         """Takes a placed job away; where it was."""
         placement = self.placed.pop(job)
         for number, chosen in zip(self._numbers[job], placement, strict=True):
-            self._give(number, chosen)
+            self.give(number, chosen)
         return placement
 
     def open_to(self, number: int) -> Integers:
@@ -81,21 +83,31 @@ class Packing:
         return fits
 
     def _fitting(self, number: int, resources: Integers) -> Flags:
-        asked = self._asked[number]
-        left = self.left[self.eligibility.dependencies[number].of.type]
-        if len(asked) == 1:
-            return np.asarray(left[resources, asked[0]] >= self._needs[number][asked[0]])
-        return np.asarray((left[resources[:, None], asked] >= self._needs[number][asked]).all(axis=1))
+        left = self._left_of[number]
+        fits: Flags | None = None
+        for kind, need in self._asked[number]:
+            enough = left[kind].take(resources) >= need
+            fits = enough if fits is None else fits & enough
+        return np.ones(len(resources), dtype=np.bool_) if fits is None else fits
 
-    def _take(self, number: int, chosen: Integers) -> None:
-        asked = self._asked[number]
-        left = self.left[self.eligibility.dependencies[number].of.type]
-        left[chosen[:, None], asked] -= self._needs[number][asked]
+    def take(self, number: int, chosen: Integers) -> None:
+        """Takes the amounts of a dependency off ``chosen``, which must have them."""
+        self._left_of[number][:, chosen] -= self._needs[number]
 
-    def _give(self, number: int, chosen: Integers) -> None:
-        asked = self._asked[number]
-        left = self.left[self.eligibility.dependencies[number].of.type]
-        left[chosen[:, None], asked] += self._needs[number][asked]
+    def give(self, number: int, chosen: Integers) -> None:
+        """Undoes ``take``."""
+        self._left_of[number][:, chosen] += self._needs[number]
+
+    def snapshot(self) -> tuple[dict[str, Integers], dict[int, Placement]]:
+        """The present state, for ``restore``."""
+        return {name: left.copy() for name, left in self.left.items()}, dict(self.placed)
+
+    def restore(self, state: tuple[dict[str, Integers], dict[int, Placement]]) -> None:
+        """Takes back a state."""
+        left, placed = state
+        for name in left:
+            self.left[name][:] = left[name]
+        self.placed = dict(placed)
 
     def _in_turn(self, numbers: list[int], order: list[int], score: Score) -> Placement | None:
         found: list[Integers] = [_NONE] * len(numbers)
@@ -104,12 +116,16 @@ class Packing:
             fits, count = self.open_to(number), self.eligibility.dependencies[number].of.count
             if len(fits) < count:
                 for before in order[:step]:
-                    self._give(numbers[before], found[before])
+                    self.give(numbers[before], found[before])
                 return None
-            scores = score(number, fits)
-            best = [int(scores.argmin())] if count == 1 else np.argsort(scores, kind="stable")[:count]
-            found[index] = fits[best]
-            self._take(number, found[index])
+            if score is None:
+                found[index] = fits[:count]
+            elif count == 1:
+                best = int(score(number, fits).argmin())
+                found[index] = fits[best : best + 1]
+            else:
+                found[index] = fits[np.argsort(score(number, fits), kind="stable")[:count]]
+            self.take(number, found[index])
         return tuple(found)
 
     def _search(self, job: int, order: list[int], relations: tuple[Relation, ...], score: Score) -> Placement | None:
@@ -141,17 +157,19 @@ class Packing:
                 return True
             index = levels[level]
             fits = allowed(index)
-            for choice in fits[np.argsort(score(numbers[index], fits), kind="stable")].tolist():
+            if score is not None:
+                fits = fits[np.argsort(score(numbers[index], fits), kind="stable")]
+            for choice in fits.tolist():
                 tries -= 1
                 if tries < 0:
                     return False
                 chosen = np.array([choice], dtype=np.int64)
-                self._take(numbers[index], chosen)
+                self.take(numbers[index], chosen)
                 found[index].append(choice)
                 if descend(level + 1):
                     return True
                 found[index].pop()
-                self._give(numbers[index], chosen)
+                self.give(numbers[index], chosen)
             return False
 
         return tuple(np.array(chosen, dtype=np.int64) for chosen in found) if descend(0) else None

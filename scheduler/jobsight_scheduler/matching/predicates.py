@@ -68,6 +68,7 @@ _TOKEN = re.compile(
     |(?P<sign>==|!=|<=|>=|[-+*/()<>,\[\]]))""",
     re.VERBOSE | re.DOTALL,
 )
+_PLAIN = re.compile(r"[^\W\d][\w.]*")
 _WORDS = frozenset({"and", "or", "not", "in", "true", "false"})
 _INSTEAD = {"=": "==", "&": "and", "|": "or", "!": "not", "^": "* or /", "%": "* or /"}
 
@@ -90,6 +91,7 @@ def parse(text: str) -> Node:
     return _Parser(_tokens(text)).whole()
 
 
+@lru_cache(maxsize=20_000)
 def names_in(node: Node) -> frozenset[str]:
     """Every name that ``node`` reads."""
     match node:
@@ -99,6 +101,27 @@ def names_in(node: Node) -> frozenset[str]:
             return frozenset().union(*map(names_in, parts))
         case _:
             return frozenset()
+
+
+def text_of(node: Node) -> str:
+    """``node`` as it would be written."""
+    match node:
+        case Name(name):
+            return name if _PLAIN.fullmatch(name) and name not in _WORDS else f"`{name}`"
+        case Constant(value, True):
+            return repr(value)
+        case Constant(value, _):
+            return f"{value:.15g}"
+        case Listed(items):
+            return f"[{', '.join(map(text_of, items))}]"
+        case Operation("not" | "negate" as operator, (operand,)):
+            return f"{'not ' if operator == 'not' else '-'}{_inner(operand)}"
+        case Operation(operator, operands):
+            return f" {operator} ".join(map(_inner, operands))
+
+
+def _inner(node: Node) -> str:
+    return f"({text_of(node)})" if isinstance(node, Operation) else text_of(node)
 
 
 def _tokens(text: str) -> list[_Token]:

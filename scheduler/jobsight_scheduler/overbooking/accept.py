@@ -89,10 +89,12 @@ def decide(
     machine: MachineFailure,
     correct: Correct | None = None,
     value_per_processor_hour: float = 0.0,
+    risk: PlanRisk[Any, Any] | None = None,
 ) -> OfferDecision:
     """Whether and where to book ``offer``. Changes nothing.
 
-    ``value_per_processor_hour`` is what an hour of a processor earns elsewhere; best-profit alone asks for it.
+    ``value_per_processor_hour`` is what an hour of a processor earns elsewhere; best-profit alone asks for it. ``risk``
+    of this plan, as of now, may be given; None: it is made in the form of the rule.
     """
     if offer.nodes > plan.processors:
         return _rejected(TOO_WIDE)
@@ -103,7 +105,8 @@ def decide(
         if rule.filters_machine and 1.0 - available * survives >= rule.pmax:
             return _rejected(WIDE)
         return _conservative(plan, offer, available, survives)
-    search = _Search(plan, offer, now_h, rule, available, survives, correct, value_per_processor_hour)
+    risk = RISK_FORMS[rule.form](plan, now_h) if risk is None else risk
+    search = _Search(plan, offer, risk, rule, available, survives, correct, value_per_processor_hour)
     if not search.is_acceptable(available * survives, 1.0):
         return _rejected(WIDE)
     return search.decision()
@@ -132,7 +135,7 @@ class _Search:
         self,
         plan: BookingPlan,
         offer: JobOffer,
-        now_h: float,
+        risk: PlanRisk[Any, Any],
         rule: AcceptanceRule,
         available: float,
         survives: float,
@@ -143,7 +146,7 @@ class _Search:
         self._available, self._survives = available, survives
         self._correct = correct
         self._value = value_per_processor_hour
-        self._risk = RISK_FORMS[rule.form](plan, now_h)
+        self._risk = risk
         self._candidates = 0
 
     def is_acceptable(self, pos: float, executable: float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -56,6 +56,12 @@ class BookingPlan:
             raise ValueError(f"job {job}: its processors are taken at {booking.from_h:g} h; ask for a place again")
         self.bookings[job] = booking
         self._tables = None
+
+    def load(self, bookings: Iterable[Booking]) -> None:
+        """Takes over bookings of a plan that was kept elsewhere, as they are."""
+        for booking in bookings:
+            self.bookings[booking.offer.job] = booking
+            self._tables = None
 
     def remove(self, job: int) -> Booking:
         """Takes a job out of the plan; its time is free.

@@ -94,7 +94,9 @@ class JobRuns:
     def apply(self, event: JobEvent, utc: float, utc_known: bool) -> str:
         """Applies a record of kind S, E, R, D or A; ``utc`` is its stamp. Returns the outcome, for counting."""
         if event.run is not None:
-            return self._started(event.run) if event.kind == "S" else self._ended(event.run)
+            if event.kind == "S":
+                return self._started(event.run)
+            return self._ended(event.run, REQUEUED if event.kind == "R" else ENDED)
         state = REQUEUED if event.kind == "R" else DELETED
         open_runs = [run for run in self.runs if run.state == RUNNING]
         if utc_known:
@@ -115,19 +117,19 @@ class JobRuns:
             return "requeued"
         return "running"
 
-    def _ended(self, record: RunRecord) -> str:
+    def _ended(self, record: RunRecord, state: str) -> str:
         run = self._find(record.start)
         if run is None:
-            self._add(ENDED, record)
-            outcome = "ended, its start not seen"
-        elif run.state == ENDED:
+            self._add(state, record)
+            outcome = f"{state}, its start not seen"
+        elif run.state == state or run.state == ENDED:
             same = (run.record.end, run.record.exit_status) == (record.end, record.exit_status)
             return "already known" if same else "already ended otherwise"
         else:
             # What the E record leaves out was in the S record.
             run.nodes_changed |= record.exec_host not in (None, run.record.exec_host)
-            run.state, run.record, run.changed = ENDED, _merged(run.record, record), True
-            outcome = "ended"
+            run.state, run.record, run.changed = state, _merged(run.record, record), True
+            outcome = state
         self._close_before(record.start)
         return outcome
 

@@ -19,6 +19,10 @@ EXPERIMENTS = {
         "jobsight_server.commands.experiment_overbooking",
         "accepting jobs into gaps shorter than they request: strategies, P_max, failures",
     ),
+    "ranking": (
+        "jobsight_server.commands.experiment_ranking",
+        "which machine of a campus grid a job should start on: ranks, job sets and loads",
+    ),
     "design-cluster": (
         "jobsight_server.commands.experiment_design_cluster",
         "which memory sizes suit the jobs of a log, within a budget",

@@ -25,8 +25,12 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "accounting_unreadable": ("reason",),
     "batches_rejected": ("reason",),
     "connections_dropped": ("role", "reason"),
+    "offer_outcomes": ("outcome",),
+    "offers_rejected": ("reason",),
     "profiles": ("metric",),
     "profiles_dropped": ("metric", "reason"),
+    "matches_deleted": ("reason",),
+    "matches_ended": ("state",),
     "profiles_late": ("metric",),
     "profiles_missing": ("metric", "reason"),
     "profiles_refused": ("reason",),
@@ -38,6 +42,7 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "requirement_feedback_rejected": ("reason",),
     "requirement_outcomes": ("outcome",),
     "reservations_ran_out": ("metric",),
+    "resource_reports_rejected": ("reason",),
     "simulations_deleted": ("reason",),
 }
 # Counters whose names Prometheus would not accept or that would be misleading there.

@@ -22,6 +22,7 @@ REJECTIONS = (
     "profiles_refused",
     "profiles_dropped",
     "requirement_feedback_rejected",
+    "resource_reports_rejected",
 )
 
 

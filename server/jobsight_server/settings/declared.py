@@ -15,7 +15,7 @@ from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, job_group_text
 from jobsight_predictor.profile.bound import Objective
 from jobsight_predictor.profile.requests import Limit
 
-AccountingFormat = Literal["torque"]
+AccountingFormat = Literal["torque", "pbspro"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
 RequirementsEstimator = Literal[
     "none",
@@ -26,6 +26,7 @@ RequirementsEstimator = Literal[
     "regression",
     "jobsight",
 ]
+PlanStrategy = Literal["conservative", "first-fit", "highest-pos", "best-profit"]
 
 
 def from_text(kind: type, value: str) -> Any:
@@ -138,6 +139,45 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     requirements_expiry_days: Annotated[float, _meta("how long a requirement waits for feedback on its job", gt=0)] = (
         30.0
     )
+    plan_nodes: Annotated[
+        tuple[str, ...],
+        _meta("nodes of each cluster's plan, as CLUSTER=NODES; without it, those known from agents", metavar="NODES"),
+    ] = ()
+    plan_strategy: Annotated[
+        PlanStrategy,
+        _meta(f"how places are offered: {', '.join(get_args(PlanStrategy))}", metavar="NAME"),
+    ] = "first-fit"
+    plan_max_failure: Annotated[
+        float,
+        _meta("a place is offered if the job fails there with a smaller probability", metavar="FRACTION", gt=0, le=1),
+    ] = 0.1
+    plan_penalty_ratio: Annotated[
+        float, _meta("penalty for a job that fails, as a multiple of its charge", metavar="RATIO", ge=0, le=1e6)
+    ] = 1.0
+    plan_failures_per_hour: Annotated[
+        float, _meta("failures of one node per hour; by default one in twenty fails within 31 days", ge=0, le=1e3)
+    ] = 6.8943e-5
+    plan_repairs_per_hour: Annotated[
+        float, _meta("repairs of a failed node per hour; by default it takes 12 hours", gt=0, le=1e6)
+    ] = 0.08333
+    plan_offer_minutes: Annotated[
+        float, _meta("how long an offer holds its place without being confirmed", gt=0, le=1e6)
+    ] = 10.0
+    plan_kept: Annotated[int, _meta("ended offers kept; the oldest are deleted first", ge=1)] = 100_000
+    resource_expiry_s: Annotated[
+        float, _meta("a resource whose state is older takes no new match, unless it is static", ge=1)
+    ] = 90.0
+    resources_from_agents: Annotated[
+        bool, _meta("keep a compute server for each node, with the processors, memory and link use its agent reports")
+    ] = False
+    match_deadline_s: Annotated[float, _meta("how long a batch of jobs may take to match", gt=0, le=60)] = 1.0
+    match_hold_s: Annotated[
+        float, _meta("how long the match of a job without a duration holds, unless renewed", ge=1)
+    ] = 900.0
+    match_round_jobs: Annotated[int, _meta("queued jobs that start a round of matching at once", ge=1, le=10_000)] = 30
+    match_round_s: Annotated[float, _meta("how long a queued job waits for more before a round starts", gt=0)] = 0.5
+    matches_queued: Annotated[int, _meta("jobs that may wait for a match; more are refused", ge=1)] = 10_000
+    matches_kept: Annotated[int, _meta("ended matches kept; the oldest are deleted first", ge=0)] = 10_000
     session_hours: Annotated[float, _meta("how long a login to the pages lasts", ge=0.01)] = 12.0
     cookie_secure: Annotated[bool, _meta("send the login cookie over HTTPS only (set it behind TLS)")] = False
     accounting: tuple[AccountingSource, ...] = ()

@@ -20,6 +20,7 @@ from jobsight_server.errors import UserError
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingSource, Settings, from_text
 
 LONGEST_NAME = 255
+MOST_NODES = 100_000
 GROUP_FIELDS = tuple(field for field in FIELDS if field != "requested_memory_bytes")
 
 
@@ -89,11 +90,25 @@ def _capacity(value: str) -> None:
         raise ValueError(f"{value!r} is less than a byte")
 
 
+def plan_nodes(value: str) -> tuple[str, int]:
+    """The cluster and its number of nodes in ``CLUSTER=NODES``.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    cluster, equals, nodes = value.rpartition("=")
+    if not (equals and nodes.isascii() and nodes.isdigit() and 1 <= int(nodes[:9]) <= MOST_NODES and len(nodes) < 9):
+        raise ValueError(f"{value!r} is not CLUSTER=NODES with 1 to {MOST_NODES} nodes")
+    _cluster_name(cluster)
+    return cluster, int(nodes)
+
+
 # Checks of each text of a list beyond its type; they raise ValueError.
 _CHECKS: Mapping[str, Callable[[str], object]] = {
     "clusters": _cluster_name,
     "job_groups": parse_job_group,
     "memory_capacities": _capacity,
+    "plan_nodes": plan_nodes,
     "requirements_group": _group_field,
 }
 _RENAMED = {"templates": "job_groups"}

@@ -12,6 +12,11 @@ from werkzeug.wrappers import Response as AnyResponse
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.matching.config import match_config
+from jobsight_server.matching.service import Matcher
+from jobsight_server.offers.config import plan_config
+from jobsight_server.offers.run_times import RunTimes
+from jobsight_server.offers.standing_plan import StandingPlans
 from jobsight_server.requirements import requirement_config
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
@@ -19,11 +24,16 @@ from jobsight_server.storage.migrate import newest_version
 from jobsight_server.web import (
     health,
     jobs,
+    matches,
     nodes,
+    offers,
     openapi,
     overview,
+    plan,
     predictions,
     requirements,
+    resources,
+    risk,
     samples_proxy,
     savings,
     simulations,
@@ -37,9 +47,11 @@ from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, simulations)
+NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, plan, simulations)
 ROUTES = tuple(
-    route for noun in (predictions, *NOUNS_WITH_PAGES, samples_proxy, health, openapi) for route in noun.ROUTES
+    route
+    for noun in (predictions, *NOUNS_WITH_PAGES, resources, matches, risk, offers, samples_proxy, health, openapi)
+    for route in noun.ROUTES
 )
 
 _API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
@@ -56,10 +68,11 @@ _PAGE_HEADERS = (
 def create_app(
     settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
 ) -> Flask:
-    """The application of one query worker; ``write_engine`` serves logins, simulations, requirements."""
+    """The application of one query worker; ``write_engine`` serves what is kept of requests, as logins and offers."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
     config = forecast_config(settings)
+    answers = AnswerReader(read_engine, config)
     context = AppContext(
         settings=settings,
         forecast_config=config,
@@ -68,8 +81,12 @@ def create_app(
         clock=clock,
         tokens=TokenCache(read_engine),
         clusters=KnownClusters(read_engine, settings.declared_clusters),
-        answers=AnswerReader(read_engine, config),
+        answers=answers,
         requirements=requirement_config(settings),
+        matcher=Matcher(read_engine, write_engine, match_config(settings), answers, clock),
+        plan=plan_config(settings),
+        plans=StandingPlans(),
+        run_times=RunTimes(),
         failures=LoginFailures(),
         schema_version=newest_version(),
     )

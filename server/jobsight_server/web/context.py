@@ -11,6 +11,10 @@ from sqlalchemy import Engine
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.matching.service import Matcher
+from jobsight_server.offers.config import PlanConfig
+from jobsight_server.offers.run_times import RunTimes
+from jobsight_server.offers.standing_plan import StandingPlans
 from jobsight_server.requirements import RequirementConfig
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
@@ -29,6 +33,10 @@ class AppContext:
     clusters: KnownClusters
     answers: AnswerReader
     requirements: RequirementConfig
+    plan: PlanConfig
+    plans: StandingPlans
+    run_times: RunTimes
+    matcher: Matcher
     failures: LoginFailures
     schema_version: str | None
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
+import msgspec
 from flask import request
 from werkzeug.exceptions import BadRequest, NotFound, RequestEntityTooLarge, UnsupportedMediaType
 
@@ -16,6 +18,9 @@ from jobsight_server.web.context import context
 LATEST_TIME_S = 1e11
 PAGES_AT_MOST = 10**6
 _SHOWN = 60
+_SMALL_BODY_BYTES = 16 * 1024
+
+Body = TypeVar("Body")
 
 
 def name_text(value: str, place: str) -> str:
@@ -165,6 +170,19 @@ def json_body(limit: int) -> bytes:
     if len(body) > limit:
         raise RequestEntityTooLarge(f"the body has more than {limit} bytes; ask in several requests")
     return body
+
+
+def parsed_body(kind: type[Body], shape: str) -> Body:
+    """The request's body as a small record of this kind; ``shape`` shows what to send.
+
+    Raises:
+        BadRequest: it is none.
+    """
+    body = json_body(min(context().settings.max_body_bytes, _SMALL_BODY_BYTES))
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadRequest(f"{error}; send {shape}") from error
 
 
 def one_cluster(found: list[str], noun: str) -> str | None:

@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from flask import Flask, Response, request
 from werkzeug.exceptions import BadRequest
-from werkzeug.routing import BaseConverter, IntegerConverter, Map
+from werkzeug.routing import BaseConverter, IntegerConverter
 
 from jobsight_server.record import Record
 from jobsight_server.storage.dialect import LARGEST_ID
@@ -92,10 +92,14 @@ class NameConverter(BaseConverter):
 
 
 class IdConverter(IntegerConverter):
-    """A row's number; a path with a number too large for the database is not found."""
+    """A row's number; one too large for the database is 0, which no row has.
 
-    def __init__(self, url_map: Map) -> None:
-        super().__init__(url_map, max=LARGEST_ID)
+    A converter that refused it would have Werkzeug answer 405 where the path has several methods.
+    """
+
+    def to_python(self, value: str) -> int:
+        number = int(value) if len(value) <= len(str(LARGEST_ID)) else 0
+        return number if number <= LARGEST_ID else 0
 
 
 def register(app: Flask, routes: Iterable[Route]) -> None:

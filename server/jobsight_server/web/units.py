@@ -193,6 +193,7 @@ REJECTION_TITLES = {
     "profiles_refused": "profiles rejected",
     "profiles_dropped": "profiles dropped",
     "requirement_feedback_rejected": "feedback on requirements refused",
+    "resource_reports_rejected": "reports of resources rejected",
 }
 SAVINGS_FORMATS = {"memory": "gib_hours", "runtime": "processor_hours"}
 SAVINGS_UNITS = {"memory": "GiB-hours", "runtime": "processor-hours"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -69,6 +70,32 @@ def served(engine: Engine, database_url: str, serve: Callable[..., Settings]) ->
     yield Served(app, engine, clock, tokens)
     app.extensions["jobsight"].answers.close()
     reading.dispose()
+
+
+@pytest.fixture
+def another(served: Any, serve: Any, database_url: str) -> Iterator[Callable[..., FlaskClient]]:
+    """A scheduler's client of another process on the same database, with these settings."""
+    reading = open_engine(database_url, "read")
+
+    def start(**settings: str) -> FlaskClient:
+        app = create_app(serve(**settings), reading, served.engine, served.clock)
+        client = app.test_client()
+        client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {served.tokens['scheduler']}"
+        return client
+
+    yield start
+    reading.dispose()
+
+
+@pytest.fixture
+def restarted(another: Callable[..., FlaskClient]) -> Callable[..., Any]:
+    """The same as a function that posts JSON."""
+
+    def start(**settings: str) -> Any:
+        client = another(**settings)
+        return lambda path, **body: client.post(path, json=body)
+
+    return start
 
 
 def fill(connection: Connection) -> None:

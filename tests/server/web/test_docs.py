@@ -14,7 +14,7 @@ DOCS = (Path(__file__).parents[3] / "docs" / "http-api.md").read_text(encoding="
 
 def test_every_route_with_its_parameters_stands_in_the_table() -> None:
     documented = {}
-    for method, path, query in re.findall(r"`(GET|POST) (/[^?`]*)(\?[^`]*)?`", DOCS):
+    for method, path, query in re.findall(r"`(GET|POST|PUT|DELETE) (/[^?`]*)(\?[^`]*)?`", DOCS):
         documented[method, path] = set(re.findall(r"(\w+)=", query))
     served = {(route.method, route.path): {p.name for p in route.parameters} for route in ROUTES}
     assert documented == served

@@ -91,7 +91,82 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "post", f"{api}/feedback", {"id": 1, "outcome": "finished", "used_bytes": 5}, 200
     yield "post", f"{api}/feedback", {"id": 1, "outcome": "failed"}, 409
     yield "get", f"{api}/requirements?cluster=alpha&page=1", None, 200
+    yield from matching_requests(api)
+    yield from plan_requests(api)
     yield "get", f"{api}/openapi.json", None, 200
+
+
+def plan_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
+    job = {"cluster": "alpha", "user": HOSTILE, "nodes": 1, "walltime_s": "01:00:00"}
+    yield "post", f"{api}/risk", {**job, "hours": 0.5, "start": 1_700_000_000}, 200
+    yield "post", f"{api}/risk", job, 400
+    place = {**job, "deadline": 1_700_009_000}
+    yield "get", f"{api}/plan", None, 200
+    yield "post", f"{api}/offers", {**place, "job_id": HOSTILE}, 200
+    yield "post", f"{api}/offers", place, 200
+    yield "post", f"{api}/offers", {**place, "nodes": 2}, 200
+    yield "post", f"{api}/offers", {**place, "deadline": 1}, 400
+    yield "post", f"{api}/offers", {**place, "cluster": "nowhere"}, 409
+    yield "get", f"{api}/offers/1", None, 200
+    yield "get", f"{api}/offers/9", None, 404
+    yield "post", f"{api}/offers/1/confirm", {"job_id": "1.a"}, 200
+    yield "post", f"{api}/offers/9/confirm", {}, 404
+    yield "get", f"{api}/plan?cluster=alpha", None, 200
+    yield "post", f"{api}/offers/1/started", {}, 200
+    yield "post", f"{api}/offers/2/started", {}, 409
+    yield "post", f"{api}/offers/1/ended", {"outcome": "killed"}, 200
+    yield "post", f"{api}/offers/1/ended", {"outcome": "x"}, 400
+    yield "post", f"{api}/offers/1/cancel", {}, 409
+    yield "post", f"{api}/offers/2/cancel", {}, 200
+    yield "get", f"{api}/plan", None, 200
+
+
+def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
+    resource = {"type": "compute-server", "capacities": {"slots": {"total": 4}}, "attributes": {"os": HOSTILE}}
+    need = {"name": "c", "type": "compute-server", "amounts": {"slots": 1}}
+    jobs = {
+        "jobs": [
+            {"name": HOSTILE, "user": "ada", "class": "x", "dependencies": [need]},
+            {"name": "b", "dependencies": [need | {"count": 2}]},
+        ]
+    }
+    yield "get", f"{api}/resource-types", None, 200
+    yield "put", f"{api}/resource-types/gpu/a", {"capacities": [{"name": "cards", "unit": "cards"}]}, 200
+    yield "put", f"{api}/resource-types/gpu", {"capacities": [{"name": "1"}]}, 400
+    yield "put", f"{api}/resources/n1", {"type": "gpu"}, 400
+    yield "put", f"{api}/resources/n1", resource, 200
+    yield "put", f"{api}/resources/rack/1", resource | {"static": True}, 200
+    reports = [{"name": "n1", "capacities": {"slots": {"used": 1}}}, {"name": HOSTILE}]
+    yield "post", f"{api}/resources/state", {"resources": reports}, 200
+    yield "post", f"{api}/resources/state", {"resources": [{}]}, 400
+    yield "put", f"{api}/policies", {"policies": [{"effect": "deny", "classes": ["y"], "hours": [1, 2]}]}, 200
+    yield "put", f"{api}/policies", {"policies": [{"effect": "prefer"}]}, 400
+    yield "get", f"{api}/policies", None, 200
+    yield "put", f"{api}/objectives", {"objectives": ["throughput", {"name": "balance", "type": "compute-server"}]}, 200
+    yield "put", f"{api}/objectives", {"objectives": ["x"]}, 400
+    yield "get", f"{api}/objectives", None, 200
+    yield "post", f"{api}/matches?dry_run=1", jobs, 200
+    yield "post", f"{api}/matches", jobs, 200
+    yield "post", f"{api}/matches", {"jobs": [{}]}, 400
+    yield "post", f"{api}/matches/queue", jobs, 200
+    yield "post", f"{api}/matches/queue", {"jobs": 1}, 400
+    yield "get", f"{api}/matches?state=held&user=ada&page=1", None, 200
+    yield "get", f"{api}/matches", None, 200
+    yield "get", f"{api}/matches/1", None, 200
+    yield "get", f"{api}/matches/999", None, 404
+    yield "put", f"{api}/matches/1", {"duration_s": 60}, 200
+    yield "put", f"{api}/matches/999", {"duration_s": 60}, 404
+    yield "delete", f"{api}/matches/1", None, 200
+    yield "put", f"{api}/matches/1", {"duration_s": 60}, 409
+    yield "delete", f"{api}/matches/999", None, 404
+    yield "post", f"{api}/matches/release", {"ids": [2, 3, 4]}, 200
+    yield "get", f"{api}/resources?type=compute-server&page=1&size=10", None, 200
+    yield "get", f"{api}/resources/rack/1", None, 200
+    yield "get", f"{api}/resources/none", None, 404
+    yield "delete", f"{api}/resources/n1", None, 200
+    yield "delete", f"{api}/resources/n1", None, 404
+    yield "delete", f"{api}/resource-types/gpu/a", None, 200
+    yield "delete", f"{api}/resource-types/database", None, 409
 
 
 def test_a_number_that_no_database_can_hold_is_not_found(served: Any) -> None:

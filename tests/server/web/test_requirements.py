@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,9 +13,7 @@ from jobsight_predictor.estimators import ESTIMATORS
 from jobsight_server.requirements.expiry import expire
 from jobsight_server.settings.declared import RequirementsEstimator
 from jobsight_server.storage import schema
-from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.web.app import create_app
 
 ASK, REPORT = "/api/v1/requirements", "/api/v1/feedback"
 GIB = 2**30
@@ -28,21 +26,6 @@ JOB = {"cluster": "alpha", "user": "ada", "application": "cfd_17", "processors":
 def post(served: Any) -> Callable[..., Any]:
     client = served.client("scheduler")
     return lambda path, **body: client.post(path, json=body)
-
-
-@pytest.fixture
-def restarted(served: Any, serve: Any, database_url: str) -> Iterator[Callable[..., Any]]:
-    """A client of another process on the same database, with these settings."""
-    reading = open_engine(database_url, "read")
-
-    def start(**settings: str) -> Any:
-        app = create_app(serve(**settings), reading, served.engine, served.clock)
-        client = app.test_client()
-        client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {served.tokens['scheduler']}"
-        return lambda path, **body: client.post(path, json=body)
-
-    yield start
-    reading.dispose()
 
 
 def counts(served: Any) -> dict[tuple[str, str], int]:

@@ -1,36 +1,15 @@
-"""One line of a TORQUE or PBS accounting file: ``MM/DD/YYYY HH:MM:SS;KIND;JOB ID;key=value key=value ...``.
+"""TORQUE's accounting files.
 
-Nothing in it is quoted: values contain spaces, ``=`` and ``;``. So a line is split on ``;`` only three times, and the
-message at known keys.
+Nothing in them is quoted: values contain spaces, ``=`` and ``;``. So a message is split at known keys.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
-from jobsight_server.accounting.parsers.exec_host import processors_by_node
-from jobsight_server.accounting.parsers.quantities import (
-    LARGEST_BYTES,
-    duration_s,
-    epoch,
-    requested_bytes,
-    requested_s,
-    signed,
-    size_bytes,
-)
-from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
+from jobsight_server.accounting.parsers.pbs import pbs_event
+from jobsight_server.accounting.runs import JobEvent
 
-# Kinds whose third part is a job id and that concern its runs.
-JOB_KINDS = frozenset("QSERDA")
-LONGEST_INDEXED = 255  # users and job ids; an index entry of PostgreSQL has at most about 2,700 bytes
-LONGEST_TEXT = 4096
-_FIRST_YEAR, _LAST_YEAR = 1980, 2200
-
-_STAMP = re.compile(r"([0-9]{2})/([0-9]{2})/([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2})", re.ASCII)
-_JOB_ID = re.compile(r"[0-9]+(?:-[0-9]+|\[[0-9]*\])?(?:\.\S+)?", re.ASCII)
-_GLUED = re.compile(r"[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2};[A-Za-z];", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _KEY = re.compile(
     r"(?:^| )("
     r"user|group|account|project|jobname|queue|ctime|qtime|etime|start|owner|exec_host|exec_vnode|exec_port|"
@@ -49,40 +28,7 @@ def parse_line(line: str) -> JobEvent:
     Raises:
         AccountingError: the line cannot be used; the reason says why.
     """
-    if not line.strip():
-        raise AccountingError("an empty line")
-    if _CONTROL.search(line):
-        raise AccountingError("control characters")
-    parts = line.split(";", 3)
-    if len(parts) < 4:
-        raise AccountingError("fewer than four fields separated by semicolons")
-    stamp, kind, job_id, message = parts
-    local_s = _local_s(stamp)
-    if not (len(kind) == 1 and kind.isascii() and kind.isalpha()):
-        raise AccountingError("the kind of record is not one letter", kind)
-    if _GLUED.search(message):
-        raise AccountingError("another record begins within the line")
-    if kind not in JOB_KINDS:
-        return JobEvent(kind, job_id, local_s)
-    if len(job_id) > LONGEST_INDEXED or not _JOB_ID.fullmatch(job_id):
-        raise AccountingError("not a job id", job_id)
-    parent = job_id.partition(".")[0].endswith("[]")
-    run = _run(kind, _fields(message)) if kind in "SE" and not parent else None
-    return JobEvent(kind, job_id, local_s, run, parent)
-
-
-def _local_s(stamp: str) -> float:
-    match = _STAMP.fullmatch(stamp)
-    if match is None:
-        raise AccountingError("the line does not begin with a stamp MM/DD/YYYY HH:MM:SS", stamp)
-    month, day, year, hour, minute, second = (int(part) for part in match.groups())
-    try:
-        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
-    except ValueError:
-        raise AccountingError("the stamp is not a date", stamp) from None
-    if not _FIRST_YEAR <= year <= _LAST_YEAR:
-        raise AccountingError("the stamp is not a date", stamp)
-    return moment.timestamp()
+    return pbs_event(line, _fields, with_usage="E")
 
 
 def _fields(message: str) -> dict[str, str]:
@@ -102,74 +48,3 @@ def _fields(message: str) -> dict[str, str]:
         if not (key in {"user", "group"} and key in found):
             found[key] = value.strip()
     return found
-
-
-def _run(kind: str, fields: dict[str, str]) -> RunRecord:
-    user = _text(fields, "user", LONGEST_INDEXED)
-    if user is None:
-        raise AccountingError("user is missing")
-    start, end = _epoch(fields, "start"), _epoch(fields, "end") if kind == "E" else None
-    if start is None:
-        raise AccountingError("start is missing")
-    if kind == "E" and end is None:
-        raise AccountingError("end is missing")
-    if end is not None and end < start:
-        raise AccountingError("end is before start", f"start={fields['start']} end={fields['end']}")
-    exec_host = fields.get("exec_host") or None
-    nodes = {} if exec_host is None else processors_by_node(exec_host)
-    processors = sum(nodes.values()) or None
-    walltime, cput = fields.get("Resource_List.walltime"), fields.get("resources_used.cput")
-    used_walltime, used_memory = fields.get("resources_used.walltime"), fields.get("resources_used.mem")
-    status = fields.get("Exit_status")
-    return RunRecord(
-        user=user,
-        start=start,
-        end=end,
-        group=_text(fields, "group", LONGEST_TEXT),
-        account=_text(fields, "account", LONGEST_TEXT),
-        name=_text(fields, "jobname", LONGEST_TEXT),
-        queue=_text(fields, "queue", LONGEST_TEXT),
-        created=_epoch(fields, "ctime", zero_is_none=True),
-        queued=_epoch(fields, "qtime", zero_is_none=True),
-        eligible=_epoch(fields, "etime", zero_is_none=True),
-        exec_host=exec_host,
-        nodes=tuple(nodes.items()),
-        processors=processors,
-        exit_status=None if status is None else signed("Exit_status", status),
-        requested_walltime_s=None if walltime is None else requested_s("Resource_List.walltime", walltime),
-        requested_memory_bytes=_requested_memory(fields, processors),
-        requested_nodes=fields.get("Resource_List.nodes") or fields.get("Resource_List.select"),
-        used_cpu_s=None if cput is None else duration_s("resources_used.cput", cput),
-        used_memory_bytes=None if used_memory is None else size_bytes("resources_used.mem", used_memory),
-        used_walltime_s=None if used_walltime is None else duration_s("resources_used.walltime", used_walltime),
-    )
-
-
-def _text(fields: dict[str, str], key: str, longest: int) -> str | None:
-    value = fields.get(key)
-    if value is not None and len(value) > longest:
-        raise AccountingError(f"{key} is longer than {longest} characters", value)
-    return value or None
-
-
-def _epoch(fields: dict[str, str], key: str, *, zero_is_none: bool = False) -> float | None:
-    text = fields.get(key)
-    if text is None or (zero_is_none and text == "0"):
-        return None
-    return epoch(key, text)
-
-
-def _requested_memory(fields: dict[str, str], processors: int | None) -> int | None:
-    """Of the whole job: ``mem``, else ``pmem`` of each processor, else ``vmem``, else ``pvmem`` of each one."""
-    for key, each in (("mem", False), ("pmem", True), ("vmem", False), ("pvmem", True)):
-        name = f"Resource_List.{key}"
-        if name not in fields or (each and processors is None):
-            continue
-        size = requested_bytes(name, fields[name])
-        if size is None:
-            return None
-        total = size * (processors or 1) if each else size
-        if total > LARGEST_BYTES:
-            raise AccountingError(f"{name} is not a size", fields[name])
-        return total
-    return None

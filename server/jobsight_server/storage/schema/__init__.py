@@ -16,6 +16,7 @@ from jobsight_server.storage.schema.learned import (
 from jobsight_server.storage.schema.metadata import metadata
 from jobsight_server.storage.schema.nodes import batches, late_batches, marks, nodes, quarantine, samples, shifts
 from jobsight_server.storage.schema.operation import event_counts, role_epochs
+from jobsight_server.storage.schema.plan import offers, plans
 from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
 from jobsight_server.storage.schema.resources import (
     holds,
@@ -44,7 +45,9 @@ __all__ = [
     "metadata",
     "model_state",
     "nodes",
+    "offers",
     "pending_forecasts",
+    "plans",
     "profiles",
     "quarantine",
     "remeasure",

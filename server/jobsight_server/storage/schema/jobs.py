@@ -40,6 +40,7 @@ jobs = Table(
     Column("forecast_seq", BigInteger),  # the last profiles.learn_seq when its forecast was made
     UniqueConstraint("cluster", "job_id", "start"),
     Index(None, "cluster", "user", "end"),
+    Index(None, "cluster", "end"),
     Index(None, "profiled", "state", "end"),
     Index(None, "forecast_seq", "submitted"),
     Index(None, "end"),

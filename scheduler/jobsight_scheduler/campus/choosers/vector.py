@@ -1,0 +1,50 @@
+"""Ranks by the grid resource vector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobsight_predictor.reliability.exposure import Ints
+from jobsight_predictor.reliability.resource_vector import (
+    Floats,
+    VectorSettings,
+    after_job,
+    availability,
+    capacities,
+    new_record,
+    success,
+)
+
+from .base import Chooser, GridView
+
+
+class ResourceVectorRank(Chooser):
+    """The highest GRV. ``by_completion``: the least expected completion time, run time over GRV without speed, taken as
+
+    the chance of success.
+    """
+
+    def __init__(self, view: GridView, settings: VectorSettings, by_completion: bool = False) -> None:
+        super().__init__(view)
+        self.settings = settings
+        self._records = [new_record(settings) for _ in view.speed]
+        self._score = np.array([record.score for record in self._records])
+        self._capacity = capacities(view.speed, np.ones(len(view.speed)), settings=settings)
+        self._by_completion = by_completion
+
+    def choose(self, job: int, now: float, candidates: Ints) -> int:
+        ra = availability(now - self.view.since_s[candidates], self.settings)
+        js = success(self._score[candidates], self.settings)
+        if self._by_completion:
+            return int(candidates[(self.view.speed[candidates] * (ra + js)).argmax()])
+        w1, w2, w3 = self.settings.weights
+        score: Floats = w1 * ra + w2 * js + w3 * self._capacity[candidates]
+        return int(candidates[score.argmax()])
+
+    def finished(self, machine: int, now: float, work_h: float) -> None:
+        self._records[machine] = after_job(self._records[machine], "success", self.settings, work_h)
+        self._score[machine] = self._records[machine].score
+
+    def evicted(self, machine: int, now: float) -> None:
+        self._records[machine] = after_job(self._records[machine], "evicted", self.settings)
+        self._score[machine] = self._records[machine].score

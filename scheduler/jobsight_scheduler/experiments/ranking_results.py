@@ -1,0 +1,117 @@
+"""The results of the ranking experiment: means over seeds with their intervals, and the published table beside them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from statsmodels.stats.weightstats import DescrStatsW
+
+from jobsight_scheduler.campus.cluster import LIMITS_H
+from jobsight_scheduler.campus.job_sets import SETS
+
+from .ranking_runs import HALVES, LOAD, THIRDS, RankingCase
+
+Figures = Mapping[str, Any]
+RunsBySeed = Mapping[int, Figures]
+RUN_TIME_BOUNDS_H = (0.0, 1.0, 4.0, 12.0, 24.0, 48.0, 120.0)
+
+
+def by_seed(finished: Iterable[tuple[RankingCase, Figures]]) -> dict[RankingCase, dict[int, Figures]]:
+    """The figures of each case by seed."""
+    found: dict[RankingCase, dict[int, Figures]] = defaultdict(dict)
+    for case, figures in finished:
+        found[case.of_seed][case.seed] = figures
+    return dict(found)
+
+
+def row(case: RankingCase, runs: RunsBySeed) -> dict[str, Any]:
+    """Means over seeds; ``completed_share`` with its 95 % confidence interval (Student)."""
+    return {
+        "set": case.set,
+        "rank": case.rank,
+        "weights": [round(weight, 2) for weight in case.weights],
+        "load": case.load,
+        "seeds": len(runs),
+        "completed_share": interval([run["completed_share"] for run in runs.values()]),
+    } | {
+        name: float(np.mean([run[name] for run in runs.values()]))
+        for name in ("makespan_s", "lost_cpu_h", "mean_wait_s")
+    }
+
+
+def gains(found: Mapping[RankingCase, RunsBySeed]) -> list[dict[str, Any]]:
+    """For each set, load and kind of owners: GRV less first come, survival less first come and survival less GRV.
+
+    Differences of completed shares, paired by seed, with their 95 % confidence intervals.
+    """
+    gained = []
+    for case, runs in found.items():
+        if case.rank not in ("grv", "survival") or case.weights != THIRDS:
+            continue
+        for other in ("first-come", "grv"):
+            beside = found.get(RankingCase(case.set, other, THIRDS, case.load, 0, case.owners, case.on_eviction))
+            if other == case.rank or beside is None:
+                continue
+            differences = [runs[seed]["completed_share"] - beside[seed]["completed_share"] for seed in runs]
+            gained.append(
+                {"set": case.set, "rank": case.rank, "over": other, "load": case.load, "seeds": len(runs)}
+                | {"gain": interval(differences)}
+            )
+    return gained
+
+
+def interval(values: Sequence[float]) -> dict[str, float | None]:
+    """The mean and its 95 % confidence interval; without one for a single value."""
+    low, high = DescrStatsW(values).tconfint_mean() if len(values) > 1 else (None, None)
+    if len(values) > 1 and min(values) == max(values):
+        low = high = values[0]
+    return {"mean": float(np.mean(values)), "low": _number(low), "high": _number(high)}
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def published(rows: Iterable[Figures]) -> list[dict[str, Any]]:
+    """The published table, in %, as printed and from its counts, beside ours."""
+    ours = {
+        (row["set"], row["rank"], tuple(row["weights"])): 100.0 * row["completed_share"]["mean"]
+        for row in rows
+        if row["load"] == LOAD
+    }
+    thirds, halves = (tuple(round(weight, 2) for weight in weights) for weights in (THIRDS, HALVES))
+    return [
+        {
+            "set": number,
+            "jobs": of.jobs,
+            "first_come": {"printed": of.first_come.printed, "counted": of.counted(of.first_come)}
+            | {"ours": ours.get((number, "first-come", thirds))},
+            "grv": {"printed": of.grv.printed, "counted": of.counted(of.grv), "ours": ours.get((number, "grv", thirds))}
+            | {"ours_without_speed": ours.get((number, "grv", halves))},
+            "survival": {"ours": ours.get((number, "survival", thirds))},
+            "cluster": {"printed": of.cluster, "ours": ours.get((number, "cluster", thirds))},
+        }
+        for number, of in SETS.items()
+    ]
+
+
+def by_run_time(runs: Iterable[Figures]) -> list[dict[str, Any]]:
+    """Mean waiting and turnaround time on the cluster, by queue and run time."""
+    parts = [run["by_run_time"] for run in runs]
+    queue, run_s, waited_s, turnaround_s = (
+        np.concatenate([np.asarray(part[name]) for part in parts])
+        for name in ("queue", "run_s", "waited_s", "turnaround_s")
+    )
+    found = []
+    for number, limit_h in enumerate(LIMITS_H):
+        for low, high in zip(RUN_TIME_BOUNDS_H, [*RUN_TIME_BOUNDS_H[1:], np.inf], strict=True):
+            of = (queue == number) & (run_s > 3600.0 * low) & (run_s <= 3600.0 * high)
+            if of.any():
+                found.append(
+                    {"limit_h": limit_h, "from_h": low, "to_h": high if high < np.inf else None, "jobs": int(of.sum())}
+                    | {"mean_wait_s": float(waited_s[of].mean()), "mean_turnaround_s": float(turnaround_s[of].mean())}
+                )
+    return found

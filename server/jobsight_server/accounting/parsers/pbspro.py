@@ -1,0 +1,58 @@
+"""The accounting files of PBS Professional and OpenPBS.
+
+A value with spaces is quoted: with double quotes, or with single ones if it contains a double quote. R records, written
+when a run is requeued, say what the run used, as E records do.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jobsight_server.accounting.parsers.pbs import pbs_event
+from jobsight_server.accounting.runs import AccountingError, JobEvent
+
+_PAIR = re.compile(r"""([A-Za-z_][^\s="']*)=("[^"]*"|'[^']*'|[^\s"'][^\s]*|)(?:\s+|$)""")
+_CHUNK = re.compile(r"([^\s:()+]+)((?::[^\s:()+]+)*)")
+
+
+def parse_line(line: str) -> JobEvent:
+    """The event in ``line``, given without its line end.
+
+    Raises:
+        AccountingError: the line cannot be used; the reason says why.
+    """
+    return pbs_event(line, _fields, with_usage="ER")
+
+
+def _fields(message: str) -> dict[str, str]:
+    """The message's values by key, without quotes; where a key is repeated, the first counts.
+
+    >>> _fields('user=ann account="a b" comment=\\'say "x"\\' Exit_status=0 ')
+    {'user': 'ann', 'account': 'a b', 'comment': 'say "x"', 'Exit_status': '0'}
+    """
+    found: dict[str, str] = {}
+    at = 0
+    message = message.strip()
+    while at < len(message):
+        match = _PAIR.match(message, at)
+        if match is None:
+            raise AccountingError("text that is not key=value", message[at:])
+        value = match[2]
+        found.setdefault(match[1], value[1:-1] if value[:1] in {'"', "'"} else value)
+        at = match.end()
+    if "exec_host" not in found and "exec_vnode" in found:
+        found["exec_host"] = _hosts(found["exec_vnode"])
+    return found
+
+
+def _hosts(exec_vnode: str) -> str:
+    """``exec_vnode`` in the form of ``exec_host``.
+
+    >>> _hosts("(n1:ncpus=2:mem=1gb)+(n2:ncpus=1+n3:ncpus=4)")
+    'n1/0*2+n2/0*1+n3/0*4'
+    """
+    hosts = []
+    for vnode, resources in _CHUNK.findall(exec_vnode):
+        counts = [text.removeprefix("ncpus=") for text in resources.split(":") if text.startswith("ncpus=")]
+        hosts.append(f"{vnode}/0*{counts[0] if counts else 1}")
+    return "+".join(hosts)

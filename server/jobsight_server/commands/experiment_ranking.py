@@ -1,0 +1,176 @@
+"""``jobsight experiment ranking``: which machine of a campus grid a job should start on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from jobsight_scheduler.campus.job_sets import SETS
+from jobsight_scheduler.experiments.ranking_results import by_run_time, by_seed, gains, published, row
+from jobsight_scheduler.experiments.ranking_runs import (
+    LOAD,
+    OWNERS,
+    RANKS,
+    THIRDS,
+    RankingCase,
+    chosen_cases,
+    curve_cases,
+    published_cases,
+    run_case,
+    run_cluster_case,
+    variant_cases,
+)
+from jobsight_server.errors import UserError
+from jobsight_server.experiments.progress import watched
+from jobsight_server.experiments.workers import in_processes
+from jobsight_server.reports.ranking import show
+
+SEEDS = 10
+SEEDS_AT_MOST = 1000
+LOAD_AT_LEAST, LOAD_AT_MOST = 0.01, 2.0
+WEIGHT_AT_MOST = 1e6
+CLUSTER = "cluster"
+Task = tuple[str, RankingCase]
+"""Each run with the part of the account that it belongs to: ``rows``, ``cluster`` or the name of a variant."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"runs of each kind (default: {SEEDS})")
+    parser.add_argument(
+        "--sets",
+        nargs="+",
+        type=int,
+        choices=tuple(SETS),
+        metavar="SET",
+        help="published job sets, 1 to 4 (default: all)",
+    )
+    parser.add_argument(
+        "--ranks",
+        nargs="+",
+        choices=tuple(RANKS),
+        metavar="NAME",
+        help=f"how a machine is chosen: {', '.join(RANKS)} (default: all)",
+    )
+    parser.add_argument(
+        "--weights",
+        nargs=3,
+        type=float,
+        action="append",
+        metavar=("W1", "W2", "W3"),
+        help="weights of RA, JS and CA, for grv; can be repeated (default: 1/3 each, and 1/2 1/2 0)",
+    )
+    parser.add_argument(
+        "--loads",
+        nargs="+",
+        type=float,
+        metavar="LOAD",
+        help=f"offered loads (default: {LOAD}, and .1 to 1.0 for three ranks)",
+    )
+    parser.add_argument(
+        "--owners", choices=tuple(OWNERS), help="when owners come: departments (opening hours), uniform, prefer-fast"
+    )
+    parser.add_argument(
+        "--on-eviction", choices=("restart", "checkpoint"), help="what a job that lost its machine does"
+    )
+    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
+
+
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    tasks = list(_tasks(args))
+    workers = min(args.workers or os.cpu_count() or 1, len(tasks))
+    runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
+    finished = dict(watched("ranking", runs, len(tasks)))
+    account = _account([(part, case, finished[part, case]) for part, case in tasks])
+    if args.plot is not None:
+        from jobsight_server.plots.ranking import draw  # takes half a second to load
+
+        draw(account, args.plot)
+        print(f"jobsight experiment: plots written to {args.plot}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(account, indent=2))
+    else:
+        show(account, Console())
+    return 0
+
+
+def task(of: Task) -> dict[str, Any]:
+    """One run, in any process."""
+    part, case = of
+    return run_cluster_case(case.set, case.seed) if part == CLUSTER else run_case(case)
+
+
+def _account(finished: Sequence[tuple[str, RankingCase, dict[str, Any]]]) -> dict[str, Any]:
+    found = by_seed((case, figures) for part, case, figures in finished if part == "rows")
+    on_cluster = by_seed((case, figures) for part, case, figures in finished if part == CLUSTER)
+    rows = [row(case, runs) for case, runs in (*found.items(), *on_cluster.items())]
+    variants = []
+    for name in dict.fromkeys(part for part, *_ in finished if part not in ("rows", CLUSTER)):
+        of_variant = by_seed((case, figures) for part, case, figures in finished if part == name)
+        variants.append(
+            {
+                "variant": name,
+                "rows": [row(case, runs) for case, runs in of_variant.items()],
+                "gains": gains(of_variant),
+            }
+        )
+    return {
+        "rows": rows,
+        "published": published(rows),
+        "gains": gains(found),
+        "variants": variants,
+        "cluster": [{"set": case.set, "by_run_time": by_run_time(runs.values())} for case, runs in on_cluster.items()],
+        "unfinished": sum(figures.get("unfinished", 0) for _, _, figures in finished),
+    }
+
+
+def _tasks(args: argparse.Namespace) -> Sequence[Task]:
+    chosen = (args.sets, args.ranks, args.weights, args.loads, args.owners, args.on_eviction)
+    if all(value is None for value in chosen):
+        tasks = [("rows", case) for case in (*published_cases(args.seeds), *curve_cases(args.seeds))]
+        tasks += [(CLUSTER, RankingCase(number, CLUSTER, seed=seed)) for seed in range(args.seeds) for number in SETS]
+        return tasks + list(variant_cases(args.seeds))
+    cases = chosen_cases(
+        args.sets or list(SETS),
+        args.ranks or list(RANKS),
+        [tuple(weights) for weights in args.weights or [THIRDS]],
+        args.loads or [LOAD],
+        args.seeds,
+        args.owners or "departments",
+        args.on_eviction or "restart",
+    )
+    return [("rows", case) for case in dict.fromkeys(cases)]
+
+
+def _check(args: argparse.Namespace) -> None:
+    weights = [weight for each in args.weights or () for weight in each]
+    for flag, values, good, example in (
+        ("--seeds", [args.seeds], 1 <= args.seeds <= SEEDS_AT_MOST, f"give 1 to {SEEDS_AT_MOST}"),
+        (
+            "--loads",
+            args.loads,
+            all(LOAD_AT_LEAST <= load <= LOAD_AT_MOST for load in args.loads or ()),
+            f"give loads from {LOAD_AT_LEAST} to {LOAD_AT_MOST:g}",
+        ),
+        (
+            "--weights",
+            weights,
+            all(0.0 <= weight <= WEIGHT_AT_MOST for weight in weights)
+            and all(sum(each) > 0.0 for each in args.weights or ()),
+            f"give three from 0 to {WEIGHT_AT_MOST:g}, not all 0",
+        ),
+        ("--workers", [args.workers], args.workers is None or args.workers >= 1, "give at least 1"),
+    ):
+        if not good:
+            raise UserError(f"{flag} {' '.join(map(str, values or ()))}: out of range; {example}")
+    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
+        raise UserError(f"--plot {args.plot}: is a file; name a directory")

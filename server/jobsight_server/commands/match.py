@@ -1,0 +1,116 @@
+"""``jobsight match``: matches the jobs of a file to its resources, without a server."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from jobsight_scheduler.matching import OBJECTIVES, Answer, InvalidProblemError, Problem, match, read_problem
+from jobsight_scheduler.matching.ladder import DEADLINE_S, RUNGS
+from jobsight_scheduler.matching.read_objectives import read_objectives, warnings_of
+from jobsight_scheduler.matching.write_model import WRITERS
+from jobsight_server.errors import UserError
+from jobsight_server.reports.matching import show
+
+LARGEST_FILE = 256 * 2**20
+LONGEST_S = 86_400.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE.json", help="resources, jobs and objectives; - is standard input")
+    parser.add_argument(
+        "--objective",
+        action="append",
+        metavar="NAME",
+        help=f"instead of those of the file; several are optimised in the order given: {', '.join(OBJECTIVES)}",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        default=DEADLINE_S,
+        metavar="S",
+        help=f"seconds of processor time after which the best matches so far are printed (default: {DEADLINE_S:g})",
+    )
+    parser.add_argument(
+        "--rung", choices=RUNGS, default=RUNGS[-1], help=f"highest rung of the ladder (default: {RUNGS[-1]})"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (default: 0)")
+    parser.add_argument(
+        "--write-model",
+        type=Path,
+        metavar="FILE",
+        help="also write the integer program: as AMPL if the name ends in .mod or .ampl, otherwise as LP",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if not 0.0 < args.deadline <= LONGEST_S:
+        raise UserError(f"--deadline {args.deadline}: must be above 0 and at most {LONGEST_S:g} seconds")
+    if not 0 <= args.seed < 2**63:
+        raise UserError(f"--seed {args.seed}: must be at least 0 and less than 2^63")
+    problem = _problem(args)
+    if args.write_model is not None:
+        _write_model(problem, args.write_model)
+    answer = match(problem, clock=time.process_time, deadline_s=args.deadline, rung=args.rung, seed=args.seed)
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(answer_record(answer)), indent=2).decode())
+    else:
+        show(answer, Console())
+    return 0
+
+
+def answer_record(answer: Answer) -> dict[str, Any]:
+    """``answer`` as JSON has it; prices are left out where there are none."""
+    record = asdict(answer)
+    if not record["prices"]:
+        del record["prices"]
+    return record
+
+
+def _problem(args: argparse.Namespace) -> Problem:
+    try:
+        problem = read_problem(_decoded(args.file))
+        if args.objective is not None:
+            objectives = read_objectives(args.objective, "--objective")
+            kept = tuple(line for line in problem.warnings if line not in warnings_of(problem.objectives))
+            problem = replace(problem, objectives=objectives, warnings=kept + warnings_of(objectives))
+    except InvalidProblemError as error:
+        raise UserError(f"{args.file}: {error}") from error
+    return problem
+
+
+def _decoded(file: str) -> object:
+    try:
+        if file == "-":
+            data = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        else:
+            with Path(file).open("rb") as stream:
+                data = stream.read(LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"{file}: cannot be read: {reason}") from error
+    if len(data) > LARGEST_FILE:
+        raise UserError(f"{file}: more than {LARGEST_FILE // 2**20} MiB; split the batch")
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError as error:
+        raise UserError(f"{file}: nested too deeply") from error
+    except msgspec.DecodeError as error:
+        raise UserError(f"{file}: not JSON: {error}") from error
+
+
+def _write_model(problem: Problem, file: Path) -> None:
+    form = "ampl" if file.suffix in (".mod", ".ampl") else "lp"
+    try:
+        file.write_text(WRITERS[form](problem), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--write-model {file}: cannot be written: {error.strerror or error}") from error
+    print(f"jobsight match: model written to {file}", file=sys.stderr)

@@ -1,0 +1,126 @@
+"""What a batch is answered with, as the API sends it; the shape is that of ``jobsight match --json``, and more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from jobsight_scheduler.matching.answer import Answer, Unmatched
+from jobsight_scheduler.matching.eligibility import Eligibility
+from jobsight_scheduler.matching.problem import Problem
+from jobsight_server.matching.predicted import PredictedAmount
+from jobsight_server.record import Record
+
+ELIGIBLE_LISTED = 1000
+
+
+class MadeMatch(Record):
+    """A whole match: instances by dependency. ``id`` and ``until`` are null in a dry run, which holds nothing."""
+
+    job: str
+    resources: dict[str, list[str]]
+    id: int | None = None
+    until: float | None = None
+
+
+class NotMatched(Record):
+    """A job without a match, and why; ``tier`` is the kind of reason."""
+
+    job: str
+    tier: str
+    reason: str
+
+
+class ReachedObjective(Record):
+    """The value of an objective, and the bound on it, given the optima of those before."""
+
+    name: str
+    value: float
+    bound: float | None
+    gap: float | None
+
+
+class EligibleResources(Record):
+    """E(j, d): the resources that a dependency may use now; the first thousand are named."""
+
+    job: str
+    dependency: str
+    count: int
+    resources: list[str]
+
+
+class TimeSpent(Record):
+    """Where the time of the answer went in the server, and how many statements read the state."""
+
+    query_s: float
+    solve_s: float
+    store_s: float
+    queries: int
+
+
+class BatchAnswer(Record):
+    """A whole match or none for each job, how good that is, and how it was found.
+
+    ``objective``, ``bound`` and ``gap`` are those of the first objective; ``rung`` is the solver that found it, on
+    ``rows`` and ``columns``; ``conflicts`` counts matches that another request forestalled and that were made again.
+    """
+
+    status: str
+    rung: str
+    objective: float
+    bound: float | None
+    gap: float | None
+    cpu_s: float
+    matches: list[MadeMatch]
+    unmatched: list[NotMatched]
+    rows: int
+    columns: int
+    objectives: list[ReachedObjective]
+    warnings: list[str]
+    predicted: list[PredictedAmount]
+    conflicts: int
+    time: TimeSpent
+    eligible: list[EligibleResources] | None = None
+
+
+def batch_answer(
+    answer: Answer,
+    matches: list[MadeMatch],
+    unmatched: Sequence[Unmatched],
+    refused: Mapping[str, str],
+    predicted: list[PredictedAmount],
+    conflicts: int,
+    time: TimeSpent,
+    warnings: Iterable[str],
+) -> BatchAnswer:
+    """The record for ``answer``; ``refused`` are jobs for which nothing could be predicted."""
+    return BatchAnswer(
+        status=answer.status,
+        rung=answer.rung,
+        objective=answer.objective,
+        bound=answer.bound,
+        gap=answer.gap,
+        cpu_s=answer.cpu_s,
+        matches=matches,
+        unmatched=[
+            *(NotMatched(job, "predicted", reason) for job, reason in refused.items()),
+            *(NotMatched(entry.job, entry.tier, entry.reason) for entry in unmatched),
+        ],
+        rows=answer.rows,
+        columns=answer.columns,
+        objectives=[ReachedObjective(o.name, o.value, o.bound, o.gap) for o in answer.objectives],
+        warnings=list(dict.fromkeys((*warnings, *answer.warnings))),
+        predicted=predicted,
+        conflicts=conflicts,
+        time=time,
+    )
+
+
+def eligible_resources(problem: Problem) -> list[EligibleResources]:
+    """E(j, d) of every dependency of the batch."""
+    eligibility = Eligibility(problem)
+    found = []
+    for at in eligibility.dependencies:
+        members = eligibility.types[at.of.type].members[eligibility.eligible(at)]
+        names = [problem.resources[position].name for position in members[:ELIGIBLE_LISTED]]
+        found.append(EligibleResources(problem.jobs[at.job].name, at.of.name, len(members), names))
+    return found

@@ -1,0 +1,86 @@
+"""A batch as it is sent, made into a problem over the resources of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from jobsight_scheduler.matching.fields import Ignored
+from jobsight_scheduler.matching.problem import InvalidProblemError, MatchJob, Objective, Problem, Resource
+from jobsight_scheduler.matching.read import check_size, check_types, read_jobs
+from jobsight_scheduler.matching.read_objectives import read_objectives
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.matching.predicted import PredictedAmount, fill_in
+from jobsight_server.matching.resource_types import ResourceError, ResourceType
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """``documents`` are the jobs as JSON, by name; ``refused`` the jobs for which nothing can be predicted, and why."""
+
+    jobs: tuple[MatchJob, ...]
+    documents: Mapping[str, Any]
+    predicted: list[PredictedAmount]
+    refused: dict[str, str]
+    warnings: tuple[str, ...]
+
+
+def read_batch(
+    jobs: Sequence[Any], types: Mapping[str, ResourceType], answers: AnswerReader, connection: Connection
+) -> Batch:
+    """Raises:
+    ResourceError: a job is invalid; the message has the place and the value.
+    """
+    filled = fill_in(jobs, types, answers, connection)
+    refused = {_name_of(jobs[position], position): reason for position, reason in filled.refused.items()}
+    ignored = Ignored()
+    try:
+        # Positions in messages are those of the batch as it was sent, unless jobs were left out of it.
+        found = read_jobs(filled.jobs, "jobs", ignored)
+        check_types((), found, frozenset(types))
+    except InvalidProblemError as error:
+        raise ResourceError(str(error)) from error
+    documents = {job.name: document for job, document in zip(found, filled.jobs, strict=True)}
+    if both := documents.keys() & refused.keys():
+        raise ResourceError(f"jobs: the name {min(both)!r} is there more than once; names must differ")
+    return Batch(found, documents, filled.amounts, refused, ignored.warnings())
+
+
+def read_chosen_objectives(value: object) -> tuple[Objective, ...]:
+    """Raises:
+    ResourceError: there is none, or one is unknown.
+    """
+    try:
+        return read_objectives(value, "objectives")
+    except InvalidProblemError as error:
+        raise ResourceError(str(error)) from error
+
+
+def problem_of(
+    jobs: Sequence[MatchJob], resources: tuple[Resource, ...], objectives: tuple[Objective, ...], now: float
+) -> Problem:
+    """Raises:
+    ResourceError: it is too large.
+    """
+    local = datetime.fromtimestamp(now).astimezone()
+    hour = local.hour + local.minute / 60 + local.second / 3600
+    problem = Problem(resources, tuple(jobs), objectives, hour, now)
+    try:
+        check_size(problem.resources, problem.jobs)
+    except InvalidProblemError as error:
+        raise ResourceError(str(error)) from error
+    return problem
+
+
+def types_of(jobs: Sequence[MatchJob]) -> set[str]:
+    """The types of resources that these jobs depend on."""
+    return {dependency.type for job in jobs for dependency in job.dependencies}
+
+
+def _name_of(job: Mapping[str, Any], position: int) -> str:
+    name = job.get("name")
+    return name if isinstance(name, str) else f"jobs[{position}]"

@@ -1,0 +1,186 @@
+"""All resources and who holds what, in the memory of one process, kept up to date by version.
+
+A process that knows one version reads only rows that changed since. Under READ COMMITTED its statements may see
+different commits; what is read too early is read again, and a match is checked again before it is stored.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from jobsight_scheduler.matching.problem import Resource
+from jobsight_server.matching.policy import StoredPolicy, policies_for, stored_policy
+from jobsight_server.matching.resource_types import SHIPPED, ResourceType
+from jobsight_server.matching.stored_resource import (
+    HeldPart,
+    StoredResource,
+    amounts_of,
+    attributes_of,
+    capacities_of,
+    present,
+)
+from jobsight_server.storage.fetch import fetch
+
+_STATE = "SELECT version, removal_version, definition_version, objectives FROM matching_state"
+_RESOURCES = (
+    "SELECT id, name, type, attributes, capacities, cost, is_static, state_at, owner_present, source "
+    "FROM resources WHERE version > ? ORDER BY id"
+)
+_HELD = (
+    'SELECT m.id, m.name, m."user", m.matched_at, m.until, h.resource_id, h.amounts '
+    "FROM matches m JOIN holds h ON h.match_id = m.id WHERE m.state = 'held' AND m.version > ?"
+)
+_ENDED = "SELECT id FROM matches WHERE version > ? AND state NOT IN ('held', 'queued')"
+
+DEFAULT_OBJECTIVES = ("throughput",)
+
+_decode_type = msgspec.json.Decoder(ResourceType).decode
+
+
+class Catalogue:
+    """What matches are made from. Not for several threads at once."""
+
+    def __init__(self, expiry_s: float) -> None:
+        self.version = 0
+        self.definitions = 0
+        self.queries = 0
+        self.types: dict[str, ResourceType] = dict(SHIPPED)
+        self.objectives: list[Any] = list(DEFAULT_OBJECTIVES)
+        self.policies: list[StoredPolicy] = []
+        self.resources: dict[int, StoredResource] = {}
+        self.id_of: dict[str, int] = {}
+        self._expiry_s = expiry_s
+        self._by_type: dict[str, set[int]] = {}
+        self._held: dict[int, dict[int, list[HeldPart]]] = {}
+        self._holders: dict[int, tuple[int, ...]] = {}
+        self._ends: list[tuple[float, int]] = []
+        self._until: dict[int, float] = {}
+        self._present: dict[int, Resource] = {}
+
+    def refresh(self, connection: Connection, version: int | None = None) -> None:
+        """Reads what changed; ``version``: the newest that is committed, where the caller holds a change open."""
+        self.queries = 1
+        rows = fetch(connection, _STATE, ())
+        if not rows:
+            return
+        newest, removal, definition, objectives = rows[0]
+        newest = newest if version is None else version
+        if newest == self.version:
+            return
+        if removal > self.version > 0 or newest < self.version:
+            self._forget()
+        if definition > self.version or not self.version:
+            self._read_definitions(connection, objectives)
+        self._read_resources(connection)
+        self._read_matches(connection)
+        self.version = newest
+
+    def resources_of(self, types: Collection[str], now: float) -> tuple[Resource, ...]:
+        """All resources of these types at ``now``, in the order of their numbers."""
+        self._expire(now)
+        wanted = sorted(number for kind in types for number in self._by_type.get(kind, ()))
+        return tuple(self._as_of(number, now) for number in wanted)
+
+    def resource(self, number: int, now: float) -> Resource:
+        """One resource at ``now``."""
+        self._expire(now)
+        return self._as_of(number, now)
+
+    def parts_of(self, number: int, now: float) -> list[HeldPart]:
+        """Who holds the resource at ``now``, the first to end first."""
+        self._expire(now)
+        parts = [part for found in self._held.get(number, {}).values() for part in found]
+        return sorted(parts, key=lambda part: (part.until, part.match_id))
+
+    def _as_of(self, number: int, now: float) -> Resource:
+        stored, found = self.resources[number], self._present.get(number)
+        if found is None:
+            parts = (part for held in self._held.get(number, {}).values() for part in held)
+            found = self._present[number] = present(stored, parts, policies_for(stored, self.policies))
+        if not stored.is_stale(now, self._expiry_s):
+            return found
+        return replace(
+            found, unavailable=f"its state is {now - stored.state_at:.0f} s old, more than {self._expiry_s:g} s"
+        )
+
+    def _forget(self) -> None:
+        """Has everything read again: a row that was deleted, or a database that was restored, has no newer version."""
+        self.version = 0
+        self.resources, self.id_of, self._by_type, self._present = {}, {}, {}, {}
+        self._held, self._holders, self._ends, self._until = {}, {}, [], {}
+
+    def _read_definitions(self, connection: Connection, objectives: str | None) -> None:
+        self.queries += 2
+        self.definitions += 1
+        self.objectives = list(DEFAULT_OBJECTIVES) if objectives is None else msgspec.json.decode(objectives)
+        defined = fetch(connection, "SELECT definition FROM resource_types", ())
+        self.types = SHIPPED | {kind.name: kind for kind in (_decode_type(row[0]) for row in defined)}
+        rules = fetch(connection, "SELECT rule FROM resource_policies ORDER BY id", ())
+        self.policies = [stored_policy(row[0]) for row in rules]
+        self._present.clear()
+
+    def _read_resources(self, connection: Connection) -> None:
+        self.queries += 1
+        for number, name, kind, attributes, capacities, cost, static, at, owner, source in fetch(
+            connection, _RESOURCES, (self.version,)
+        ):
+            before = self.resources.get(number)
+            if before is not None and before.type != kind:
+                self._by_type[before.type].discard(number)
+            self.resources[number] = StoredResource(
+                number,
+                name,
+                kind,
+                attributes_of(attributes),
+                capacities_of(capacities),
+                cost,
+                bool(static),
+                at,
+                None if owner is None else bool(owner),
+                source,
+            )
+            self.id_of[name] = number
+            self._by_type.setdefault(kind, set()).add(number)
+            self._present.pop(number, None)
+
+    def _read_matches(self, connection: Connection) -> None:
+        self.queries += 1
+        if self.version:
+            self.queries += 1
+            for (ended,) in fetch(connection, _ENDED, (self.version,)):
+                self._drop(ended)
+        found: dict[int, list[tuple[int, HeldPart]]] = {}
+        for number, job, user, since_s, until, resource, amounts in fetch(connection, _HELD, (self.version,)):
+            part = HeldPart(number, job, user, since_s, until, amounts_of(amounts))
+            found.setdefault(number, []).append((resource, part))
+        for number, parts in found.items():
+            self._drop(number)
+            self._add(number, parts)
+
+    def _add(self, number: int, parts: Iterable[tuple[int, HeldPart]]) -> None:
+        parts = list(parts)
+        for resource, part in parts:
+            self._held.setdefault(resource, {}).setdefault(number, []).append(part)
+            self._present.pop(resource, None)
+        self._holders[number] = tuple({resource for resource, _ in parts})
+        self._until[number] = parts[0][1].until
+        heapq.heappush(self._ends, (parts[0][1].until, number))
+
+    def _drop(self, number: int) -> None:
+        for resource in self._holders.pop(number, ()):
+            self._held[resource].pop(number, None)
+            self._present.pop(resource, None)
+        self._until.pop(number, None)
+
+    def _expire(self, now: float) -> None:
+        """A hold is over at its end, whether or not its row says so yet."""
+        while self._ends and self._ends[0][0] <= now:
+            until, number = heapq.heappop(self._ends)
+            if self._until.get(number) == until:  # not renewed
+                self._drop(number)

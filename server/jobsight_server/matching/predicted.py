@@ -1,0 +1,186 @@
+"""Amounts that a job leaves to Jobsight: ``predicted`` becomes the bound of that user's job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
+
+from sqlalchemy import Connection
+
+from jobsight_predictor.question import Question
+from jobsight_server.forecasts import AnswerReader, ForecastRequest
+from jobsight_server.matching.resource_types import ResourceType
+from jobsight_server.record import Metric, Record
+
+PREDICTED = "predicted"
+
+_ABOUT_THE_JOB = ("cluster", "application", "queue", "processors")
+"""Fields of a job that only forecasts read."""
+
+
+class PredictedAmount(Record):
+    """An amount that was predicted: the metric's bound for the job's user, in the unit of the capacity.
+
+    ``dependency`` and ``capacity`` are null where it is the job's duration. ``processors``: of each instance.
+    """
+
+    job: str
+    dependency: str | None
+    capacity: str | None
+    metric: Metric
+    amount: float
+    processors: int
+    coverage: float
+    jobs: int
+    level: str | None
+
+
+@dataclass(slots=True)
+class Filled:
+    """``jobs`` without ``predicted``; ``refused`` are those left out, by position, and why."""
+
+    jobs: list[Any]
+    amounts: list[PredictedAmount] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+class NotPredictableError(ValueError):
+    """There is no forecast for it; the message says why."""
+
+
+def fill_in(
+    jobs: Sequence[Any], types: Mapping[str, ResourceType], answers: AnswerReader, connection: Connection
+) -> Filled:
+    """The jobs with numbers in place of ``predicted``. Whatever else is wrong with them stays as it is."""
+    filled = Filled([])
+    for position, job in enumerate(jobs):
+        if not isinstance(job, dict):
+            filled.jobs.append(job)
+            continue
+        about = {name: job[name] for name in _ABOUT_THE_JOB if name in job}
+        if about:
+            job = {name: value for name, value in job.items() if name not in about}
+        if not _is_predicted(job):
+            filled.jobs.append(job)
+            continue
+        try:
+            filled.jobs.append(_filled(job, about, types, answers, connection, filled.amounts))
+        except NotPredictableError as error:
+            filled.refused[position] = str(error)
+    return filled
+
+
+def _is_predicted(job: Mapping[str, Any]) -> bool:
+    return job.get("duration_s") == PREDICTED or any(
+        value == PREDICTED for dependency in _dependencies(job) for value in _amounts(dependency).values()
+    )
+
+
+def _dependencies(job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    found = job.get("dependencies")
+    return (entry for entry in (found if isinstance(found, list) else ()) if isinstance(entry, dict))
+
+
+def _amounts(dependency: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = dependency.get("amounts")
+    return found if isinstance(found, dict) else {}
+
+
+def _filled(
+    job: dict[str, Any],
+    about: Mapping[str, Any],
+    types: Mapping[str, ResourceType],
+    answers: AnswerReader,
+    connection: Connection,
+    found: list[PredictedAmount],
+) -> dict[str, Any]:
+    name, user = str(job.get("name"))[:255], str(job.get("user"))
+    if _text(job, "user") is None:
+        raise NotPredictableError(f"job {name[:60]!r} has a predicted amount and no user; name the user")
+    made: list[PredictedAmount] = []
+
+    def bound(metric: str, scale: float, processors: int, dependency: str | None, capacity: str | None) -> float:
+        question = Question(
+            user=user,
+            application=_text(about, "application"),
+            queue=_text(about, "queue"),
+            processors=_processors(about, processors),
+        )
+        requests = [ForecastRequest(_text(about, "cluster"), question, metric)]
+        predictions = answers.answers(connection, requests)
+        if len(predictions) > 1:
+            raise NotPredictableError(f"several clusters know user {user[:60]!r}; give the job's cluster")
+        answer = predictions[0]
+        if answer.bound is None:
+            raise NotPredictableError(f"nothing is known of the {metric} of user {user[:60]!r}; give a number")
+        per_instance = 1 if metric == "runtime" else processors
+        amount = answer.bound * scale * per_instance
+        made.append(
+            PredictedAmount(
+                name, dependency, capacity, metric, amount, per_instance, answer.coverage, answer.n, answer.level
+            )
+        )
+        return amount
+
+    filled = dict(job)
+    if isinstance(job.get("dependencies"), list):
+        filled["dependencies"] = [
+            _filled_dependency(entry, about, types, bound) if isinstance(entry, dict) else entry
+            for entry in job["dependencies"]
+        ]
+    if job.get("duration_s") == PREDICTED:
+        filled["duration_s"] = bound("runtime", 1.0, 1, None, None)
+    found += made
+    return filled
+
+
+def _filled_dependency(
+    entry: dict[str, Any], about: Mapping[str, Any], types: Mapping[str, ResourceType], bound: Callable[..., float]
+) -> dict[str, Any]:
+    amounts = _amounts(entry)
+    if PREDICTED not in amounts.values():
+        return entry
+    kind = types.get(str(entry.get("type")))
+    metrics = {} if kind is None else {field.name: field for field in kind.capacities if field.metric is not None}
+    known = dict(amounts)
+    for capacity, value in amounts.items():
+        if value == PREDICTED:
+            declared = metrics.get(capacity)
+            if declared is None:
+                can = ", ".join(metrics) or "none"
+                raise NotPredictableError(
+                    f"{capacity[:60]!r} of a {str(entry.get('type'))[:60]!r} cannot be predicted; of it can: {can}"
+                )
+            processors = _per_instance(amounts, entry, about)
+            known[capacity] = bound(declared.metric, declared.scale, processors, str(entry.get("name"))[:255], capacity)
+    return entry | {"amounts": known}
+
+
+def _per_instance(amounts: Mapping[str, Any], entry: Mapping[str, Any], about: Mapping[str, Any]) -> int:
+    """Processors of each instance: its slots, else the job's processors over the instances, else 1."""
+    slots, count = amounts.get("slots"), entry.get("count", 1)
+    if _is_count(slots):
+        return max(1, int(slots))
+    processors = about.get("processors")
+    if _is_count(processors) and _is_count(count):
+        return max(1, -(-int(processors) // max(1, int(count))))
+    return 1
+
+
+def _processors(about: Mapping[str, Any], per_instance: int) -> int:
+    given = about.get("processors")
+    return int(given) if _is_count(given) else per_instance
+
+
+def _is_count(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 10**7
+
+
+def _text(about: Mapping[str, Any], name: str) -> str | None:
+    value = about.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value or "\0" in value or not value.isprintable():
+        raise NotPredictableError(f"{name} = {str(value)[:60]!r} is no name")
+    return value

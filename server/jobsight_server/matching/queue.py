@@ -1,0 +1,68 @@
+"""Jobs that wait for a round of matching, in rows: a server that is killed goes on with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Engine, func, insert, select
+
+from jobsight_server.matching.changes import begin_change
+from jobsight_server.matching.predicted import PredictedAmount
+from jobsight_server.matching.resource_types import ResourceError
+from jobsight_server.matching.service import Matcher
+from jobsight_server.matching.store_matches import match_row
+from jobsight_server.record import Record
+from jobsight_server.storage.schema import matches
+
+
+class QueuedJob(Record):
+    """A job that waits; ``GET /api/v1/matches/ID`` says what became of it."""
+
+    job: str
+    id: int
+
+
+class RefusedJob(Record):
+    """A job that does not wait, and why."""
+
+    job: str
+    reason: str
+
+
+class Submitted(Record):
+    """Jobs that wait for a round of matching, and those for which nothing could be predicted."""
+
+    queued: list[QueuedJob]
+    refused: list[RefusedJob]
+    predicted: list[PredictedAmount]
+    warnings: list[str]
+
+
+def submit(matcher: Matcher, engine: Engine, jobs: Sequence[Any], now: float) -> Submitted:
+    """Queues a batch.
+
+    Raises:
+        ResourceError: it is invalid, or too many jobs wait already; nothing is queued then.
+    """
+    batch = matcher.read(jobs)
+    most = matcher.config.queued
+    with engine.begin() as connection:
+        change = begin_change(connection, len(batch.jobs))
+        waiting = connection.scalar(select(func.count()).select_from(matches).where(matches.c.state == "queued")) or 0
+        if waiting + len(batch.jobs) > most:
+            raise ResourceError(f"{waiting} jobs wait already, and at most {most} may; submit these later", 409)
+        numbered = list(enumerate(batch.jobs, change.first_match))
+        if numbered:
+            rows = [
+                match_row(job, batch.documents[job.name])
+                | {"id": number, "state": "queued", "submitted_at": now, "rounds": 0, "version": change.version}
+                for number, job in numbered
+            ]
+            connection.execute(insert(matches), rows)
+    return Submitted(
+        [QueuedJob(job.name, number) for number, job in numbered],
+        [RefusedJob(job, reason) for job, reason in batch.refused.items()],
+        batch.predicted,
+        list(batch.warnings),
+    )

@@ -1,0 +1,127 @@
+"""Takes in reports of the state of resources: many at once, each for itself."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, bindparam, insert, select, update
+
+from jobsight_server.matching.changes import begin_change
+from jobsight_server.matching.edit import known_type, require_room, types_in
+from jobsight_server.matching.resource_report import ResourceReport, as_row, checked_attributes, checked_capacities
+from jobsight_server.matching.resource_types import ResourceError, ResourceType, check_name
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.schema import resources
+
+REJECTED = "resource_reports_rejected"
+"""Counted by reason."""
+
+_AT_ONCE = 300  # names in a statement, below the number of parameters that any SQLite accepts
+_KEPT = ("attributes", "capacities", "state_at", "owner_present", "source", "version")
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedReport:
+    """A report that was not stored."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenReports:
+    """How many reports changed a resource, how many made a new one, and those that did neither."""
+
+    stored: int
+    created: int
+    refused: list[RefusedReport]
+
+
+def take_reports(
+    engine: Engine,
+    reports: list[ResourceReport],
+    source: str,
+    now: float,
+    future_s: float,
+    refuse_late: bool = True,
+) -> TakenReports:
+    """Stores all that can be; the others are counted by reason. A report older than the stored state is late.
+
+    Without ``refuse_late``, reports that are not newer than the stored state are left out and not counted.
+
+    Raises:
+        ResourceError: there would be too many resources.
+    """
+    last = {report.name: report for report in reports}
+    if not last:
+        return TakenReports(0, 0, [])
+    with engine.begin() as connection:
+        change = begin_change(connection)
+        types = types_in(connection)
+        known = {row["name"]: row for row in _rows(connection, last)}
+        changed: list[dict[str, Any]] = []
+        new: list[dict[str, Any]] = []
+        refused: list[RefusedReport] = []
+        counts: Counter[tuple[str, str]] = Counter()
+        for name, report in last.items():
+            if not refuse_late and name in known and (report.time or now) <= known[name]["state_at"]:
+                continue
+            try:
+                row = _row(report, known.get(name), types, now, future_s)
+            except ResourceError as error:
+                refused.append(RefusedReport(name[:200], str(error)))
+                label = "late" if error.status == 409 else "invalid"
+                counts[REJECTED, label] += 1
+                continue
+            row |= {"source": source, "version": change.version}
+            (changed if name in known else new).append(row)
+        if changed:
+            values: dict[str, Any] = {name: bindparam(name) for name in _KEPT}
+            connection.execute(update(resources).where(resources.c.id == bindparam("number")).values(values), changed)
+        if new:
+            require_room(connection, len(new))
+            connection.execute(insert(resources), new)
+        add_event_counts(connection, counts)
+    return TakenReports(len(changed), len(new), refused)
+
+
+def _rows(connection: Connection, names: Iterable[str]) -> Iterable[Any]:
+    asked = [name for name in names if "\0" not in name]
+    for begin in range(0, len(asked), _AT_ONCE):
+        query = select(resources).where(resources.c.name.in_(asked[begin : begin + _AT_ONCE]))
+        yield from connection.execute(query).mappings()
+
+
+def _row(
+    report: ResourceReport, before: Any, types: dict[str, ResourceType], now: float, future_s: float
+) -> dict[str, Any]:
+    check_name(report.name, "name")
+    at = now if report.time is None else report.time
+    if at > now + future_s:
+        raise ResourceError(f"time = {at:.0f} is {at - now:.0f} s ahead of the server's clock; set the clock")
+    at = min(at, now)
+    if before is None and report.type is None:
+        raise ResourceError("unknown resource; give its type to have it created")
+    if before is not None and report.type not in (None, before["type"]):
+        raise ResourceError(f"type = {report.type!r}, but it is a {before['type']!r}; delete it first")
+    if before is not None and at < before["state_at"]:
+        raise ResourceError(f"measured {before['state_at'] - at:.0f} s before the state that is stored", 409)
+    kind = known_type(types, report.type or before["type"])
+    attributes = {} if before is None else json.loads(before["attributes"])
+    attributes |= checked_attributes(report.attributes, kind, "attributes")
+    capacities = {} if before is None else {n: (v[0], v[1]) for n, v in json.loads(before["capacities"]).items()}
+    row: dict[str, Any] = {
+        "attributes": as_row(checked_attributes(attributes, kind, "attributes")),
+        "capacities": as_row(checked_capacities(report.capacities, capacities, "capacities")),
+        "state_at": at,
+        "owner_present": report.owner_present
+        if before is None or report.owner_present is not None
+        else before["owner_present"],
+    }
+    if before is not None:
+        return row | {"number": before["id"]}
+    return row | {"name": report.name, "type": kind.name, "cost": 1.0, "is_static": False}

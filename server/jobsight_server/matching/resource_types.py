@@ -1,0 +1,126 @@
+"""Types of resources: which attributes and capacities their instances have."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from jobsight_server.errors import UserError
+from jobsight_server.record import Record
+
+MOST_FIELDS = 100
+LONGEST_NAME = 200
+
+_IDENTIFIER = "^[A-Za-z_][A-Za-z0-9_]{0,62}$"
+Identifier = Annotated[str, Meta(pattern=_IDENTIFIER)]
+Kind = Literal["text", "number", "flag", "list"]
+
+is_identifier = re.compile(_IDENTIFIER[:-1] + r"\Z").match
+"""What a predicate can name."""
+
+
+class ResourceError(UserError):
+    """A resource, type, policy or match that cannot be stored or found like this; ``status`` is that of HTTP."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class AttributeType(Record):
+    """An attribute of all instances of a type; ``changes``: reports of its state may change it."""
+
+    name: Identifier
+    kind: Kind = "text"
+    changes: bool = False
+
+
+class CapacityType(Record):
+    """A capacity of all instances. ``metric`` and ``scale``: how an amount that is ``predicted`` is asked for.
+
+    The bound of the metric for the whole job, times ``scale``, is an amount of this capacity.
+    """
+
+    name: Identifier
+    unit: Annotated[str, Meta(max_length=40)] = ""
+    metric: Literal["bandwidth", "memory", "cpu", "runtime"] | None = None
+    scale: Annotated[float, Meta(gt=0, le=1e18)] = 1.0
+
+
+class ResourceType(Record):
+    """A type of resource. Instances may have further attributes and capacities; predicates read all of them."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+    attributes: Annotated[list[AttributeType], Meta(max_length=MOST_FIELDS)] = field(default_factory=list)
+    capacities: Annotated[list[CapacityType], Meta(max_length=MOST_FIELDS)] = field(default_factory=list)
+    description: Annotated[str, Meta(max_length=500)] = ""
+
+
+def check_type(kind: ResourceType) -> None:
+    """Raises:
+    ResourceError: two attributes or capacities have the same name, or the name cannot be part of an address.
+    """
+    check_name(kind.name, "name")
+    names = [entry.name for entry in kind.attributes] + [entry.name for entry in kind.capacities]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ResourceError(f"type {kind.name!r} has {twice[0]!r} more than once; give each name once")
+
+
+def check_name(name: str, place: str) -> None:
+    """Raises:
+    ResourceError: not 1 to 200 printable characters, or a path cannot carry it.
+    """
+    if not name.isprintable() or not 0 < len(name) <= LONGEST_NAME or "\\" in name:
+        raise ResourceError(f"{place} = {name[:60]!r}: give 1 to {LONGEST_NAME} printable characters, no backslash")
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise ResourceError(f"{place} = {name[:60]!r}: no address can have `.`, `..` or an empty part between slashes")
+
+
+def _text(*names: str) -> list[AttributeType]:
+    return [AttributeType(name) for name in names]
+
+
+SHIPPED = {
+    kind.name: kind
+    for kind in (
+        ResourceType(
+            "compute-server",
+            [
+                *_text("location", "os", "os_version", "cpu_type"),
+                AttributeType("cpu_mhz", "number"),
+                AttributeType("applications", "list"),
+            ],
+            [
+                CapacityType("slots", "application slots"),
+                CapacityType("memory_gib", "GiB", "memory", 2.0**-30),
+                CapacityType("bandwidth_mbps", "Mb/s", "bandwidth", 1e-6),
+            ],
+            "A machine that runs jobs",
+        ),
+        ResourceType(
+            "file-system",
+            [*_text("location", "fs_type"), AttributeType("size_gb", "number")],
+            [CapacityType("space_gb", "GB")],
+            "Space for files",
+        ),
+        ResourceType(
+            "database", _text("location", "db_type"), [CapacityType("connections", "connections")], "A database server"
+        ),
+        ResourceType(
+            "network",
+            _text("domain", "network_type"),
+            [CapacityType("bandwidth_mbps", "Mb/s", "bandwidth", 1e-6)],
+            "A network subsystem",
+        ),
+        ResourceType(
+            "application",
+            [*_text("location", "version"), AttributeType("applications", "list")],
+            [CapacityType("licences", "licences")],
+            "An application or its licences",
+        ),
+    )
+}
+"""The types that are there before any is defined; a definition of the same name replaces one."""

@@ -1,0 +1,41 @@
+"""How a site sells places: on which nodes, by which rule, at which risk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jobsight_predictor.runtime.machine_failure import MachineFailure
+from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import PlanStrategy
+from jobsight_server.settings.load import plan_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class PlanConfig:
+    """``nodes`` are those of the clusters for which they are set.
+
+    A place is offered if the job fails there with a probability below ``max_failure``; ``hold_s`` is how long an offer
+    waits to be confirmed. The penalty is ``penalty_ratio`` times the charge.
+    """
+
+    strategy: PlanStrategy = "first-fit"
+    max_failure: float = 0.1
+    penalty_ratio: float = 1.0
+    machine: MachineFailure = field(default_factory=MachineFailure)
+    hold_s: float = 600.0
+    kept: int = 100_000
+    nodes: Mapping[str, int] = field(default_factory=dict)
+
+
+def plan_config(settings: Settings) -> PlanConfig:
+    """The configuration from the settings."""
+    return PlanConfig(
+        strategy=settings.plan_strategy,
+        max_failure=settings.plan_max_failure,
+        penalty_ratio=settings.plan_penalty_ratio,
+        machine=MachineFailure(settings.plan_failures_per_hour, settings.plan_repairs_per_hour),
+        hold_s=settings.plan_offer_minutes * 60.0,
+        kept=settings.plan_kept,
+        nodes=dict(map(plan_nodes, settings.plan_nodes)),
+    )

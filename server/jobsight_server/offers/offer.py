@@ -1,0 +1,130 @@
+"""Answers a job that asks for a place: the acceptance test against the plan, and the offer that holds the place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from jobsight_predictor.question import Question
+from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
+from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, decide
+from jobsight_scheduler.overbooking.booking import JobOffer
+from jobsight_server.offers.calibration import read_calibration
+from jobsight_server.offers.config import PlanConfig
+from jobsight_server.offers.expiry import expire_offers
+from jobsight_server.offers.places import places_text
+from jobsight_server.offers.risk import HOUR_S, stakes
+from jobsight_server.offers.standing_plan import StandingPlans, accuracy_of_text, accuracy_text
+from jobsight_server.offers.stored import REJECTIONS, add_offer, lock_plan
+from jobsight_server.requirements.stored import question_text
+from jobsight_server.storage.event_counts import add_event_counts
+
+CELLS = 4_000_000
+"""Nodes times planned jobs, up to which a plan is searched: some 150 MB."""
+
+FULL = "the plan is full"
+
+_NEW = -1  # the number of a job that has no offer yet
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRequest:
+    """A job that asks for ``nodes`` of the ``cluster_nodes`` for ``requested_s``, from ``release`` to ``deadline``."""
+
+    cluster: str
+    cluster_nodes: int
+    job: Question
+    nodes: int
+    requested_s: float
+    release: float
+    deadline: float
+    job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceAnswer:
+    """``number`` is that of the offer; None: rejected, for the ``reason``. ``candidates`` counts places looked at."""
+
+    number: int | None
+    reason: str
+    candidates: int
+
+
+def answer_request(
+    connection: Connection,
+    plans: StandingPlans,
+    config: PlanConfig,
+    request: PlaceRequest,
+    accuracy: RuntimeAccuracy,
+    now: float,
+) -> PlaceAnswer:
+    """Tests the request against the plan within the caller's transaction, and stores the offer if it is accepted."""
+    cluster = request.cluster
+    lock_plan(connection, cluster)
+    expire_offers(connection, cluster, now)
+    calibration = read_calibration(connection, cluster)
+    stored = accuracy_text(accuracy)
+    charge_h, penalty_h = stakes(config, request.requested_s)
+    offer = JobOffer(
+        job=_NEW,
+        nodes=request.nodes,
+        requested_h=request.requested_s / HOUR_S,
+        release_h=max(request.release, now) / HOUR_S,
+        deadline_h=request.deadline / HOUR_S,
+        # As it will be read again, so that each decision rests on the same figures.
+        accuracy=accuracy_of_text(stored, accuracy.jobs, accuracy.source),
+        charge=charge_h,
+        penalty=penalty_h,
+    )
+    with plans.lock:
+        standing = plans.of(connection, cluster, request.cluster_nodes, now)
+        if (len(standing.plan.bookings) + 1) * standing.nodes > CELLS:
+            return _rejected(connection, FULL, 0)
+        rule = AcceptanceRule(rule=config.strategy, pmax=config.max_failure, guards=True)
+        decision = decide(
+            standing.plan, offer, now / HOUR_S, rule, config.machine, calibration.corrected, risk=standing.risk
+        )
+    if decision.place is None or decision.success is None:
+        return _rejected(connection, decision.reason, decision.candidates)
+    number = add_offer(connection, cluster, _row(config, request, offer, decision, stored, now))
+    return PlaceAnswer(number, "", decision.candidates)
+
+
+def _rejected(connection: Connection, reason: str, candidates: int) -> PlaceAnswer:
+    add_event_counts(connection, {(REJECTIONS, reason): 1})
+    return PlaceAnswer(None, reason, candidates)
+
+
+def _row(
+    config: PlanConfig, request: PlaceRequest, offer: JobOffer, decision: OfferDecision, run_times: str, now: float
+) -> dict[str, Any]:
+    place, success = decision.place, decision.success
+    assert place is not None
+    assert success is not None
+    predicted = 0.0 if config.strategy == "conservative" else decision.raw_pof
+    return {
+        "question": question_text(request.job),
+        "nodes": request.nodes,
+        "places": places_text(place.processors.tolist()),
+        "requested_s": request.requested_s,
+        "release": request.release,
+        "planned_start": max(place.start_h * HOUR_S, request.release),
+        "planned_end": min(place.end_h * HOUR_S, request.deadline),
+        "deadline": request.deadline,
+        "p_available": success.available,
+        "p_executable": success.executable,
+        "p_success": success.survives,
+        "pos": success.pos,
+        "predicted": predicted,
+        "charge": offer.charge,
+        "penalty": offer.penalty,
+        "source": offer.accuracy.source,
+        "source_jobs": offer.accuracy.jobs,
+        "run_times": run_times,
+        "strategy": config.strategy,
+        "offered_at": now,
+        "expires_at": now + config.hold_s,
+        "job_id": request.job_id,
+    }

@@ -1,0 +1,99 @@
+"""Shows the ranking experiment on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Row = Mapping[str, Any]
+
+
+def show(account: Mapping[str, Any], console: Console) -> None:
+    """The published table beside ours, then every rank by set and load, then what was gained."""
+    _published(account["published"], console)
+    for number, load in dict.fromkeys((row["set"], row["load"]) for row in account["rows"]):
+        rows = [row for row in account["rows"] if (row["set"], row["load"]) == (number, load)]
+        _ranks(f"Set {number}, load {load:g}", rows, console)
+    _gains("Gained in points of completed jobs, paired by seed", account["gains"], console)
+    for variant in account["variants"]:
+        for number in dict.fromkeys(row["set"] for row in variant["rows"]):
+            rows = [row for row in variant["rows"] if row["set"] == number]
+            _ranks(f"{variant['variant']}: set {number}", rows, console)
+    for of in account["cluster"]:
+        _cluster(of, console)
+    console.print(
+        "completed: jobs that completed without a restart, with the 95 % confidence interval; lost: hours of machines "
+        "that evicted jobs had used; wait: mean time in the queue."
+    )
+    if account["unfinished"]:
+        console.print(f"{account['unfinished']:,} jobs did not complete before the simulated time was over.")
+
+
+def _published(rows: Sequence[Row], console: Console) -> None:
+    table = _table("Jobs completed without restart, %", "set", "jobs", "rank", "printed", "counted", "ours")
+    for row in rows:
+        for rank in ("first_come", "grv", "survival", "cluster"):
+            of = row[rank]
+            if of["ours"] is not None:
+                cells = [f"{of[name]:.1f}" if name in of else "" for name in ("printed", "counted", "ours")]
+                table.add_row(str(row["set"]), f"{row['jobs']:,}", rank.replace("_", " "), *cells)
+    if table.row_count:
+        console.print(table)
+
+
+def _ranks(title: str, rows: Sequence[Row], console: Console) -> None:
+    table = _table(title, "rank", "completed", "", "makespan h", "lost h", "wait h")
+    for row in rows:
+        name = row["rank"]
+        if name.startswith("grv") and len({tuple(other["weights"]) for other in rows}) > 1:
+            name += " " + " ".join(f"{weight:g}" for weight in row["weights"])
+        table.add_row(
+            name,
+            f"{row['completed_share']['mean']:.1%}",
+            _interval(row["completed_share"], 100.0),
+            f"{row['makespan_s'] / 3600.0:,.0f}",
+            f"{row['lost_cpu_h']:,.0f}",
+            f"{row['mean_wait_s'] / 3600.0:,.2f}",
+        )
+    console.print(table)
+
+
+def _gains(title: str, rows: Sequence[Row], console: Console) -> None:
+    table = _table(title, "set", "load", "rank", "over", "points", "")
+    for row in rows:
+        points = f"{100.0 * row['gain']['mean']:+.1f}"
+        table.add_row(
+            str(row["set"]), f"{row['load']:g}", row["rank"], row["over"], points, _interval(row["gain"], 100.0)
+        )
+    if table.row_count:
+        console.print(table)
+
+
+def _cluster(of: Row, console: Console) -> None:
+    table = _table(f"Set {of['set']} on the cluster", "queue", "run time h", "jobs", "wait h", "turnaround h")
+    for row in of["by_run_time"]:
+        to = f"-{row['to_h']:g}" if row["to_h"] is not None else " and more"
+        table.add_row(
+            f"{row['limit_h']:g} h",
+            f"{row['from_h']:g}{to}",
+            f"{row['jobs']:,}",
+            f"{row['mean_wait_s'] / 3600.0:,.1f}",
+            f"{row['mean_turnaround_s'] / 3600.0:,.1f}",
+        )
+    console.print(table)
+
+
+def _interval(of: Row, scale: float) -> str:
+    return "" if of["low"] is None else f"{scale * of['low']:.1f} to {scale * of['high']:.1f}"
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("rank", "over", "queue") else "right")
+    return table

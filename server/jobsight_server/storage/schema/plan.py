@@ -1,0 +1,62 @@
+"""The plan: places on nodes and in time that jobs were offered, and how the promises were kept."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, Table, Text
+
+from jobsight_server.storage.schema.metadata import metadata
+
+# One row per cluster with a plan. ``version`` rises with every change of one of its offers, which carry the version of
+# their last change: a process that knows the plan as of one version reads what has changed since. ``calibration`` is
+# what was learned from promises that were kept or broken, as JSON.
+plans = Table(
+    "plans",
+    metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("calibration", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# One place offered to a job. state: offered (held until ``expires_at``), confirmed or running (its end is awaited until
+# then), and at last finished, killed (its time there was over), failed (for another reason), cancelled, expired, or
+# unknown (nothing was reported of it). ``question`` is the job as JSON, ``places`` its nodes as ranges of numbers from
+# 0 ("0-7,12"). It has to end by ``planned_end``. ``run_times``: the distribution of run over requested time that the
+# promise rests on, as JSON, of ``source_jobs`` jobs of the group ``source``. ``predicted`` is the probability that it
+# does not end in its place, ``p_executable`` one minus that after recalibration. ``charge`` and ``penalty`` are in
+# hours.
+offers = Table(
+    "offers",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("question", Text, nullable=False),
+    Column("nodes", Integer, nullable=False),
+    Column("places", Text, nullable=False),
+    Column("requested_s", Double, nullable=False),
+    Column("release", Double, nullable=False),
+    Column("planned_start", Double, nullable=False),
+    Column("planned_end", Double, nullable=False),
+    Column("deadline", Double, nullable=False),
+    Column("p_available", Double, nullable=False),
+    Column("p_executable", Double, nullable=False),
+    Column("p_success", Double, nullable=False),
+    Column("pos", Double, nullable=False),
+    Column("predicted", Double, nullable=False),
+    Column("charge", Double, nullable=False),
+    Column("penalty", Double, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("source_jobs", Double, nullable=False),
+    Column("run_times", Text, nullable=False),
+    Column("strategy", Text, nullable=False),
+    Column("offered_at", Double, nullable=False),
+    Column("expires_at", Double, nullable=False),
+    Column("job_id", Text),
+    Column("started", Double),
+    Column("ended", Double),
+    Index(None, "cluster", "version"),
+    Index(None, "cluster", "job_id"),
+    Index(None, "state", "expires_at"),
+)

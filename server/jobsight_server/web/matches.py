@@ -1,0 +1,219 @@
+"""Matches: jobs to resources, at once or in the queue; what they hold, until when, and why some wait."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from flask import Response, request
+from msgspec import Meta
+from werkzeug.exceptions import NotFound
+
+from jobsight_server.matching.answers import BatchAnswer
+from jobsight_server.matching.end_matches import LONGEST_HOLD_S, release, renew
+from jobsight_server.matching.queue import Submitted, submit
+from jobsight_server.matching.resource_types import ResourceError
+from jobsight_server.matching.service import StateReading
+from jobsight_server.queries.matches import STATES, MatchDetail, MatchEntry, MatchList, match_entry, match_list
+from jobsight_server.record import Record
+from jobsight_server.storage.dialect import LARGEST_ID
+from jobsight_server.web.context import context
+from jobsight_server.web.inputs import PAGES_AT_MOST, choice_argument, integer_argument, name_argument
+from jobsight_server.web.resources import decoded, refused
+from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, choice_of, record_reply
+
+RELEASED_AT_MOST = 10_000
+
+_SHAPE = '{"jobs": [{"name": N, "dependencies": [{"name": D, "type": T, "amounts": {...}}]}]}'
+_FLAG = {"type": "string", "enum": ["1", "0"]}
+_READINGS: tuple[StateReading, ...] = ("cached", "batch", "dependency")
+_BODY_BYTES = 4096
+
+Number = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
+
+
+class JobBatch(msgspec.Struct, forbid_unknown_fields=True):
+    """Jobs to match (docs/matching.md); ``objectives`` instead of those that the administrator chose."""
+
+    jobs: list[Any]
+    objectives: list[Any] | None = None
+
+
+class QueuedBatch(msgspec.Struct, forbid_unknown_fields=True):
+    """Jobs to queue (docs/matching.md)."""
+
+    jobs: list[Any]
+
+
+class Renewal(msgspec.Struct, forbid_unknown_fields=True):
+    """How long the match is to hold from now on."""
+
+    duration_s: Annotated[float, Meta(gt=0, le=LONGEST_HOLD_S)]
+
+
+class MatchNumbers(msgspec.Struct, forbid_unknown_fields=True):
+    """Matches to release, and queued jobs to cancel."""
+
+    ids: Annotated[list[Number], Meta(max_length=RELEASED_AT_MOST)]
+
+
+class ReleasedMatches(Record):
+    """Those that were open until now."""
+
+    released: list[int]
+
+
+def match_batch() -> Response:
+    is_dry = choice_argument("dry_run", ("1", "0")) == "1"
+    reading = choice_argument("reading", _READINGS) or "cached"
+    here = context()
+    batch = decoded(JobBatch, _SHAPE, here.settings.max_body_bytes)
+    try:
+        return record_reply(here.matcher.match(batch.jobs, batch.objectives, is_dry, reading))  # type: ignore[arg-type]
+    except ResourceError as error:
+        return refused(error)
+
+
+def queue_batch() -> Response:
+    """Queued jobs are matched by the administrator's objectives."""
+    here = context()
+    batch = decoded(QueuedBatch, _SHAPE, here.settings.max_body_bytes)
+    try:
+        return record_reply(submit(here.matcher, here.write_engine, batch.jobs, here.clock()))
+    except ResourceError as error:
+        return refused(error)
+
+
+def matches() -> MatchList:
+    state, user = choice_argument("state", STATES), name_argument("user")
+    here, page = context(), integer_argument("page", 1, PAGES_AT_MOST)
+    with here.read_engine.connect() as connection:
+        return match_list(connection, here.clock(), state, user, page)
+
+
+def match_of_path() -> MatchDetail:
+    number, here = _number(), context()
+    with here.read_engine.connect() as connection:
+        found = match_entry(connection, number, here.clock())
+    if found is None:
+        raise NotFound(f"no match {number}; the oldest that ended are deleted")
+    entry, document = found
+    eligible = here.matcher.eligible(document) if entry.state in ("queued", "held") else None
+    return MatchDetail(entry, document, eligible)
+
+
+def renew_match() -> Response:
+    number, here = _number(), context()
+    sent, now = decoded(Renewal, '{"duration_s": 900}', _BODY_BYTES), here.clock()
+    try:
+        renew(here.write_engine, number, now + sent.duration_s, now)
+    except ResourceError as error:
+        return refused(error)
+    return record_reply(_entry(number))
+
+
+def release_match() -> Response:
+    """A match that has ended already stays as it is."""
+    number, here = _number(), context()
+    release(here.write_engine, [number], here.clock())
+    return record_reply(_entry(number))
+
+
+def release_matches() -> Response:
+    here = context()
+    sent = decoded(MatchNumbers, '{"ids": [1, 2]}', here.settings.max_body_bytes)
+    return record_reply(ReleasedMatches(release(here.write_engine, sent.ids, here.clock())))
+
+
+def _entry(number: int) -> MatchEntry:
+    here = context()
+    with here.read_engine.connect() as connection:
+        found = match_entry(connection, number, here.clock())
+    if found is None:
+        raise NotFound(f"no match {number}; the oldest that ended are deleted")
+    return found[0]
+
+
+def _number() -> int:
+    return int((request.view_args or {})["id"])
+
+
+_ERRORS = (400, 404, 409, 413, 415)
+
+MATCHES = Route(
+    "GET",
+    "/api/v1/matches",
+    matches,
+    ("scheduler",),
+    "Queued jobs and matches, newest first; 50 a page",
+    (
+        Parameter("state", "only those in this state", choice_of(STATES)),
+        Parameter("user", "only this user's jobs", NAME),
+        Parameter("page", "from 1", PAGE),
+    ),
+)
+MATCH = Route(
+    "GET",
+    "/api/v1/matches/{id}",
+    match_of_path,
+    ("scheduler",),
+    "One job: its match or why it waits, and which resources each dependency may use now",
+    errors=(404,),
+)
+ROUTES = (
+    MATCHES,
+    MATCH,
+    Route(
+        "POST",
+        "/api/v1/matches",
+        match_batch,
+        ("scheduler",),
+        "A whole match or none for each job of a batch; what is matched is held until released or expired",
+        (
+            Parameter("dry_run", "1: only tell; nothing is held", _FLAG),
+            Parameter("reading", "how the state is read, for comparison: cached by default", choice_of(_READINGS)),
+        ),
+        answer=BatchAnswer,
+        body=JobBatch,
+        errors=(400, 409, 413, 415),
+    ),
+    Route(
+        "POST",
+        "/api/v1/matches/queue",
+        queue_batch,
+        ("scheduler",),
+        "Queues jobs for the rounds of matching; GET /api/v1/matches/{id} says what became of each",
+        answer=Submitted,
+        body=QueuedBatch,
+        errors=(400, 409, 413, 415),
+    ),
+    Route(
+        "POST",
+        "/api/v1/matches/release",
+        release_matches,
+        ("scheduler",),
+        "Releases many matches, and cancels queued jobs",
+        answer=ReleasedMatches,
+        body=MatchNumbers,
+        errors=(400, 413, 415),
+    ),
+    Route(
+        "PUT",
+        "/api/v1/matches/{id}",
+        renew_match,
+        ("scheduler",),
+        "Renews a match that still holds",
+        answer=MatchEntry,
+        body=Renewal,
+        errors=_ERRORS,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/matches/{id}",
+        release_match,
+        ("scheduler",),
+        "Releases a match, or cancels a queued job",
+        answer=MatchEntry,
+        errors=(404,),
+    ),
+)

@@ -1,0 +1,44 @@
+"""The plan of a cluster: its jobs in time and on nodes, the gaps, and how promises were kept."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+from werkzeug.wrappers import Response
+
+from jobsight_server.queries.nodes import cluster_names
+from jobsight_server.queries.plan import Plan, plan_of, planned_clusters
+from jobsight_server.web.context import context
+from jobsight_server.web.inputs import cluster_argument
+from jobsight_server.web.pages import page
+from jobsight_server.web.routes import NAME, Parameter, Route
+
+
+def plan() -> Plan:
+    here = context()
+    cluster = cluster_argument()
+    with here.read_engine.connect() as connection:
+        if cluster is None:
+            cluster = next(iter(planned_clusters(connection, here.plan)), None)
+        return plan_of(connection, here.plans, here.plan, here.run_times, cluster, here.clock())
+
+
+PLAN = Route(
+    "GET",
+    "/api/v1/plan",
+    plan,
+    ("scheduler",),
+    "The plan of a cluster: jobs with a place, gaps and what they are worth, promises and how they were kept",
+    (Parameter("cluster", "default: the first with a plan, by name", NAME),),
+    errors=(400, 404),
+)
+ROUTES = (PLAN,)
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/plan", endpoint="plan")
+    def show() -> Response:
+        found = plan()
+        here = context()
+        with here.read_engine.connect() as connection:
+            clusters = cluster_names(connection)
+        return page("plan.html", found, PLAN, clusters=clusters, listen=here.settings.listen)

@@ -1,0 +1,129 @@
+"""Machines, owners, jobs and the cluster: drawn as described, the same for the same seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from jobsight_predictor.reliability.exposure import hour_of_week
+from jobsight_predictor.reliability.machine_facts import HardRequirements
+from jobsight_scheduler.campus.cluster import ClusterJobs, run_cluster, with_background
+from jobsight_scheduler.campus.job_sets import SETS, draw_jobs
+from jobsight_scheduler.campus.machines import campus_machines
+from jobsight_scheduler.campus.owners import OwnerSettings, draw_availability
+from jobsight_scheduler.experiments.ranking_runs import draw
+
+H, DAY = 3600.0, 86_400.0
+
+
+def test_machines_are_those_of_the_campus() -> None:
+    machines = campus_machines(np.random.default_rng(0))
+    assert len(machines) == 546
+    assert machines.owned.sum() == 538
+    assert np.unique(machines.speed, return_counts=True)[1].tolist() == [538, 4, 4]
+    assert len(np.unique(machines.department)) == 9
+    assert machines.facts.meeting(HardRequirements(system="linux")).sum() == 8
+    spread = campus_machines(np.random.default_rng(0), speed_sigma=0.4)
+    assert np.log(spread.speed[spread.owned]).std() == pytest.approx(0.4, abs=0.04)
+    assert spread.speed[:4].tolist() == [2.0] * 4
+
+
+def test_owners_without_opening_hours_are_exponential_and_as_many_as_published() -> None:
+    machines = campus_machines(np.random.default_rng(0))
+    flat = OwnerSettings(closed_share=1.0, idle_sigma=0.0)
+    drawn = draw_availability(np.random.default_rng(1), machines, flat, 0.0, 60 * DAY)
+    idle = np.concatenate(
+        [
+            (end - begin)[1:-1]
+            for begin, end, owned in zip(drawn.begins, drawn.ends, machines.owned, strict=True)
+            if owned
+        ]
+    )
+    away = np.concatenate(
+        [
+            begin[1:] - end[:-1]
+            for begin, end, owned in zip(drawn.begins, drawn.ends, machines.owned, strict=True)
+            if owned
+        ]
+    )
+    assert idle.mean() == pytest.approx(12 * H, rel=0.02)
+    assert away.mean() == pytest.approx(2.5 * H, rel=0.02)
+    assert stats.kstest(away[:2000], "expon", args=(0, 2.5 * H)).pvalue > 0.01
+    shares = [
+        1.0 - draw_availability(np.random.default_rng(seed), machines, OwnerSettings(), 0.0, 7 * DAY).at(at).mean()
+        for seed, at in ((1, 1.2 * DAY), (2, 3.4 * DAY), (3, 5.6 * DAY), (4, 0.1 * DAY), (5, 4.5 * DAY), (6, 6.9 * DAY))
+    ]
+    assert np.mean(shares) == pytest.approx(97 / 546, abs=0.04)
+
+
+def test_owners_come_in_opening_hours() -> None:
+    machines = campus_machines(np.random.default_rng(0))
+    drawn = draw_availability(
+        np.random.default_rng(3), machines, OwnerSettings(), 4 * DAY, 32 * DAY
+    )  # from a Monday on
+    came = hour_of_week(np.concatenate([end[end < 32 * DAY] for end in drawn.ends]))
+    by_hour = np.bincount(came % 24, weights=(came < 120).astype(float), minlength=24)
+    assert by_hour[10:16].mean() > 3.0 * by_hour[0:6].mean()
+    assert (came >= 120).sum() / 2 < 0.7 * (came < 120).sum() / 5, "some departments open on Saturdays"
+    assert all(np.isinf(end).all() for end, owned in zip(drawn.ends, machines.owned, strict=True) if not owned)
+
+
+def test_sessions_ascend_and_do_not_overlap() -> None:
+    machines = campus_machines(np.random.default_rng(0), 0.4)
+    drawn = draw_availability(np.random.default_rng(4), machines, OwnerSettings(prefer_fast=2.0), 0.0, 20 * DAY)
+    for begin, end in zip(drawn.begins, drawn.ends, strict=True):
+        assert (end > begin).all()
+        assert (begin[1:] > end[:-1]).all()
+
+
+def test_jobs_offer_the_load_and_the_same_seed_the_same_jobs() -> None:
+    jobs = draw_jobs(np.random.default_rng(7), 6000, 3.0, 0.3, 500.0)
+    assert jobs.work_s.mean() == pytest.approx(3 * H, rel=0.05)
+    assert jobs.work_s.std() / jobs.work_s.mean() == pytest.approx(1.07, abs=0.3)
+    assert 3 * H / np.diff(jobs.submit_s).mean() / 500.0 == pytest.approx(0.3, rel=0.05)
+    assert stats.spearmanr(jobs.predicted_s, jobs.work_s).statistic > 0.4
+    one, other = (draw.__wrapped__(2, None, 0.3, 5, "departments") for _ in range(2))
+    assert one.jobs.work_s.tolist() == other.jobs.work_s.tolist()
+    assert [ends.tolist() for ends in one.availability.ends] == [ends.tolist() for ends in other.availability.ends]
+    assert draw.__wrapped__(2, None, 0.3, 6, "departments").jobs.work_s[0] != one.jobs.work_s[0]
+
+
+def test_the_published_counts() -> None:
+    shares = {number: (of.counted(of.first_come), of.counted(of.grv)) for number, of in SETS.items()}
+    assert shares[1] == pytest.approx((81.9, 91.46), abs=0.01)
+    assert shares[2] == pytest.approx((58.42, 76.14), abs=0.01)
+    assert shares[3] == pytest.approx((71.38, 86.74), abs=0.01)
+    assert shares[4] == pytest.approx((81.56, 67.58), abs=0.01)
+
+
+def test_at_its_limit_a_job_on_the_cluster_goes_back_to_the_top() -> None:
+    """4 cores; the long job is stopped at 48 h, and goes before those of its queue that came after it."""
+    jobs = ClusterJobs(
+        np.array([0.0, 1.0, 2.0, 3.0]) * H,
+        np.array([50.0, 10.0, 10.0, 1.0]) * H,
+        np.array([4, 4, 4, 4]),
+        np.array([0, 0, 1, 0]),
+        np.ones(4, dtype=np.bool_),
+    )
+    run = run_cluster(jobs, cores=4)
+    assert (run.end_s / H).tolist() == [50.0, 60.0, 71.0, 61.0], "the job of the 120 h queue is last"
+    assert run.stops.tolist() == [1, 0, 0, 0]
+    assert (run.waited_s / H).tolist() == [0.0, 49.0, 59.0, 57.0]
+
+
+def test_the_cluster_never_has_more_cores_in_use_than_it_has() -> None:
+    rng = np.random.default_rng(3)
+    of_set = draw_jobs(rng, 300, 6.0, 0.3, 550.0)
+    jobs = with_background(rng, of_set)
+    run = run_cluster(jobs)
+    short = run.stops == 0
+    events = sorted(
+        [(run.end_s[i] - jobs.run_s[i] + 1e-3, 1, int(jobs.cores[i])) for i in np.flatnonzero(short)]
+        + [(run.end_s[i], 0, -int(jobs.cores[i])) for i in np.flatnonzero(short)]
+    )
+    used = np.cumsum([change for *_, change in events])
+    assert 1000 < used.max() <= 1680
+    assert run.end_s[short] - jobs.submit_s[short] == pytest.approx(run.waited_s[short] + jobs.run_s[short])
+    assert run.stops[jobs.run_s <= 48 * H].sum() == 0
+    assert (run.stops[(jobs.run_s > 48 * H) & (jobs.queue == 0)] >= 1).all()

@@ -1,0 +1,156 @@
+"""Optima against enumeration, on batches so small that every set of matches can be looked at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from jobsight_scheduler.matching import match, read_problem
+
+Batch = dict[str, Any]
+Matching = dict[int, tuple[tuple[int, ...], ...]]
+
+
+def throughput(batch: Batch, found: Matching) -> float:
+    return float(len(found))
+
+
+def priority(batch: Batch, found: Matching) -> float:
+    return float(sum(batch["jobs"][job]["priority"] for job in found))
+
+
+def fewest(batch: Batch, found: Matching) -> float:
+    used = {index for placement in found.values() for chosen in placement for index in chosen}
+    held = {
+        index
+        for index, resource in enumerate(batch["resources"])
+        if any(cap.get("used", 0) > 0 for cap in resource["capacities"].values())
+    }
+    known = {dependency["type"] for job in batch["jobs"] for dependency in job["dependencies"]}
+    return float(
+        sum(batch["resources"][index]["cost"] for index in used | held if batch["resources"][index]["type"] in known)
+    )
+
+
+def shares(batch: Batch, found: Matching) -> list[float]:
+    taken: dict[tuple[int, str], float] = {}
+    for job, placement in found.items():
+        for dependency, chosen in zip(batch["jobs"][job]["dependencies"], placement, strict=True):
+            for index in chosen:
+                for kind, amount in dependency["amounts"].items():
+                    taken[index, kind] = taken.get((index, kind), 0.0) + amount
+    asked = {
+        (dependency["type"], kind)
+        for job in batch["jobs"]
+        for dependency in job["dependencies"]
+        for kind in dependency["amounts"]
+    }
+    return [
+        (cap.get("used", 0) + taken.get((index, kind), 0.0)) / cap["total"]
+        for index, resource in enumerate(batch["resources"])
+        for kind, cap in resource["capacities"].items()
+        if (resource["type"], kind) in asked and cap["total"]
+    ]
+
+
+def balance(batch: Batch, found: Matching) -> float:
+    return max(shares(batch, found), default=0.0)
+
+
+def squares(batch: Batch, found: Matching) -> float:
+    """Straight lines between the squares of 0, 1/4, 1/2, 3/4 and 1, the last of them extended."""
+
+    def line(share: float) -> float:
+        piece = min(3, int(share * 4))
+        low, high = piece / 4, (piece + 1) / 4
+        return low**2 + (share - low) * (high**2 - low**2) / (high - low)
+
+    return sum(map(line, shares(batch, found)))
+
+
+def utilisation(batch: Batch, found: Matching) -> float:
+    return sum(
+        amount / batch["resources"][index]["capacities"][kind]["total"]
+        for job, placement in found.items()
+        for dependency, chosen in zip(batch["jobs"][job]["dependencies"], placement, strict=True)
+        for index in chosen
+        for kind, amount in dependency["amounts"].items()
+        if kind in batch["resources"][index]["capacities"] and batch["resources"][index]["capacities"][kind]["total"]
+    )
+
+
+VALUES: dict[str, tuple[Callable[[Batch, Matching], float], int]] = {
+    "throughput": (throughput, 1),
+    "priority": (priority, 1),
+    "utilisation": (utilisation, 1),
+    "fewest": (fewest, -1),
+    "balance": (balance, -1),
+    "balance (squares)": (squares, -1),
+}
+
+
+def best(batch: Batch, every: Callable[[Batch], Iterator[Matching]], objectives: list[str]) -> list[float]:
+    """The optimum of each objective, those before it kept."""
+    found = list(every(batch))
+    optima = []
+    for name in objectives:
+        value, sign = VALUES[name]
+        values = [sign * value(batch, one) for one in found]
+        most = max(values)
+        found = [one for one, of in zip(found, values, strict=True) if of >= most - 1e-9]
+        optima.append(sign * most)
+    return optima
+
+
+def answered(batch: Batch) -> dict[str, Any]:
+    return asdict(match(read_problem(batch), clock=time.process_time, deadline_s=3.0))
+
+
+@pytest.mark.parametrize("objective", ["throughput", "priority", "utilisation"])
+@pytest.mark.parametrize("seed", range(25))
+def test_one_objective(seed: int, objective: str, random_batch: Any, every_matching: Any, referee: Any) -> None:
+    batch = random_batch(seed, is_fractional=seed % 2 == 1) | {"objectives": [objective]}
+    answer = answered(batch)
+    referee(batch, answer)
+    assert answer["objective"] == pytest.approx(best(batch, every_matching, [objective])[0], abs=1e-6)
+    assert answer["status"] == "optimal"
+    assert answer["bound"] == pytest.approx(answer["objective"], abs=1e-6)
+
+
+@pytest.mark.parametrize("second", ["fewest", "balance", "utilisation"])
+@pytest.mark.parametrize("seed", range(15))
+def test_one_objective_after_another(
+    seed: int, second: str, random_batch: Any, every_matching: Any, referee: Any
+) -> None:
+    batch = random_batch(100 + seed, is_fractional=seed % 2 == 1) | {"objectives": ["throughput", second]}
+    answer = answered(batch)
+    referee(batch, answer)
+    names = ["throughput", second] + (["balance (squares)"] if second == "balance" else [])
+    assert [one["name"] for one in answer["objectives"]] == names
+    found = [one["value"] for one in answer["objectives"]]
+    assert found == pytest.approx(best(batch, every_matching, names), abs=1e-5)
+    assert answer["status"] == "optimal"
+
+
+@pytest.mark.parametrize("first", ["fewest", "balance"])
+def test_alone_they_match_nothing_and_say_so(first: str, random_batch: Any) -> None:
+    batch = random_batch(7) | {"objectives": [first]}
+    answer = answered(batch)
+    assert not answer["matches"] or first == "balance"
+    assert "nothing is matched" in answer["warnings"][0]
+
+
+@pytest.mark.parametrize("rung", ["greedy", "prices", "relaxation"])
+@pytest.mark.parametrize("seed", range(20))
+def test_lower_rungs_are_feasible_and_their_bounds_hold(
+    seed: int, rung: str, random_batch: Any, every_matching: Any, referee: Any
+) -> None:
+    batch = random_batch(200 + seed, is_fractional=seed % 2 == 1) | {"objectives": ["priority"]}
+    answer = asdict(match(read_problem(batch), clock=time.process_time, rung=rung))
+    referee(batch, answer)
+    optimum = best(batch, every_matching, ["priority"])[0]
+    assert answer["objective"] <= optimum + 1e-9 <= answer["bound"] + 1e-6

@@ -1,0 +1,143 @@
+"""Records as PBS Pro and OpenPBS write them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Engine, select
+
+from jobsight_server.accounting.parsers.pbspro import parse_line
+from jobsight_server.accounting.read_logs import import_files
+from jobsight_server.accounting.runs import AccountingError, RunRecord
+from jobsight_server.storage.schema import jobs
+
+STAMP = "11/20/2026 20:00:50"
+TIMES = "ctime=1795204838 qtime=1795204838 etime=0 start=1795204838 exec_host=n2/1*2+n1/0*2"
+USED = "resources_used.cput=00:00:10 resources_used.mem=96428kb resources_used.walltime=00:00:12 run_count=1"
+MPI = (
+    f'{STAMP};E;1.pbs1;user=alice group=hpc account="projx" project=_pbs_project_default jobname=mpi2n queue=workq '
+    f"{TIMES} exec_vnode=(n2:ncpus=2:mem=204800kb)+(n1:ncpus=2:mem=204800kb) Resource_List.mem=400mb "
+    "Resource_List.ncpus=4 Resource_List.select=2:ncpus=2:mem=200mb Resource_List.walltime=00:02:00 session=2855 "
+    f"end=1795204850 Exit_status=0 {USED}"
+)
+SAMPLE = Path(os.environ.get("JOBSIGHT_TRACES", "../shared/traces")).parent / "accounting" / "openpbs" / "20261120"
+
+
+def run_of(message: str, kind: str = "E") -> RunRecord:
+    event = parse_line(f"{STAMP};{kind};7.pbs1;{message}")
+    assert event.run is not None
+    return event.run
+
+
+def test_a_whole_end_record() -> None:
+    event = parse_line(MPI)
+    assert (event.kind, event.job_id, event.array_parent) == ("E", "1.pbs1", False)
+    run = event.run
+    assert run is not None
+    assert (run.user, run.group, run.account, run.name, run.queue) == ("alice", "hpc", "projx", "mpi2n", "workq")
+    assert (run.start, run.end, run.eligible) == (1795204838.0, 1795204850.0, None)
+    assert (run.nodes, run.processors) == ((("n2", 2), ("n1", 2)), 4)
+    assert (run.requested_memory_bytes, run.requested_walltime_s) == (400 * 2**20, 120.0)
+    assert (run.used_cpu_s, run.used_memory_bytes, run.used_walltime_s) == (10.0, 96428 * 1024, 12.0)
+    assert (run.requested_nodes, run.exit_status) == ("2:ncpus=2:mem=200mb", 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "account"),
+    [
+        ('"a b"', "a b"),
+        ("'a b'", "a b"),
+        ("'say \"x\"'", 'say "x"'),
+        ('"user=root start=1"', "user=root start=1"),
+        ("it's", "it's"),
+        ('""', None),
+        ("", None),
+    ],
+)
+def test_quoted_values(written: str, account: str | None) -> None:
+    run = run_of(f"user=ann account={written} {TIMES} end=1795204850")
+    assert (run.user, run.account, run.start) == ("ann", account, 1795204838.0)
+
+
+plain = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=30)
+
+
+@given(account=plain.filter(lambda text: '"' not in text), group=plain.filter(lambda text: "'" not in text))
+def test_a_quoted_value_is_read_as_it_was(account: str, group: str) -> None:
+    run = run_of(f"user=ann group='{group}' account=\"{account}\" {TIMES} end=1795204850")
+    assert (run.user, run.account, run.group, run.start) == ("ann", account, group, 1795204838.0)
+
+
+@pytest.mark.parametrize("text", ['account="open', "account='open", "free text", "=x", 'account="a"b'])
+def test_text_that_is_not_a_value_is_rejected_with_a_reason(text: str) -> None:
+    with pytest.raises(AccountingError, match="not key=value"):
+        run_of(f"user=ann {text} {TIMES} end=1795204850")
+
+
+@given(st.integers(0, len(MPI)), st.text(max_size=3))
+def test_a_damaged_record_is_read_or_rejected(at: int, damage: str) -> None:
+    try:
+        event = parse_line(MPI[:at] + damage + MPI[at + len(damage) :])
+    except AccountingError:
+        return
+    assert event.run is None or event.run.end is None or event.run.start <= event.run.end
+
+
+@pytest.mark.parametrize("status", [-27, -29, -11, 271])
+def test_exit_status(status: int) -> None:
+    assert run_of(f"user=ann {TIMES} end=1795204850 Exit_status={status}").exit_status == status
+
+
+def test_processors_of_exec_vnode_alone() -> None:
+    times = "start=1795204838 end=1795204850"
+    run = run_of(f"user=ann {times} exec_vnode=(n1:ncpus=2:mem=1gb)+(n2:ncpus=1+n3:ncpus=4)")
+    assert run.nodes == (("n1", 2), ("n2", 1), ("n3", 4))
+    with pytest.raises(AccountingError, match="exec_host"):
+        run_of(f"user=ann {times} exec_vnode=(n1:ncpus=many)")
+
+
+@pytest.mark.parametrize("kind", ["L", "M", "a", "z", "r", "s", "u", "c", "e", "P", "p", "B", "U", "K"])
+def test_other_records_are_counted_only(kind: str) -> None:
+    event = parse_line(f"{STAMP};{kind};R12.pbs1;anything 'goes")
+    assert (event.kind, event.run) == (kind, None)
+
+
+def test_a_requeued_run_keeps_its_usage(engine: Engine, tmp_path: Path) -> None:
+    def line(kind: str, start: int, more: str = "") -> str:
+        common = "user=ann group=hpc qtime=1795204830 exec_host=n1/0*2"
+        return f"11/20/2026 20:00:{start - 1795204800:02};{kind};7.pbs1;{common} start={start} {more}"
+
+    lines = [
+        line("S", 1795204838),
+        line("R", 1795204838, "end=1795204844 Exit_status=-11 resources_used.mem=5908kb resources_used.cput=00:00:02"),
+        line("S", 1795204844),
+        line("E", 1795204844, "end=1795204854 Exit_status=0 resources_used.mem=6164kb resources_used.cput=00:00:03"),
+    ]
+    file = tmp_path / "20261120"
+    file.write_text("\n".join(lines) + "\n")
+    for _ in range(2):  # a second import changes nothing
+        report = import_files(engine, [file], "alpha", lambda: 1.8e9, "pbspro")
+        assert not report.figures.rejected
+        with engine.connect() as connection:
+            rows = connection.execute(
+                select(jobs.c.state, jobs.c.start, jobs.c.end, jobs.c.used_memory_bytes).order_by(jobs.c.start)
+            ).all()
+        assert [tuple(row) for row in rows] == [
+            ("requeued", 1795204838.0, 1795204844.0, 5908 * 1024),
+            ("ended", 1795204844.0, 1795204854.0, 6164 * 1024),
+        ]
+
+
+@pytest.mark.skipif(not SAMPLE.exists(), reason=f"no sample of OpenPBS beside {SAMPLE.parent.parent}")
+def test_what_a_real_server_wrote(engine: Engine) -> None:
+    report = import_files(engine, [SAMPLE], "alpha", lambda: 1.8e9, "pbspro")
+    assert report.figures.rejected == {}
+    assert dict(report.figures.records) == {"D": 1, "E": 14, "Q": 13, "R": 1, "S": 15}
+    with engine.connect() as connection:
+        states = connection.scalars(select(jobs.c.state).order_by(jobs.c.job_id, jobs.c.start)).all()
+    assert states.count("ended") == 13  # the E record of an array's parent is no run
+    assert states.count("requeued") == 1

@@ -1,0 +1,373 @@
+"""Matches through the API: whole or none, held until released or over, queued in rounds, and hostile batches."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, text
+
+from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.matching.changes import begin_change
+from jobsight_server.matching.config import MatchConfig
+from jobsight_server.matching.end_matches import delete_ended, expire_matches
+from jobsight_server.matching.rounds import MatchingRounds
+from jobsight_server.matching.service import Matcher
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.web.app import create_app
+
+API = "/api/v1"
+
+
+def server(slots: float, **attributes: Any) -> dict[str, Any]:
+    return {
+        "type": "compute-server",
+        "attributes": attributes,
+        "capacities": {"slots": {"total": slots}, "memory_gib": {"total": 64}},
+        "static": True,
+    }
+
+
+def files(space: float, **attributes: Any) -> dict[str, Any]:
+    return {
+        "type": "file-system",
+        "attributes": attributes,
+        "capacities": {"space_gb": {"total": space}},
+        "static": True,
+    }
+
+
+def job(name: str, slots: float = 1, space: float = 0, count: int = 1, **more: Any) -> dict[str, Any]:
+    needs: list[dict[str, Any]] = [{"name": "c", "type": "compute-server", "amounts": {"slots": slots}, "count": count}]
+    if space:
+        needs.append({"name": "f", "type": "file-system", "amounts": {"space_gb": space}})
+    return {"name": name, "user": "ada", "dependencies": needs, **more}
+
+
+@pytest.fixture
+def admin(served: Any) -> Any:
+    client = served.client("admin")
+    for name, body in (("c1", server(4, site="x")), ("c2", server(4, site="y")), ("f1", files(100, site="x"))):
+        assert client.put(f"{API}/resources/{name}", json=body).status_code == 200
+    return client
+
+
+def post(client: Any, *jobs: dict[str, Any], path: str = "matches", **more: Any) -> Any:
+    answer = client.post(f"{API}/{path}", json={"jobs": list(jobs), **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json
+
+
+_HELD = text("SELECT h.* FROM holds h JOIN matches m ON m.id = h.match_id WHERE m.state = 'held' AND m.until > :n")
+_GANGS = text("SELECT id, job FROM matches WHERE state = 'held' AND until > :n")
+
+
+def over_capacity(engine: Engine, now: float) -> list[str]:
+    """What is wrong in the tables: more held than there is, or a match that is not whole. Read in plain SQL."""
+    is_postgresql = engine.dialect.name == "postgresql"
+    snapshot = {"isolation_level": "REPEATABLE READ"} if is_postgresql else {"reading": True}
+    with engine.connect().execution_options(**snapshot) as connection:
+        totals = {
+            (row.id, name): total
+            for row in connection.execute(text("SELECT id, capacities FROM resources"))
+            for name, (total, _) in json.loads(row.capacities).items()
+        }
+        held: defaultdict[tuple[int, str], float] = defaultdict(float)
+        parts: defaultdict[int, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        query = text(
+            "SELECT h.* FROM holds h JOIN matches m ON m.id = h.match_id WHERE m.state = 'held' AND m.until > :n"
+        )
+        for row in connection.execute(query, {"n": now}):
+            parts[row.match_id][row.dependency] += 1
+            for name, amount in json.loads(row.amounts).items():
+                held[row.resource_id, name] += amount
+        faults = [f"{key}: {held[key]} of {totals[key]}" for key in held if held[key] > totals[key] * (1 + 1e-9)]
+        for row in connection.execute(
+            text("SELECT id, job FROM matches WHERE state = 'held' AND until > :n"), {"n": now}
+        ):
+            wanted = {d["name"]: d.get("count", 1) for d in json.loads(row.job)["dependencies"]}
+            if dict(parts[row.id]) != wanted:
+                faults.append(f"match {row.id}: {dict(parts[row.id])}, not {wanted}")
+    return faults
+
+
+def test_a_match_is_whole_or_none_and_holds_until_it_is_released(served: Any, admin: Any) -> None:
+    answer = post(admin, job("a", 4, 60), job("b", 4, 60))
+    assert [match["resources"].keys() for match in answer["matches"]] == [{"c", "f"}]
+    assert [entry["job"] for entry in answer["unmatched"]] == [{"a": "b", "b": "a"}[answer["matches"][0]["job"]]]
+    assert admin.get(f"{API}/resources?type=file-system").json["resources"][0]["capacities"]["space_gb"]["free"] == 40
+    gang = post(admin, job("g", 1, count=2))
+    assert gang["matches"] == []
+    number = answer["matches"][0]["id"]
+    assert answer["matches"][0]["until"] == served.clock.now + 900
+    assert admin.delete(f"{API}/matches/{number}").json["state"] == "released"
+    assert admin.delete(f"{API}/matches/{number}").json["state"] == "released"
+    gang = post(admin, job("g", 1, count=2))
+    assert sorted(gang["matches"][0]["resources"]["c"]) == ["c1", "c2"]
+    assert over_capacity(served.engine, served.clock.now) == []
+
+
+def test_a_dry_run_holds_nothing_and_names_what_is_eligible(served: Any, admin: Any) -> None:
+    for _ in range(2):
+        answer = post(admin, job("a", 4, 60), path="matches?dry_run=1")
+        assert (answer["matches"][0]["id"], answer["matches"][0]["until"]) == (None, None)
+    found = {entry["dependency"]: sorted(entry["resources"]) for entry in answer["eligible"]}
+    assert found == {"c": ["c1", "c2"], "f": ["f1"]}
+    assert admin.get(f"{API}/matches").json["total"] == 0
+
+
+def test_holds_end_at_the_duration_and_can_be_renewed(served: Any, admin: Any) -> None:
+    answer = post(admin, job("a", 4, duration_s=100), job("b", 4, duration_s=100))
+    first, second = (match["id"] for match in answer["matches"])
+    served.clock.now += 99
+    assert post(admin, job("c"))["matches"] == []
+    assert admin.put(f"{API}/matches/{first}", json={"duration_s": 50}).json["until"] == served.clock.now + 50
+    served.clock.now += 1
+    assert len(post(admin, job("c", 4), job("d", 4))["matches"]) == 1, "one was renewed"
+    assert admin.get(f"{API}/matches/{second}").json["match"]["state"] == "expired"
+    assert admin.put(f"{API}/matches/{second}", json={"duration_s": 50}).status_code == 409
+    with served.engine.begin() as connection:
+        expire_matches(connection, served.clock.now, begin_change(connection).version)
+    with served.engine.connect() as connection:
+        assert read_event_counts(connection)["matches_ended", "expired"] == 1
+    listed = admin.get(f"{API}/matches?state=expired").json
+    assert [entry["id"] for entry in listed["matches"]] == [second]
+    assert (listed["held"], listed["queued"]) == (2, 0)
+
+
+def test_the_oldest_ended_matches_are_deleted_and_others_still_know_what_is_free(served: Any, admin: Any) -> None:
+    numbers = [post(admin, job(f"j{n}", 4))["matches"][0]["id"] for n in range(2)]
+    assert post(admin, job("x", 4))["matches"] == []
+    # Another process ends and deletes them before this one looks again.
+    other = served.app.extensions["jobsight"].write_engine
+    with other.begin() as connection:
+        connection.execute(text("UPDATE matches SET state = 'released', version = 1000"))
+        connection.execute(text("UPDATE matching_state SET version = 1000"))
+    assert delete_ended(served.engine, 0) == 2
+    assert admin.get(f"{API}/matches/{numbers[0]}").status_code == 404
+    assert len(post(admin, job("x", 4), job("y", 4))["matches"]) == 2
+
+
+def test_objectives_are_chosen_at_run_time(admin: Any) -> None:
+    one = job("many", 4, count=2, priority=5), job("a", 4), job("b", 4)
+    assert {match["job"] for match in post(admin, *one, path="matches?dry_run=1")["matches"]} == {"a", "b"}
+    assert admin.put(f"{API}/objectives", json={"objectives": ["priority"]}).status_code == 200
+    assert {match["job"] for match in post(admin, *one, path="matches?dry_run=1")["matches"]} == {"many"}
+    for bad in ([], ["speed"], ["throughput", "throughput"], [{"name": "x", "Z": "import os"}], [{"name": "x"}]):
+        answer = admin.put(f"{API}/objectives", json={"objectives": bad})
+        assert answer.status_code == 400, bad
+    assert admin.get(f"{API}/objectives").json["objectives"] == ["priority"]
+    warned = post(admin, *one, path="matches?dry_run=1", objectives=["fewest"])
+    assert any("throughput" in warning for warning in warned["warnings"])
+
+
+def test_predicted_amounts_are_the_bounds_of_the_users_job(served: Any, admin: Any) -> None:
+    bound = admin.get(f"{API}/predictions?user=ada&cluster=alpha&metric=bandwidth&processors=2").json
+    bound_bps = bound["predictions"][0]["bound"]
+    need = {"name": "n", "type": "network", "amounts": {"bandwidth_mbps": "predicted"}}
+    network = {"type": "network", "capacities": {"bandwidth_mbps": {"total": 1}}, "static": True}
+    admin.put(f"{API}/resources/net", json=network)
+    answer = post(admin, {"name": "a", "user": "ada", "cluster": "alpha", "processors": 2, "dependencies": [need]})
+    [predicted] = answer["predicted"]
+    assert predicted["amount"] == pytest.approx(2 * bound_bps / 1e6)
+    assert (predicted["metric"], predicted["capacity"], predicted["processors"]) == ("bandwidth", "bandwidth_mbps", 2)
+    held = admin.get(f"{API}/resources/net").json["capacities"]["bandwidth_mbps"]["held"]
+    assert held == pytest.approx(2 * bound_bps / 1e6)
+    for wrong, why in (
+        ({"name": "b", "user": "ada", "dependencies": [need]}, "several clusters know user 'ada'"),
+        ({"name": "b", "dependencies": [need]}, "no user"),
+        ({"name": "b", "user": "x\0", "dependencies": [need]}, "is no name"),
+        ({"name": "b", "user": "x", "cluster": "alpha", "dependencies": [need | {"amounts": {"y": "predicted"}}]}, "y"),
+    ):
+        [entry] = post(admin, wrong)["unmatched"]
+        assert (entry["tier"], why in entry["reason"]) == ("predicted", True), entry
+
+
+HOSTILE: list[tuple[Any, int]] = [
+    (b"{", 400), (b"[]", 400), (b'{"jobs": 5}', 400), (b'{"jobs": [5]}', 400), (b'{"jobs": [{}]}', 400),
+    (b'{"jobs": [' + b"[" * 50_000, 400), (b'{"jobs": [{"name": NaN}]}', 400),
+    ({"jobs": [], "resources": []}, 400),
+    ({"jobs": [job("a")] * 2}, 400),
+    ({"jobs": [job("a", -1)]}, 400), ({"jobs": [job("a", 10**30)]}, 200), ({"jobs": [job("a", count=10**30)]}, 400),
+    ({"jobs": [job("a", priority=-1)]}, 400), ({"jobs": [job("a", duration_s=-1)]}, 400),
+    ({"jobs": [job("a" * 300)]}, 400), ({"jobs": [job("a\0")]}, 400), ({"jobs": [job("a", user="\0")]}, 400),
+    ({"jobs": [job("a", **{"class": ["x"]})]}, 400),
+    ({"jobs": [{"name": "a", "dependencies": [{"name": "c", "type": "nothing"}]}]}, 400),
+    ({"jobs": [{"name": "a", "dependencies": [{"name": "c", "type": "database", "where": "x" * 10_000}]}]}, 400),
+    ({"jobs": [{"name": "a", "dependencies": [{"name": "c", "type": "database", "where": "(" * 1_000}]}]}, 400),
+    ({"jobs": [{"name": "a", "dependencies": [{"name": "c", "type": "database", "where": "__import__('os')"}]}]}, 400),
+    ({"jobs": [{"name": "a", "dependencies": [
+        {"name": "c", "type": "database", "prefer": {"attribute": "x", "better": [["a", "b"], ["b", "a"]]}}]}]}, 400),
+    ({"jobs": [job(str(n)) for n in range(20_000)]}, 400),
+    ({"jobs": [job("<script>'; DROP TABLE matches; --")]}, 200),
+    ({"jobs": [job("a")], "objectives": ["speed"]}, 400),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["matches", "matches?dry_run=1", "matches/queue"])
+def test_a_hostile_batch_is_refused_and_nothing_is_held(served: Any, admin: Any, path: str) -> None:
+    for body, status in HOSTILE:
+        sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+        answer = admin.post(f"{API}/{path}", data=sent, content_type="application/json")
+        if path == "matches/queue" and isinstance(body, dict) and "objectives" in body:
+            status = 400
+        assert answer.status_code == status, (sent[:100], answer.text[:300])
+        if status == 400:
+            assert 10 < len(answer.json["error"]) < 1000
+            held = admin.get(f"{API}/matches?state=held").json["total"]
+            assert held == 0 or path == "matches"
+        for entry in admin.get(f"{API}/matches").json["matches"]:
+            admin.delete(f"{API}/matches/{entry['id']}")
+    assert admin.post(f"{API}/{path}", data="x").status_code == 415
+    for number in (0, 10**30, 2**31, 2**31 - 1):
+        assert admin.get(f"{API}/matches/{number}").status_code == 404
+        assert admin.delete(f"{API}/matches/{number}").status_code == 404
+        assert admin.put(f"{API}/matches/{number}", json={"duration_s": 5}).status_code == 404
+    for body in ({"ids": [2**31]}, {"ids": [-1]}, {"ids": ["1"]}, {"ids": list(range(1, 20_000))}, {}):
+        assert admin.post(f"{API}/matches/release", json=body).status_code == 400
+    for duration in (0, -1, 1e30, "x"):
+        assert admin.put(f"{API}/matches/1", json={"duration_s": duration}).status_code == 400
+
+
+@pytest.fixture
+def processes(served: Any, serve: Any, database_url: str, admin: Any) -> Iterator[Callable[[], Any]]:
+    """Clients of further processes on the same database, each with a cache and engines of its own."""
+    opened = []
+
+    def start() -> Any:
+        engines = open_engine(database_url, "read"), open_engine(database_url)
+        opened.extend(engines)
+        client = create_app(serve(), *engines, served.clock).test_client()
+        client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {served.tokens['admin']}"
+        return client
+
+    yield start
+    for engine in opened:
+        engine.dispose()
+
+
+def test_several_matchers_never_hand_out_the_same_capacity(served: Any, processes: Any) -> None:
+    """Four matchers fight for 8 slots and 100 GB; each releases what it got, so that there is always something."""
+    clients = [processes() for _ in range(4)]
+    made = []
+    stop = threading.Event()
+    faults: list[str] = []
+
+    def audit() -> None:
+        while not stop.is_set():
+            faults.extend(over_capacity(served.engine, served.clock.now))
+
+    def fight(client: Any, start: int) -> int:
+        mine: list[int] = []
+        for n in range(start, start + 12):
+            jobs = [job(f"j{n}.{k}", 1 + (n + k) % 3, 10 * ((n + k) % 4), 1 + (n + k) % 2) for k in range(4)]
+            mine += [match["id"] for match in post(client, *jobs)["matches"]]
+            if n % 2:
+                client.post(f"{API}/matches/release", json={"ids": mine[: len(mine) // 2 + 1]})
+        made.extend(mine)
+        return len(mine)
+
+    watching = threading.Thread(target=audit)
+    watching.start()
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(fight, clients, range(0, 400, 100)))
+    stop.set()
+    watching.join()
+    assert faults == []
+    assert sum(done) > 12
+    assert len(set(made)) == len(made), "no number is given twice"
+
+
+JOBS = st.lists(
+    st.tuples(st.integers(1, 5), st.integers(0, 120), st.integers(1, 2), st.sampled_from([None, 10, 60])),
+    min_size=1,
+    max_size=6,
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("match"), JOBS),
+        st.tuples(st.just("queue"), JOBS),
+        st.tuples(st.just("round"), st.none()),
+        st.tuples(st.just("release"), st.integers(0, 30)),
+        st.tuples(st.just("wait"), st.sampled_from([5, 50, 1000])),
+        st.tuples(st.just("remove"), st.sampled_from(["c1", "f1"])),
+        st.tuples(st.just("define"), st.sampled_from(["c1", "f1"])),
+    ),
+    min_size=3,
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@settings(max_examples=25)
+@given(steps=STEPS)
+def test_whatever_happens_no_capacity_is_exceeded_and_gangs_are_whole(served: Any, admin: Any, steps: Any) -> None:
+    rounds = rounds_of(served)
+    for number, (step, what) in enumerate(steps):
+        if step in ("match", "queue"):
+            jobs = [job(f"j{number}.{n}", s, f, c, duration_s=d) for n, (s, f, c, d) in enumerate(what)]
+            post(admin, *jobs, path="matches" if step == "match" else "matches/queue")
+        elif step == "round":
+            rounds.run()
+        elif step == "release":
+            admin.post(f"{API}/matches/release", json={"ids": [what + 1]})
+        elif step == "wait":
+            served.clock.now += what
+        elif step == "remove":
+            admin.delete(f"{API}/resources/{what}")
+        else:
+            admin.put(f"{API}/resources/{what}", json=server(4) if what == "c1" else files(100))
+        assert over_capacity(served.engine, served.clock.now) == []
+
+
+def rounds_of(served: Any, **config: Any) -> MatchingRounds:
+    """The background's rounds, over the same database and clock."""
+    here = served.app.extensions["jobsight"]
+    answers = AnswerReader(here.read_engine, forecast_config(here.settings))
+    return MatchingRounds(
+        Matcher(here.read_engine, served.engine, MatchConfig(**config), answers, served.clock),
+        served.engine,
+        served.clock,
+    )
+
+
+def test_rounds_start_by_number_or_by_age(served: Any, admin: Any) -> None:
+    rounds = rounds_of(served, round_jobs=3, round_s=0.5)
+    assert rounds.run_if_due() is None
+    queued = post(admin, job("a", 4), job("b", 4), path="matches/queue")["queued"]
+    assert [entry["job"] for entry in queued] == ["a", "b"]
+    assert rounds.run_if_due() is None
+    served.clock.now += 0.6
+    done = rounds.run_if_due()
+    assert (done.jobs, done.matched) == (2, 2)
+    assert admin.get(f"{API}/matches/{queued[0]['id']}").json["match"]["state"] == "held"
+    served.clock.now += 0.1
+    post(admin, job("c", 4), job("d", 4), job("e", 4), path="matches/queue")
+    assert rounds.run_if_due().jobs == 3, "three start a round at once"
+    waiting = admin.get(f"{API}/matches?state=queued").json["matches"]
+    assert [entry["rounds"] for entry in waiting] == [1, 1, 1]
+    assert all(entry["tier"] for entry in waiting)
+    assert rounds.run_if_due() is None
+    admin.delete(f"{API}/matches/{waiting[0]['id']}")
+    admin.delete(f"{API}/matches/{queued[0]['id']}")
+    served.clock.now += 0.6
+    assert rounds.run_if_due().matched == 1
+    detail = admin.get(f"{API}/matches/{waiting[0]['id']}").json
+    assert (detail["match"]["state"], detail["eligible"]) == ("cancelled", None)
+
+
+def test_the_queue_is_bounded(admin: Any, served: Any, serve: Any) -> None:
+    here = served.app.extensions["jobsight"]
+    small = create_app(serve(matches_queued="2"), here.read_engine, served.engine, served.clock).test_client()
+    small.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {served.tokens['scheduler']}"
+    post(small, job("a"), job("b"), path="matches/queue")
+    full = small.post(f"{API}/matches/queue", json={"jobs": [job("c")]})
+    assert (full.status_code, "2 jobs wait already" in full.json["error"]) == (409, True)

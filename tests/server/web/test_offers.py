@@ -1,0 +1,449 @@
+"""What a scheduler asks of the plan and reports to it, through the application."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import insert, select
+
+from jobsight_server.offers.expiry import expire_all
+from jobsight_server.offers.follow import follow_jobs
+from jobsight_server.offers.places import nodes_of
+from jobsight_server.offers.stored import STANDING
+from jobsight_server.storage import schema
+from jobsight_server.storage.event_counts import read_event_counts
+
+NOW, HOUR = 1_700_000_000.0, 3600.0
+OFFERS = "/api/v1/offers"
+JOB = {"cluster": "alpha", "user": "ada", "nodes": 2, "walltime_s": "02:00:00"}
+CONSERVATIVE = {"plan_nodes": "alpha=4", "plan_strategy": "conservative"}
+
+
+class Scheduler:
+    """A client of a process of its own, with settings of its own."""
+
+    def __init__(self, client: FlaskClient) -> None:
+        self._client = client
+
+    def __call__(self, path: str, *, raw: Any = None, **body: Any) -> Any:
+        return self._client.post(path, json=body if raw is None else raw)
+
+    def plan(self) -> Any:
+        return self._client.get("/api/v1/plan?cluster=alpha").json
+
+
+@pytest.fixture
+def restarted(another: Callable[..., FlaskClient]) -> Callable[..., Scheduler]:
+    return lambda **settings: Scheduler(another(**settings))
+
+
+def place(**changed: Any) -> dict[str, Any]:
+    return {**JOB, "deadline": NOW + 10 * HOUR, **changed}
+
+
+def add_history(
+    served: Any,
+    user: str,
+    ratios: list[float],
+) -> None:
+    """Ended jobs that used these shares of what they requested."""
+    rows = [
+        {
+            "cluster": "alpha",
+            "job_id": f"{user}-{i}",
+            "start": NOW - 90_000 + i - share * 7200.0,
+            "end": NOW - 90_000 + i,
+            "state": "ended",
+            "user": user,
+            "requested_walltime_s": 7200.0,
+            "recorded_at": NOW,
+            "profiled": True,
+        }
+        for i, share in enumerate(ratios)
+    ]
+    with served.engine.begin() as connection:
+        connection.execute(insert(schema.jobs), rows)
+
+
+def standing(served: Any) -> list[Any]:
+    with served.engine.connect() as connection:
+        return list(connection.execute(select(schema.offers).where(schema.offers.c.state.in_(STANDING))))
+
+
+def assert_nothing_is_sold_twice(rows: list[Any]) -> None:
+    on_nodes: dict[int, list[tuple[float, float, int]]] = {}
+    for row in rows:
+        assert row.release <= row.planned_start < row.planned_end <= row.deadline
+        for node in nodes_of(row.places):
+            on_nodes.setdefault(node, []).append((row.planned_start, row.planned_end, row.id))
+    for spans in on_nodes.values():
+        for (_, end, first), (start, _, second) in pairwise(sorted(spans)):
+            assert start >= end - 1e-3, (first, second)
+
+
+def test_an_offer_from_question_to_end(restarted: Any, served: Any) -> None:
+    post = restarted(**CONSERVATIVE)
+    answer = post(OFFERS, **place(application="cfd_17", queue="batch"))
+    assert answer.status_code == 200, answer.text
+    offer = answer.json["offer"]
+    assert answer.json["accepted"] is True
+    assert answer.json["reason"] is None
+    assert (offer["id"], offer["state"], offer["user"], offer["application"]) == (1, "offered", "ada", "cfd_")
+    assert offer["places"] == [[0, 1]]
+    assert (offer["earliest_start"], offer["latest_start"], offer["latest_end"]) == (NOW, NOW, NOW + 2 * HOUR)
+    # Two nodes for two hours, with all of the requested time: only the nodes may fail.
+    rate = 6.8943e-5
+    assert offer["p_available"] == pytest.approx((1 + rate / 0.08333) ** -2)
+    assert offer["p_success"] == pytest.approx(2.718281828459045 ** (-rate * 2 * 2))
+    assert (offer["p_executable"], offer["charge_h"], offer["penalty_h"]) == (1.0, 2.0, 2.0)
+    assert offer["pos"] == pytest.approx(offer["p_available"] * offer["p_success"])
+    assert offer["expected_charge_h"] == pytest.approx(2 * offer["pos"])
+    assert offer["expected_penalty_h"] == pytest.approx(2 * (1 - offer["pos"]))
+    # Beside it, and after it.
+    assert post(OFFERS, **place()).json["offer"]["places"] == [[2, 3]]
+    third = post(OFFERS, **place(nodes=4)).json["offer"]
+    assert (third["places"], third["latest_start"]) == ([[0, 3]], NOW + 2 * HOUR)
+    assert third["earliest_start"] == NOW, "the jobs before it may end at once"
+    for number in (1, 1):  # sent again, it counts once
+        assert post(f"{OFFERS}/{number}/confirm", job_id="17.server").json["state"] == "confirmed"
+    assert post(f"{OFFERS}/2/confirm", job_id="17.server").status_code == 409
+    assert post(f"{OFFERS}/1/started").json["started"] == NOW
+    assert post(f"{OFFERS}/1/started", time=NOW - 5).status_code == 409
+    served.clock.now = NOW + HOUR
+    ended = post(f"{OFFERS}/1/ended", outcome="finished").json
+    assert (ended["state"], ended["ended"], ended["pos_now"]) == ("finished", NOW + HOUR, None)
+    assert post(f"{OFFERS}/1/ended", outcome="finished").status_code == 200
+    assert post(f"{OFFERS}/1/ended", outcome="killed").status_code == 409
+    assert post(f"{OFFERS}/1/cancel").status_code == 409
+
+
+def test_time_that_a_job_did_not_use_is_free_again(restarted: Any, served: Any) -> None:
+    post = restarted(**CONSERVATIVE)
+    post(OFFERS, **place(nodes=4, walltime_s=8 * HOUR))
+    full = post(OFFERS, **place())
+    assert (full.json["accepted"], full.json["reason"]) == (True, None)
+    assert full.json["offer"]["latest_start"] == NOW + 8 * HOUR
+    late = post(OFFERS, **place(walltime_s=3 * HOUR))
+    assert (late.json["accepted"], late.json["offer"]) == (False, None)
+    assert late.json["reason"] == "no room before the deadline"
+    post(f"{OFFERS}/1/confirm")
+    served.clock.now = NOW + HOUR
+    post(f"{OFFERS}/1/ended", outcome="finished")
+    assert post(OFFERS, **place(walltime_s=3 * HOUR)).json["offer"]["latest_start"] == NOW + HOUR
+
+
+def test_unconfirmed_offers_expire(restarted: Any, served: Any) -> None:
+    post = restarted(plan_offer_minutes="5", **CONSERVATIVE)
+    post(OFFERS, **place(nodes=4))
+    post(OFFERS, **place(nodes=4))
+    post(f"{OFFERS}/2/confirm")
+    served.clock.now = NOW + 301
+    again = post(OFFERS, **place(nodes=4)).json["offer"]
+    assert again["latest_end"] == pytest.approx(NOW + 10 * HOUR) or again["latest_start"] == NOW + 4 * HOUR
+    gone = post(f"{OFFERS}/1/confirm")
+    assert (gone.status_code, "expired" in gone.json["error"]) == (410, True)
+    served.clock.now = NOW + 30 * HOUR
+    assert expire_all(served.engine, served.clock.now, 100) == 2, "one was not confirmed, of one nothing was heard"
+    states = {row.id: row.state for row in _all(served)}
+    assert states == {1: "expired", 2: "unknown", 3: "expired"}
+    # A report that comes late is taken all the same.
+    assert post(f"{OFFERS}/2/ended", outcome="finished", time=NOW + 5 * HOUR).status_code == 200
+    expire_all(served.engine, served.clock.now, 1)
+    assert [row.id for row in _all(served)] == [3], "the oldest ended ones are deleted"
+
+
+def _all(served: Any) -> list[Any]:
+    with served.engine.connect() as connection:
+        return list(connection.execute(select(schema.offers).order_by(schema.offers.c.id)))
+
+
+def test_a_cancelled_place_is_free_and_a_smaller_cluster_sells_what_it_has(restarted: Any) -> None:
+    post = restarted(**CONSERVATIVE)
+    assert post(OFFERS, **place(nodes=4)).json["offer"]["latest_start"] == NOW
+    assert post(f"{OFFERS}/1/cancel").json["state"] == "cancelled"
+    assert post(f"{OFFERS}/1/cancel").status_code == 200
+    assert post(OFFERS, **place(nodes=4)).json["offer"]["latest_start"] == NOW
+    smaller = restarted(**{**CONSERVATIVE, "plan_nodes": "alpha=3"})
+    assert smaller(OFFERS, **place(nodes=4)).json["reason"] == "wider than the machine"
+    assert smaller(OFFERS, **place(nodes=3)).json["offer"]["latest_start"] == NOW + 2 * HOUR
+    # Without the setting, the nodes are those that agents run on: one here.
+    one = restarted(plan_strategy="conservative")
+    assert one(OFFERS, **place(nodes=2)).json["reason"] == "wider than the machine"
+
+
+def test_a_gap_shorter_than_the_request_is_sold_at_its_risk(restarted: Any, served: Any) -> None:
+    # Of 100 jobs, 80 use a fourth of their request and 20 all of it.
+    add_history(served, "bob", [0.25, 0.25, 0.25, 0.25, 1.0] * 20)
+    gap = {"release": NOW + HOUR, "deadline": NOW + 3 * HOUR, "nodes": 2}
+    fits = {"plan_nodes": "alpha=2", "plan_max_failure": "0.3"}
+    post = restarted(**fits)
+    assert post(OFFERS, **place(**gap)).json["offer"]["latest_start"] == NOW + HOUR
+    sold = post(OFFERS, **place(user="bob", nodes=2, deadline=NOW + 2 * HOUR)).json
+    assert sold["accepted"], sold
+    offer = sold["offer"]
+    assert (offer["latest_start"], offer["latest_end"]) == (NOW, NOW + HOUR)
+    # A quarter of the jobs' own weight is given to caution: between the share of 80 % and a little below.
+    assert 0.7 < offer["p_executable"] < 0.81
+    assert offer["source"].startswith("user")
+    # The same risk is refused at a lower limit, and by a site that does not overbook.
+    strict = restarted(**{**fits, "plan_max_failure": "0.1"})
+    post(f"{OFFERS}/2/cancel")
+    assert strict(OFFERS, **place(user="bob", nodes=2, deadline=NOW + 2 * HOUR)).json["reason"] == "risk"
+    conservative = restarted(**CONSERVATIVE | {"plan_nodes": "alpha=2"})
+    refused = conservative(OFFERS, **place(user="bob", nodes=2, deadline=NOW + 2 * HOUR)).json
+    assert refused["reason"] == "no room before the deadline"
+
+
+@pytest.mark.parametrize("strategy", ["conservative", "first-fit", "highest-pos", "best-profit"])
+def test_nothing_is_sold_twice_whoever_asks_at_the_same_time(restarted: Any, served: Any, strategy: str) -> None:
+    add_history(served, "bob", [0.2, 0.3, 0.9] * 20)
+    settings = {"plan_nodes": "alpha=6", "plan_strategy": strategy, "plan_max_failure": "0.4"}
+    posts = [restarted(**settings) for _ in range(4)]  # as many processes, each with its own copy of the plan
+
+    def ask(number: int) -> int:
+        rng = random.Random(number)
+        post = posts[number % 4]
+        release = NOW + rng.choice([0, 0, 1, 3]) * HOUR
+        job = place(user=rng.choice(["ada", "bob"]), nodes=rng.randint(1, 6), release=release)
+        job |= {"walltime_s": rng.choice([1800, 3600, 7200]), "deadline": release + rng.choice([1, 2, 6]) * HOUR}
+        answer = post(OFFERS, **job)
+        assert answer.status_code == 200, answer.text
+        if not answer.json["accepted"]:
+            return 0
+        offer = answer.json["offer"]
+        if strategy != "conservative":
+            assert offer["pof"] < 0.4
+        if rng.random() < 0.5:
+            assert post(f"{OFFERS}/{offer['id']}/confirm").status_code == 200
+        return 1
+
+    with ThreadPoolExecutor(8) as pool:
+        accepted = sum(pool.map(ask, range(40)))
+    rows = standing(served)
+    assert len(rows) == accepted > 4
+    assert_nothing_is_sold_twice(rows)
+
+
+def test_a_kept_plan_answers_as_one_that_is_read_anew(restarted: Any, served: Any) -> None:
+    add_history(served, "bob", [0.2, 0.3, 0.9] * 20)
+    settings = {"plan_nodes": "alpha=8", "plan_max_failure": "0.3"}
+    kept = restarted(**settings)
+    rng = random.Random(5)
+    planned: dict[int, float] = {}
+    for step in range(30):
+        served.clock.now += rng.choice([1.0, 300.0, 2000.0])
+        now = served.clock.now
+        release = now + rng.choice([0, 1, 4]) * HOUR
+        job = place(user="bob", nodes=rng.randint(1, 5), release=release, deadline=release + rng.choice([1, 3]) * HOUR)
+        answer = kept(OFFERS, **job).json
+        if answer["accepted"]:
+            number = answer["offer"]["id"]
+            planned[number] = answer["offer"]["latest_start"]
+            kept(f"{OFFERS}/{number}/confirm")
+        for row in standing(served):
+            assert row.planned_start == pytest.approx(planned[row.id], abs=1e-3), "nothing is moved"
+            if row.planned_start < now and row.started is None and rng.random() < 0.5:
+                kept(f"{OFFERS}/{row.id}/started", time=row.planned_start)
+            elif row.started is not None and rng.random() < 0.4:
+                kept(f"{OFFERS}/{row.id}/ended", outcome=rng.choice(["finished", "killed", "failed"]))
+        if step % 10 == 9:
+            first, mine = restarted(**settings).plan(), kept.plan()
+            assert [job["id"] for job in mine["jobs"]] == [job["id"] for job in first["jobs"]]
+            for ours, fresh in zip(mine["jobs"], first["jobs"], strict=True):
+                # The kept risk may be a minute old.
+                assert ours["pos_now"] == pytest.approx(fresh["pos_now"], abs=0.02)
+    assert_nothing_is_sold_twice(standing(served))
+
+
+def test_starts_and_ends_come_from_the_accounting_log(restarted: Any, served: Any) -> None:
+    post = restarted(**CONSERVATIVE)
+    for number in range(1, 7):
+        post(OFFERS, **place(nodes=1, job_id=f"{number}.s"))
+        post(f"{OFFERS}/{number}/confirm")
+    starts = {row.id: row.planned_start for row in standing(served)}
+    rows = [
+        (1, "running", None, None),
+        (2, "ended", 1800.0, 1),  # by itself, whatever its exit status
+        (3, "ended", 7200.0, 271),  # used all that it requested
+        (4, "ended", 1800.0, 271),  # stopped, long before its place was over
+        (5, "requeued", 60.0, None),
+        (6, "deleted", 60.0, None),
+    ]
+    with served.engine.begin() as connection:
+        for number, state, length, status in rows:
+            start = starts[number]
+            row = {"cluster": "alpha", "job_id": f"{number}.s", "start": start, "state": state, "user": "ada"}
+            row |= {"end": None if length is None else start + length, "exit_status": status}
+            connection.execute(insert(schema.jobs).values(row | {"recorded_at": NOW, "profiled": False}))
+        # An earlier job of the same number, whose end was never logged, says nothing.
+        old = {"cluster": "alpha", "job_id": "1.s", "start": NOW - 1e6, "state": "running", "user": "x"}
+        connection.execute(insert(schema.jobs).values(old | {"recorded_at": NOW, "profiled": False}))
+    served.clock.now = NOW + 6 * HOUR
+    assert follow_jobs(served.engine, served.clock.now) == 6
+    found = {row.id: (row.state, row.started) for row in _all(served)}
+    assert {number: state for number, (state, _) in found.items()} == {
+        1: "running",
+        2: "finished",
+        3: "finished",
+        4: "failed",
+        5: "failed",
+        6: "cancelled",
+    }
+    assert found[1][1] == starts[1]
+    assert follow_jobs(served.engine, served.clock.now) == 0
+    total = post.plan()["promised"]
+    assert (total["jobs"], total["failed"]) == (4, 2)
+
+
+def test_promises_that_are_broken_more_often_than_said_are_corrected(restarted: Any, served: Any) -> None:
+    add_history(served, "bob", [0.2] * 93 + [1.0] * 7)
+    settings = {"plan_nodes": "alpha=1", "plan_max_failure": "0.5"}
+    post = restarted(**settings)
+    gap = {**JOB, "user": "bob", "nodes": 1, "hours": 1}
+    before = post("/api/v1/risk", **gap).json
+    rng = random.Random(2)
+    killed = 0
+    for _ in range(60):
+        served.clock.now += 20 * HOUR
+        now = served.clock.now
+        blocker = post(OFFERS, **place(nodes=1, release=now + HOUR, deadline=now + 3 * HOUR)).json["offer"]
+        answer = post(OFFERS, **place(user="bob", nodes=1, deadline=now + HOUR)).json
+        post(f"{OFFERS}/{blocker['id']}/cancel")
+        if not answer["accepted"]:
+            break
+        number = answer["offer"]["id"]
+        post(f"{OFFERS}/{number}/confirm")
+        post(f"{OFFERS}/{number}/started")
+        outcome = "killed" if rng.random() < 0.4 else "finished"
+        killed += outcome == "killed"
+        post(f"{OFFERS}/{number}/ended", outcome=outcome)
+    after = post("/api/v1/risk", **gap).json
+    assert before["p_executable"] == before["p_executable_predicted"]
+    assert after["p_executable_predicted"] == pytest.approx(before["p_executable_predicted"], abs=0.02)
+    assert 1 - before["p_executable"] < 0.15
+    assert 0.25 < 1 - after["p_executable"] < 0.5
+    plan = post.plan()
+    assert plan["promised"]["failed"] == killed
+    assert sum(row["jobs"] for row in plan["promises"]) == plan["promised"]["jobs"] == 60
+    assert plan["promised"]["observed"] == pytest.approx(killed / 60)
+
+
+HOSTILE_BODIES: tuple[tuple[str, Any], ...] = (
+    ("", {**place(), "nodes": 1e30}),
+    ("", {**place(), "nodes": 0}),
+    ("", {**place(), "nodes": -1}),
+    ("", {**place(), "nodes": 1.5}),
+    ("", {**place(), "nodes": "4"}),
+    ("", {**place(), "nodes": [[[[]]]]}),
+    ("", {**place(), "walltime_s": 1e30}),
+    ("", {**place(), "walltime_s": 0}),
+    ("", {**place(), "walltime_s": 1e-300}),
+    ("", {**place(), "walltime_s": "a day"}),
+    ("", {**place(), "walltime_s": -5}),
+    ("", {**place(), "deadline": NOW - 1}),
+    ("", {**place(), "deadline": 1e30}),
+    ("", {**place(), "deadline": NOW + 1e10}),
+    ("", {**place(), "release": -1}),
+    ("", {**place(), "release": NOW + 20 * HOUR}),
+    ("", {**place(), "user": ""}),
+    ("", {**place(), "user": "a\0b"}),
+    ("", {**place(), "user": "\ud800"}),
+    ("", {**place(), "cluster": "nosuch"}),
+    ("", {**place(), "job_id": "x" * 2000}),
+    ("", {**place(), "job_id": "\ud800"}),
+    ("", {**place(), "more": 1}),
+    ("", {**place(), "user": "u" * 20_000}),
+    ("", [1]),
+    ("", {"cluster": "alpha"}),
+    ("/1/confirm", {"job_id": "\0"}),
+    ("/1/confirm", [1]),
+    ("/1/ended", {}),
+    ("/1/ended", {"outcome": "exploded"}),
+    ("/1/ended", {"outcome": "finished", "time": 1e30}),
+    ("/1/ended", {"outcome": "finished", "time": NOW + 1e6}),
+    ("/1/started", {"time": -1}),
+    ("/1/started", {"time": "now"}),
+    ("/99/confirm", {}),
+    (f"/{2**31}/confirm", {}),
+    (f"/{10**40}/cancel", {}),
+    ("/1/cancel", {"really": True}),
+)
+
+
+def test_whoever_sends_nonsense_is_told_and_nothing_is_held(restarted: Any, served: Any) -> None:
+    post = restarted(plan_nodes="alpha=4")
+    post(OFFERS, **place())
+    for path, body in HOSTILE_BODIES:
+        answer = post(OFFERS + path, raw=body)
+        assert 400 <= answer.status_code < 500, (path, str(body)[:100], answer.status_code)
+        assert answer.json["error"]
+    for body in ({"hours": -1}, {"hours": 1e30}, {"end": NOW - 1}, {"end": NOW + 1, "hours": 1}, {"start": 1e30}, {}):
+        assert post("/api/v1/risk", raw={**JOB, **body}).status_code == 400, body
+    assert post("/api/v1/risk", raw={**JOB, "hours": 1, "elapsed_s": 1e30}).status_code == 400
+    assert [row.id for row in standing(served)] == [1]
+
+
+def test_risk_by_its_three_factors(restarted: Any, served: Any) -> None:
+    add_history(served, "bob", [i * 37 % 100 / 100 + 0.01 for i in range(100)])
+    post = restarted(plan_max_failure="0.35")
+    wide = post("/api/v1/risk", cluster="alpha", user="bob", nodes=128, walltime_s=18 * HOUR, hours=18).json
+    assert wide["p_available"] == pytest.approx(0.8996, abs=5e-5)
+    assert wide["p_success"] == pytest.approx(0.8531, abs=5e-5)
+    assert wide["p_executable"] == pytest.approx(1.0)
+    assert wide["pos"] == pytest.approx(0.8996 * 0.8531, abs=1e-4)
+    assert (wide["verdict"], wide["charge_h"]) == ("accept", 18.0)
+    # Jobs that use anything between nothing and all: half of them end in half of the time.
+    half = post("/api/v1/risk", cluster="alpha", user="bob", nodes=1, walltime_s=2 * HOUR, hours=1).json
+    assert half["p_executable"] == pytest.approx(0.5, abs=0.03)
+    assert half["verdict"] == "reject"
+    assert half["reason"].endswith("mostly because the job may not end within its time.")
+    assert half["run_times"]["known_user"] is True
+    # Of those that have run for three quarters of it, nearly half end within the next eighth.
+    late = post(
+        "/api/v1/risk", cluster="alpha", user="bob", nodes=1, walltime_s=2 * HOUR, hours=0.25, elapsed_s=1.5 * HOUR
+    ).json
+    assert late["p_executable"] == pytest.approx(0.125 / 0.25, abs=0.1)
+    assert late["p_available"] == 1.0
+    # Nobody knows this user: the others' jobs answer.
+    other = post("/api/v1/risk", cluster="alpha", user="nobody", nodes=1, walltime_s=2 * HOUR, hours=1).json
+    assert other["run_times"]["known_user"] is False
+    assert other["p_executable"] == pytest.approx(0.5, abs=0.05)
+    # And on a cluster without any finished job, all that is requested may be used.
+    empty = post("/api/v1/risk", cluster="gamma", user="bob", nodes=1, walltime_s=2 * HOUR, hours=1).json
+    assert (empty["p_executable"], empty["run_times"]["group"], empty["run_times"]["jobs"]) == (0.0, "no history", 0)
+
+
+def test_what_was_offered_and_rejected_is_counted(restarted: Any, served: Any) -> None:
+    post = restarted(**CONSERVATIVE)
+    post(OFFERS, **place(nodes=4))
+    post(OFFERS, **place(nodes=5))
+    post(OFFERS, **place(nodes=4, deadline=NOW + 3 * HOUR))
+    with served.engine.connect() as connection:
+        counts = read_event_counts(connection)
+    assert counts["offer_outcomes", "offered"] == 1
+    assert counts["offers_rejected", "wider than the machine"] == 1
+    assert counts["offers_rejected", "no room before the deadline"] == 1
+    metrics = served.client("scheduler").get("/metrics").text
+    assert 'jobsight_offers_rejected_total{reason="wider than the machine"} 1.0' in metrics
+
+
+def test_gaps_are_worth_what_the_best_job_in_them_brings(restarted: Any, served: Any) -> None:
+    add_history(served, "bob", [0.1] * 95 + [1.0] * 5)
+    post = restarted(plan_nodes="alpha=4", plan_max_failure="0.2")
+    post(OFFERS, **place(nodes=3, release=NOW + HOUR))
+    gaps = post.plan()["gaps"]
+    assert len(gaps) == 1
+    (gap,) = gaps
+    assert (gap["start"], gap["end"], gap["places"], gap["node_hours"]) == (NOW, NOW + HOUR, [[0, 2]], 3.0)
+    assert gap["sold_s"] > 5 * HOUR, "most jobs use a tenth of their request"
+    assert gap["worth_h"] > 3.0
+    plain = restarted(plan_nodes="alpha=4", plan_strategy="conservative")
+    (gap,) = plain.plan()["gaps"]
+    assert gap["sold_s"] == pytest.approx(HOUR)
+    assert gap["worth_h"] == pytest.approx(1.0, abs=0.02)

@@ -1,0 +1,199 @@
+"""Resources through the API: types, instances, reports, what is free, what is too old, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import insert
+
+from jobsight_server.matching.from_agents import report_nodes
+from jobsight_server.storage import schema
+from jobsight_server.storage.event_counts import read_event_counts
+
+API = "/api/v1"
+SERVER = {
+    "type": "compute-server",
+    "attributes": {"os": "linux", "applications": ["cfd", "md"]},
+    "capacities": {"slots": {"total": 8}, "memory_gib": {"total": 16}},
+}
+
+
+def job(name: str, slots: float = 2, where: str | None = None, **more: Any) -> dict[str, Any]:
+    dependency = {"name": "c", "type": "compute-server", "amounts": {"slots": slots}}
+    return {"name": name, "user": "ada", "dependencies": [dependency | ({"where": where} if where else {})], **more}
+
+
+@pytest.fixture
+def admin(served: Any) -> Any:
+    return served.client("admin")
+
+
+def slots(admin: Any, name: str = "n1") -> dict[str, float]:
+    found: dict[str, float] = admin.get(f"{API}/resources/{name}").json["capacities"]["slots"]
+    return found
+
+
+def matched(admin: Any, *jobs: dict[str, Any]) -> dict[str, int]:
+    answer = admin.post(f"{API}/matches", json={"jobs": list(jobs)})
+    assert answer.status_code == 200, answer.text
+    return {match["job"]: match["id"] for match in answer.json["matches"]}
+
+
+def test_free_is_what_is_neither_held_nor_used_by_others(served: Any, admin: Any) -> None:
+    """The worked example: 8 slots, 3 in use by strangers, matches of 2 and 1, and measurements before and after."""
+    body = SERVER | {"capacities": {"slots": {"total": 8, "used": 3}}}
+    assert admin.put(f"{API}/resources/n1", json=body).status_code == 200
+    served.clock.now += 10
+    assert matched(admin, job("a", 2)).keys() == {"a"}
+    # Measured before the match began, so the 3 are others'.
+    assert slots(admin) == {"total": 8, "used": 5, "measured": 3, "held": 2, "free": 3}
+    served.clock.now += 10
+    report = {"resources": [{"name": "n1", "capacities": {"slots": {"used": 5}}}]}
+    assert admin.post(f"{API}/resources/state", json=report).json["stored"] == 1
+    assert slots(admin) == {"total": 8, "used": 5, "measured": 5, "held": 2, "free": 3}
+    # The job does not run yet: what it holds is held all the same.
+    report = {"resources": [{"name": "n1", "capacities": {"slots": {"used": 1}}}]}
+    admin.post(f"{API}/resources/state", json=report)
+    assert slots(admin) == {"total": 8, "used": 2, "measured": 1, "held": 2, "free": 6}
+    report = {"resources": [{"name": "n1", "capacities": {"slots": {"available": -0.0, "total": 8}}}]}
+    admin.post(f"{API}/resources/state", json=report)
+    assert slots(admin)["free"] == 0
+    assert matched(admin, job("b", 1)) == {}
+
+
+def test_state_that_is_too_old_takes_no_new_match(served: Any, admin: Any) -> None:
+    admin.put(f"{API}/resources/n1", json=SERVER)
+    admin.put(f"{API}/resources/n2", json=SERVER | {"static": True})
+    served.clock.now += 90
+    assert matched(admin, job("a", 8), job("b", 8)).keys() == {"a", "b"}
+    served.clock.now += 2000  # both holds are over
+    answer = admin.post(f"{API}/matches", json={"jobs": [job("a", 8), job("b", 8, "name == 'n1'")]}).json
+    assert [match["resources"] for match in answer["matches"]] == [{"c": ["n2"]}]
+    assert [entry["job"] for entry in answer["unmatched"]] == ["b"]
+    assert [r["stale"] for r in admin.get(f"{API}/resources").json["resources"]] == [True, False]
+    admin.post(f"{API}/resources/state", json={"resources": [{"name": "n1"}]})
+    assert matched(admin, job("b", 8, "name == 'n1'")).keys() == {"b"}
+
+
+def test_a_report_is_stored_or_rejected_for_itself(served: Any, admin: Any) -> None:
+    new = {"type": "compute-server", "capacities": {"slots": {"total": 4, "available": 1}}}
+    reports = [
+        {"name": "a/n1", **new, "owner_present": True},
+        {"name": "unknown"},
+        {"name": "n2", "type": "spaceship"},
+        {"name": "n3", **new, "time": served.clock.now + 10_000},
+        {"name": "n4", "type": "compute-server", "capacities": {"slots": {"used": 1}}},
+        {"name": "n5", "type": "compute-server", "attributes": {"os": 5}},
+        {"name": "n6", "type": "compute-server", "attributes": {"not a name": "x"}},
+        {"name": "n7", "type": "compute-server", "attributes": {"x": 1e300}},
+        {"name": "../n8", **new},
+        {"name": "n9\0", **new},
+    ]
+    answer = admin.post(f"{API}/resources/state", json={"resources": reports, "source": "test"})
+    assert (answer.json["created"], answer.json["stored"]) == (1, 0)
+    assert [entry["name"] for entry in answer.json["rejected"]] == [report["name"] for report in reports[1:]]
+    assert "give its type" in answer.json["rejected"][0]["reason"]
+    assert "'spaceship' is unknown; known: application" in answer.json["rejected"][1]["reason"]
+    found = admin.get(f"{API}/resources/a/n1").json
+    assert (found["capacities"]["slots"]["free"], found["owner_present"], found["source"]) == (1, True, "test")
+    with served.engine.connect() as connection:
+        assert read_event_counts(connection)["resource_reports_rejected", "invalid"] == 9
+    late = {"resources": [{"name": "a/n1", "time": served.clock.now - 5}]}
+    assert "5 s before" in admin.post(f"{API}/resources/state", json=late).json["rejected"][0]["reason"]
+
+
+def test_types_that_an_administrator_defines(admin: Any) -> None:
+    body = {"attributes": [{"name": "vendor"}], "capacities": [{"name": "cards", "unit": "cards"}]}
+    assert admin.put(f"{API}/resources/g1", json={"type": "gpu"}).status_code == 400
+    assert admin.put(f"{API}/resource-types/gpu", json=body).status_code == 200
+    gpu = {"type": "gpu", "attributes": {"vendor": "acme"}, "capacities": {"cards": {"total": 2}}}
+    assert admin.put(f"{API}/resources/g1", json=gpu).status_code == 200
+    need = {"name": "g", "type": "gpu", "where": "vendor == 'acme'", "amounts": {"cards": 2}}
+    assert matched(admin, {"name": "a", "dependencies": [need]}).keys() == {"a"}
+    assert admin.delete(f"{API}/resource-types/gpu").status_code == 409
+    assert admin.delete(f"{API}/resources/g1").json == {"name": "g1", "lost_matches": 1}
+    assert admin.delete(f"{API}/resource-types/gpu").status_code == 200
+    assert admin.delete(f"{API}/resource-types/gpu").status_code == 404
+    assert admin.delete(f"{API}/resource-types/database").status_code == 409
+
+
+def test_a_removed_resource_loses_its_matches_and_says_so(admin: Any) -> None:
+    admin.put(f"{API}/resources/n1", json=SERVER)
+    admin.put(f"{API}/resources/n2", json=SERVER)
+    both = job("a", 8)
+    both["dependencies"][0]["count"] = 2
+    number = matched(admin, both)["a"]
+    assert admin.delete(f"{API}/resources/n1").json["lost_matches"] == 1
+    entry = admin.get(f"{API}/matches/{number}").json["match"]
+    assert (entry["state"], entry["reason"]) == ("lost", "resource n1 was removed")
+    assert slots(admin, "n2")["free"] == 8, "the gang is gone as a whole"
+    assert admin.put(f"{API}/matches/{number}", json={"duration_s": 5}).status_code == 409
+    assert admin.get(f"{API}/resources/n1").status_code == 404
+
+
+def test_policies_decide_who_may_use_what(served: Any, admin: Any) -> None:
+    admin.put(f"{API}/resources/n1", json=SERVER | {"static": True})
+    rules = [
+        {"effect": "deny", "resource": "n1", "classes": ["batch"]},
+        {"effect": "deny", "type": "compute-server", "when": "used_share <= 0.4", "classes": ["greedy"]},
+    ]
+    assert admin.put(f"{API}/policies", json={"policies": rules}).json == {"policies": rules}
+    found = matched(admin, job("a", **{"class": "batch"}), job("b"), job("c", **{"class": "greedy"}))
+    assert found.keys() == {"b"}
+    assert matched(admin, job("d", 3)).keys() == {"d"}
+    assert matched(admin, job("c", **{"class": "greedy"})).keys() == {"c"}, "5 of 8 slots are used now"
+    admin.put(f"{API}/policies", json={"policies": [{"effect": "deny"}]})
+    states = {entry["state"] for entry in admin.get(f"{API}/matches").json["matches"]}
+    assert states == {"held"}, "a change of policy breaks no match"
+    for rule, problem in (
+        ({"effect": "prefer"}, "preference"),
+        ({"effect": "deny", "resource": "n1", "type": "x"}, "not both"),
+        ({"effect": "deny", "when": "__import__('os')"}, "when"),
+        ({"effect": "deny", "hours": [25, 3]}, "24"),
+        ({"effect": "maim"}, "maim"),
+    ):
+        answer = admin.put(f"{API}/policies", json={"policies": [rule]})
+        assert (answer.status_code, problem in answer.json["error"]) == (400, True), answer.text
+    assert admin.get(f"{API}/policies").json["policies"] == [{"effect": "deny"}]
+
+
+def test_roles(served: Any) -> None:
+    for role, method, path, status in (
+        ("scheduler", "put", "resources/n1", 403),
+        ("scheduler", "put", "objectives", 403),
+        ("scheduler", "put", "policies", 403),
+        ("scheduler", "delete", "resources/n1", 403),
+        ("agent", "post", "resources/state", 403),
+        ("agent", "post", "matches", 403),
+        (None, "post", "matches", 401),
+    ):
+        answer = served.client(role).open(f"{API}/{path}", method=method.upper(), json={})
+        assert answer.status_code == status, (role, path)
+
+
+def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
+    """Two samples 20 s apart: 30 CPU seconds are 1.5 processors, 250 MB in and out are 200 Mb/s."""
+    now = served.clock.now
+    row = {
+        "id": 50, "cluster": "alpha", "name": "m1", "boot_id": "b", "cpus": 4, "memory_total_bytes": 8 * 2**30,
+        "interfaces": '[{"name": "e", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e9}]', "counters": "{}",
+        "agent": "{}", "first_time": now - 60, "last_time": now - 5, "received_at": now - 5, "clock_skew_s": 0.0,
+        "samples": 2, "wraps": 0, "resets": 0, "boots": 1, "missing": 0,
+    }  # fmt: skip
+    with served.engine.begin() as connection:
+        number = connection.scalar(insert(schema.nodes).values(row).returning(schema.nodes.c.id))
+        for at, moved, busy in ((now - 25, 0, 0.0), (now - 5, 250_000_000, 30.0)):
+            sample = {"node_id": number, "time": at, "net_in_bytes": moved, "net_out_bytes": moved}
+            sample |= {"cpu_busy_s": busy, "memory_used_bytes": 2**30, "gap_s": 0.0}
+            connection.execute(insert(schema.samples).values(sample))
+    assert report_nodes(served.engine, served.clock, 90.0) >= 1
+    found = admin.get(f"{API}/resources/alpha/m1").json
+    free = {name: capacity["free"] for name, capacity in found["capacities"].items()}
+    assert free == pytest.approx({"slots": 2.5, "memory_gib": 7.0, "bandwidth_mbps": 800.0})
+    assert found["attributes"] == {"cluster": "alpha", "node": "m1"}
+    assert matched(admin, job("a", 2, "cluster == 'alpha' and memory_gib >= 4")).keys() == {"a"}
+    assert report_nodes(served.engine, served.clock, 90.0) == 0, "nothing new was sent"
+    served.clock.now += 200
+    assert report_nodes(served.engine, served.clock, 90.0) == 0
+    assert matched(admin, job("b", 1)) == {}, "its agent is silent"
