@@ -84,6 +84,8 @@ class BookingPlan:
         """The job has ended; with ``resell`` the rest of its time is free from now on, otherwise nobody's."""
         booking = self.bookings[job]
         booking.has_ended = True
+        if self._tables is not None:
+            self._tables.places.clear()  # it is no predecessor any more
         if resell:
             booking.until_h = min(booking.until_h, now_h)
             self._tables = None
@@ -148,14 +150,18 @@ class BookingPlan:
         """
         booking = self.bookings[job]
         tables, processors = self._current(), booking.place.processors
+        found = tables.places.get(job)
+        if found is not None:
+            return found
         row = tables.row[job]
-        return BookingPlace(
+        found = tables.places[job] = BookingPlace(
             booking.from_h,
             booking.end_h,
             processors,
             tables.jobs_of(tables.last[row, processors], True),
             tables.jobs_of(tables.next[row + 1, processors], False),
         )
+        return found
 
     def _drop_run_times(self, jobs: Sequence[int]) -> None:
         dropped = set(jobs)
@@ -178,6 +184,7 @@ class _Tables:
     def __init__(self, bookings: Sequence[Booking], processors: int) -> None:
         count = len(bookings)
         self._bookings = bookings
+        self.places: dict[int, BookingPlace] = {}
         self.row = {booking.offer.job: i for i, booking in enumerate(bookings)}
         self.froms = np.array([booking.from_h for booking in bookings])
         uses = np.full((count + 1, processors), -1, dtype=np.int32)
