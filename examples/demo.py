@@ -44,6 +44,8 @@ SETTINGS = ("--follow-interval-s", "1", "--profile-interval-s", "4", "--profile-
 # Many connections, as a site's agents have: the server commits together what waits together. A batch of four hours,
 # as after an outage: four weeks are sent in a minute or two.
 DELIVERY = ("--connections", "16", "--batch", "260")
+# Some nodes that reboot every few hours: the page of machines shows how they lose their rank.
+UNRELIABLE = ("--unreliable", "0.06")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,7 +101,9 @@ def clear(directory: Path, console: Console) -> None:
 def replaying(site: Site, args: argparse.Namespace) -> Any:
     """The replay of the site, running; without --once it keeps pace with the clock once it has reached the present."""
     options = ("--nodes", str(args.nodes), "--clusters", str(len(CLUSTERS)), "--weeks", f"{args.weeks:g}")
-    return site.replay(*options, *DELIVERY, "--seed", str(args.seed), *(() if args.once else ("--live", str(LIVE_S))))
+    return site.replay(
+        *options, *DELIVERY, *UNRELIABLE, "--seed", str(args.seed), *(() if args.once else ("--live", str(LIVE_S)))
+    )
 
 
 def wait_for_replay(

@@ -13,17 +13,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobsight_agent import __version__
-from jobsight_agent.batch import AgentCost, in_batches, pack, to_columns, to_wire
+from jobsight_agent.batch import AgentCost, in_batches, machine_to_wire, pack, to_columns, to_wire
 from jobsight_agent.config import Config
 from jobsight_agent.control import ControlSocket
 from jobsight_agent.hooks import checked_request
 from jobsight_agent.log import Log
+from jobsight_agent.machine import read_facts
 from jobsight_agent.marks import MarkFiles
+from jobsight_agent.owner import OwnerWatch
 from jobsight_agent.portable import Reader, reader_for
 from jobsight_agent.push import Pusher
 from jobsight_agent.reading import EVENTS, Reading
 from jobsight_agent.report import TroubleReport
 from jobsight_agent.send import Target
+from jobsight_agent.speed import benchmark_flops
 from jobsight_agent.spool import Spool
 
 _GIVE_UP_S = 5.0
@@ -59,6 +62,14 @@ class Agent:
         self._open: list[Reading] = []
         self._opened_at = 0.0
         self._introduced = False
+        self._facts = read_facts(
+            Path(config.host_root),
+            config.scratch,
+            flops=benchmark_flops(),
+            compilers=config.compilers,
+            libraries=config.libraries,
+        )
+        self._owner = OwnerWatch(config.owner, config.owner_load)
         self._readings = 0
         self._missed = 0
         self._metrics_missed: Counter[str] = Counter()
@@ -194,6 +205,7 @@ class Agent:
             self._opened_at = time.monotonic()
         for new in readings:
             self._open.append(new)
+            self._owner.see(new)
             try:
                 self._spool.note(new)
             except OSError:  # a full disk: the reading lives in memory until its batch is closed
@@ -205,6 +217,7 @@ class Agent:
         """Closes the open readings, as several batches if one cannot hold them. ``last``: the agent is stopping."""
         sent_at = round(self._clock(), 3)
         with self._lock:
+            machine = machine_to_wire(self._facts, self._owner.now(), self._uptime_s())
             bodies = [
                 pack(
                     to_wire(
@@ -214,6 +227,7 @@ class Agent:
                         sequence=number,
                         sent_at=sent_at,
                         cost=self._cost(),
+                        machine=machine,
                     ),
                     self._config.gzip_level,
                 )
@@ -225,6 +239,13 @@ class Agent:
                 self._keep_open(error)
             else:
                 self._open = []
+
+    def _uptime_s(self) -> float | None:
+        """The uptime at the last open reading; None for readings that a former agent left."""
+        if not self._introduced or not self._open:
+            return None
+        uptime_s = time.clock_gettime(time.CLOCK_BOOTTIME) - (self._clock() - max(r.time for r in self._open))
+        return round(uptime_s, 3) if 0.0 <= uptime_s < 1e15 else None
 
     def _keep_open(self, error: OSError) -> None:
         """The spool could not be written: keeps the readings in memory, up to ten batches' worth."""

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobsight_agent.machine import NodeDescription
+from jobsight_agent.owner import OwnerPresence
 from jobsight_agent.reading import Interface, Mark, Reading
 
 FORMAT = 1
@@ -100,10 +102,17 @@ def to_columns(readings: Sequence[Reading]) -> BatchColumns:
 
 
 def to_wire(
-    columns: BatchColumns, *, cluster: str, node: str, sequence: int, sent_at: float | None, cost: AgentCost
+    columns: BatchColumns,
+    *,
+    cluster: str,
+    node: str,
+    sequence: int,
+    sent_at: float | None,
+    cost: AgentCost,
+    machine: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The batch of these readings, of which there must be one at least."""
-    return {
+    """The batch of these readings, of which there must be one at least; ``machine`` as from ``machine_to_wire``."""
+    batch: dict[str, Any] = {
         "format": FORMAT,
         "cluster": cluster,
         "node": node,
@@ -134,6 +143,27 @@ def to_wire(
             "send_failures": cost.send_failures,
             "batches_refused": cost.batches_refused,
         },
+    }
+    if machine is not None:
+        batch["machine"] = machine
+    return batch
+
+
+def machine_to_wire(facts: NodeDescription, owner: OwnerPresence, uptime_s: float | None) -> dict[str, Any]:
+    """The part of a batch that describes the machine; ``uptime_s`` is that of the last reading."""
+    return {
+        "id": facts.id,
+        "system": facts.system,
+        "cores": facts.cores,
+        "clock_hz": facts.clock_hz,
+        "benchmark_flops": facts.benchmark_flops,
+        "storage_bytes": facts.storage_bytes,
+        "compilers": list(facts.compilers),
+        "libraries": list(facts.libraries),
+        "uptime_s": uptime_s,
+        "logins": owner.logins,
+        "foreign_load": owner.foreign_load,
+        "owner_present": owner.present,
     }
 
 

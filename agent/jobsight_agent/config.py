@@ -8,7 +8,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from jobsight_agent.owner import SIGNS
 from jobsight_agent.reading import sendable_name
+
+MOST_NAMES = 64  # of compilers or libraries
 
 
 class ConfigError(ValueError):
@@ -96,6 +99,11 @@ OPTIONS = (
     Option("host_root", "/", "directory that holds the node's proc/ and sys/"),
     Option("exclude", (), "interfaces to leave out"),
     Option("counters_32bit", (), "interfaces whose driver has 32-bit counters"),
+    Option("scratch", "/tmp", "directory of the jobs' files, whose size is the node's storage"),
+    Option("compilers", (), "compilers of this node, as jobs may require them, such as gcc-12"),
+    Option("libraries", (), "libraries of this node, as jobs may require them, such as openmpi-4"),
+    Option("owner", (), "what shows that the machine's owner is at it: logins, load (default: it has no owner)"),
+    Option("owner_load", 0.5, "busy processors from which load shows the owner, while no job is here", 0, 1e6),
 )
 
 
@@ -119,6 +127,11 @@ class Config:
     host_root: str
     exclude: tuple[str, ...]
     counters_32bit: tuple[str, ...]
+    scratch: str
+    compilers: tuple[str, ...]
+    libraries: tuple[str, ...]
+    owner: tuple[str, ...]
+    owner_load: float
 
 
 def load_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
@@ -141,6 +154,12 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
     for name in ("cluster", "node"):
         if (values[name] and not sendable_name(values[name], 255)) or not values["cluster"]:
             raise ConfigError(f"{name} = {values[name]!r:.80}: the server takes 1 to 255 printable characters")
+    for sign in values["owner"]:
+        if sign not in SIGNS:
+            raise ConfigError(f"owner = {sign!r:.80} is unknown; use any of: {', '.join(SIGNS)}")
+    for name in ("compilers", "libraries"):
+        if len(values[name]) > MOST_NAMES or not all(sendable_name(text) for text in values[name]):
+            raise ConfigError(f"{name} = {values[name]!r:.80}: at most {MOST_NAMES} printable names")
     return Config(**values)
 
 

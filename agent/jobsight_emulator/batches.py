@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jobsight_agent import __version__
-from jobsight_agent.batch import AgentCost, pack, to_wire
+from jobsight_agent.batch import AgentCost, machine_to_wire, pack, to_wire
+from jobsight_agent.owner import OwnerPresence
 from jobsight_emulator.plan import Plan
 from jobsight_emulator.readings import NodeColumns
 from jobsight_emulator.site import EmulatedNode
@@ -67,5 +68,13 @@ class Packer:
             send_failures=0,
         )
         node = self._node
-        batch = to_wire(columns, cluster=node.cluster, node=node.name, sequence=self._sequence, sent_at=None, cost=cost)
+        batch = to_wire(
+            columns,
+            cluster=node.cluster,
+            node=node.name,
+            sequence=self._sequence,
+            sent_at=None,
+            cost=cost,
+            machine=machine_to_wire(node.machine, OwnerPresence(), None),
+        )
         return PackedBatch(pack(batch, _GZIP_LEVEL), len(columns))

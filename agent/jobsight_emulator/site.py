@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from jobsight_agent.machine import NodeDescription
 from jobsight_agent.reading import Interface
 from jobsight_emulator.plan import EmulatorError, Plan
 
@@ -46,6 +47,7 @@ class EmulatedNode:
     skew_s: float
     outages: tuple[Outage, ...]
     lost: tuple[int, ...]
+    machine: NodeDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,30 @@ def _make_node(plan: Plan, cluster: str, index: int) -> EmulatedNode:
         background_out_bytes_s=rng.uniform(40.0, 120.0),
         phase_s=rng.randrange(plan.interval_s) + rng.choice((0.25, 0.5, 0.75)),
         skew_s=rng.choice((-1, 1)) * rng.randrange(2, 13) / 4 if rng.random() < plan.faults.skewed_nodes else 0.0,
-        outages=_outages(rng, plan),
+        outages=_outages(rng, plan, _outage_every_s(plan, name)),
         lost=_lost(rng, plan),
+        machine=_machine(plan, name, gigabit),
+    )
+
+
+def _outage_every_s(plan: Plan, name: str) -> float:
+    faults = plan.faults
+    unreliable = plan.rng("unreliable", name).random() < faults.unreliable_nodes
+    return faults.unreliable_every_s if unreliable else faults.outage_every_s
+
+
+def _machine(plan: Plan, name: str, gigabit: bool) -> NodeDescription:
+    """Nodes with faster links are the newer ones."""
+    rng = plan.rng("machine", name)
+    return NodeDescription(
+        id=f"{rng.getrandbits(128):032x}",
+        system="linux-x86_64",
+        cores=PROCESSORS,
+        clock_hz=3.1e9 if gigabit else 2.3e9,
+        benchmark_flops=round((6.2e7 if gigabit else 4.1e7) * rng.uniform(0.97, 1.03)),
+        storage_bytes=(960 if gigabit else 480) * 10**9,
+        compilers=("gcc-12", "icx-2023") if gigabit else ("gcc-12",),
+        libraries=("openmpi-4",),
     )
 
 
@@ -135,15 +159,15 @@ def _first_counter(rng: random.Random, interface: Interface) -> int:
     return rng.randrange(2**32 - 2**16, 2**32) if near else rng.randrange(2**32)
 
 
-def _outages(rng: random.Random, plan: Plan) -> tuple[Outage, ...]:
+def _outages(rng: random.Random, plan: Plan, every_s: float) -> tuple[Outage, ...]:
     outages: list[Outage] = []
-    down = plan.start + int(rng.expovariate(1.0 / plan.faults.outage_every_s))
+    down = plan.start + int(rng.expovariate(1.0 / every_s))
     while True:
         up = down + rng.randrange(180, 900)
         if up >= plan.horizon:
             return tuple(outages)
         outages.append(Outage(down, up))
-        down = up + 3600 + int(rng.expovariate(1.0 / plan.faults.outage_every_s))
+        down = up + 3600 + int(rng.expovariate(1.0 / every_s))
 
 
 def _lost(rng: random.Random, plan: Plan) -> tuple[int, ...]:

@@ -10,15 +10,19 @@ from datetime import date
 
 _NUMBER = r"[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?"
 _MEMORY = rf"({_NUMBER}) ?(?:([kKmMgGtTpPeE])[iI]?)?[bB]?"
+_SPAN = rf"({_NUMBER}) ?(s|min|m|h|d|w|S|MIN|M|H|D|W)"
 _CLOCK = r"(?:([0-9]{1,9})-)?([0-9]{1,9}(?::[0-9]{1,9}){0,3})"
 
 # As JSON Schema has them.
 MEMORY_PATTERN = f"^{_MEMORY}$"
+SPAN_PATTERN = f"^(?:{_SPAN}|{_NUMBER}|{_CLOCK})$"
 TIME_PATTERN = f"^(?:{_NUMBER}|{_CLOCK})$"
 
 _memory = re.compile(_MEMORY).fullmatch
 _seconds = re.compile(_NUMBER).fullmatch
 _clock = re.compile(_CLOCK).fullmatch
+_span = re.compile(_SPAN).fullmatch
+_SPANS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _POWERS = {unit: 1024.0**power for power, unit in enumerate("kmgtpe", 1)}
 _SHOWN = 60
 
@@ -61,6 +65,24 @@ def time_s(text: str) -> float:
     if found is None or (found[1] and len(parts) > 3):
         raise ValueError(f"{text[:_SHOWN]!r} is not a time; give {_TIME_EXAMPLES}")
     return _clock_s(found[1], parts)
+
+
+def span_s(text: str) -> float:
+    """Seconds of a span such as ``6h``, ``10min``, ``1.5 d`` or ``90``, or of any time that ``time_s`` reads.
+
+    Raises:
+        ValueError: the message shows valid forms.
+
+    >>> [span_s(text) for text in ("6h", "10min", "1.5 d", "90", "01:00:00")]
+    [21600.0, 600.0, 129600.0, 90.0, 3600.0]
+    """
+    found = _span(text)
+    if found is not None:
+        return float(found[1]) * _SPANS[found[4].lower()]
+    try:
+        return time_s(text)
+    except ValueError:
+        raise ValueError(f"{text[:_SHOWN]!r} is not a run time; give 6h, 10min, 90s, 2d, {_TIME_EXAMPLES}") from None
 
 
 def utc_day(text: str) -> int:

@@ -6,6 +6,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from apscheduler.executors.pool import ThreadPoolExecutor
@@ -26,6 +28,10 @@ from jobsight_server.periodic import Periodic
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
+from jobsight_server.reliability.ask import ranks_of
+from jobsight_server.reliability.board import MachineBoard
+from jobsight_server.reliability.config import rank_config
+from jobsight_server.reliability.round import update_machines
 from jobsight_server.requirements import requirement_config
 from jobsight_server.requirements.expiry import expire
 from jobsight_server.requirements.relearn import relearn_if_changed
@@ -51,6 +57,7 @@ def run_until(
     stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float] = time.time
 ) -> None:
     """Runs the periodic work until ``stop`` is set; work under way is finished first."""
+    ranks = rank_config(settings)
     # One thread: the jobs write to the same tables, and two at once would only wait for each other.
     scheduler = BackgroundScheduler(
         # Simulations take minutes, in a process of their own; nothing else waits for them.
@@ -90,6 +97,13 @@ def run_until(
         id="requirements",
     )
     scheduler.add_job(
+        Periodic("machines", update_machines),
+        "interval",
+        seconds=settings.ranks_interval_s,
+        args=(engine, ranks, clock, stop),
+        id="machines",
+    )
+    scheduler.add_job(
         Periodic("plan", _keep_plan),
         "interval",
         seconds=_LOOK_AT_PLAN_S,
@@ -109,7 +123,10 @@ def run_until(
             "interval",
             seconds=_LOOK_AT_NODES_S,
             args=(engine, clock),
-            kwargs={"expiry_s": settings.resource_expiry_s},
+            kwargs={
+                "expiry_s": settings.resource_expiry_s,
+                "reliability": partial(ranks_of, MachineBoard(ranks), replace(ranks, method="survival")),
+            },
             id="node resources",
         )
     scheduler.add_job(

@@ -27,7 +27,16 @@ COMMANDS = {
         "list the accounting files that were read; withdraw wrong ones",
     ),
     "job-groups": ("jobsight_server.commands.job_groups", "find the job groups that suit a site's own history"),
+    "tune": (
+        "jobsight_server.commands.tune",
+        "find window, bins and alpha of the published forecasts on a site's own finished jobs",
+    ),
+    "resources": (
+        "jobsight_server.commands.resources",
+        "report to a server what Ganglia or another server knows of resources",
+    ),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
+    "ranks": ("jobsight_server.commands.ranks", "rank machines for a job, for HTCondor and Slurm too"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     "simulate": (
         "jobsight_server.commands.simulate",

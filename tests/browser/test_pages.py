@@ -31,6 +31,7 @@ PAGES = {
     "overview": "/",
     "savings": "/savings",
     "users": "/users",
+    "groups": "/groups?by=account",
     "user": f"/users/alpha/{SCRIPT_PATH}",
     "jobs": "/jobs",
     "job": f"/jobs/alpha/{SCRIPT_PATH}",
@@ -38,6 +39,9 @@ PAGES = {
     "nodes": "/nodes",
     "node": "/nodes/alpha/n01",
     "requirements": "/requirements",
+    "resources": "/resources",
+    "matches": "/matches",
+    "match": "/matches/1",
     "simulations": "/simulations",
     "rejected": "/rejected",
 }

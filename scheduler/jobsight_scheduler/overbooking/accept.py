@@ -176,7 +176,7 @@ class _Search:
                 reason = max(reason, RISKY, key=REASONS.index)
                 continue
             touched = self._touched(place) if rule.guards or rule.rule == "best-profit" else ()
-            if rule.guards and not all(self._is_spared(other) for other in touched):
+            if touched is None:
                 reason = GUARDED
                 continue
             score = self._score(success.pos, place)
@@ -200,11 +200,15 @@ class _Search:
         hours = len(place.processors) * (place.end_h - place.start_h)
         return pos * self._offer.charge - (1.0 - pos) * self._offer.penalty - self._value * hours
 
-    def _touched(self, place: BookingPlace) -> tuple[TouchedJob, ...]:
-        return tuple(
-            TouchedJob(job, 1.0 - self._plan.bookings[job].machine * self._corrected(raw), 1.0 - raw)
-            for job, raw in self._risk.after(self._offer, place).items()
-        )
+    def _touched(self, place: BookingPlace) -> tuple[TouchedJob, ...] | None:
+        """The jobs whose risk rises; None if the guard does not allow it for one of them."""
+        found = []
+        for job, raw in self._risk.after(self._offer, place):
+            touched = TouchedJob(job, 1.0 - self._plan.bookings[job].machine * self._corrected(raw), 1.0 - raw)
+            if self._rule.guards and not self._is_spared(touched):
+                return None
+            found.append(touched)
+        return tuple(found)
 
     def _is_spared(self, touched: TouchedJob) -> bool:
         """Whether the successor stays below ``pmax``."""

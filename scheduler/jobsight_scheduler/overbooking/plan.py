@@ -148,19 +148,17 @@ class BookingPlan:
         Raises:
             KeyError: it is not in the plan.
         """
-        booking = self.bookings[job]
-        tables, processors = self._current(), booking.place.processors
+        booking, tables = self.bookings[job], self._current()
         found = tables.places.get(job)
-        if found is not None:
-            return found
-        row = tables.row[job]
-        found = tables.places[job] = BookingPlace(
-            booking.from_h,
-            booking.end_h,
-            processors,
-            tables.jobs_of(tables.last[row, processors], True),
-            tables.jobs_of(tables.next[row + 1, processors], False),
-        )
+        if found is None:
+            row, processors = tables.row[job], booking.place.processors
+            found = tables.places[job] = BookingPlace(
+                booking.from_h,
+                booking.end_h,
+                processors,
+                tables.jobs_of(tables.last[row, processors], True),
+                tables.jobs_of(tables.next[row + 1, processors], False),
+            )
         return found
 
     def _drop_run_times(self, jobs: Sequence[int]) -> None:
@@ -178,7 +176,7 @@ class _Tables:
     """Row r is what holds after the first r bookings, by their beginning, have begun; columns are processors.
 
     ``last`` is the booking that began last on a processor, ``until`` when it ends; ``next`` the one that begins next,
-    ``next_from`` when.
+    ``next_from`` when. ``places`` are those of bookings that were asked for.
     """
 
     def __init__(self, bookings: Sequence[Booking], processors: int) -> None:

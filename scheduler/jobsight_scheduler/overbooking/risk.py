@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
@@ -54,13 +55,13 @@ class PlanRisk(ABC, Generic[Starts, Ends]):
         """P_executable of a job of the plan that waits, as the plan stands."""
         return self.executable(self._plan.bookings[job].offer, self._plan.place_of(job))
 
-    def after(self, offer: JobOffer, place: BookingPlace) -> dict[int, float]:
+    def after(self, offer: JobOffer, place: BookingPlace) -> Iterator[tuple[int, float]]:
         """P_executable of the overbooked jobs that wait after ``place``, if ``offer`` were booked there.
 
-        Those right after it, and those further on whose predecessors would end later because of it.
+        In the order of their starts: those right after it, and those further on whose predecessors would end later
+        because of it.
         """
         bookings = self._plan.bookings
-        found: dict[int, float] = {}
         own = self._ends_waiting(offer, self._starts(offer, place), place.end_h)
         later: dict[int, Ends] = {}
         queue = [(bookings[job].from_h, job) for job in place.successors if bookings[job].started_h is None]
@@ -77,14 +78,13 @@ class PlanRisk(ABC, Generic[Starts, Ends]):
                 ends.append(own)
             starts = self._starts_after(max(booking.offer.release_h, self.now_h), where.start_h, ends)
             if booking.is_overbooked:
-                found[job] = self._executable(starts, booking.offer, where.end_h)
+                yield job, self._executable(starts, booking.offer, where.end_h)
             changed = self._ends_waiting(booking.offer, starts, booking.end_h)
             if self._differ(changed, self._ends_of(job)):
                 later[job] = changed
                 for other in where.successors:
                     if bookings[other].started_h is None and other not in done:
                         heappush(queue, (bookings[other].from_h, other))
-        return found
 
     def best_case(self, offer: JobOffer, place: BookingPlace) -> float:
         """An upper bound of P_executable, without a look at the predecessors: the job starts as early as it may."""

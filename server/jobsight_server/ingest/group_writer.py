@@ -24,7 +24,7 @@ _SAMPLES = (
 )
 _BATCH = (
     "INSERT INTO batches (node_id, boot_id, sequence, checksum, first_time, last_time, samples, received_at, "
-    "counters) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "counters, uptime_s, owner_present) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _MARK = "INSERT INTO marks (node_id, job_id, event, time) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _ACKNOWLEDGED = "SELECT checksum FROM batches WHERE node_id = ? AND boot_id = ? AND sequence = ?"
@@ -114,6 +114,8 @@ class GroupWriter:
                 len(batch.time),
                 submission.received_at,
                 dump_ends(ends),
+                batch.machine and batch.machine.uptime_s,
+                batch.machine and batch.machine.owner_present,
             ),
         )
         self._spans.append((node.id, batch.time[0], batch.time[-1]))
@@ -154,6 +156,7 @@ class GroupWriter:
             values["memory_total_bytes"] = batch.memory_total_bytes
             values["interfaces"] = batch.interfaces
             values["agent"] = batch.agent
+            values["machine"] = batch.machine
             values["clock_skew_s"] = batch.sent_at and batch.sent_at - submission.received_at
         self._touched[node.id] = node
 

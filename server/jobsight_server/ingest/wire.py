@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 MAX_READINGS = 5_000
 MAX_INTERFACES = 64
 MAX_MARKS = 2_000
+MAX_WORDS = 64
 LARGEST_COUNTER = 2**64 - 1
 LARGEST_INTEGER = 2**63 - 1
 
@@ -57,6 +58,28 @@ class AgentReport(Struct, frozen=True):
     batches_refused: Count = 0
 
 
+Word = Annotated[str, Meta(min_length=1, max_length=64)]
+Words = Annotated[list[Word], Meta(max_length=MAX_WORDS)]
+Amount = Annotated[float, Meta(gt=0, le=1e18)]
+
+
+class BatchMachine(Struct, frozen=True):
+    """What kind of machine the node is, and whether its owner is at it; None is unknown."""
+
+    id: Word | None = None
+    system: Word | None = None
+    cores: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+    clock_hz: Amount | None = None
+    benchmark_flops: Amount | None = None
+    storage_bytes: Count | None = None
+    compilers: Words = []
+    libraries: Words = []
+    uptime_s: Seconds | None = None
+    logins: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    foreign_load: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    owner_present: bool | None = None
+
+
 class Batch(Struct, frozen=True):
     """One batch as sent: columns of n readings."""
 
@@ -76,6 +99,7 @@ class Batch(Struct, frozen=True):
     memory_total_bytes: Count | None = None
     marks: Annotated[list[BatchMark], Meta(max_length=MAX_MARKS)] = []
     agent: AgentReport = AgentReport()
+    machine: BatchMachine | None = None
 
 
 _decoder = msgspec.json.Decoder(Batch)
@@ -111,10 +135,17 @@ def decode(payload: bytes | bytearray) -> Batch:
     for mark in batch.marks:
         if mark.index >= n:
             raise WireError(f"a mark of job {mark.job!r} points to reading {mark.index} of {n}")
-    for text in (batch.cluster, batch.node, batch.boot_id, *(mark.job for mark in batch.marks)):
+    for text in (batch.cluster, batch.node, batch.boot_id, *(mark.job for mark in batch.marks), *_words(batch)):
         if "\x00" in text:
             raise WireError(f"the name {text!r} contains a NUL character")
     return batch
+
+
+def _words(batch: Batch) -> list[str]:
+    machine = batch.machine
+    if machine is None:
+        return []
+    return [*filter(None, (machine.id, machine.system)), *machine.compilers, *machine.libraries]
 
 
 def _check_length(name: str, column: list[int | None] | list[float | None], n: int) -> None:

@@ -65,6 +65,7 @@ class WriterCache:
             "interfaces": "[]",
             "counters": dump_state(state),
             "agent": "{}",
+            "machine": None,
             "first_time": batch.time[0],
             "last_time": batch.time[0],
             "received_at": received_at,
@@ -103,7 +104,7 @@ def write_nodes(connection: Connection, changed: Collection[CachedNode]) -> None
 
 def _row(node: CachedNode) -> dict[str, Any]:
     row = node.values | {"counters": dump_state(node.state)}
-    for name in ("interfaces", "agent"):
-        if not isinstance(row[name], str):
+    for name in ("interfaces", "agent", "machine"):
+        if row[name] is not None and not isinstance(row[name], str):
             row[name] = msgspec.json.encode(row[name]).decode()
     return row

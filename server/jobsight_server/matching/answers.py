@@ -119,8 +119,8 @@ def eligible_resources(problem: Problem) -> list[EligibleResources]:
     """E(j, d) of every dependency of the batch."""
     eligibility = Eligibility(problem)
     found = []
-    for at in eligibility.dependencies:
-        members = eligibility.types[at.of.type].members[eligibility.eligible(at)]
+    for at, chosen in zip(eligibility.dependencies, eligibility.eligible(), strict=True):
+        members = eligibility.types[at.of.type].members[chosen]
         names = [problem.resources[position].name for position in members[:ELIGIBLE_LISTED]]
         found.append(EligibleResources(problem.jobs[at.job].name, at.of.name, len(members), names))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,10 @@ _LAST_TWO = (
     "WHERE node_id = ? ORDER BY time DESC LIMIT 2"
 )
 _LONGEST_STEP_S = 600.0
+_HOUR_S = 3600.0
+
+Reliability = Callable[[Connection, Sequence[tuple[str, str]], float, float], Mapping[tuple[str, str], float]]
+"""The score of machines, named by cluster and node, for a run time at a time."""
 
 
 class _Link(msgspec.Struct):
@@ -29,24 +33,36 @@ class _Link(msgspec.Struct):
 _decode_links = msgspec.json.Decoder(list[_Link]).decode
 
 
-def report_nodes(engine: Engine, clock: Callable[[], float], expiry_s: float) -> int:
-    """Reports every node whose agent sent something within ``expiry_s``; returns how many changed."""
+def report_nodes(
+    engine: Engine, clock: Callable[[], float], expiry_s: float, reliability: Reliability | None = None
+) -> int:
+    """Reports every node whose agent sent something within ``expiry_s``; returns how many changed.
+
+    With ``reliability``, the attribute of this name is the chance that the node stays for an hour.
+    """
     now = clock()
     with engine.connect().execution_options(reading=True) as connection:
-        reports = list(_reports(connection, now - expiry_s, now))
+        reports = list(_reports(connection, now - expiry_s, now, reliability))
     taken = take_reports(engine, reports, SOURCE, now, future_s=expiry_s, refuse_late=False)
     return taken.stored + taken.created
 
 
-def _reports(connection: Connection, since: float, now: float) -> Iterator[ResourceReport]:
+def _reports(
+    connection: Connection, since: float, now: float, reliability: Reliability | None
+) -> Iterator[ResourceReport]:
     columns = [nodes.c.id, nodes.c.cluster, nodes.c.name, nodes.c.cpus, nodes.c.memory_total_bytes, nodes.c.interfaces]
-    for node in connection.execute(select(*columns).where(nodes.c.received_at >= since)).all():
+    found = connection.execute(select(*columns).where(nodes.c.received_at >= since)).all()
+    names = [(node.cluster, node.name) for node in found]
+    scores = {} if reliability is None else reliability(connection, names, _HOUR_S, now)
+    for node in found:
         samples = fetch(connection, _LAST_TWO, (node.id,))
         if samples:
             attributes: dict[str, Value] = {"cluster": node.cluster, "node": node.name}
+            if (score := scores.get((node.cluster, node.name))) is not None:
+                attributes["reliability"] = round(score, 4)
             yield ResourceReport(
                 f"{node.cluster}/{node.name}",
-                "compute-server",
+                "compute",
                 min(samples[0][0], now),
                 attributes,
                 _capacities(node, samples),

@@ -14,6 +14,7 @@ from jobsight_server.matching.changes import begin_change
 from jobsight_server.matching.edit import known_type, require_room, types_in
 from jobsight_server.matching.resource_report import ResourceReport, as_row, checked_attributes, checked_capacities
 from jobsight_server.matching.resource_types import ResourceError, ResourceType, check_name
+from jobsight_server.reliability.absence import report_owner
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import resources
 
@@ -85,6 +86,8 @@ def take_reports(
         if new:
             require_room(connection, len(new))
             connection.execute(insert(resources), new)
+        for row in (*changed, *new):
+            report_owner_of(connection, last[row["name"]], row)
         add_event_counts(connection, counts)
     return TakenReports(len(changed), len(new), refused)
 
@@ -123,5 +126,16 @@ def _row(
         else before["owner_present"],
     }
     if before is not None:
-        return row | {"number": before["id"]}
+        return row | {"number": before["id"], "name": report.name}
     return row | {"name": report.name, "type": kind.name, "cost": 1.0, "is_static": False}
+
+
+def report_owner_of(connection: Connection, report: ResourceReport, row: dict[str, Any]) -> None:
+    """Passes the presence of an owner on to the machine that the resource is: ``CLUSTER/NODE``, or its attributes."""
+    if report.owner_present is None:
+        return
+    attributes = json.loads(row["attributes"])
+    cluster, node = attributes.get("cluster"), attributes.get("node")
+    if not (isinstance(cluster, str) and isinstance(node, str) and cluster and node):
+        cluster, _, node = report.name.rpartition("/")
+    report_owner(connection, cluster or None, node, report.owner_present, row["state_at"])

@@ -87,7 +87,7 @@ SHIPPED = {
     kind.name: kind
     for kind in (
         ResourceType(
-            "compute-server",
+            "compute",
             [
                 *_text("location", "os", "os_version", "cpu_type"),
                 AttributeType("cpu_mhz", "number"),
@@ -101,9 +101,9 @@ SHIPPED = {
             "A machine that runs jobs",
         ),
         ResourceType(
-            "file-system",
+            "filesystem",
             [*_text("location", "fs_type"), AttributeType("size_gb", "number")],
-            [CapacityType("space_gb", "GB")],
+            [CapacityType("capacity_gb", "GB")],
             "Space for files",
         ),
         ResourceType(

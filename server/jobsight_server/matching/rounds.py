@@ -14,10 +14,11 @@ from sqlalchemy import Connection, Engine, bindparam, case, func, select, update
 
 from jobsight_scheduler.matching.answer import Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Problem
+from jobsight_scheduler.matching.rounds import WaitingJob
 from jobsight_server.matching.changes import begin_change
 from jobsight_server.matching.end_matches import LONGEST_HOLD_S
 from jobsight_server.matching.resource_types import ResourceError
-from jobsight_server.matching.service import Matcher, RoundJob
+from jobsight_server.matching.service import Matcher
 from jobsight_server.matching.store_matches import CONFLICTS, Seen, add_holds, still_fitting, until_of
 from jobsight_server.periodic import Periodic
 from jobsight_server.storage.event_counts import add_event_counts
@@ -30,8 +31,10 @@ AT_ONCE = 10
 """Times ``round_jobs``: how many jobs a round takes on at most, the longest passed over first."""
 
 _QUEUED = matches.c.state == "queued"
-_IS_HOPELESS = case((matches.c.tier.in_(("type", "predicate", "never-fits")), 1), else_=0)
-"""Jobs that wait for a resource that is not there keep no one else out of a round."""
+HOPELESS = ("type", "predicate", "never-fits")
+"""Tiers of jobs that wait for a resource that is not there; they keep no one else out of a round."""
+
+_IS_HOPELESS = case((matches.c.tier.in_(HOPELESS), 1), else_=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +93,12 @@ class MatchingRounds:
 
     def _queued_rows(self) -> Sequence[Any]:
         limit = AT_ONCE * self._matcher.config.round_jobs
-        query = select(matches.c.id, matches.c.name, matches.c.job, matches.c.rounds, matches.c.submitted_at)
+        query = select(matches.c.id, matches.c.name, matches.c.job, matches.c.rounds, matches.c.tier)
         query = query.where(_QUEUED).order_by(_IS_HOPELESS, matches.c.rounds.desc(), matches.c.id).limit(limit)
         with self._engine.connect().execution_options(reading=True) as connection:
             return connection.execute(query).all()
 
-    def _read(self, rows: Sequence[Any]) -> tuple[list[RoundJob], dict[int, ResourceError]]:
+    def _read(self, rows: Sequence[Any]) -> tuple[list[WaitingJob], dict[int, ResourceError]]:
         """The jobs of a round, under names that differ: their numbers."""
         known, self._jobs = self._jobs, {}
         jobs, broken = [], {}
@@ -105,7 +108,8 @@ class MatchingRounds:
             if isinstance(found, ResourceError):
                 broken[row.id] = found
             else:
-                jobs.append(RoundJob(found, row.rounds))
+                # One that waits for what is not there ages, but takes nobody's place among the oldest.
+                jobs.append(WaitingJob(found, 0 if row.tier in HOPELESS else row.rounds))
         return jobs, broken
 
     def _read_one(self, row: Any) -> MatchJob | ResourceError:
@@ -113,7 +117,8 @@ class MatchingRounds:
             (job,) = self._matcher.read([msgspec.json.decode(row.job)]).jobs
         except ResourceError as error:
             return error
-        return replace(job, name=str(row.id))
+        duration_s = self._matcher.config.hold_s if job.duration_s is None else job.duration_s
+        return replace(job, name=str(row.id), duration_s=duration_s)
 
     def _store(self, problem: Problem, found: Sequence[Match], unmatched: Sequence[Unmatched], seen: Seen) -> int:
         """Holds what still fits, for jobs that still wait; the others are passed over. Returns how many it held."""

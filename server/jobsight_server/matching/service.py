@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection, Engine, insert
@@ -13,6 +12,7 @@ from sqlalchemy import Connection, Engine, insert
 from jobsight_scheduler.matching import match
 from jobsight_scheduler.matching.answer import Answer, Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Problem, Resource
+from jobsight_scheduler.matching.rounds import WaitingJob, match_round
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.matching.answers import (
     BatchAnswer,
@@ -42,15 +42,7 @@ _ATTEMPTS = 3
 FORESTALLED = "other requests took what it was matched to, three times in a row; send it again"
 
 
-@dataclass(frozen=True, slots=True)
-class RoundJob:
-    """A queued job, and in how many rounds it was passed over."""
-
-    job: MatchJob
-    age: int
-
-
-StoreRound = Callable[[Problem, Sequence[Match], Sequence[Unmatched], "Seen"], int]
+StoreRound = Callable[[Problem, Sequence[Match], Sequence[Unmatched], Seen], int]
 
 
 class Matcher:
@@ -90,19 +82,26 @@ class Matcher:
         """The state as of the last batch; for the ``store`` of a round only."""
         return self._catalogue
 
-    def match_round(self, jobs: Sequence[RoundJob], store: StoreRound) -> int:
+    def match_round(self, waiting: Sequence[WaitingJob], store: StoreRound) -> int:
         """Matches queued jobs and has ``store`` hold what is matched; returns what that returns."""
-        if not jobs:
+        if not waiting:
             return 0
+        jobs = [entry.job for entry in waiting]
         with self._turn:
             with self._read_engine.connect().execution_options(reading=True) as connection:
                 self._catalogue.refresh(connection)
             objectives = read_chosen_objectives(self._catalogue.objectives)
             now = self._clock()
-            batch = [entry.job for entry in jobs]
-            resources = self._catalogue.resources_of(types_of(batch), now)
-            problem = problem_of(batch, resources, objectives, now)
-            answer = match(problem, clock=time.monotonic, deadline_s=self.config.deadline_s)
+            problem = problem_of(jobs, self._catalogue.resources_of(types_of(jobs), now), objectives, now)
+            answer = match_round(
+                problem.resources,
+                waiting,
+                now_s=now,
+                clock=time.monotonic,
+                deadline_s=self.config.deadline_s,
+                objectives=objectives,
+                hour=problem.hour,
+            ).answer
             return store(problem, answer.matches, answer.unmatched, Seen.of(self._catalogue, problem))
 
     def look(self, read: Callable[[Catalogue, float], T]) -> T:

@@ -17,7 +17,7 @@ from jobsight_server.offers.expiry import expire_offers
 from jobsight_server.offers.places import places_text
 from jobsight_server.offers.risk import HOUR_S, stakes
 from jobsight_server.offers.standing_plan import StandingPlans, accuracy_of_text, accuracy_text
-from jobsight_server.offers.stored import REJECTIONS, add_offer, lock_plan
+from jobsight_server.offers.stored import REJECTIONS, add_offer, lock_plan, note_touched
 from jobsight_server.requirements.stored import question_text
 from jobsight_server.storage.event_counts import add_event_counts
 
@@ -88,6 +88,7 @@ def answer_request(
         )
     if decision.place is None or decision.success is None:
         return _rejected(connection, decision.reason, decision.candidates)
+    note_touched(connection, {other.job: other.raw_pof for other in decision.touched})
     number = add_offer(connection, cluster, _row(config, request, offer, decision, stored, now))
     return PlaceAnswer(number, "", decision.candidates)
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, insert, select, text, update
 
 from jobsight_server.storage.dialect import LARGEST_ID, lock_until_commit
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.fetch import write_many
 from jobsight_server.storage.schema import offers
 
 OfferState = Literal[
@@ -55,6 +56,12 @@ def add_offer(connection: Connection, cluster: str, values: Mapping[str, Any]) -
     number: int = connection.execute(insert(offers).values(row).returning(offers.c.id)).scalar_one()
     add_event_counts(connection, {(OUTCOMES, "offered"): 1})
     return number
+
+
+def note_touched(connection: Connection, predicted: Mapping[int, float]) -> None:
+    """Jobs planned behind a new one may be likelier not to end in their places: what is learned rests on that."""
+    change = "UPDATE offers SET predicted = ? WHERE id = ?"
+    write_many(connection, change, [(share, number) for number, share in sorted(predicted.items())])
 
 
 def change_offer(connection: Connection, cluster: str, number: int, state: OfferState, **values: Any) -> None:

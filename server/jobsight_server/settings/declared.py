@@ -107,6 +107,25 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             min_length=1,
         ),
     ] = tuple(map(job_group_text, DEFAULT_JOB_GROUPS))
+    window: Annotated[
+        tuple[str, ...],
+        _meta(
+            "jobs in the sliding window forecast: a number, and METRIC=NUMBER for metrics that differ; changing it "
+            "retrains on all finished jobs",
+            metavar="NUMBERS",
+        ),
+    ] = ("5",)
+    bins: Annotated[
+        tuple[str, ...],
+        _meta("bins of the weighted forecast, written like `window`; changing them retrains", metavar="NUMBERS"),
+    ] = ("10",)
+    alpha: Annotated[
+        tuple[str, ...],
+        _meta(
+            "smoothing of the exponential forecast, above 0 and below 1, written like `window`; changing it retrains",
+            metavar="NUMBERS",
+        ),
+    ] = ("0.5",)
     learn_apportioned: Annotated[
         bool, _meta("learn values measured on shared nodes and split by processors held; changing it retrains")
     ] = False
@@ -139,6 +158,35 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     requirements_expiry_days: Annotated[float, _meta("how long a requirement waits for feedback on its job", gt=0)] = (
         30.0
     )
+    rank_method: Annotated[
+        Literal["survival", "grv"],
+        _meta("how machines are ranked: survival, the chance to stay for the run time; grv, the grid resource vector"),
+    ] = "survival"
+    rank_weight_availability: Annotated[
+        float, _meta("weight of the availability (RA) in the resource vector", ge=0, le=1e6)
+    ] = 1.0
+    rank_weight_success: Annotated[float, _meta("weight of the job success (JS)", ge=0, le=1e6)] = 1.0
+    rank_weight_capacity: Annotated[float, _meta("weight of the capacity (CA)", ge=0, le=1e6)] = 1.0
+    rank_availability_base: Annotated[float, _meta("RA of a machine that has just returned", ge=0, le=1)] = 0.0
+    rank_availability_cap_s: Annotated[float, _meta("time after the return from which RA is 1", gt=0, le=1e9)] = 86400.0
+    rank_success_initial: Annotated[float, _meta("score of a machine that had no job", ge=-1e6, le=1e6)] = 0.0
+    rank_success_reward: Annotated[float, _meta("what a success adds to the score", ge=0, le=1e6)] = 1.0
+    rank_success_penalty: Annotated[
+        float, _meta("what an eviction, requeue, checkpoint or failure takes off the score", ge=0, le=1e6)
+    ] = 1.0
+    rank_success_cap: Annotated[float, _meta("the score stays between this and its negative", gt=0, le=1e6)] = 20.0
+    rank_success_by_work: Annotated[bool, _meta("weight each success by the job's processor hours")] = False
+    rank_blame_users: Annotated[
+        bool, _meta("penalise the machine also for failures that follow a user or an application")
+    ] = False
+    rank_raw_capacity: Annotated[bool, _meta("CA is flops times cores as it is, not divided by the largest")] = False
+    rank_utc_offset_hours: Annotated[
+        float, _meta("local time of the site less UTC, for the hours of the week", ge=-14, le=14)
+    ] = 0.0
+    ranks_interval_s: Annotated[float, _meta("how often to update the machines' sessions and scores", ge=0.05)] = 15.0
+    machine_silence_s: Annotated[
+        float, _meta("silence of an agent that ends its machine's session; no eviction by itself", ge=1, le=1e9)
+    ] = 600.0
     plan_nodes: Annotated[
         tuple[str, ...],
         _meta("nodes of each cluster's plan, as CLUSTER=NODES; without it, those known from agents", metavar="NODES"),

@@ -17,13 +17,17 @@ from jobsight_server.matching.service import Matcher
 from jobsight_server.offers.config import plan_config
 from jobsight_server.offers.run_times import RunTimes
 from jobsight_server.offers.standing_plan import StandingPlans
+from jobsight_server.reliability.board import MachineBoard
+from jobsight_server.reliability.config import rank_config
 from jobsight_server.requirements import requirement_config
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.migrate import newest_version
 from jobsight_server.web import (
+    groups,
     health,
     jobs,
+    machines,
     matches,
     nodes,
     offers,
@@ -47,10 +51,23 @@ from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
-NOUNS_WITH_PAGES = (overview, savings, users, jobs, nodes, requirements, plan, simulations)
+NOUNS_WITH_PAGES = (
+    overview,
+    savings,
+    users,
+    groups,
+    jobs,
+    nodes,
+    machines,
+    requirements,
+    plan,
+    resources,
+    matches,
+    simulations,
+)
 ROUTES = tuple(
     route
-    for noun in (predictions, *NOUNS_WITH_PAGES, resources, matches, risk, offers, samples_proxy, health, openapi)
+    for noun in (predictions, *NOUNS_WITH_PAGES, risk, offers, samples_proxy, health, openapi)
     for route in noun.ROUTES
 )
 
@@ -71,7 +88,7 @@ def create_app(
     """The application of one query worker; ``write_engine`` serves what is kept of requests, as logins and offers."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
-    config = forecast_config(settings)
+    config, ranks = forecast_config(settings), rank_config(settings)
     answers = AnswerReader(read_engine, config)
     context = AppContext(
         settings=settings,
@@ -88,6 +105,8 @@ def create_app(
         plans=StandingPlans(),
         run_times=RunTimes(),
         failures=LoginFailures(),
+        machines=MachineBoard(ranks),
+        ranks=ranks,
         schema_version=newest_version(),
     )
     app.extensions["jobsight"] = context

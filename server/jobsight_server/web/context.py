@@ -15,6 +15,8 @@ from jobsight_server.matching.service import Matcher
 from jobsight_server.offers.config import PlanConfig
 from jobsight_server.offers.run_times import RunTimes
 from jobsight_server.offers.standing_plan import StandingPlans
+from jobsight_server.reliability.board import MachineBoard
+from jobsight_server.reliability.config import RankConfig
 from jobsight_server.requirements import RequirementConfig
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
@@ -38,6 +40,8 @@ class AppContext:
     run_times: RunTimes
     matcher: Matcher
     failures: LoginFailures
+    machines: MachineBoard
+    ranks: RankConfig
     schema_version: str | None
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from flask import Response, request
+from flask import Blueprint, Response, redirect, request, url_for
 from msgspec import Meta
 from werkzeug.exceptions import NotFound
+from werkzeug.wrappers import Response as AnyResponse
 
+from jobsight_server.errors import UserError
 from jobsight_server.matching.answers import BatchAnswer
+from jobsight_server.matching.batch import read_chosen_objectives
+from jobsight_server.matching.edit import put_objectives
 from jobsight_server.matching.end_matches import LONGEST_HOLD_S, release, renew
 from jobsight_server.matching.queue import Submitted, submit
 from jobsight_server.matching.resource_types import ResourceError
@@ -18,8 +22,11 @@ from jobsight_server.queries.matches import STATES, MatchDetail, MatchEntry, Mat
 from jobsight_server.record import Record
 from jobsight_server.storage.dialect import LARGEST_ID
 from jobsight_server.web.context import context
-from jobsight_server.web.inputs import PAGES_AT_MOST, choice_argument, integer_argument, name_argument
-from jobsight_server.web.resources import decoded, refused
+from jobsight_server.web.guard import require_same_origin
+from jobsight_server.web.inputs import PAGES_AT_MOST, choice_argument, given, integer_argument, name_argument
+from jobsight_server.web.pages import page
+from jobsight_server.web.resource_forms import job_of
+from jobsight_server.web.resources import decoded, objectives, refused
 from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, choice_of, record_reply
 
 RELEASED_AT_MOST = 10_000
@@ -170,7 +177,7 @@ ROUTES = (
         ("scheduler",),
         "A whole match or none for each job of a batch; what is matched is held until released or expired",
         (
-            Parameter("dry_run", "1: only tell; nothing is held", _FLAG),
+            Parameter("dry_run", "1: only answer; nothing is held", _FLAG),
             Parameter("reading", "how the state is read, for comparison: cached by default", choice_of(_READINGS)),
         ),
         answer=BatchAnswer,
@@ -217,3 +224,86 @@ ROUTES = (
         errors=(404,),
     ),
 )
+
+_EXAMPLE = """[{"name": "compute", "type": "compute", "where": "memory_gib >= 4", "amounts": {"slots": 2}},
+ {"name": "files", "type": "filesystem", "amounts": {"capacity_gb": 10}}]"""
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/matches", endpoint="matches")
+    def show() -> AnyResponse:
+        return _page({}, None)
+
+    @pages.get("/matches/<id:id>", endpoint="match")
+    def show_one(**_names: int) -> AnyResponse:
+        return page("match.html", match_of_path(), MATCH, problem=None)
+
+    @pages.post("/matches/submit", endpoint="match_submit")
+    def submit_job() -> AnyResponse:
+        require_same_origin()
+        form, here = request.form.to_dict(), context()
+        try:
+            job = job_of(form)
+            if form.get("action") == "queue":
+                queued = submit(here.matcher, here.write_engine, [job], here.clock())
+                if not queued.refused:
+                    return redirect(url_for("pages.match", id=queued.queued[0].id), 303)
+                raise UserError(queued.refused[0].reason)
+            answer = here.matcher.match([job], is_dry=form.get("action") != "match")
+        except UserError as error:
+            return _page(form, str(error), status=400)
+        if answer.matches and answer.matches[0].id is not None:
+            return redirect(url_for("pages.match", id=answer.matches[0].id), 303)
+        return _page(form, None, answer)
+
+    @pages.post("/matches/objectives", endpoint="match_objectives")
+    def save_objectives() -> AnyResponse:
+        require_same_origin()
+        chosen = [name for name in request.form.getlist("objective") if name]
+        try:
+            read_chosen_objectives(chosen)
+        except UserError as error:
+            return _page({}, str(error), status=400)
+        put_objectives(context().write_engine, chosen)
+        return redirect(url_for("pages.matches"), 303)
+
+    @pages.post("/matches/<id:id>/end", endpoint="match_end")
+    def end(**_names: int) -> AnyResponse:
+        require_same_origin()
+        release(context().write_engine, [_number()], context().clock())
+        return redirect(url_for("pages.match", id=_number()), 303)
+
+    @pages.post("/matches/<id:id>/renew", endpoint="match_renew")
+    def renew_one(**_names: int) -> AnyResponse:
+        require_same_origin()
+        here, now = context(), context().clock()
+        try:
+            renew(here.write_engine, _number(), now + here.matcher.config.hold_s, now)
+        except ResourceError as error:
+            if error.status == 404:
+                raise NotFound(str(error)) from error
+            return page("match.html", match_of_path(), MATCH, error.status, problem=str(error))
+        return redirect(url_for("pages.match", id=_number()), 303)
+
+
+def _page(
+    form: dict[str, str], problem: str | None, answer: BatchAnswer | None = None, status: int = 200
+) -> AnyResponse:
+    chosen = objectives()
+    return page(
+        "matches.html",
+        matches(),
+        MATCHES,
+        status,
+        states=STATES,
+        chosen=given("state"),
+        form=form,
+        problem=problem,
+        answer=answer,
+        example=_EXAMPLE,
+        shipped=chosen.shipped,
+        chosen_objectives=chosen.objectives,
+        objectives_text=", then ".join(
+            entry if isinstance(entry, str) else str(entry.get("name", "own")) for entry in chosen.objectives
+        ),
+    )

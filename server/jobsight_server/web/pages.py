@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -16,15 +18,26 @@ from jobsight_server.web.guard import COOKIE
 from jobsight_server.web.routes import Route
 
 
-def page(template: str, data: Record, route: Route, status: int = 200, **shown: Any) -> Response:
-    """The page for ``data``, which ``route`` returns as JSON; ``shown`` is for the template only."""
-    text = render_template(template, data=data, json_url=json_url(route), **shown)
+def page(
+    template: str,
+    data: Record,
+    route: Route,
+    status: int = 200,
+    defaults: Mapping[str, str] = MappingProxyType({}),
+    **shown: Any,
+) -> Response:
+    """The page for ``data``, which ``route`` returns as JSON; ``shown`` is for the template only.
+
+    ``defaults`` are the page's own values of the route's parameters.
+    """
+    text = render_template(template, data=data, json_url=json_url(route, defaults), **shown)
     return make_response(text, status)
 
 
-def json_url(route: Route) -> str:
+def json_url(route: Route, defaults: Mapping[str, str] = MappingProxyType({})) -> str:
     """The API address of the current page's data: the same names in path and query, as far as the API has them."""
-    known = {**request.args.to_dict(flat=False), **(request.view_args or {})}
+    asked = {name: values for name, values in request.args.to_dict(flat=False).items() if values != [""]}
+    known = {**defaults, **asked, **(request.view_args or {})}
     path = route.path.format(**{name: quote(str(value)) for name, value in (request.view_args or {}).items()})
     query = {
         parameter.name: known[parameter.name]

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from flask import Response, request
+from flask import Blueprint, Response, redirect, request, url_for
 from msgspec import Meta
 from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_scheduler.matching.problem import OBJECTIVES
+from jobsight_server.errors import UserError
 from jobsight_server.matching.batch import read_chosen_objectives
 from jobsight_server.matching.edit import (
     delete_resource,
@@ -41,7 +43,11 @@ from jobsight_server.queries.resources import (
 )
 from jobsight_server.record import Record
 from jobsight_server.web.context import context
-from jobsight_server.web.inputs import PAGES_AT_MOST, integer_argument, json_body, name_argument, name_text
+from jobsight_server.web.guard import require_same_origin
+from jobsight_server.web.holding_bars import holding_bar
+from jobsight_server.web.inputs import PAGES_AT_MOST, given, integer_argument, json_body, name_argument, name_text
+from jobsight_server.web.pages import page
+from jobsight_server.web.resource_forms import policies_of, resource_of, type_of
 from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, error_reply, record_reply
 
 REPORTS_AT_MOST = 20_000
@@ -323,3 +329,61 @@ ROUTES = (
         errors=_ERRORS,
     ),
 )
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/resources", endpoint="resources")
+    def show() -> AnyResponse:
+        return _page({}, None)
+
+    @pages.post("/resources/define", endpoint="resource_define")
+    def define() -> AnyResponse:
+        def store(form: dict[str, str]) -> None:
+            put_resource(context().write_engine, form.get("name", "").strip(), resource_of(form), context().clock())
+
+        return _posted(store)
+
+    @pages.post("/resources/remove", endpoint="resource_remove")
+    def remove() -> AnyResponse:
+        def store(form: dict[str, str]) -> None:
+            delete_resource(context().write_engine, form.get("name", ""), context().clock())
+
+        return _posted(store)
+
+    @pages.post("/resources/types", endpoint="resource_type_define")
+    def define_kind() -> AnyResponse:
+        return _posted(lambda form: put_type(context().write_engine, type_of(form)))
+
+    @pages.post("/resources/policies", endpoint="resource_policies")
+    def save_policies() -> AnyResponse:
+        return _posted(lambda form: put_policies(context().write_engine, policies_of(form)))
+
+
+def _posted(store: Callable[[dict[str, str]], None]) -> AnyResponse:
+    """Stores what a form sends, and shows the list again, with the problem where there is one."""
+    require_same_origin()
+    form = request.form.to_dict()
+    try:
+        for name, value in form.items():
+            if "\0" in value:
+                raise UserError(f"{name} contains a NUL character")
+        store(form)
+    except UserError as error:
+        return _page(form, str(error), 400)
+    return redirect(url_for("pages.resources"), 303)
+
+
+def _page(form: dict[str, str], problem: str | None, status: int = 200) -> AnyResponse:
+    return page(
+        "resources.html",
+        resources(),
+        RESOURCES,
+        status,
+        types=types().types,
+        policies=form.get("policies") or msgspec.json.format(msgspec.json.encode(policies().policies)).decode(),
+        kind=given("type"),
+        bar=holding_bar,
+        expiry_s=context().settings.resource_expiry_s,
+        form=form,
+        problem=problem,
+    )

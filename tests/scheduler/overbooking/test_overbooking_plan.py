@@ -106,11 +106,11 @@ def test_guard_protects_jobs_further_on() -> None:
     # 2 starts at once and ends by 10, so 3 has more than its 10 hours.
     assert risk.executable_booked(3) == pytest.approx(1.0)
     late = offer(4, 1, 20.0)
-    after = risk.after(late, BookingPlace(0.0, 20.0, processors_of([0]), (), (2,)))
+    after = dict(risk.after(late, BookingPlace(0.0, 20.0, processors_of([0]), (), (2,))))
     # 4 ends at 10 or 20, 2 takes 5 or 10 hours more, 3 has from then until 34. With 4 at 20 and 2 at 30, 3 has 4 hours
     # and fails; with 2 at 25 it has 9, enough for half of the runs.
     assert after == {3: pytest.approx(1.0 - 0.5 * (0.5 * 1.0 + 0.5 * 0.5), abs=0.05)}
-    fast = FastRisk(plan, 0.0).after(late, BookingPlace(0.0, 20.0, processors_of([0]), (), (2,)))
+    fast = dict(FastRisk(plan, 0.0).after(late, BookingPlace(0.0, 20.0, processors_of([0]), (), (2,))))
     assert fast[3] == pytest.approx(after[3], abs=0.06)
     guarded = AcceptanceRule(pmax=0.2, guards=True)
     assert place(decide(plan, late, 0.0, guarded, SAFE))[0] >= 30.0

@@ -29,7 +29,7 @@ API = "/api/v1"
 
 def server(slots: float, **attributes: Any) -> dict[str, Any]:
     return {
-        "type": "compute-server",
+        "type": "compute",
         "attributes": attributes,
         "capacities": {"slots": {"total": slots}, "memory_gib": {"total": 64}},
         "static": True,
@@ -38,17 +38,17 @@ def server(slots: float, **attributes: Any) -> dict[str, Any]:
 
 def files(space: float, **attributes: Any) -> dict[str, Any]:
     return {
-        "type": "file-system",
+        "type": "filesystem",
         "attributes": attributes,
-        "capacities": {"space_gb": {"total": space}},
+        "capacities": {"capacity_gb": {"total": space}},
         "static": True,
     }
 
 
 def job(name: str, slots: float = 1, space: float = 0, count: int = 1, **more: Any) -> dict[str, Any]:
-    needs: list[dict[str, Any]] = [{"name": "c", "type": "compute-server", "amounts": {"slots": slots}, "count": count}]
+    needs: list[dict[str, Any]] = [{"name": "c", "type": "compute", "amounts": {"slots": slots}, "count": count}]
     if space:
-        needs.append({"name": "f", "type": "file-system", "amounts": {"space_gb": space}})
+        needs.append({"name": "f", "type": "filesystem", "amounts": {"capacity_gb": space}})
     return {"name": name, "user": "ada", "dependencies": needs, **more}
 
 
@@ -103,7 +103,7 @@ def test_a_match_is_whole_or_none_and_holds_until_it_is_released(served: Any, ad
     answer = post(admin, job("a", 4, 60), job("b", 4, 60))
     assert [match["resources"].keys() for match in answer["matches"]] == [{"c", "f"}]
     assert [entry["job"] for entry in answer["unmatched"]] == [{"a": "b", "b": "a"}[answer["matches"][0]["job"]]]
-    assert admin.get(f"{API}/resources?type=file-system").json["resources"][0]["capacities"]["space_gb"]["free"] == 40
+    assert admin.get(f"{API}/resources?type=filesystem").json["resources"][0]["capacities"]["capacity_gb"]["free"] == 40
     gang = post(admin, job("g", 1, count=2))
     assert gang["matches"] == []
     number = answer["matches"][0]["id"]
@@ -209,6 +209,7 @@ HOSTILE: list[tuple[Any, int]] = [
     ({"jobs": [job(str(n)) for n in range(20_000)]}, 400),
     ({"jobs": [job("<script>'; DROP TABLE matches; --")]}, 200),
     ({"jobs": [job("a")], "objectives": ["speed"]}, 400),
+    ({"jobs": [job("a", inputs="x" * 300_000)]}, 400),
 ]  # fmt: skip
 
 
@@ -267,11 +268,15 @@ def test_several_matchers_never_hand_out_the_same_capacity(served: Any, processe
 
     def fight(client: Any, start: int) -> int:
         mine: list[int] = []
+        kept: list[int] = []
         for n in range(start, start + 12):
             jobs = [job(f"j{n}.{k}", 1 + (n + k) % 3, 10 * ((n + k) % 4), 1 + (n + k) % 2) for k in range(4)]
-            mine += [match["id"] for match in post(client, *jobs)["matches"]]
+            found = [match["id"] for match in post(client, *jobs)["matches"]]
+            mine += found
+            kept += found
             if n % 2:
-                client.post(f"{API}/matches/release", json={"ids": mine[: len(mine) // 2 + 1]})
+                assert client.post(f"{API}/matches/release", json={"ids": kept}).status_code == 200
+                kept.clear()
         made.extend(mine)
         return len(mine)
 
@@ -282,7 +287,7 @@ def test_several_matchers_never_hand_out_the_same_capacity(served: Any, processe
     stop.set()
     watching.join()
     assert faults == []
-    assert sum(done) > 12
+    assert sum(done) >= 8, "there was something to fight for"
     assert len(set(made)) == len(made), "no number is given twice"
 
 

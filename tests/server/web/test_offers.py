@@ -201,7 +201,7 @@ def test_a_gap_shorter_than_the_request_is_sold_at_its_risk(restarted: Any, serv
 
 
 @pytest.mark.parametrize("strategy", ["conservative", "first-fit", "highest-pos", "best-profit"])
-def test_nothing_is_sold_twice_whoever_asks_at_the_same_time(restarted: Any, served: Any, strategy: str) -> None:
+def test_nothing_is_sold_twice_when_many_ask_at_once(restarted: Any, served: Any, strategy: str) -> None:
     add_history(served, "bob", [0.2, 0.3, 0.9] * 20)
     settings = {"plan_nodes": "alpha=6", "plan_strategy": strategy, "plan_max_failure": "0.4"}
     posts = [restarted(**settings) for _ in range(4)]  # as many processes, each with its own copy of the plan
@@ -376,7 +376,7 @@ HOSTILE_BODIES: tuple[tuple[str, Any], ...] = (
 )
 
 
-def test_whoever_sends_nonsense_is_told_and_nothing_is_held(restarted: Any, served: Any) -> None:
+def test_nonsense_is_refused_and_nothing_is_held(restarted: Any, served: Any) -> None:
     post = restarted(plan_nodes="alpha=4")
     post(OFFERS, **place())
     for path, body in HOSTILE_BODIES:

@@ -59,6 +59,9 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/users/ada/profile?cluster=alpha&limit=2", None, 200
     yield "get", f"{api}/users/ada/profile", None, 400
     yield "get", f"{api}/users/nobody/profile", None, 404
+    yield "get", f"{api}/groups", None, 200
+    yield "get", f"{api}/groups?by=account&search=%25&cluster=alpha", None, 200
+    yield "get", f"{api}/groups?by=user", None, 400
     yield "get", f"{api}/jobs", None, 200
     yield "get", f"{api}/jobs?user=ada&state=running&cluster=alpha", None, 200
     yield "get", f"{api}/jobs/77.server", None, 200
@@ -92,6 +95,10 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "post", f"{api}/feedback", {"id": 1, "outcome": "failed"}, 409
     yield "get", f"{api}/requirements?cluster=alpha&page=1", None, 200
     yield from matching_requests(api)
+    yield "get", f"{api}/resources/rank?for=6h&include=all&history_hours=10&compilers=gcc&compilers=icx", None, 200
+    yield "get", f"{api}/resources/rank?for=6h&cluster=alpha&method=grv&memory=4G&limit=3", None, 200
+    yield "get", f"{api}/resources/rank", None, 400
+    yield "get", f"{api}/resources/rank?user=nobody", None, 404
     yield from plan_requests(api)
     yield "get", f"{api}/openapi.json", None, 200
 
@@ -122,8 +129,8 @@ def plan_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
 
 
 def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
-    resource = {"type": "compute-server", "capacities": {"slots": {"total": 4}}, "attributes": {"os": HOSTILE}}
-    need = {"name": "c", "type": "compute-server", "amounts": {"slots": 1}}
+    resource = {"type": "compute", "capacities": {"slots": {"total": 4}}, "attributes": {"os": HOSTILE}}
+    need = {"name": "c", "type": "compute", "amounts": {"slots": 1}}
     jobs = {
         "jobs": [
             {"name": HOSTILE, "user": "ada", "class": "x", "dependencies": [need]},
@@ -142,7 +149,7 @@ def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
     yield "put", f"{api}/policies", {"policies": [{"effect": "deny", "classes": ["y"], "hours": [1, 2]}]}, 200
     yield "put", f"{api}/policies", {"policies": [{"effect": "prefer"}]}, 400
     yield "get", f"{api}/policies", None, 200
-    yield "put", f"{api}/objectives", {"objectives": ["throughput", {"name": "balance", "type": "compute-server"}]}, 200
+    yield "put", f"{api}/objectives", {"objectives": ["throughput", {"name": "balance", "type": "compute"}]}, 200
     yield "put", f"{api}/objectives", {"objectives": ["x"]}, 400
     yield "get", f"{api}/objectives", None, 200
     yield "post", f"{api}/matches?dry_run=1", jobs, 200
@@ -160,7 +167,7 @@ def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
     yield "put", f"{api}/matches/1", {"duration_s": 60}, 409
     yield "delete", f"{api}/matches/999", None, 404
     yield "post", f"{api}/matches/release", {"ids": [2, 3, 4]}, 200
-    yield "get", f"{api}/resources?type=compute-server&page=1&size=10", None, 200
+    yield "get", f"{api}/resources?type=compute&page=1&size=10", None, 200
     yield "get", f"{api}/resources/rack/1", None, 200
     yield "get", f"{api}/resources/none", None, 404
     yield "delete", f"{api}/resources/n1", None, 200

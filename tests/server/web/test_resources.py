@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import insert
+from werkzeug.serving import make_server
 
+from jobsight_server.cli import main
 from jobsight_server.matching.from_agents import report_nodes
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 
 API = "/api/v1"
 SERVER = {
-    "type": "compute-server",
+    "type": "compute",
     "attributes": {"os": "linux", "applications": ["cfd", "md"]},
     "capacities": {"slots": {"total": 8}, "memory_gib": {"total": 16}},
 }
 
 
 def job(name: str, slots: float = 2, where: str | None = None, **more: Any) -> dict[str, Any]:
-    dependency = {"name": "c", "type": "compute-server", "amounts": {"slots": slots}}
+    dependency = {"name": "c", "type": "compute", "amounts": {"slots": slots}}
     return {"name": name, "user": "ada", "dependencies": [dependency | ({"where": where} if where else {})], **more}
 
 
@@ -77,16 +83,16 @@ def test_state_that_is_too_old_takes_no_new_match(served: Any, admin: Any) -> No
 
 
 def test_a_report_is_stored_or_rejected_for_itself(served: Any, admin: Any) -> None:
-    new = {"type": "compute-server", "capacities": {"slots": {"total": 4, "available": 1}}}
+    new = {"type": "compute", "capacities": {"slots": {"total": 4, "available": 1}}}
     reports = [
         {"name": "a/n1", **new, "owner_present": True},
         {"name": "unknown"},
         {"name": "n2", "type": "spaceship"},
         {"name": "n3", **new, "time": served.clock.now + 10_000},
-        {"name": "n4", "type": "compute-server", "capacities": {"slots": {"used": 1}}},
-        {"name": "n5", "type": "compute-server", "attributes": {"os": 5}},
-        {"name": "n6", "type": "compute-server", "attributes": {"not a name": "x"}},
-        {"name": "n7", "type": "compute-server", "attributes": {"x": 1e300}},
+        {"name": "n4", "type": "compute", "capacities": {"slots": {"used": 1}}},
+        {"name": "n5", "type": "compute", "attributes": {"os": 5}},
+        {"name": "n6", "type": "compute", "attributes": {"not a name": "x"}},
+        {"name": "n7", "type": "compute", "attributes": {"x": 1e300}},
         {"name": "../n8", **new},
         {"name": "n9\0", **new},
     ]
@@ -136,7 +142,7 @@ def test_policies_decide_who_may_use_what(served: Any, admin: Any) -> None:
     admin.put(f"{API}/resources/n1", json=SERVER | {"static": True})
     rules = [
         {"effect": "deny", "resource": "n1", "classes": ["batch"]},
-        {"effect": "deny", "type": "compute-server", "when": "used_share <= 0.4", "classes": ["greedy"]},
+        {"effect": "deny", "type": "compute", "when": "used_share <= 0.4", "classes": ["greedy"]},
     ]
     assert admin.put(f"{API}/policies", json={"policies": rules}).json == {"policies": rules}
     found = matched(admin, job("a", **{"class": "batch"}), job("b"), job("c", **{"class": "greedy"}))
@@ -197,3 +203,49 @@ def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
     served.clock.now += 200
     assert report_nodes(served.engine, served.clock, 90.0) == 0
     assert matched(admin, job("b", 1)) == {}, "its agent is silent"
+
+
+GANGLIA = """<GANGLIA_XML VERSION="3.7.2" SOURCE="gmond"><CLUSTER NAME="alpha">
+<HOST NAME="g1" TN="0"><METRIC NAME="cpu_num" VAL="16"/><METRIC NAME="load_one" VAL="4"/></HOST>
+<HOST NAME=".." TN="0"><METRIC NAME="cpu_num" VAL="16"/></HOST></CLUSTER></GANGLIA_XML>"""
+
+
+@pytest.fixture
+def address(served: Any) -> Iterator[str]:
+    """The application behind a real HTTP server."""
+    server = make_server("127.0.0.1", 0, served.app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_commands_report_what_ganglia_and_another_server_know(
+    served: Any, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.clock.now = time.time()
+    (tmp_path / "g.xml").write_text(GANGLIA)
+    command = ["resources", "read-ganglia", str(tmp_path / "g.xml"), "--server", address]
+    monkeypatch.delenv("JOBSIGHT_TOKEN", raising=False)
+    assert main(command) == 1
+    assert "no token" in capsys.readouterr().err
+    monkeypatch.setenv("JOBSIGHT_TOKEN", served.tokens["scheduler"])
+    assert main(command) == 1
+    printed = capsys.readouterr()
+    assert "0 reported, 1 new, 1 rejected" in printed.out
+    assert "alpha/..: name" in printed.err
+    admin = served.client("admin")
+    assert slots(admin, "alpha/g1")["free"] == 12
+    matched(admin, job("a", 2))
+    served.clock.now += 1
+    assert main(["resources", "copy", address, "--server", address]) == 0
+    assert slots(admin, "alpha/g1") == {"total": 16, "used": 6, "measured": 6, "held": 2, "free": 10}
+    for wrong, problem in (("http://127.0.0.1:1", "does not answer"), ("file:///etc/passwd", "no address of a server")):
+        assert main(["resources", "copy", wrong, "--server", address]) == 1
+        assert problem in capsys.readouterr().err
+    monkeypatch.setenv("JOBSIGHT_TOKEN", "wrong")
+    assert main(command) == 1
+    assert "answered 401" in capsys.readouterr().err

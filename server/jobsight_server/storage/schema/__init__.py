@@ -6,6 +6,7 @@ from jobsight_server.storage.schema.access import sessions, tokens
 from jobsight_server.storage.schema.jobs import accounting_files, accounting_rejects, job_nodes, jobs
 from jobsight_server.storage.schema.learned import (
     failures,
+    group_series,
     model_state,
     pending_forecasts,
     profiles,
@@ -17,6 +18,14 @@ from jobsight_server.storage.schema.metadata import metadata
 from jobsight_server.storage.schema.nodes import batches, late_batches, marks, nodes, quarantine, samples, shifts
 from jobsight_server.storage.schema.operation import event_counts, role_epochs
 from jobsight_server.storage.schema.plan import offers, plans
+from jobsight_server.storage.schema.reliability import (
+    machine_outcomes,
+    machine_sessions,
+    machines,
+    outcomes_pending,
+    owner_reports,
+    reliability_state,
+)
 from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
 from jobsight_server.storage.schema.resources import (
     holds,
@@ -35,10 +44,14 @@ __all__ = [
     "batches",
     "event_counts",
     "failures",
+    "group_series",
     "holds",
     "job_nodes",
     "jobs",
     "late_batches",
+    "machine_outcomes",
+    "machine_sessions",
+    "machines",
     "marks",
     "matches",
     "matching_state",
@@ -46,10 +59,13 @@ __all__ = [
     "model_state",
     "nodes",
     "offers",
+    "outcomes_pending",
+    "owner_reports",
     "pending_forecasts",
     "plans",
     "profiles",
     "quarantine",
+    "reliability_state",
     "remeasure",
     "requirement_groups",
     "requirement_state",

@@ -44,6 +44,8 @@ jobs = Table(
     Index(None, "profiled", "state", "end"),
     Index(None, "forecast_seq", "submitted"),
     Index(None, "end"),
+    Index(None, "recorded_at"),
+    Index(None, "state"),
 )
 
 # Node names as the accounting log writes them; the node may never have sent a sample.

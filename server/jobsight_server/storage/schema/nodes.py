@@ -40,6 +40,7 @@ nodes = Table(
     Column("resets", BigInteger, nullable=False),
     Column("boots", BigInteger, nullable=False),
     Column("missing", BigInteger, nullable=False),
+    Column("machine", Text),  # what the agent last said of it (docs/wire-format.md), JSON; NULL of an older agent
     UniqueConstraint("cluster", "name"),
 )
 
@@ -72,6 +73,8 @@ batches = Table(
     Column("samples", Integer, nullable=False),
     Column("received_at", Double, nullable=False),
     Column("counters", Text, nullable=False),
+    Column("uptime_s", Double),
+    Column("owner_present", Boolean),
     Index(None, "node_id", "first_time"),
     Index(None, "received_at"),
     sqlite_with_rowid=False,

@@ -1,0 +1,116 @@
+"""What kind of machine the node is, read once when the agent starts; what cannot be read is None, never a guess."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_LARGEST_HZ = 1e12
+_LARGEST_BYTES = 2**63 - 1
+_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDescription:
+    """``id`` is a digest that a reinstallation changes; ``benchmark_flops`` is of one processor (see ``speed``).
+
+    ``cores`` are physical ones; ``storage_bytes`` is the size of the file system of the agent's option ``scratch``.
+    """
+
+    id: str | None = None
+    system: str | None = None
+    cores: int | None = None
+    clock_hz: float | None = None
+    benchmark_flops: float | None = None
+    storage_bytes: int | None = None
+    compilers: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+
+def read_facts(
+    root: Path,
+    scratch: str,
+    *,
+    flops: float | None = None,
+    compilers: tuple[str, ...] = (),
+    libraries: tuple[str, ...] = (),
+) -> NodeDescription:
+    """The facts of the node whose ``proc``, ``sys`` and ``etc`` are under ``root``."""
+    cores, megahertz = processor_facts(_text(root / "proc/cpuinfo"))
+    return NodeDescription(
+        id=machine_id(_text(root / "etc/machine-id")),
+        system=system_name(),
+        cores=cores,
+        clock_hz=clock_hz(_text(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"), megahertz),
+        benchmark_flops=flops,
+        storage_bytes=_size_bytes(scratch),
+        compilers=compilers,
+        libraries=libraries,
+    )
+
+
+def system_name() -> str:
+    """Operating system and architecture, as in ``linux-x86_64``."""
+    own = os.uname()
+    return f"{own.sysname}-{own.machine}".lower()[:64]
+
+
+def processor_facts(cpuinfo: str) -> tuple[int | None, float | None]:
+    """Physical cores, and the fastest present clock in MHz, from ``/proc/cpuinfo``.
+
+    >>> processor_facts("physical id : 0\\ncore id : 1\\ncpu MHz : 2400.5\\n\\nphysical id : 0\\ncore id : 1\\n")
+    (1, 2400.5)
+    """
+    cores: set[tuple[str, str]] = set()
+    socket, fastest = "", None
+    for line in cpuinfo.splitlines():
+        name, colon, value = (part.strip() for part in line.partition(":"))
+        if not colon:
+            continue
+        if name == "physical id":
+            socket = value
+        elif name == "core id":
+            cores.add((socket, value))
+        elif name == "cpu MHz" and (megahertz := _number(value)) is not None:
+            fastest = max(fastest or 0.0, megahertz)
+    return len(cores) or None, fastest
+
+
+def clock_hz(max_kilohertz: str, megahertz: float | None) -> float | None:
+    """The processor's highest clock, else its present one; None if neither makes sense."""
+    highest = _number(max_kilohertz.strip())
+    hertz = highest * 1e3 if highest else (megahertz or 0.0) * 1e6
+    return hertz if 0.0 < hertz <= _LARGEST_HZ else None
+
+
+def machine_id(contents: str) -> str | None:
+    """A digest of ``/etc/machine-id``, which itself must not leave the machine (machine-id(5))."""
+    own = contents.strip()
+    if len(own) != _DIGITS or not all(digit in "0123456789abcdef" for digit in own):
+        return None
+    return hashlib.sha256(f"jobsight {own}".encode()).hexdigest()[:_DIGITS]
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0.0 < number < 1e15 else None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _size_bytes(directory: str) -> int | None:
+    try:
+        found = os.statvfs(directory)
+    except (OSError, ValueError):
+        return None
+    return min(found.f_blocks * found.f_frsize, _LARGEST_BYTES) or None

@@ -1,0 +1,170 @@
+"""HTCondor's job event log: on which machine each attempt of a job ran, and how it left that machine.
+
+An event is a head line ``004 (023.000.000) 2026-11-22 14:05:12 Job was evicted.``, lines that describe it, and a line
+``...``. Logs are cut off, written by several processes and edited by hand, so every line that is no part of an event is
+counted and skipped; an event without its last line may be still being written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+AttemptEnd = Literal["success", "failed", "evicted", "requeued", "checkpointed", "user-failed"]
+
+LONGEST_LINE = 64 * 1024
+_MOST_LINES = 1000  # of an event
+_MOST_RUNNING = 1_000_000
+
+_HEAD = re.compile(
+    r"([0-9]{3}) \(([0-9]{1,12})\.([0-9]{1,9})\.[0-9]{1,9}\) "
+    r"(?:([0-9]{4})-)?([0-9]{2})[-/]([0-9]{2})[ T]([0-9]{2}):([0-9]{2}):([0-9]{2})"
+    r"(?:\.[0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})? ?(.*)"
+)
+_SLOT = re.compile(r"SlotName: *(?:[^@\s]*@)?([^\s@<>?&]+)")
+_ALIAS = re.compile(r"[?&]alias=([^&>\s]+)")
+_ADDRESS = re.compile(r"<\[?([0-9A-Fa-f.:]+?)\]?(?::[0-9]+)?[?>]")
+_RETURNED = re.compile(r"\(1\) Normal termination \(return value (-?[0-9]{1,12})\)")
+_LONGEST_HOST = 255
+
+EXECUTING, CHECKPOINT, EVICTED, TERMINATED, SHADOW, ABORTED, HELD, LOST = 1, 3, 4, 5, 7, 9, 12, 24
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """``time`` is UTC epoch seconds; ``lines`` begin with the rest of the head line."""
+
+    kind: int
+    job_id: str
+    time: float
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt of a job on one machine, and how it left it."""
+
+    job_id: str
+    host: str
+    start: float
+    end: float
+    outcome: AttemptEnd
+
+
+@dataclass(slots=True)
+class CondorLog:
+    """What was read: ``skipped`` counts lines and events that cannot be used, by reason."""
+
+    attempts: list[Attempt] = field(default_factory=list)
+    events: int = 0
+    checkpoints: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+def read_condor_log(lines: Iterable[bytes], newest: float) -> CondorLog:
+    """The attempts in a log; ``newest`` is when the file was last written, for logs whose stamps have no year.
+
+    Stamps without a zone are in the local time of this process.
+    """
+    found = CondorLog()
+    running: dict[str, tuple[str, float]] = {}
+    for event in _events(lines, newest, found):
+        found.events += 1
+        if event.kind == EXECUTING:
+            host = _host(event.lines)
+            if host is None:
+                found.skipped["no host in an execution event"] += 1
+            elif len(running) < _MOST_RUNNING:
+                running[event.job_id] = (host, event.time)
+            else:
+                found.skipped["too many jobs at once"] += 1
+            continue
+        if event.kind == CHECKPOINT:
+            found.checkpoints += 1
+            continue
+        outcome = _outcome(event)
+        if outcome is None:
+            if event.kind == HELD:  # it leaves its machine, but holds are policies of jobs
+                running.pop(event.job_id, None)
+            continue
+        place = running.pop(event.job_id, None)
+        if place is None:
+            if event.kind != ABORTED:  # an idle job may be removed
+                found.skipped["the end of an attempt whose begin is not in the log"] += 1
+            continue
+        host, start = place
+        if event.time < start:
+            found.skipped["an attempt that ends before it begins"] += 1
+            continue
+        found.attempts.append(Attempt(event.job_id, host, start, event.time, outcome))
+    return found
+
+
+def _events(lines: Iterable[bytes], newest: float, found: CondorLog) -> Iterator[LoggedEvent]:
+    head: tuple[int, str, float] | None = None
+    body: list[str] = []
+    for raw in lines:
+        if len(raw) > LONGEST_LINE:
+            found.skipped["a line that is too long"] += 1
+            continue
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        match = _HEAD.fullmatch(line)
+        if match is not None:
+            if head is not None:
+                found.skipped["an event that another one interrupts"] += 1
+            head, body = _stamped(match, newest), [match[11]]
+            if head is None:
+                found.skipped["a stamp that is no time"] += 1
+        elif line == "...":
+            if head is not None:
+                yield LoggedEvent(*head, tuple(body))
+            head = None
+        elif head is not None and len(body) < _MOST_LINES:
+            body.append(line)
+        elif line.strip():
+            found.skipped["a line outside of an event"] += 1
+    if head is not None:
+        found.skipped["an event that is cut off"] += 1
+
+
+def _stamped(match: re.Match[str], newest: float) -> tuple[int, str, float] | None:
+    kind, job, process, year, month, day, hour, minute, second, zone = match.groups()[:10]
+    last = datetime.fromtimestamp(newest, UTC)
+    wanted = last.year if year is None else int(year)
+    text = f"{wanted:04}-{month}-{day}T{hour}:{minute}:{second}"
+    try:
+        moment = datetime.fromisoformat(text + (zone or ""))
+        time = moment.timestamp()
+        if year is None and time > newest + 86_400.0:  # December, in a log that was last written in January
+            time = moment.replace(year=wanted - 1).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+    return int(kind), f"{int(job)}.{int(process)}", time
+
+
+def _host(lines: tuple[str, ...]) -> str | None:
+    """The short host name of the slot, or of the machine's alias; else its address."""
+    text = "\n".join(lines)
+    named = _SLOT.search(text) or _ALIAS.search(lines[0])
+    if named is not None:
+        short = named[1].partition(".")[0] if not re.fullmatch(r"[0-9.:]+", named[1]) else named[1]
+        return short if short.isprintable() and 0 < len(short) <= _LONGEST_HOST else None
+    address = _ADDRESS.search(lines[0])
+    return None if address is None else address[1]
+
+
+def _outcome(event: LoggedEvent) -> AttemptEnd | None:
+    """How the job left its machine; None of an event that does not end an attempt."""
+    text = "\n".join(event.lines)
+    if event.kind == EVICTED:
+        return "checkpointed" if "(1) Job was checkpointed" in text else "evicted"
+    if event.kind == TERMINATED:
+        returned = _RETURNED.search(text)
+        return "success" if returned is not None and int(returned[1]) == 0 else "failed"
+    if event.kind == ABORTED:
+        return "user-failed"
+    return {SHADOW: "requeued", LOST: "evicted"}.get(event.kind)  # type: ignore[return-value]

@@ -1,0 +1,91 @@
+"""A round: brings the machines up to date with batches, owners, silence, job ends and running jobs.
+
+Each step is one transaction that can be repeated: what was taken in is written together with how far that was.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection, Engine, select
+
+from jobsight_server.reliability.absence import end_silent, take_owner_reports
+from jobsight_server.reliability.busy import count_busy
+from jobsight_server.reliability.config import RankConfig
+from jobsight_server.reliability.learning import learn
+from jobsight_server.reliability.outcomes import take_runs
+from jobsight_server.reliability.rows import MachineRow, machine_of_row, write_machines
+from jobsight_server.reliability.sightings import take_batches
+from jobsight_server.reliability.state import ReliabilityState, lock_reliability, write_reliability
+from jobsight_server.storage.schema import machines
+
+log = logging.getLogger(__name__)
+
+# How often open sessions are learned, and the least that is learned of one.
+_LEARN_S = 3600.0
+
+Step = Callable[[Connection, ReliabilityState, int], tuple[bool, bool]]
+"""A step changes the state and returns whether answers change by it, and whether it is to be repeated."""
+
+
+def update_machines(
+    engine: Engine, config: RankConfig, clock: Callable[[], float], stop: threading.Event | None = None
+) -> None:
+    """Runs one round. Interrupted, or run twice, it counts nothing twice."""
+
+    def batches(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
+        taken = take_batches(connection, config, state, clock())
+        state.batches_until = taken.until
+        return _written(connection, config, state, taken.machines, version), taken.more
+
+    def absent(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
+        now = clock()
+        changed = _written(connection, config, state, take_owner_reports(connection, config, now), version)
+        changed |= _written(connection, config, state, end_silent(connection, config, now), version)
+        if not 0.0 <= now - state.learned_at < _LEARN_S:
+            state.learned_at = now
+            changed |= _written(connection, config, state, _open_sessions(connection), version)
+        return changed, False
+
+    def runs(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
+        taken = take_runs(connection, config, state, clock())
+        state.jobs_until = taken.until
+        return write_machines(connection, taken.machines, version), taken.more
+
+    def busy(connection: Connection, _state: ReliabilityState, version: int) -> tuple[bool, bool]:
+        return count_busy(connection, version), False
+
+    for step in (batches, absent, runs, busy):
+        more = True
+        while more and not (stop and stop.is_set()):
+            more = _do(engine, step)
+
+
+def _do(engine: Engine, step: Step) -> bool:
+    with engine.begin() as connection:
+        state = lock_reliability(connection)
+        version = state.version + 1
+        changed, more = step(connection, state, version)
+        if changed:
+            state.version = version
+        write_reliability(connection, state)
+    return more
+
+
+def _written(
+    connection: Connection, config: RankConfig, state: ReliabilityState, rows: Sequence[MachineRow], version: int
+) -> bool:
+    changed = write_machines(connection, rows, version)
+    learned = any(machine.stretches for machine in rows)
+    learn(connection, config, state, rows, version)
+    return changed or learned
+
+
+def _open_sessions(connection: Connection) -> list[MachineRow]:
+    """The machines of which more than an hour of the open session was not learned yet."""
+    found = [machine_of_row(row) for row in connection.execute(select(machines).where(machines.c.since.is_not(None)))]
+    for machine in found:
+        machine.learn_open(_LEARN_S)
+    return [machine for machine in found if machine.stretches]

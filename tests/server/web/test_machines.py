@@ -1,0 +1,192 @@
+"""``/api/v1/resources/rank`` and its page, over a site with machines and jobs."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from sqlalchemy import insert
+
+from jobsight_predictor.reliability.sessions import Presence
+from jobsight_server.reliability.config import RankConfig
+from jobsight_server.reliability.facts import StoredFacts
+from jobsight_server.reliability.learning import learn
+from jobsight_server.reliability.round import update_machines
+from jobsight_server.reliability.rows import MachineRow, Stretch, write_machines
+from jobsight_server.reliability.state import ReliabilityState, write_reliability
+from jobsight_server.storage import schema
+
+from .conftest import HOSTILE, NOW, Served
+
+HOUR_S = 3600.0
+
+
+def machine(name: str, age_h: float, cluster: str = "alpha", **more: Any) -> MachineRow:
+    """A machine that became available ``age_h`` hours ago."""
+    presence = Presence(seen_s=NOW, since_s=NOW - age_h * HOUR_S, boot="b", sightings=9)
+    facts = StoredFacts(system="linux-x86_64", processors=16, cores=16, memory_bytes=2**36, flops=5e7)
+    return MachineRow(None, cluster, name, presence=presence, facts=facts, boot_id="b", received_at=NOW, **more)
+
+
+def store(served: Served, *rows: MachineRow) -> None:
+    state = ReliabilityState(version=1)
+    with served.engine.begin() as connection:
+        write_machines(connection, rows, 1)
+        learn(connection, RankConfig(), state, rows, 1)
+        write_reliability(connection, state)
+
+
+def ask(served: Served, **query: Any) -> Any:
+    answer = served.client("scheduler").get(f"/api/v1/resources/rank?{urlencode(query, doseq=True)}")
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    return answer.get_json()
+
+
+def names(found: Any) -> list[str]:
+    return [row["name"] for row in found["machines"]]
+
+
+def infant_mortality(rng: random.Random) -> tuple[MachineRow, MachineRow]:
+    """A machine like all: most of its sessions end within the first quarter of an hour, the rest last for days. And one
+    that is up for two days and fails more often than others, at any age."""
+    rows = []
+    for name, age_h, rate in (("young", 0.02, 1.0), ("old", 48.5, 4.0)):
+        row, at = machine(name, age_h), NOW - 200 * 86400.0
+        for _ in range(120):
+            length = rng.expovariate(4.0) if rng.random() < 0.7 else rng.expovariate(rate / 40.0)
+            row.stretches.append(Stretch(at, at, at + length * HOUR_S, True))
+            at += length * HOUR_S + 600
+        rows.append(row)
+    return rows[0], rows[1]
+
+
+def test_a_job_of_six_hours_gets_another_order_than_one_of_ten_minutes(served: Served) -> None:
+    store(served, *infant_mortality(random.Random(5)))
+    short, long = ask(served, **{"for": "10min"}), ask(served, **{"for": "20d"})
+    assert names(short) == ["old", "young"]
+    assert names(long) == ["young", "old"]
+    for found in (short, long):
+        for row in found["machines"]:
+            assert row["low"] <= row["score"] <= row["high"]
+            assert row["score"] == row["survival"]
+    six = {row["name"]: row["survival"] for row in ask(served, **{"for": "6h"})["machines"]}
+    ten = {row["name"]: row["survival"] for row in short["machines"]}
+    assert all(six[name] < ten[name] for name in six)
+
+
+def test_the_answer_says_why(served: Served) -> None:
+    row = machine("n1", 5.0, sessions=2)
+    row.ended = []
+    store(served, row)
+    with served.engine.begin() as connection:
+        for start, end, ending in ((NOW - 9e5, NOW - 8e5, "shutdown"), (NOW - 9e4, NOW - 8e4, "owner")):
+            values = {"machine_id": row.id, "start": start, "end": end, "ending": ending}
+            connection.execute(insert(schema.machine_sessions).values(values))
+    (found,) = ask(served, **{"for": 60, "history_hours": 100})["machines"]
+    assert found["history"] == [
+        {"start": NOW - 9e4, "end": NOW - 8e4, "ending": "owner"},
+        {"start": NOW - 5 * HOUR_S, "end": None, "ending": None},
+    ]
+    assert (found["sessions"], found["boots"], found["evictions"], found["age_s"]) == (2, 0, 0, 5 * HOUR_S)
+    assert ask(served, **{"for": "1h"})["machines"][0]["history"] == []
+
+
+def test_the_run_time_may_be_that_predicted_for_the_user(served: Served) -> None:
+    store(served, machine("n1", 5.0))
+    client = served.client("scheduler")
+    assert client.get("/api/v1/resources/rank?user=nobody").status_code == 404
+    answer = client.get("/api/v1/resources/rank?user=ada")
+    assert answer.status_code == 400  # on two clusters
+    answer = client.get("/api/v1/resources/rank?user=ada&cluster=alpha")
+    predicted = client.get("/api/v1/predictions?user=ada&cluster=alpha&metric=runtime").get_json()["predictions"][0]
+    if predicted["value"] is None:
+        assert answer.status_code == 404
+        assert "give for=RUN_TIME" in answer.get_json()["error"]
+    else:
+        assert answer.get_json()["run_time_s"] == pytest.approx(predicted["value"])
+        assert answer.get_json()["run_time_from"] == "predicted"
+
+
+def test_a_machine_can_be_asked_for_by_name_with_its_rank_among_all(served: Served) -> None:
+    store(served, *(machine(f"n{number}", 1.0 + number, events=float(number), seconds=1e6) for number in range(5)))
+    everything = names(ask(served, **{"for": "6h"}))
+    (found,) = ask(served, **{"for": "6h", "name": everything[3]})["machines"]
+    assert (found["rank"], found["name"]) == (4, everything[3])
+    assert names(ask(served, **{"for": "6h", "limit": 2})) == everything[:2]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "for=",
+        "for=never",
+        "for=0",
+        "for=-1",
+        "for=NaN",
+        "for=1e30",
+        "for=inf",
+        "for=6h&user=ada",
+        "application=cfd",
+        "for=6h&method=magic",
+        "for=6h&processors=0",
+        "for=6h&processors=1e30",
+        f"for=6h&limit={10**30}",
+        "for=6h&limit=0",
+        "for=6h&memory=lots",
+        "for=6h&memory=-1",
+        "for=6h&system=%00",
+        "for=6h&compilers=%00",
+        "for=6h&name=%ed%a0%80",
+        "for=6h&history_hours=0",
+        "for=6h&include=none",
+        "for=6h&unknown=1",
+        "for=6h&for=7h",
+        "for=6h&" + "&".join(f"libraries=l{number}" for number in range(65)),
+    ],
+)
+def test_what_cannot_be_answered_is_a_400_with_what_to_do(served: Served, query: str) -> None:
+    answer = served.client("scheduler").get(f"/api/v1/resources/rank?{query}")
+    assert answer.status_code == 400
+    assert answer.get_json()["error"]
+
+
+def test_a_cluster_that_is_not_known_is_not_found(served: Served) -> None:
+    assert served.client("scheduler").get("/api/v1/resources/rank?for=6h&cluster=moon").status_code == 404
+
+
+def test_only_schedulers_and_admins_may_ask(served: Served) -> None:
+    assert served.client("agent").get("/api/v1/resources/rank?for=6h").status_code == 403
+    assert served.client().get("/api/v1/resources/rank?for=6h").status_code == 401
+    assert served.client("admin").get("/api/v1/resources/rank?for=6h").status_code == 200
+
+
+def test_without_machines_there_is_an_answer(served: Served) -> None:
+    found = ask(served, **{"for": "6h"})
+    assert (found["total"], found["machines"]) == (0, [])
+
+
+def test_a_round_over_the_site_ranks_what_the_log_and_the_agents_name(served: Served) -> None:
+    update_machines(served.engine, RankConfig(), served.clock)
+    found = ask(served, **{"for": "6h", "include": "all"})
+    assert names(found) == ["n1"]
+
+
+@pytest.mark.parametrize("query", ["", "?for=10min&method=grv", "?name=n1", "?for=6h&user=", "?cluster=alpha"])
+def test_the_page_shows_machines_and_their_sessions(served: Served, query: str) -> None:
+    store(served, machine("n1", 5.0), machine(HOSTILE, 3.0))
+    client = served.app.test_client()
+    client.post("/login", data={"token": served.tokens["admin"]})
+    page = client.get(f"/machines{query}")
+    text = page.get_data(as_text=True)
+    assert page.status_code == 200
+    assert HOSTILE not in text
+    assert 'class="open"' in text
+    json_url = re.search(r'data-json="([^"]+)"', text)
+    assert json_url is not None
+    found = served.client("admin").get(json_url[1].replace("&amp;", "&")).get_json()
+    assert set(names(found)) == ({"n1"} if "name=" in query else {"n1", HOSTILE})
+    assert found["history_since"] == NOW - 168 * HOUR_S

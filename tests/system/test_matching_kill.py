@@ -1,0 +1,108 @@
+"""Matches through the whole server: when it is killed, nothing acknowledged is lost and nothing is held twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from jobsight_server.auth import create_token
+from jobsight_server.storage.engine import open_engine
+from site_run import Site, free_address, wait_until
+
+SLOTS = 40
+SERVER = {"type": "compute", "capacities": {"slots": {"total": SLOTS}}, "static": True}
+
+
+def job(name: str, slots: int = 1, count: int = 1, duration_s: float = 3600) -> dict[str, Any]:
+    need = {"name": "c", "type": "compute", "amounts": {"slots": slots}, "count": count}
+    return {"name": name, "duration_s": duration_s, "dependencies": [need]}
+
+
+def ask(site: Site, token: str, method: str, path: str, body: Any = None) -> Any:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    content = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{site.url}/api/v1/{path}", content, headers, method=method)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.slow
+def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) -> None:
+    site = Site(tmp_path / "site", ["alpha"], free_address())
+    engine = open_engine(site.database)
+    with engine.begin() as connection:
+        _, token = create_token(connection, "admin", "test", time.time())
+    acknowledged: dict[int, str] = {}
+    queued: dict[int, str] = {}
+
+    def send(start: int) -> None:
+        """Batches and queued jobs until the server is gone."""
+        for n in range(start, start + 1000):
+            try:
+                jobs = [job(f"m{n}.{k}", 1 + k % 2, 1 + n % 2) for k in range(3)]
+                found = ask(site, token, "POST", "matches", {"jobs": jobs})["matches"]
+                acknowledged.update({match["id"]: match["job"] for match in found})
+                found = ask(site, token, "POST", "matches/queue", {"jobs": [job(f"q{n}", 1)]})["queued"]
+                queued.update({entry["id"]: entry["job"] for entry in found})
+                if n % 5 == 0:
+                    done = list(acknowledged)[-2:]
+                    for number in done:
+                        acknowledged.pop(number, None)
+                    ask(site, token, "POST", "matches/release", {"ids": done})
+            except (OSError, urllib.error.HTTPError):
+                return
+
+    with site.serve():
+        for name in ("c1", "c2"):
+            ask(site, token, "PUT", f"resources/{name}", SERVER)
+        senders = [threading.Thread(target=send, args=(start,)) for start in (0, 10_000)]
+        for sender in senders:
+            sender.start()
+        wait_until(lambda: len(queued) >= 8, 60, site.log.read_text)
+        assert site.process is not None
+        os.killpg(site.process.pid, signal.SIGKILL)
+        site.process.wait()
+        for sender in senders:
+            sender.join()
+    assert over_capacity(engine) == []
+    with site.serve():
+        with engine.connect() as connection:
+            rows = {row.id: row for row in connection.execute(text("SELECT id, name, state FROM matches"))}
+        assert all(rows[number].name == name for number, name in {**acknowledged, **queued}.items())
+        assert {rows[number].state for number in acknowledged} <= {"held"}
+        held = [number for number, row in rows.items() if row.state == "held"]
+        ask(site, token, "POST", "matches/release", {"ids": held})
+        # With everything released, the queue that survived is matched, without being asked.
+        wait_until(lambda: ask(site, token, "GET", "matches?state=queued")["total"] == 0, 60, site.log.read_text)
+        assert over_capacity(engine) == []
+    engine.dispose()
+
+
+def over_capacity(engine: Any) -> list[str]:
+    """Resources that hold more than they have, and matches that are not whole, in plain SQL."""
+    with engine.connect().execution_options(reading=True) as connection:
+        query = text(
+            "SELECT h.resource, m.id, m.job, h.amounts FROM holds h JOIN matches m ON m.id = h.match_id "
+            "WHERE m.state = 'held'"
+        )
+        held: dict[str, float] = {}
+        parts: dict[int, int] = {}
+        wanted: dict[int, int] = {}
+        for row in connection.execute(query):
+            held[row.resource] = held.get(row.resource, 0.0) + json.loads(row.amounts)["slots"]
+            parts[row.id] = parts.get(row.id, 0) + 1
+            wanted[row.id] = json.loads(row.job)["dependencies"][0]["count"]
+    faults = [f"{name}: {amount}" for name, amount in held.items() if amount > SLOTS]
+    return faults + [
+        f"match {number}: {parts[number]} of {wanted[number]}" for number in parts if parts[number] != wanted[number]
+    ]
