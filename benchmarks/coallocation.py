@@ -27,7 +27,8 @@ from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.coallocation.scheduler import Scheduler
 from jobsight_scheduler.coallocation.sharing import SHARINGS
 from jobsight_scheduler.coallocation.synthetic import draw_communication
-from jobsight_scheduler.experiments.coallocation_runs import CLUSTERS, COMPARED
+from jobsight_scheduler.experiments.coallocation_runs import CLUSTERS
+from jobsight_scheduler.experiments.coallocation_variants import COMPARED
 from jobsight_scheduler.workload.canonical import canonical
 from jobsight_scheduler.workload.load import scaled_to
 from jobsight_scheduler.workload.swf import read_swf
@@ -36,7 +37,14 @@ from jobsight_server.plots.coallocation import draw_experiment
 
 ROOT = Path(__file__).parents[1]
 
-WHOLE = ("--jobs", "0", "--seeds", "5", "--loads", "0.8", "--uplinks", "100", "300", "--no-sensitivity")
+SEEDS = "4"
+"""Of ten blocks: nine minutes of CPU. The command's default is all ten."""
+
+WHOLE = (
+    *("--jobs", "0", "--seeds", "1", "--loads", "0.8", "--uplinks", "100", "--no-sensitivity", "--policies"),
+    *("constant", "aware user", "application means", "aware predicted", "aware oracle"),
+)
+"""Without the policies that collapse: hours of queueing say nothing new."""
 TARGET = 20_000
 """Jobs per CPU second of the engine."""
 
@@ -60,7 +68,7 @@ def speed(folder: Path) -> None:
         for uplink in (100e6, 1000e6):
             clusters = Clusters(CLUSTERS, (uplink,) * len(CLUSTERS))
             for policy, variant in COMPARED.items():
-                source = bandwidth_source(variant.bandwidth, drawn)
+                source = bandwidth_source(variant.bandwidth, drawn, constant_bps=variant.constant_bps)
                 place, sharing = PLACEMENTS[variant.placement], SHARINGS[variant.sharing]
                 began = time.process_time()
                 simulation = CoSimulation(
@@ -93,7 +101,7 @@ def main() -> int:
         return 0
     files = [str(folder / name) for name in TRACES]
     common = ("--traces", *files, "--out", str(args.runs), "--workers", args.workers)
-    sweep = experiment(*common)
+    sweep = experiment(*common, "--seeds", SEEDS)
     whole = experiment(*common, *WHOLE)
     pictures = args.output / "coallocation"
     draw_experiment(sweep["rows"], pictures)

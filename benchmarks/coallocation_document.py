@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from jobsight_scheduler.experiments.coallocation_runs import BIASES, COMPARED, NOISES, SENSITIVITY
+from jobsight_scheduler.experiments.coallocation_variants import COMPARED, CONSTANTS, ERRORS, LEARNERS, LIKENESS
 
 Row = Mapping[str, Any]
 
@@ -15,27 +15,54 @@ TEXT = Path(__file__).with_name("coallocation_text.md.in")
 HEADLINE = 0.8
 FIGURES: dict[str, Callable[[Row], str]] = {
     "turnaround": lambda row: _change(row),
+    "queue wait": lambda row: _mean(row["wait_percent"]),
+    "throughput": lambda row: _mean(row["throughput_percent"]),
+    "makespan": lambda row: _mean(row["makespan_percent"]),
     "saturated": lambda row: f"{row['saturated']:.1%}",
     "spread": lambda row: f"{row['spread']:.1%}",
-    "stretch": lambda row: f"{row['mean_stretch']:.2f}",
     "bounded slowdown": lambda row: f"{row['mean_bounded_slowdown']:,.0f}",
 }
 
 
 def document(sweep: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
     """The whole document, from the sweep and from the runs of whole traces."""
-    rows, errors = sweep["rows"], [*(f"bias x{b:g}" for b in BIASES), *(f"noise {n:g}" for n in NOISES)]
-    learners = [name for name in SENSITIVITY if name not in errors]
+    rows = sweep["rows"]
+    blocks = max(row["seeds"] for row in rows)
     return Template(TEXT.read_text(encoding="utf-8")).substitute(
         runs=f"{sweep['runs']:,}",
         jobs=f"{sweep['jobs']:,}",
+        blocks=str(blocks),
         policies=_policies(rows),
+        worth=_worth(sweep["worth"]),
         claims=_claims(sweep["claims"]),
-        whole=_beside(whole["rows"], list(COMPARED)[1:]),
+        whole=_beside(whole["rows"], [row["policy"] for row in whole["rows"][1:6]]),
         loads=_loads(rows),
-        errors=_beside(rows, ["aware oracle", *errors, "aware user"]),
-        learners=_beside(rows, ["aware oracle", "aware predicted", *learners]),
+        errors=_beside(rows, ["aware oracle", *ERRORS, "aware user", "application means", "aware predicted"]),
+        constants=_beside(rows, ["reactive", *_by_rate(), "aware oracle"]),
+        likeness=_beside(rows, ["constant", "application means", "aware predicted", "aware oracle", *LIKENESS]),
+        learners=_beside(rows, ["aware oracle", "aware predicted", *LEARNERS]),
     )
+
+
+def _by_rate() -> list[str]:
+    """The constants by size; the one that is compared everywhere is 40 Mb/s."""
+    rates = {"constant": 40} | {name: int(name.split()[1]) for name in CONSTANTS}
+    return sorted(rates, key=rates.__getitem__)
+
+
+def _worth(rows: Iterable[Row]) -> str:
+    """Points of turnaround that forecasts save or cost, a column for each simpler policy."""
+    cells: dict[tuple[str, float, float], dict[str, str]] = {}
+    for row in rows:
+        mark = {"better": "**", "worse": "*", "no difference": ""}[row["verdict"]]
+        cell = f"{mark}{_number(row['points'][0])}{mark}"
+        cells.setdefault((row["trace"], row["uplink_mbps"], row["load"]), {})[row["against"]] = cell
+    others = list(dict.fromkeys(other for found in cells.values() for other in found))
+    lines = [
+        (_name(trace), f"{uplink:g}", f"{load:g}", *(found[other] for other in others))
+        for (trace, uplink, load), found in cells.items()
+    ]
+    return _table(("jobs of", "Mb/s", "load", *others), lines, left=1)
 
 
 def _at(rows: Iterable[Row], load: float = HEADLINE) -> list[Row]:
@@ -95,10 +122,18 @@ def _claims(claims: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _change(row: Row) -> str:
-    mean, low, high = (
-        f"{value:+,.0f}" if abs(value) >= 99.95 else f"{value:+.1f}" for value in row["turnaround_percent"]
-    )
-    return f"{mean} % ({low} to {high})"
+    mean, low, high = row["turnaround_percent"]
+    return f"{_number(mean)} %" + ("" if low is None else f" ({_number(low)} to {_number(high)})")
+
+
+def _mean(interval: Sequence[float | None]) -> str:
+    return f"{_number(interval[0])} %" if interval[0] is not None else "-"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:+,.0f}" if abs(value) >= 99.95 else f"{value:+.1f}"
 
 
 def _name(trace: str) -> str:

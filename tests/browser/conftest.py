@@ -156,6 +156,7 @@ def fill(connection: Connection, now: float) -> None:
     for user, used_gib in ((SCRIPT, 6), (SCRIPT, 5), (SCRIPT, 7), ("steady", 30)):
         add_requirement(connection, user, used_gib, now)
     add_offers(connection, now)
+    add_matches(connection, now)
     counts = {("batches_received", ""): 421, ("batches_stored", ""): 418, ("batches_duplicate", ""): 1}
     refused = {("batches_rejected", name): 1, ("batches_quarantined", ""): 1, ("quarantined_because", "time"): 1}
     add_event_counts(connection, {**counts, **refused, ("samples_stored", ""): 16 * HOURS * 60})
@@ -196,6 +197,25 @@ def add_node(connection: Connection, node_id: int, cluster: str, name: str, now:
         for n, row in enumerate(rows[-60:])
     ]
     connection.execute(insert(schema.batches), batches)
+
+
+def add_matches(connection: Connection, now: float) -> None:
+    """Two resources, a match with a hostile name that holds a part of one, and a job that waits."""
+    connection.execute(
+        insert(schema.matching_state).values(version=1, removal_version=0, definition_version=0, id=1, next_match=3)
+    )
+    for number, name in enumerate((SCRIPT.replace("/", ""), "n1"), 1):
+        row = {"id": number, "name": name, "type": "compute", "attributes": json.dumps({"os": SCRIPT}), "cost": 1.0}
+        row |= {"capacities": '{"slots": [8, 3]}', "is_static": number == 1, "state_at": now - 5000, "source": "test"}
+        connection.execute(insert(schema.resources).values(version=1, **row))
+    need = {"name": SCRIPT, "type": "compute", "where": "os != 'x'", "amounts": {"slots": 2}}
+    for number, state in ((1, "held"), (2, "queued")):
+        job = json.dumps({"name": SCRIPT, "user": SCRIPT, "dependencies": [need]})
+        row = {"id": number, "name": SCRIPT, "user": SCRIPT, "class": "ü" * 200, "priority": 1.0, "job": job}
+        row |= {"state": state, "submitted_at": now, "rounds": 0, "version": 1, "until": now + 1e6, "matched_at": now}
+        connection.execute(insert(schema.matches).values(row))
+    hold = {"match_id": 1, "dependency": SCRIPT, "resource_id": 1, "resource": SCRIPT.replace("/", "")}
+    connection.execute(insert(schema.holds).values(amounts='{"slots": 2}', **hold))
 
 
 def add_requirement(connection: Connection, user: str, used_gib: int, now: float) -> None:

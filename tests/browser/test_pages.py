@@ -31,6 +31,7 @@ PAGES = {
     "overview": "/",
     "savings": "/savings",
     "users": "/users",
+    "groups": "/groups?by=account",
     "user": f"/users/alpha/{SCRIPT_PATH}",
     "jobs": "/jobs",
     "job": f"/jobs/alpha/{SCRIPT_PATH}",

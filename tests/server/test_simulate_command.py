@@ -6,6 +6,8 @@ import csv
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -295,3 +297,161 @@ def test_interrupted_and_taken_up_again(tmp_path: Path, simulate: Command, capsy
     assert f"the same command resumes from {state}" in capsys.readouterr().err
     assert simulate(*arguments, "--state", state)["mean_wait_s"] == expected["mean_wait_s"]
     assert not state.exists()
+
+
+OWN = """
+from jobsight_scheduler.policies import EasyByKey
+
+class Last(EasyByKey):
+    def keys(self, now, jobs):
+        return -jobs
+
+class Lazy(EasyByKey):
+    def keys(self, now, jobs):
+        return -jobs
+    def submitted(self, now, job):
+        self.waiting.append(job)
+        return ()
+
+class Stateless:
+    def __init__(self, requests):
+        self.requests, self.line, self.free = requests, [], requests.capacity
+    def submitted(self, now, job):
+        self.line.append(job)
+        return self.start()
+    def ended(self, now, job):
+        self.free += self.requests.processors[job]
+        return self.start()
+    def start(self):
+        begun = []
+        while self.line and self.requests.processors[self.line[0]] <= self.free:
+            begun.append(self.line.pop(0))
+            self.free -= self.requests.processors[begun[-1]]
+        return begun
+
+class Greedy(Stateless):
+    def start(self):
+        begun, self.line = self.line, []
+        return begun
+
+class Predicting(Stateless):
+    def __init__(self, requests, run_times):
+        super().__init__(requests)
+        self.run_times = run_times
+    def submitted(self, now, job):
+        assert self.run_times.forecast(job) is None
+        assert self.requests.questions[job].user is not None
+        return super().submitted(now, job)
+
+def function(requests):
+    return Stateless(requests)
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module in the current directory that has policies."""
+    name = f"own_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(OWN)
+    (tmp_path / f"{name}_broken.py").write_text("1 / 0")
+    (tmp_path / f"{name}_misspelt.py").write_text("def")
+    (tmp_path / f"{name}_needy.py").write_text("import no_such_module_at_all")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    return name
+
+
+def test_policies_of_ones_own(trace: Path, own: str, simulate: Command, tmp_path: Path) -> None:
+    found = simulate(trace, "--policy", f"{own}:Last", "--validate", "--against", f"{own}:Stateless", "easy")
+    assert (found["policy"], found["broken_rules"]) == (f"{own}:Last", 0)
+    assert list(found["against"]) == [f"{own}:Stateless", "easy"]
+    fcfs = simulate(trace, "--policy", "fcfs")
+    stateless = simulate(trace, "--policy", f"{own}:Stateless")
+    assert stateless["mean_wait_s"] == fcfs["mean_wait_s"]
+    assert simulate(trace, "--policy", f"{own}:Last", "--state", tmp_path / "state")["jobs"] == 4
+    predicted = simulate(trace, "--policy", f"{own}:Predicting", "--predictor", "last-two")
+    assert (predicted["predictor"], predicted["mean_wait_s"]) == ("last-two", fcfs["mean_wait_s"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "message"),
+    [
+        ("lifo", (), "--policy lifo: unknown policy; choose from fcfs, sjf, easy, easy++, conservative, multifactor"),
+        (":Last", (), "--policy :Last: unknown policy"),
+        ("no_such_module_at_all:X", (), "there is no module 'no_such_module_at_all' in "),
+        ("OWN.sub:X", (), "there is no module 'OWN.sub' in "),
+        ("OWN_broken:X", (), "failed: ZeroDivisionError: division by zero"),
+        ("OWN_misspelt:X", (), "failed: SyntaxError: "),
+        ("OWN_needy:X", (), "OWN_needy needs 'no_such_module_at_all', which is not installed"),
+        (".:X", (), "importing . failed: "),
+        ("OWN:Nothing", (), "OWN has no Nothing; its classes are EasyByKey, Last, Lazy, Stateless, Greedy, Predicting"),
+        ("OWN:function", (), "--policy OWN:function is a function, not a class"),
+        ("OWN:EasyByKey", (), "--policy OWN:EasyByKey lacks keys()"),
+        ("OWN:Predicting", (), "--policy OWN:Predicting needs a run-time predictor: give --predictor"),
+        ("OWN:Last", ("--predictor", "last-two"), "takes no predictor"),
+        ("OWN:Greedy", (), "starts job 1 on 4 processors; "),
+        ("OWN:Lazy", (), "--policy OWN:Lazy: 4 jobs wait for ever, the first of them job 1: nothing runs at "),
+        ("OWN:Stateless", ("--state", "s"), "--state s: OWN:Stateless has no state() and restore()"),
+        ("easy", ("--against", "OWN:function"), "OWN:function is a function"),
+        ("easy", ("--priority", "age=1"), "--priority: easy has no priority weights; multifactor has"),
+        ("multifactor", ("--priority", "age"), "--priority 'age': give each weight once, such as age=1000"),
+        ("multifactor", ("--priority", "age=old"), "--priority 'age=old': could not convert"),
+        ("multifactor", ("--priority", "age=1", "age=2"), "give each weight once"),
+        ("multifactor", ("--priority", "nice=1"), "--priority: unknown weight 'nice'"),
+        ("multifactor", ("--priority", "age=inf"), "--priority: age of inf"),
+    ],
+)
+def test_policies_that_cannot_be_used(
+    trace: Path, own: str, capsys: pytest.CaptureFixture[str], policy: str, options: tuple[str, ...], message: str
+) -> None:
+    here = [word.replace("OWN", own) for word in (policy, *options)]
+    assert main(["simulate", str(trace), "--policy", *here]) == 1
+    shown = capsys.readouterr().err
+    assert message.replace("OWN", own) in shown
+    assert "Traceback" not in shown
+
+
+def test_installed_policies(
+    trace: Path, own: str, simulate: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Entry points of real distributions, as pip leaves them."""
+    site = tmp_path / "site"
+    for number, points in enumerate(
+        (f"mine = {own}:Last\neasy = {own}:Greedy\ntwice = {own}:Last", f"twice = {own}:Stateless")
+    ):
+        folder = site / f"extra{number}-1.0.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: extra{number}\nVersion: 1.0\n")
+        (folder / "entry_points.txt").write_text(f"[jobsight.policies]\n{points}\n")
+    sys.path.append(str(site))
+    mine = simulate(trace, "--policy", "mine", "--validate")
+    assert (mine["policy"], mine["broken_rules"]) == ("mine", 0)
+    assert mine["mean_wait_s"] == simulate(trace, "--policy", f"{own}:Last")["mean_wait_s"]
+    assert simulate(trace, "--policy", "easy")["max_wait_s"] == 40.0  # what ships is not replaced
+    assert main(["simulate", str(trace), "--policy", "twice"]) == 1
+    assert f"several packages install it ({own}:Last, {own}:Stateless); give one" in capsys.readouterr().err
+    assert main(["simulate", str(trace), "--policy", "nobody"]) == 1
+    assert "multifactor, mine, twice, or give module:Class of your own" in capsys.readouterr().err
+
+
+def test_the_example_runs_as_it_is_documented(trace: Path) -> None:
+    """In a process of its own, from its directory."""
+    command = [sys.executable, "-m", "jobsight_server.cli", "simulate", str(trace), "--policy", "own_policy:Wfp3"]
+    command += ["--against", "easy", "own_policy:F1", "--validate", "--json"]
+    folder = Path(__file__).parents[2] / "examples"
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["policy"], found["broken_rules"], list(found["against"])) == (
+        "own_policy:Wfp3", 0, ["easy", "own_policy:F1"],
+    )  # fmt: skip
+
+
+def test_weights_of_multifactor(trace: Path, simulate: Command) -> None:
+    found = simulate(trace, "--policy", "multifactor", "--priority", "age=5", "fair-share=0", "--validate")
+    assert found["priority"] == {
+        "age": 5.0, "size": 1000.0, "fair_share": 0.0, "longest_age_days": 7.0, "half_life_days": 7.0,
+    }  # fmt: skip
+    assert found["broken_rules"] == 0
+    against = simulate(trace, "--policy", "easy", "--against", "multifactor", "--priority", "size=-1")["against"]
+    assert list(against) == ["multifactor"]

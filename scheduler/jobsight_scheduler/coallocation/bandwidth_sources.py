@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jobsight_predictor.forecasters import FIVE
+from jobsight_predictor.question import Question
 from jobsight_scheduler.prediction import BANDWIDTH, PREDICTORS, Predictor, Stated
 
+from .baselines import CONSTANT_BPS, ApplicationMeans
 from .synthetic import SyntheticWorkload
 
-SOURCES = {"user": None, "predicted": "jobsight", "oracle": None, **{name: name for name in FIVE}}
-"""The predictor of each source; None if a number is stated for each job."""
+
+def _learns(name: str) -> Callable[[Sequence[Question]], Predictor]:
+    return lambda questions: PREDICTORS[name](questions, BANDWIDTH)
+
+
+SOURCES: dict[str, Callable[[Sequence[Question]], Predictor] | None] = {
+    "user": None,
+    "predicted": _learns("jobsight"),
+    "oracle": None,
+    "constant": None,
+    "application-means": ApplicationMeans,
+    **{name: _learns(name) for name in FIVE},
+}
+"""The predictor of each source; None if it learns nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +74,64 @@ class BandwidthSource:
 
 @dataclass(frozen=True, slots=True)
 class EstimateError:
-    """Numbers are ``bias`` times too large, and scattered: ``noise`` is the standard deviation of their logarithm."""
+    """Numbers are ``bias`` times too large, and scattered: ``noise`` is the standard deviation of their logarithm.
+
+    ``silent`` is the share of users who state nothing: their jobs are not spread, unless a forecast says more.
+
+    Raises:
+        ValueError: a bias that is not above 0, a noise below 0, or a share beyond 0 to 1.
+    """
 
     bias: float = 1.0
     noise: float = 0.0
+    silent: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.bias < np.inf and 0.0 <= self.noise < np.inf):
+            raise ValueError(f"bias {self.bias}, noise {self.noise}: give a bias above 0 and a noise of 0 or more")
+        if not 0.0 <= self.silent <= 1.0:
+            raise ValueError(f"a share of users who state nothing of {self.silent}: give it from 0 to 1")
 
 
 NO_ERROR = EstimateError()
 
 
 def bandwidth_source(
-    name: str, jobs: SyntheticWorkload, error: EstimateError = NO_ERROR, seed: int = 0, by_mean: bool = False
+    name: str,
+    jobs: SyntheticWorkload,
+    error: EstimateError = NO_ERROR,
+    seed: int = 0,
+    by_mean: bool = False,
+    constant_bps: float = CONSTANT_BPS,
 ) -> BandwidthSource:
-    """The source ``name`` for ``jobs``. ``error`` applies to users' statements and to the oracle.
+    """The source ``name`` for ``jobs``. ``error`` applies to users' statements and to the oracle, ``constant_bps`` to
+    ``constant``.
 
     Raises:
-        ValueError: unknown source, or an invalid error.
+        ValueError: unknown source, or a constant that is not a number of 0 or more.
     """
-    if not (0.0 < error.bias < np.inf and 0.0 <= error.noise < np.inf):
-        raise ValueError(f"bias {error.bias}, noise {error.noise}: give a bias above 0 and a noise of 0 or more")
     if name not in SOURCES:
         raise ValueError(f"unknown bandwidth source {name!r}; choose from {', '.join(SOURCES)}")
+    if not 0.0 <= constant_bps < np.inf:
+        raise ValueError(f"a constant bandwidth of {constant_bps} bit/s; give 0 or more")
     exact_bps = jobs.work.bandwidth_bps if name == "oracle" else jobs.stated_bps
     rng = np.random.default_rng([seed, 1])
-    stated_bps = (exact_bps * error.bias * np.exp(error.noise * rng.standard_normal(len(exact_bps)))).tolist()
+    # A product beyond all floating-point numbers is infinite: such a job is not spread.
+    with np.errstate(over="ignore"):
+        stated = exact_bps * error.bias * np.exp(error.noise * rng.standard_normal(len(exact_bps)))
+    stated_bps = np.where(_silent(jobs.questions, error.silent, seed), np.inf, stated).tolist()
+    if name == "constant":
+        return BandwidthSource(Stated([constant_bps] * len(stated_bps)), stated_bps)
     predictor = SOURCES[name]
     if predictor is None:
         return BandwidthSource(Stated(stated_bps), stated_bps)
-    return BandwidthSource(PREDICTORS[predictor](jobs.questions, BANDWIDTH), stated_bps, by_mean)
+    return BandwidthSource(predictor(jobs.questions), stated_bps, by_mean)
+
+
+def _silent(questions: Sequence[Question], share: float, seed: int) -> list[bool]:
+    """Whether each job's user states nothing. Each user draws once; with a larger ``share``, the same and more do."""
+    if not share:
+        return [False] * len(questions)
+    users = sorted({question.user or "" for question in questions})
+    drawn = dict(zip(users, np.random.default_rng([seed, 2]).random(len(users)).tolist(), strict=True))
+    return [drawn[question.user or ""] < share for question in questions]

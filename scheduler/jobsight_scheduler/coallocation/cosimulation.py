@@ -160,7 +160,9 @@ class CoSimulation:
         now = self.now
         demands = [flow.demand for flow in self._flows.values()]
         capacity = self.clusters.uplink_bps
-        self.saturation.append((now, *saturation(demands, capacity)))
+        found = saturation(demands, capacity)
+        self.saturation.append((now, *found))
+        self.scheduler.measured(found)
         slowed = self._sharing(demands, capacity)
         for (place, flow), factor in zip(self._flows.items(), slowed, strict=True):
             speed = 1.0 / ((1.0 - flow.share) + flow.share * factor)

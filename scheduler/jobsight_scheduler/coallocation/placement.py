@@ -70,15 +70,22 @@ def _spread(processors: int, free: Sequence[int], clusters: Sequence[int]) -> Al
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``place``, whether it ever spreads a job, and whether it needs the bandwidth."""
+    """``place``, whether it ever spreads a job, whether it needs the bandwidth, and whether it watches the links.
+
+    One that watches knows no bandwidths: what may still be booked on an uplink is what is not in use, as measured after
+    the last start or end of a spread job.
+    """
 
     place: PlacementPolicy
     spreads: bool = True
     asks: bool = False
+    watches: bool = False
 
 
 PLACEMENTS: dict[str, Placement] = {
     "none": Placement(none, spreads=False),
     "naive": Placement(naive),
     "aware": Placement(aware, asks=True),
+    # Without a bandwidth a job demands nothing: it moves on from links without spare capacity to others, or waits.
+    "reactive": Placement(aware, watches=True),
 }

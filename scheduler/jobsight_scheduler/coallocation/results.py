@@ -28,16 +28,19 @@ def figures(simulation: CoSimulation, table: JobTable) -> dict[str, Any]:
     """The figures of any schedule (docs/definitions.md, Figures of a schedule), and those of spreading and links.
 
     ``spread`` is the share of jobs on more than one cluster; ``mean_stretch`` how many times longer than alone those
-    took; ``saturated`` the share of link time in which demand exceeds capacity, and ``link_load`` what the links
-    carried as a share of their capacity.
+    took; ``jobs_per_hour`` those that ended by the last submission, per hour until then (None if all were submitted at
+    once): what the clusters get done while work keeps arriving; ``saturated`` the share of link time in which demand
+    exceeds capacity, and ``link_load`` what the links carried as a share of their capacity.
     """
     spread = np.array([len(where) > 1 for where in simulation.allocations])
     stretch = (table.end_s - table.start_s)[spread] / table.run_s[spread]
     span = float(table.end_s.max() - table.submit_s.min())
     lasted, asked = link_history(simulation)
     links = len(simulation.clusters.processors)
+    arriving = float(table.submit_s.max() - table.submit_s.min())
     return {
         **schedule_figures(table, simulation.clusters.total),
+        "jobs_per_hour": 3600.0 * float((table.end_s <= table.submit_s.max()).sum()) / arriving if arriving else None,
         "spread": float(spread.mean()),
         "mean_stretch": float(stretch.mean()) if len(stretch) else 1.0,
         "saturated": float(lasted @ (asked > FULL).sum(axis=1)) / (links * span),

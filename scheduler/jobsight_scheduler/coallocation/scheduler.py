@@ -57,7 +57,8 @@ class Scheduler:
         self._processors = requests.processors
         self._estimate_s = requests.estimate_s
         self._free = list(requests.clusters.processors)
-        self._spare_bps = [theta * capacity for capacity in requests.clusters.uplink_bps]
+        self._theta, self._uplink_bps = theta, requests.clusters.uplink_bps
+        self._spare_bps = [theta * capacity for capacity in self._uplink_bps]
         self._front: list[int] = []  # the first of the queue, in order
         self._back: deque[int] = deque()
         self._bandwidth_bps: dict[int, float] = {}  # expected, of jobs that have not ended
@@ -94,6 +95,14 @@ class Scheduler:
             self._spare_bps[link] += rate
         del self._expected[bisect_left(self._expected, (self._ends.pop(job), job))]
         return self._pass(now) if self._front else ()
+
+    def measured(self, saturation: Sequence[float]) -> None:
+        """The demand on each link has changed to this share of its capacity; above 1, it is measured as full."""
+        if self._placement.watches:
+            self._spare_bps = [
+                (self._theta - min(1.0, share)) * capacity
+                for share, capacity in zip(saturation, self._uplink_bps, strict=True)
+            ]
 
     def _pass(self, now: float) -> list[SpreadStart]:
         begun: list[SpreadStart] = []

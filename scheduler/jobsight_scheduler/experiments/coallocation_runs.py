@@ -1,6 +1,6 @@
 """Does a scheduler that asks about bandwidth before it spreads a job over clusters do better?
 
-A run takes a piece of a trace, draws communication for its jobs, and simulates one policy. A seed decides the piece
+A run takes a block of a trace, draws communication for its jobs, and simulates one policy. A seed decides the block
 and what is drawn, so that policies are compared on the same jobs, pair by pair.
 """
 
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jobsight_predictor.forecasters import FIVE
-from jobsight_scheduler.coallocation.bandwidth_sources import NO_ERROR, EstimateError, bandwidth_source
+from jobsight_scheduler.coallocation.bandwidth_sources import bandwidth_source
 from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
@@ -24,69 +23,27 @@ from jobsight_scheduler.coallocation.scheduler import THETA, Scheduler
 from jobsight_scheduler.coallocation.sharing import SHARINGS
 from jobsight_scheduler.coallocation.synthetic import SyntheticWorkload, draw_communication
 from jobsight_scheduler.workload.canonical import Workload, canonical
-from jobsight_scheduler.workload.communication import Habits
 from jobsight_scheduler.workload.load import scaled_to
 from jobsight_scheduler.workload.swf import read_swf
 
+from .coallocation_variants import COMPARED, SENSITIVITY, VARIANTS, CoallocationVariant
+
 CLUSTERS = (32, 32, 32, 32)
 UPLINKS_MBPS = (100, 300, 1000)
-LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
-JOBS = 10_000
+LOADS = (0.6, 0.8, 0.9)
+JOBS = 2_000
+BLOCKS = 10
 
 SENSITIVE_UPLINKS_MBPS = (100, 300)
 SENSITIVE_LOAD = 0.8
-GOLDEN = (5**0.5 - 1) / 2
-
-
-HABITS = Habits()
-NO_HABITS = Habits(applications=100_000, loyalty=0.0)
-"""Every job is of an application never seen before: nothing can be forecast."""
-
-
-@dataclass(frozen=True, slots=True)
-class CoallocationVariant:
-    """A policy (where jobs are placed, by whose bandwidths, how links are shared) and the habits of the jobs' users."""
-
-    placement: str
-    bandwidth: str = "oracle"
-    sharing: str = "proportional"
-    error: EstimateError = NO_ERROR
-    by_mean: bool = False
-    habits: Habits = HABITS
-
-
-COMPARED: dict[str, CoallocationVariant] = {
-    "none": CoallocationVariant("none"),
-    "naive": CoallocationVariant("naive"),
-    "naive max-min": CoallocationVariant("naive", sharing="max-min"),
-    "aware user": CoallocationVariant("aware", "user"),
-    "aware predicted": CoallocationVariant("aware", "predicted"),
-    "aware oracle": CoallocationVariant("aware", "oracle"),
-}
-"""The sixth tests whether a network that shares fairly would make all this needless."""
-
-BIASES = (0.5, 2.0, 5.0, 10.0)
-NOISES = (0.5, 1.0, 2.0)
-
-SENSITIVITY: dict[str, CoallocationVariant] = {
-    **{f"bias x{bias:g}": CoallocationVariant("aware", "oracle", error=EstimateError(bias=bias)) for bias in BIASES},
-    **{
-        f"noise {noise:g}": CoallocationVariant("aware", "oracle", error=EstimateError(noise=noise)) for noise in NOISES
-    },
-    **{name: CoallocationVariant("aware", name) for name in FIVE},
-    "predicted by means": CoallocationVariant("aware", "predicted", by_mean=True),
-    "predicted new jobs": CoallocationVariant("aware", "predicted", habits=NO_HABITS),
-}
-"""The truth with errors; each of the five forecasters per user; Jobsight trained on bandwidths reduced by contention,
-and with nothing to learn from.
-"""
-
-VARIANTS = COMPARED | SENSITIVITY
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentCase:
-    """One run. ``jobs`` of 0 is the whole trace."""
+    """One run. ``seed`` is also the number of the block, of ``blocks`` into which the trace is cut.
+
+    ``jobs`` of 0 is the whole trace, with communication drawn again by each seed.
+    """
 
     trace: str
     policy: str
@@ -95,11 +52,13 @@ class ExperimentCase:
     seed: int
     jobs: int = JOBS
     theta: float = THETA
+    blocks: int = BLOCKS
+    clusters: tuple[int, ...] = CLUSTERS
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Everything that the result depends on."""
-        return tuple(asdict(self).values())
+        """Everything that the result depends on, as JSON values."""
+        return (*list(asdict(self).values())[:-1], ",".join(map(str, self.clusters)))
 
 
 def cases(
@@ -109,31 +68,39 @@ def cases(
     loads: Sequence[float] = LOADS,
     jobs: int = JOBS,
     sensitivity: bool = True,
+    clusters: tuple[int, ...] = CLUSTERS,
+    policies: Sequence[str] = tuple(COMPARED),
 ) -> Iterator[ExperimentCase]:
     """Every run of the sweep and of the sensitivity to wrong estimates, seed by seed, so that a sweep that was
-
-    interrupted has whole seeds. ``none`` uses no uplink, and is run once for each load.
+    interrupted has whole seeds. With less than ten seeds, the first of ten blocks are used. ``none`` uses no uplink,
+    and is run once for each load.
     """
+    case = partial(ExperimentCase, jobs=jobs, blocks=max(seeds, BLOCKS), clusters=clusters)
     for seed in range(seeds):
         for trace in traces:
             for load in loads:
-                yield ExperimentCase(trace, "none", 0.0, load, seed, jobs)
+                yield case(trace, "none", 0.0, load, seed)
                 for uplink in uplinks_mbps:
-                    for policy in list(COMPARED)[1:]:
-                        yield ExperimentCase(trace, policy, uplink, load, seed, jobs)
+                    for policy in policies:
+                        if policy != "none":
+                            yield case(trace, policy, uplink, load, seed)
             if sensitivity and SENSITIVE_LOAD in loads:
                 for uplink in SENSITIVE_UPLINKS_MBPS:
                     for policy in SENSITIVITY:
                         if uplink in uplinks_mbps:
-                            yield ExperimentCase(trace, policy, uplink, SENSITIVE_LOAD, seed, jobs)
+                            yield case(trace, policy, uplink, SENSITIVE_LOAD, seed)
 
 
 def run_case(case: ExperimentCase, file: Path) -> dict[str, Any]:
-    """Figures of one run, on the trace in ``file``."""
+    """Figures of one run, on the trace in ``file``.
+
+    Raises:
+        ValueError: the block has too few jobs, or all of them were submitted at once.
+    """
     variant = VARIANTS[case.policy]
-    drawn = _drawn(file, case.jobs, case.load, case.seed, variant.habits)
-    clusters = Clusters(CLUSTERS, (1e6 * (case.uplink_mbps or 1.0),) * len(CLUSTERS))
-    source = bandwidth_source(variant.bandwidth, drawn, variant.error, case.seed, variant.by_mean)
+    drawn = _drawn(file, case, variant)
+    clusters = Clusters(case.clusters, (1e6 * (case.uplink_mbps or 1.0),) * len(case.clusters))
+    source = bandwidth_source(variant.bandwidth, drawn, variant.error, case.seed, variant.by_mean, variant.constant_bps)
     simulation = CoSimulation(
         drawn.work,
         clusters,
@@ -144,24 +111,39 @@ def run_case(case: ExperimentCase, file: Path) -> dict[str, Any]:
     return figures(simulation, job_table(simulation, np.empty(0)))
 
 
+def _drawn(file: Path, case: ExperimentCase, variant: CoallocationVariant) -> SyntheticWorkload:
+    trace, jobs = _block(file, case.jobs, case.load, case.seed, case.blocks, case.clusters)
+    return draw_communication(trace, jobs, case.seed, variant.habits, variant.labels)
+
+
 @lru_cache(maxsize=1)
-def _drawn(file: Path, jobs: int, load: float, seed: int, habits: Habits) -> SyntheticWorkload:
-    trace, whole = _read(file)
-    return draw_communication(trace, scaled_to(piece(whole, jobs, seed), sum(CLUSTERS), load), seed, habits)
+def _block(
+    file: Path, jobs: int, load: float, seed: int, blocks: int, clusters: tuple[int, ...]
+) -> tuple[Any, Workload]:
+    trace, whole = _read(file, max(clusters))
+    return trace, scaled_to(block(whole, jobs, seed, blocks), sum(clusters), load)
 
 
 @lru_cache(maxsize=2)
-def _read(file: Path) -> tuple[Any, Workload]:
+def _read(file: Path, largest: int) -> tuple[Any, Workload]:
     trace = read_swf(file)
-    return trace, canonical(trace, max(CLUSTERS))
+    return trace, canonical(trace, largest)
 
 
-def piece(whole: Workload, jobs: int, seed: int) -> Workload:
-    """``jobs`` consecutive jobs of ``whole``; the pieces of the seeds are spread evenly over it."""
-    if not 0 < jobs < len(whole):
+def block(whole: Workload, jobs: int, seed: int, blocks: int) -> Workload:
+    """The first ``jobs`` jobs, or as many as there are, of block ``seed`` of ``whole``, cut into ``blocks`` of equal
+    length: no two blocks have a job in common. All of ``whole`` if ``jobs`` is 0.
+
+    Raises:
+        ValueError: less than two jobs in a block.
+    """
+    if not jobs:
         return whole
-    first = int(seed * GOLDEN % 1.0 * (len(whole) - jobs + 1))
-    part = slice(first, first + jobs)
+    length = len(whole) // blocks
+    if length < 2:
+        raise ValueError(f"{len(whole)} jobs make no {blocks} blocks of at least two; ask for fewer blocks (seeds)")
+    first = seed * length
+    part = slice(first, first + min(jobs, length))
     return replace(
         whole,
         submit_s=whole.submit_s[part] - whole.submit_s[first],

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from jobsight_predictor.question import Question
+from jobsight_scheduler.validator import Check
 
 NEVER = float("inf")
+
+
+class PolicyError(RuntimeError):
+    """A policy that cannot be used, or a decision of it that cannot be carried out."""
 
 
 class QueueTooLongError(RuntimeError):
@@ -21,7 +26,7 @@ class JobRequests:
     """Everything a policy knows about the jobs, by job index: what they requested. Their run times are not here.
 
     ``estimate_s`` is the time after which a job is killed. ``capacity`` is the number of processors of the machine.
-    ``questions`` is what a predictor may know about each job; empty without a predictor.
+    ``questions`` is what a predictor may know about each job; empty for policies that need none.
     """
 
     capacity: int
@@ -39,6 +44,9 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
+
+    rules: ClassVar[tuple[Check, ...]] = ()
+    """What the validator checks in schedules of a policy of one's own, besides capacity and the jobs' own times."""
 
     wake_s: float = NEVER
     """When the policy wants to be woken if nothing happens before."""
@@ -60,10 +68,16 @@ class Policy(ABC):
         """It is ``wake_s``; returns the jobs that start now."""
         raise NotImplementedError(f"{self.name} did not ask to be woken at {now}")
 
-    @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Everything it remembers, as JSON values."""
+        """Everything it remembers, as JSON values. Only simulations that are saved need it."""
+        raise NotImplementedError(f"{type(self).__name__} has no state() and restore()")
 
-    @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
         """Restores the result of ``state``, in a policy with the same requests."""
+        raise NotImplementedError(f"{type(self).__name__} has no state() and restore()")
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a simulation with this policy can be saved."""
+        own = type(self)
+        return own.state is not Policy.state and own.restore is not Policy.restore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .base import NEVER, JobRequests
+from .base import JobRequests
 from .block_queue import BlockQueue
 from .expected_ends import ExpectedEndsPolicy
 
@@ -67,16 +67,7 @@ class Easy(ExpectedEndsPolicy):
         return begun
 
     def _reserve(self, head: int) -> None:
-        """Shadow time and spare processors, for a head that does not fit now."""
-        processors = self.processors
-        need, free, shadow = processors[head], self.free, NEVER
-        for end, job in self.expected:
-            if end > shadow:
-                break
-            free += processors[job]
-            if free >= need:
-                shadow = end
-        self.shadow_s, self.spare = shadow, free - need
+        self.shadow_s, self.spare = self._reservation(head)
 
     def _fill(self, now: float, line: BlockQueue) -> list[int]:
         """Starts jobs that fit, in the order of ``line``."""

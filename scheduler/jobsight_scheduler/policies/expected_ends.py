@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Any
 
-from .base import JobRequests, Policy
+from .base import NEVER, JobRequests, Policy
 
 
 class ExpectedEndsPolicy(Policy):
@@ -41,6 +41,18 @@ class ExpectedEndsPolicy(Policy):
             del self.expires[job]
             count += 1
         del expected[:count]
+
+    def _reservation(self, head: int) -> tuple[float, int]:
+        """When a job that does not fit now can start by the estimates, and the processors left over then."""
+        processors = self.processors
+        need, free, shadow = processors[head], self.free, NEVER
+        for end, job in self.expected:
+            if end > shadow:
+                break
+            free += processors[job]
+            if free >= need:
+                shadow = end
+        return shadow, free - need
 
     def state(self) -> dict[str, Any]:
         return {"free": self.free, "expected": self.expected}

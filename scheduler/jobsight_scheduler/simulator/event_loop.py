@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.question import Question
-from jobsight_scheduler.policies.base import NEVER, JobRequests, Policy
+from jobsight_scheduler.policies.base import NEVER, JobRequests, Policy, PolicyError
 from jobsight_scheduler.workload.canonical import Workload
 
 MakePolicy = Callable[[JobRequests], Policy]
@@ -22,6 +22,9 @@ class Simulation:
     Real run times stay in here: the policy is made from the requests alone, and is informed when a job is over.
     ``questions`` is what a predictor may know about each job. At one instant wakes come before submissions,
     submissions before ends; ends are in the order of the starts.
+
+    Raises:
+        PolicyError: (from ``advance``) the policy leaves jobs waiting when nothing else is to come.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Simulation:
                 begun = policy.woken(now)
             elif coming <= next_end:
                 if coming == NEVER:
+                    self._check_all_started(now)
                     break
                 now = coming
                 begun = submitted(now, i)
@@ -80,6 +84,14 @@ class Simulation:
                 order.append(job)
         self._submitted, self.now = i, now
         return self.done
+
+    def _check_all_started(self, now: float) -> None:
+        if len(self._order) < len(self.workload):
+            waiting = [job for job, start in enumerate(self._starts) if start == NEVER]
+            raise PolicyError(
+                f"{len(waiting):,} jobs wait for ever, the first of them job {waiting[0] + 1}: nothing runs at "
+                f"{now:g} s, and the policy starts none of them"
+            )
 
     def state(self) -> dict[str, Any]:
         """The state of the simulation, as JSON values."""

@@ -66,3 +66,31 @@ def check_shortest_first(table: JobTable, capacity: int) -> list[Finding]:
             message = f"starts at {now:g} with {estimate[i]:g} s, while job {table.job[job]} waits with {shorter:g} s"
             found.append(Finding("shortest first", int(table.job[i]), message))
     return found
+
+
+def check_room_is_used(table: JobTable, capacity: int) -> list[Finding]:
+    """Whenever jobs wait, at least one of them needs more processors than are free: the first, in whatever order.
+
+    Holds for every policy that starts the head of its queue as soon as it fits. Each instant is reported once, with the
+    largest of the jobs that wait.
+    """
+    instants, free = free_steps(table, capacity)
+    need, submits, starts = table.processors.tolist(), table.submit_s.tolist(), table.start_s.tolist()
+    arriving = np.argsort(table.submit_s, kind="stable").tolist()
+    largest: list[tuple[int, int]] = []  # heap of (-processors, job) of those that have been submitted
+    coming = 0
+    found = []
+    for now in np.unique(np.concatenate([instants, table.submit_s])).tolist():
+        while coming < len(arriving) and submits[arriving[coming]] <= now:
+            heappush(largest, (-need[arriving[coming]], arriving[coming]))
+            coming += 1
+        while largest and starts[largest[0][1]] <= now:
+            heappop(largest)
+        if largest:
+            place = int(np.searchsorted(instants, now, "right")) - 1
+            room = int(free[place]) if place >= 0 else capacity
+            if -largest[0][0] <= room:
+                job = largest[0][1]
+                message = f"needs {need[job]} processors and waits at {now:g}, when {room} are free; all that wait fit"
+                found.append(Finding("room", int(table.job[job]), message))
+    return found

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from jobsight_scheduler.policies import ChosenPolicy, QueueTooLongError
+from jobsight_scheduler.policies import ChosenPolicy, PolicyError, QueueTooLongError
 from jobsight_scheduler.simulator.checkpoint import CheckpointError, resume, save
 from jobsight_scheduler.simulator.run import Steps, Watch
 from jobsight_scheduler.simulator.run import run as run_simulation
@@ -28,13 +28,17 @@ SAVED_EVERY_S = 30.0
 def simulate(given: MachineWorkload, policy: ChosenPolicy, state: Path | None) -> tuple[JobTable, float] | None:
     """The schedule and the CPU seconds used; None if interrupted."""
     began = time.process_time()
-    simulation = simulation_of(given, policy)
-    spent = time.process_time() - began
-    settings = {"policy": policy.name, "predictor": policy.predictor}
     try:
-        took = carry_out("simulate", simulation, policy.name, state, settings)
+        simulation = simulation_of(given, policy)
+        spent = time.process_time() - began
+        if state is not None and not simulation.policy.keeps_state:
+            raise UserError(f"--state {state}: {policy.name} has no state() and restore(); add them, or leave it out")
+        took = carry_out("simulate", simulation, policy.name, state, dict(policy.settings))
     except QueueTooLongError as error:
         raise UserError(f"{given.name}: {error}") from error
+    except PolicyError as error:
+        said = str(error)
+        raise UserError(f"--policy {said if said.startswith(policy.name) else f'{policy.name}: {said}'}") from error
     return None if took is None else (table_of(given.workload, simulation.start_s, given.trace["user"]), spent + took)
 
 

@@ -13,8 +13,10 @@ from typing import Any
 from rich.console import Console
 
 from jobsight_scheduler.coallocation.bandwidth_sources import SOURCES, EstimateError, bandwidth_source
+from jobsight_scheduler.coallocation.baselines import CONSTANT_BPS
 from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
+from jobsight_scheduler.coallocation.labels import LabelFaults
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.coallocation.results import figures, job_table, link_history
 from jobsight_scheduler.coallocation.scheduler import THETA, Scheduler
@@ -24,8 +26,9 @@ from jobsight_scheduler.figures import by_size, by_user
 from jobsight_scheduler.table import JobTable
 from jobsight_scheduler.validator import Finding
 from jobsight_scheduler.validator.spread_jobs import check
-from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
+from jobsight_scheduler.workload.communication import Habits
 from jobsight_scheduler.workload.load import scaled_to
+from jobsight_server.command_line.cluster_sizes import cluster_sizes
 from jobsight_server.command_line.run_simulation import carry_out
 from jobsight_server.command_line.schedule_outputs import add_outputs, check_outputs, write_jobs
 from jobsight_server.command_line.workload_arguments import add_workload, read_workload
@@ -34,9 +37,14 @@ from jobsight_server.reports.simulation import show, show_findings
 from jobsight_server.simulations.machine_workload import counted
 
 RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kMGT]?)", re.ASCII)
-CLUSTERS_AT_MOST = 1000
-SETTINGS = ("uplink", "placement", "bandwidth", "sharing", "theta", "bias", "noise", "seed")
+SETTINGS = (
+    *("uplink", "placement", "bandwidth", "constant", "sharing", "theta", "bias", "noise", "silent"),
+    *("job_spread", "wrong_names", "seed"),
+)
 """What the schedule depends on besides the clusters and the jobs."""
+
+SPREAD_AT_MOST = 10.0
+"""Of a logarithm: beyond this, bandwidths are no numbers any more."""
 
 SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -45,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workload(parser)
     parser.add_argument(
         "--clusters",
-        type=_clusters,
+        type=cluster_sizes,
         metavar="KxP",
         required=True,
         help="K clusters of P processors, or sizes such as 64,32,32",
@@ -69,6 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="predicted",
         metavar="SOURCE",
         help=f"bandwidth source for --placement aware: {', '.join(SOURCES)} (default: predicted)",
+    )
+    parser.add_argument(
+        "--constant",
+        type=_rate,
+        default=CONSTANT_BPS,
+        metavar="RATE",
+        help=f"bits per second per processor of every job for --bandwidth constant (default: {CONSTANT_BPS / 1e6:g}M)",
     )
     parser.add_argument(
         "--sharing",
@@ -98,6 +113,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="standard deviation of the logarithm of the stated bandwidth (default: 0)",
     )
     parser.add_argument(
+        "--silent",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of users who state no bandwidth; their jobs are not spread unless a forecast is known (default: 0)",
+    )
+    parser.add_argument(
+        "--job-spread",
+        type=float,
+        default=Habits().job_spread,
+        metavar="SIGMA",
+        help="standard deviation of the logarithm of bandwidth over jobs of one application "
+        f"(default: {Habits().job_spread})",
+    )
+    parser.add_argument(
+        "--wrong-names",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of jobs that carry the name of another application (default: 0)",
+    )
+    parser.add_argument(
         "--seed",
         type=int,
         default=0,
@@ -114,7 +151,10 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(args)
     try:
         clusters = Clusters(args.clusters, (args.uplink,) * len(args.clusters))
-        error = EstimateError(args.bias, args.noise)
+        error = EstimateError(args.bias, args.noise, args.silent)
+        faults = LabelFaults(wrong=args.wrong_names)
+        if not 0.0 <= args.job_spread <= SPREAD_AT_MOST:
+            raise ValueError(f"--job-spread {args.job_spread}: give it from 0 to {SPREAD_AT_MOST:g}")
         if not args.theta > 0.0:
             raise ValueError(f"--theta {args.theta}: no link could be booked; give a share such as 0.8")
     except ValueError as wrong:
@@ -122,8 +162,8 @@ def run(args: argparse.Namespace) -> int:
     given = read_workload(args, clusters.largest, load=None)
     try:
         jobs = given.workload if args.load is None else scaled_to(given.workload, clusters.total, args.load)
-        drawn = draw_communication(given.trace, jobs, args.seed)
-        source = bandwidth_source(args.bandwidth, drawn, error, args.seed)
+        drawn = draw_communication(given.trace, jobs, args.seed, Habits(job_spread=args.job_spread), faults)
+        source = bandwidth_source(args.bandwidth, drawn, error, args.seed, constant_bps=args.constant)
     except ValueError as wrong:
         raise UserError(f"{given.name}: {wrong}") from wrong
     began = time.process_time()
@@ -169,6 +209,11 @@ def run(args: argparse.Namespace) -> int:
             f"Spread: {account['spread']:.1%} of jobs, {account['mean_stretch']:.2f} times as long as alone; "
             f"links saturated {account['saturated']:.1%} of their time."
         )
+        rate = account["jobs_per_hour"]
+        print(
+            f"Mean wait {account['mean_wait_s']:,.0f} s, mean turnaround {account['mean_turnaround_s']:,.0f} s"
+            + ("." if rate is None else f"; {rate:,.1f} jobs an hour ended while jobs were submitted.")
+        )
     show_findings("coallocate", findings)
     return 1 if findings else 0
 
@@ -182,24 +227,6 @@ def _draw(simulation: CoSimulation, account: dict[str, Any], directory: Path, ta
     draw_simulation(table, simulation.capacity, title, directory)
     draw_links(*link_history(simulation), simulation.now, title, directory / "links.svg")
     print(f"jobsight coallocate: plots written to {directory}", file=sys.stderr)
-
-
-def _clusters(text: str) -> tuple[int, ...]:
-    try:
-        if "x" in text:
-            count, size = map(int, text.split("x"))
-            sizes = (size,) * min(count, CLUSTERS_AT_MOST + 1)
-        else:
-            sizes = tuple(map(int, text.split(",")))
-    except ValueError:
-        sizes = ()
-    if len(sizes) > CLUSTERS_AT_MOST or sum(sizes) > LARGEST_MACHINE:
-        raise argparse.ArgumentTypeError(
-            f"{text[:60]!r}: give at most {CLUSTERS_AT_MOST:,} clusters of {LARGEST_MACHINE:,} processors in all"
-        )
-    if not sizes or min(sizes) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} are not clusters: give 4x32, or sizes such as 64,32,32")
-    return sizes
 
 
 def _rate(text: str) -> float:

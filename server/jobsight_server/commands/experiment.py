@@ -11,9 +11,17 @@ EXPERIMENTS = {
         "jobsight_server.commands.experiment_coallocation",
         "spreading jobs over four clusters of 32 processors: six policies, uplinks and loads",
     ),
+    "matching-service": (
+        "jobsight_server.commands.experiment_matching_service",
+        "matching through HTTP: where the time of a batch goes, and arrivals at random",
+    ),
     "overprovisioning": (
         "jobsight_server.commands.experiment_overprovisioning",
         "giving jobs the memory that they need instead of what they request: estimators, node sizes and loads",
+    ),
+    "profile-guided": (
+        "jobsight_server.commands.experiment_profile_guided",
+        "the five published forecasts over users X, Y and Z, and over a campaign of 600 jobs",
     ),
     "overbooking": (
         "jobsight_server.commands.experiment_overbooking",

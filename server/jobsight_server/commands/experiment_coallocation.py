@@ -15,7 +15,19 @@ from typing import Any
 from rich.console import Console
 
 from jobsight_scheduler.experiments.coallocation_results import account, claims
-from jobsight_scheduler.experiments.coallocation_runs import JOBS, LOADS, UPLINKS_MBPS, ExperimentCase, cases, run_case
+from jobsight_scheduler.experiments.coallocation_runs import (
+    BLOCKS,
+    CLUSTERS,
+    JOBS,
+    LOADS,
+    UPLINKS_MBPS,
+    ExperimentCase,
+    cases,
+    run_case,
+)
+from jobsight_scheduler.experiments.coallocation_variants import COMPARED
+from jobsight_scheduler.experiments.coallocation_worth import worth
+from jobsight_server.command_line.cluster_sizes import cluster_sizes
 from jobsight_server.errors import UserError
 from jobsight_server.experiments.finished import FinishedRuns
 from jobsight_server.experiments.progress import watched
@@ -25,7 +37,7 @@ from jobsight_server.reports.coallocation import show
 TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
 CaseRuns = Generator[tuple[ExperimentCase, dict[str, Any]]]
 
-VERSION = 1
+VERSION = 2
 """Version of the simulation: a new one reruns everything."""
 
 
@@ -37,9 +49,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="traces, Standard Workload Format (default: KTH-SP2 and SDSC-SP2 in the directory JOBSIGHT_TRACES)",
     )
-    parser.add_argument("--seeds", type=int, default=10, metavar="COUNT", help="runs per case (default: 10)")
     parser.add_argument(
-        "--jobs", type=int, default=JOBS, metavar="COUNT", help=f"jobs per run; 0 for the whole trace (default: {JOBS})"
+        "--clusters",
+        type=cluster_sizes,
+        default=CLUSTERS,
+        metavar="KxP",
+        help="K clusters of P processors, or sizes such as 64,32,32 (default: 4x32)",
+    )
+    parser.add_argument(
+        "--policies",
+        nargs="+",
+        choices=tuple(COMPARED),
+        default=tuple(COMPARED),
+        metavar="POLICY",
+        help=f"policies compared with none: {', '.join(COMPARED)} (default: all)",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=BLOCKS,
+        metavar="COUNT",
+        help=f"runs per case, each on another block of the trace: blocks do not overlap (default: {BLOCKS})",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=JOBS,
+        metavar="COUNT",
+        help=f"jobs per run, at most a whole block; 0 for the whole trace in each run (default: {JOBS})",
     )
     parser.add_argument(
         "--uplinks",
@@ -55,10 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=LOADS,
         metavar="LOAD",
-        help="offered loads (default: 0.5 0.6 0.7 0.8 0.9)",
+        help=f"offered loads (default: {' '.join(map(str, LOADS))})",
     )
     parser.add_argument(
-        "--no-sensitivity", action="store_true", help="skip the runs with wrong estimates and with single forecasters"
+        "--no-sensitivity",
+        action="store_true",
+        help="skip the runs with wrong estimates and names, other constants and single forecasters",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", type=int, metavar="COUNT", help="worker processes (default: one per core)")
@@ -78,7 +117,8 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     files = {file.name: file.resolve() for file in args.traces or _default_traces()}
     digests = {name: _digest(file) for name, file in files.items()}
-    wanted = list(cases(list(files), args.seeds, args.uplinks, args.loads, args.jobs, not args.no_sensitivity))
+    swept = args.uplinks, args.loads, args.jobs, not args.no_sensitivity, args.clusters, args.policies
+    wanted = list(cases(list(files), args.seeds, *swept))
     finished = FinishedRuns(args.out)
     if finished.broken:
         print(f"jobsight experiment: {finished.broken} broken lines of {args.out} ignored", file=sys.stderr)
@@ -87,6 +127,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         for case, figures in watched("coallocation", _runs(args, files, todo), len(wanted), len(wanted) - len(todo)):
             finished.add(keys[case], figures)
+    except ValueError as error:  # a block that cannot be simulated at this load
+        raise UserError(f"{', '.join(files)}: {error}") from error
     except KeyboardInterrupt:
         done = sum(key in finished.figures for key in keys.values())
         print(
@@ -95,8 +137,16 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 130
-    rows = account((case, finished.figures[key]) for case, key in keys.items())
-    result: dict[str, Any] = {"runs": len(wanted), "jobs": args.jobs, "rows": rows, "claims": claims(rows)}
+    runs = [(case, finished.figures[key]) for case, key in keys.items()]
+    rows = account(runs)
+    result: dict[str, Any] = {
+        "runs": len(wanted),
+        "jobs": args.jobs,
+        "clusters": list(args.clusters),
+        "rows": rows,
+        "claims": claims(rows),
+        "worth": worth(runs),
+    }
     if args.plot is not None:
         from jobsight_server.plots.coallocation import draw_experiment  # takes half a second to load
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from rich.console import Console
 
 from jobsight_scheduler.comparison import compare
 from jobsight_scheduler.figures import schedule_figures
-from jobsight_scheduler.policies import POLICIES, ChosenPolicy, choose_policy
+from jobsight_scheduler.policies import POLICIES, ChosenPolicy, PriorityWeights, choose_policy, priority_weights
+from jobsight_scheduler.policies.multifactor import Multifactor
 from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_scheduler.table import JobTable, ScheduleError, read_schedule
 from jobsight_scheduler.validator import Finding, validate
+from jobsight_server.command_line.own_policies import own_policy
 from jobsight_server.command_line.run_simulation import simulate
 from jobsight_server.command_line.schedule_outputs import add_outputs, check_outputs, write_jobs
 from jobsight_server.command_line.workload_arguments import add_workload, read_workload
@@ -26,7 +29,7 @@ from jobsight_server.simulations.one_policy import account_of
 
 OF_SEVERAL_CLUSTERS = (
     *("--clusters", "--uplink", "--placement", "--bandwidth", "--sharing"),
-    *("--theta", "--bias", "--noise", "--seed"),
+    *("--constant", "--theta", "--bias", "--noise", "--silent", "--job-spread", "--wrong-names", "--seed"),
 )
 
 
@@ -38,7 +41,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COUNT",
         help="processors of the machine (default: MaxProcs in the header of the trace)",
     )
-    parser.add_argument("--policy", choices=POLICIES, default="easy", help="scheduling policy (default: easy)")
+    parser.add_argument(
+        "--policy",
+        default="easy",
+        metavar="NAME",
+        help=f"scheduling policy: {', '.join(POLICIES)}, an installed one, or module:Class of your own (default: easy)",
+    )
+    parser.add_argument(
+        "--priority",
+        nargs="+",
+        metavar="WEIGHT=NUMBER",
+        help=f"weights of multifactor (default: {_defaults()})",
+    )
     parser.add_argument(
         "--predictor",
         choices=tuple(PREDICTORS),
@@ -49,7 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         nargs="+",
-        choices=POLICIES,
         default=(),
         metavar="POLICY",
         help="compare with these policies, job by job",
@@ -74,7 +87,9 @@ class _Elsewhere(argparse.Action):
 
 def run(args: argparse.Namespace) -> int:
     check_outputs(args)
-    chosen = _choose(args.policy, args.predictor)
+    rivals = {policy: _rival(policy, args) for policy in args.against}
+    elsewhere = args.policy != Multifactor.name and any(rival.weights for rival in rivals.values())
+    chosen = _choose(args.policy, args.predictor, None if elsewhere else _weights(args.priority))
     given = read_workload(args, args.processors, args.load)
     if args.check is not None:
         table = _read_schedule(args.check, given)
@@ -88,10 +103,8 @@ def run(args: argparse.Namespace) -> int:
     findings = _validate(args, chosen, table, given.capacity, account)
     write_jobs(args, table)
     others: dict[str, JobTable] = {}
-    for policy in dict.fromkeys(args.against):
-        simulated = simulate(
-            given, choose_policy(policy, args.predictor if POLICIES[policy].takes_predictor else None), None
-        )
+    for policy, rival in rivals.items():
+        simulated = simulate(given, rival, None)
         if simulated is None:
             return 130
         others[policy] = simulated[0]
@@ -124,11 +137,43 @@ def _predicting() -> str:
     )
 
 
-def _choose(policy: str, predictor: str | None) -> ChosenPolicy:
+def _defaults() -> str:
+    """The weights as they are given."""
+    weights = PriorityWeights()
+    return " ".join(f"{name.replace('_', '-')}={value:g}" for name, value in asdict(weights).items())
+
+
+def _weights(given: list[str] | None) -> PriorityWeights | None:
+    if given is None:
+        return None
+    named: dict[str, float] = {}
+    for text in given:
+        name, equals, number = text.partition("=")
+        try:
+            if not equals or name in named:
+                raise ValueError("give each weight once, such as age=1000")
+            named[name] = float(number)
+        except ValueError as error:
+            raise UserError(f"--priority {text[:60]!r}: {error}") from error
     try:
-        return choose_policy(policy, predictor)
+        return priority_weights(named)
     except ValueError as error:
-        raise UserError(f"--predictor {predictor}: {error}") from error
+        raise UserError(f"--priority: {error}") from error
+
+
+def _choose(policy: str, predictor: str | None, weights: PriorityWeights | None = None) -> ChosenPolicy:
+    own = own_policy(policy)
+    try:
+        return choose_policy(policy, predictor, own, weights)
+    except ValueError as error:
+        raise UserError(f"{f'--predictor {predictor}' if predictor else '--priority'}: {error}") from error
+
+
+def _rival(policy: str, args: argparse.Namespace) -> ChosenPolicy:
+    """A policy of ``--against``: with the predictor and the weights given, if it takes them."""
+    plain = _choose(policy, None)
+    predictor = args.predictor if plain.entry.takes_predictor else None
+    return _choose(policy, predictor, _weights(args.priority) if plain.weights else None)
 
 
 def _validate(

@@ -7,23 +7,30 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection
 
 from jobsight_scheduler.matching.fields import Ignored
 from jobsight_scheduler.matching.problem import InvalidProblemError, MatchJob, Objective, Problem, Resource
-from jobsight_scheduler.matching.read import check_size, check_types, read_jobs
+from jobsight_scheduler.matching.read import Limits, check_size, check_types, read_jobs
 from jobsight_scheduler.matching.read_objectives import read_objectives, warnings_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.matching.predicted import PredictedAmount, fill_in
 from jobsight_server.matching.resource_types import ResourceError, ResourceType
 
+LIMITS = Limits(jobs=10_000, dependencies=20_000, pairs=10_000_000)
+"""A batch is matched while others wait."""
+
+LONGEST_DOCUMENT = 256 * 1024
+"""Characters of a job as JSON; a queued one is kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """``documents`` are the jobs as JSON, by name; ``refused`` the jobs for which nothing can be predicted, and why."""
+    """``documents`` are the jobs as JSON text, by name; ``refused`` are those with nothing to predict from, and why."""
 
     jobs: tuple[MatchJob, ...]
-    documents: Mapping[str, Any]
+    documents: Mapping[str, str]
     predicted: list[PredictedAmount]
     refused: dict[str, str]
     warnings: tuple[str, ...]
@@ -40,11 +47,15 @@ def read_batch(
     ignored = Ignored()
     try:
         # Positions in messages are those of the batch as it was sent, unless jobs were left out of it.
-        found = read_jobs(filled.jobs, "jobs", ignored)
+        found = read_jobs(filled.jobs, "jobs", ignored, LIMITS)
         check_types((), found, frozenset(types))
     except InvalidProblemError as error:
         raise ResourceError(str(error)) from error
-    documents = {job.name: document for job, document in zip(found, filled.jobs, strict=True)}
+    documents = {}
+    for position, (job, document) in enumerate(zip(found, filled.jobs, strict=True)):
+        documents[job.name] = msgspec.json.encode(document).decode()
+        if len(documents[job.name]) > LONGEST_DOCUMENT:
+            raise ResourceError(f"jobs[{position}]: has more than {LONGEST_DOCUMENT} characters; leave inputs out")
     if both := documents.keys() & refused.keys():
         raise ResourceError(f"jobs: the name {min(both)!r} is there more than once; names must differ")
     return Batch(found, documents, filled.amounts, refused, ignored.warnings())
@@ -70,7 +81,7 @@ def problem_of(
     hour = local.hour + local.minute / 60 + local.second / 3600
     problem = Problem(resources, tuple(jobs), objectives, hour, now, warnings_of(objectives))
     try:
-        check_size(problem.resources, problem.jobs)
+        check_size(problem.resources, problem.jobs, LIMITS)
     except InvalidProblemError as error:
         raise ResourceError(str(error)) from error
     return problem

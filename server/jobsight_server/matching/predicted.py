@@ -10,10 +10,12 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.matching.resource_types import ResourceType
+from jobsight_server.matching.resource_types import ResourceError, ResourceType
 from jobsight_server.record import Metric, Record
 
 PREDICTED = "predicted"
+PREDICTED_AT_MOST = 500
+"""Amounts of a batch; each is a forecast."""
 
 _ABOUT_THE_JOB = ("cluster", "application", "queue", "processors")
 """Fields of a job that only forecasts read."""
@@ -52,7 +54,11 @@ class NotPredictableError(ValueError):
 def fill_in(
     jobs: Sequence[Any], types: Mapping[str, ResourceType], answers: AnswerReader, connection: Connection
 ) -> Filled:
-    """The jobs with numbers in place of ``predicted``. Whatever else is wrong with them stays as it is."""
+    """The jobs with numbers in place of ``predicted``. Whatever else is wrong with them stays as it is.
+
+    Raises:
+        ResourceError: there are too many of them.
+    """
     filled = Filled([])
     for position, job in enumerate(jobs):
         if not isinstance(job, dict):
@@ -61,6 +67,8 @@ def fill_in(
         about = {name: job[name] for name in _ABOUT_THE_JOB if name in job}
         if about:
             job = {name: value for name, value in job.items() if name not in about}
+        if len(filled.amounts) > PREDICTED_AT_MOST:
+            raise ResourceError(f"jobs: more than {PREDICTED_AT_MOST} predicted amounts; send fewer jobs at once")
         if not _is_predicted(job):
             filled.jobs.append(job)
             continue

@@ -125,12 +125,12 @@ def _allowed(job: MatchJob, resource: Resource, more: int, hour: float | None) -
     ).allowed
 
 
-def match_row(job: MatchJob, document: Mapping[str, Any]) -> dict[str, Any]:
+def match_row(job: MatchJob, document: str) -> dict[str, Any]:
     """The columns of a match that are the job's own."""
     return {
         "name": job.name,
         "user": job.user,
         "class": job.job_class or None,
         "priority": job.priority,
-        "job": msgspec.json.encode(document).decode(),
+        "job": document,
     }

@@ -9,13 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_scheduler.experiments.coallocation_runs import BIASES, COMPARED, NOISES, SENSITIVE_LOAD
+from jobsight_scheduler.experiments.coallocation_runs import SENSITIVE_LOAD
+from jobsight_scheduler.experiments.coallocation_variants import CONSTANTS, ERRORS, LEARNERS, LIKENESS
 from jobsight_server.plots.style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
 
 Rows = Sequence[Mapping[str, Any]]
 Floats = NDArray[np.float64]
 
-COLOURS = dict(zip(list(COMPARED)[1:], (SERIES["locality"], SERIES["weighted"], BEST, OURS, ACTUAL), strict=True))
+COLOURS = {
+    "naive": SERIES["locality"],
+    "naive max-min": SERIES["weighted"],
+    "reactive": SERIES["exponential"],
+    "constant": OTHERS,
+    "aware user": BEST,
+    "application means": SERIES["sliding-window"],
+    "aware predicted": OURS,
+    "aware oracle": ACTUAL,
+}
 LINEAR = 20.0
 TICKS = (-20, -10, 0, 10, 20, 100, 1_000, 10_000, 100_000)
 """Differences in per cent: linear in the range of policies that do not collapse, then logarithmic."""
@@ -48,7 +58,7 @@ def draw_experiment(rows: Rows, directory: Path) -> None:
     sensitive = [panel for panel in panels if any(_is(row, panel) and row["policy"] == "locality" for row in rows)]
     if sensitive:
         title = f"Turnaround by bandwidth source, load {SENSITIVE_LOAD:g}"
-        with drawing(directory / "sensitivity.svg", title, 2, -(-len(sensitive) // 2), height=4.2) as axes:
+        with drawing(directory / "sensitivity.svg", title, 2, -(-len(sensitive) // 2), height=9.0) as axes:
             for axis, panel in zip(axes, sensitive, strict=False):
                 _sensitivity(axis, rows, panel)
 
@@ -79,15 +89,9 @@ def _by_load(axis: Any, rows: Rows, panel: tuple[str, float], measure: str) -> N
 def _sensitivity(axis: Any, rows: Rows, panel: tuple[str, float]) -> None:
     """A dot and its interval for each source of bandwidth; beyond +20 %, the figure in words."""
     found = {row["policy"]: row for row in rows if _is(row, panel) and row["load"] == SENSITIVE_LOAD}
-    wrong = [*(f"bias x{bias:g}" for bias in BIASES), *(f"noise {noise:g}" for noise in NOISES)]
     names = [
-        "aware oracle",
-        *wrong,
-        "aware user",
-        *SERIES,
-        "aware predicted",
-        "predicted by means",
-        "predicted new jobs",
+        *("aware oracle", *ERRORS, "aware user", "reactive", *CONSTANTS, "constant"),
+        *("application means", *LEARNERS, "aware predicted", *LIKENESS),
     ]
     shown = [name for name in names if name in found]
     for place, name in enumerate(shown):
@@ -101,7 +105,7 @@ def _sensitivity(axis: Any, rows: Rows, panel: tuple[str, float]) -> None:
             axis.plot([low, min(high, 20.0)], [place, place], color=colour, linewidth=1)
     axis.axvline(0.0, color=INK, linewidth=0.8)
     axis.set(xlim=(-25, 20), xlabel="turnaround compared with none, %", title=_title(panel))
-    axis.set_yticks(range(len(shown)), shown, fontsize=7)
+    axis.set_yticks(range(len(shown)), shown, fontsize=6)
     axis.invert_yaxis()
 
 

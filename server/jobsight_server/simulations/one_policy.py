@@ -14,7 +14,7 @@ from jobsight_server.simulations.machine_workload import MachineWorkload, counte
 
 def simulation_of(given: MachineWorkload, policy: ChosenPolicy) -> Simulation:
     """The simulation, before its first event."""
-    questions = () if policy.predictor is None else questions_of(given.trace, given.workload.row)
+    questions = questions_of(given.trace, given.workload.row) if policy.asks else ()
     return Simulation(given.workload, given.capacity, policy.make, questions)
 
 
@@ -22,8 +22,7 @@ def account_of(given: MachineWorkload, policy: ChosenPolicy, table: JobTable, sp
     """All figures, also by user and by size; ``spent_s`` is the CPU time of the simulation, if there was one."""
     account: dict[str, Any] = {
         "trace": given.name,
-        "policy": policy.name,
-        "predictor": policy.predictor,
+        **policy.settings,
         "processors": given.capacity,
         **counted(given.trace, given.workload),
         **schedule_figures(table, given.capacity),

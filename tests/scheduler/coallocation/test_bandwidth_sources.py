@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from jobsight_scheduler.coallocation.bandwidth_sources import (
 )
 from jobsight_scheduler.coallocation.clusters import Allocation, Clusters
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
+from jobsight_scheduler.coallocation.labels import LabelFaults, labels_of
 from jobsight_scheduler.coallocation.placement import PLACEMENTS, Placement
 from jobsight_scheduler.coallocation.scheduler import Scheduler
 from jobsight_scheduler.coallocation.synthetic import SyntheticWorkload, draw_communication
@@ -45,9 +48,11 @@ def test_errors_of_estimates() -> None:
     assert np.log(noisy / 2.0).std() == pytest.approx(0.5, rel=0.05)
     assert np.log(noisy / 2.0).mean() == pytest.approx(0.0, abs=0.05)
     assert [bandwidth_source("user", drawn).expected(job) for job in jobs] == drawn.stated_bps.tolist()
-    for error in (EstimateError(bias=0.0), EstimateError(bias=float("nan")), EstimateError(noise=-1.0)):
+    for wrong in ({"bias": 0.0}, {"bias": float("nan")}, {"noise": -1.0}):
         with pytest.raises(ValueError, match="give a bias above 0 and a noise of 0 or more"):
-            bandwidth_source("user", drawn, error)
+            EstimateError(**wrong)
+    with pytest.raises(ValueError, match=r"a share of users who state nothing of 1\.5: give it from 0 to 1"):
+        EstimateError(silent=1.5)
     with pytest.raises(ValueError, match="unknown bandwidth source 'crystal ball'; choose from user, predicted"):
         bandwidth_source("crystal ball", drawn)
 
@@ -147,3 +152,101 @@ def test_every_source_runs_a_whole_workload() -> None:
             lambda told, by=source: Scheduler(told, PLACEMENTS["aware"], by),
         )
         assert simulation.advance(800)
+
+
+def of_users(count: int, users: int) -> SyntheticWorkload:
+    """Jobs of many users, which the model does not have."""
+    jobs = drawn_jobs(count)
+    questions = [replace(question, user=str(i % users)) for i, question in enumerate(jobs.questions)]
+    return replace(jobs, questions=questions)
+
+
+def test_users_who_state_nothing_keep_their_jobs_on_one_cluster() -> None:
+    jobs = of_users(2000, 400)
+    sources = {share: bandwidth_source("user", jobs, EstimateError(silent=share), 3) for share in (0.0, 0.3, 0.6, 1.0)}
+    stated = {share: np.array([source.expected(job) for job in range(2000)]) for share, source in sources.items()}
+    silent = {share: np.isinf(found).reshape(-1, 400) for share, found in stated.items()}
+    assert not silent[0.0].any()
+    assert silent[1.0].all()
+    assert silent[0.3].mean() == pytest.approx(0.3, abs=0.07)
+    assert (silent[0.3] == silent[0.3][0]).all()  # a user's jobs are alike
+    assert silent[0.6][silent[0.3]].all()  # the same and more
+    simulation = CoSimulation(
+        jobs.work,
+        Clusters((32, 32), (1e9, 1e9)),
+        lambda requests: Scheduler(
+            requests, PLACEMENTS["aware"], bandwidth_source("user", jobs, EstimateError(silent=0.6), 3)
+        ),
+    )
+    assert simulation.advance(10_000)
+    spread = np.array([len(where) > 1 for where in simulation.allocations])
+    assert spread.any()
+    assert not spread[silent[0.6].ravel()].any()
+
+
+def test_a_constant_and_the_means_of_an_application() -> None:
+    jobs = of_users(300, 5)
+    constant = bandwidth_source("constant", jobs, constant_bps=7e6)
+    means = bandwidth_source("application-means", jobs)
+    seen: dict[tuple[str | None, str | None], list[float]] = {}
+    for job, question in enumerate(jobs.questions):
+        key = question.user, question.application
+        expected = np.mean(seen[key]) if key in seen else jobs.stated_bps[job]
+        assert means.expected(job) == pytest.approx(expected)
+        assert constant.expected(job) == 7e6
+        peak = float(jobs.work.bandwidth_bps[job])
+        for source in (constant, means):
+            source.learn(job, Measured(peak / 2, peak))
+        seen.setdefault(key, []).append(peak)
+    again = bandwidth_source("application-means", jobs)
+    again.restore(json.loads(json.dumps(means.state())))
+    assert [again.expected(job) for job in range(300)] == [means.expected(job) for job in range(300)]
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="a constant bandwidth of"):
+            bandwidth_source("constant", jobs, constant_bps=wrong)
+
+
+def test_names_of_applications_that_are_wrong() -> None:
+    applications = np.arange(4000) % 4
+    right = labels_of(applications, 4, seed=1)
+    assert right == [str(number) for number in applications]
+    wrong = labels_of(applications, 4, 1, LabelFaults(wrong=0.3))
+    changed = np.array([a != b for a, b in zip(right, wrong, strict=True)])
+    assert changed.mean() == pytest.approx(0.3, abs=0.03)
+    assert set(wrong) == {"0", "1", "2", "3"}
+    assert all(a != b for a, b in zip(right, labels_of(applications, 1, 1, LabelFaults(wrong=1.0)), strict=True))
+    assert set(labels_of(applications, 4, 1, LabelFaults(missing=1.0))) == {None}
+    assert len(set(labels_of(applications, 4, 1, LabelFaults(unique=1.0)))) == 4000
+    mixed = labels_of(applications, 4, 1, LabelFaults(0.3, 0.2, 0.1))
+    assert [a for a, is_wrong in zip(mixed, changed, strict=True) if is_wrong] == [
+        a for a, is_wrong in zip(wrong, changed, strict=True) if is_wrong
+    ]
+    assert mixed.count(None) == pytest.approx(800, abs=100)
+    for shares in ((1.5, 0.0, 0.0), (0.0, float("nan"), 0.0), (0.5, 0.5, 0.5), (-0.1, 0.0, 0.0)):
+        with pytest.raises(ValueError, match="give each from 0 to 1, and at most 1 in all"):
+            LabelFaults(*shares)
+
+
+def test_a_reactive_placement_avoids_links_that_are_measured_as_busy() -> None:
+    """Three clusters of 5, on each of which a job leaves 2 free. Job 4 takes 2 and 1, job 5 would take 2 and 1, too."""
+    columns = [(0, 100, 3), (0, 100, 3), (0, 100, 3), (1, 50, 3), (2, 10, 3)]
+    submit, run, processors = (np.array(column) for column in zip(*columns, strict=True))
+    jobs = Workload(submit * 1.0, run * 1.0, run * 1.0, processors, np.arange(5), Counter())
+    work = CommunicatingJobs(jobs, np.full(5, 10e6), np.full(5, 0.5))
+    drawn = SyntheticWorkload(work, np.full(5, 10e6), [Question()] * 5)
+
+    def simulated(uplink_bps: float) -> CoSimulation:
+        simulation = CoSimulation(
+            work,
+            Clusters((5, 5, 5), (uplink_bps,) * 3),
+            lambda requests: Scheduler(requests, PLACEMENTS["reactive"], bandwidth_source("oracle", drawn)),
+        )
+        assert simulation.advance(100)
+        return simulation
+
+    # Job 4 moves 2 * 1 / 2 * 10 Mb/s over both of its links; job 5 shares one of them.
+    wide, narrow = simulated(1e9), simulated(12e6)
+    assert wide.allocations[3] == narrow.allocations[3] == ((0, 2), (1, 1))
+    assert (wide.start_s[4], wide.allocations[4]) == (2.0, ((2, 2), (1, 1)))
+    # Of 12 Mb/s, 10 are in use, more than 0.8: job 5 waits until job 4 ends.
+    assert narrow.start_s[4] == narrow.end_s[3] == 51.0

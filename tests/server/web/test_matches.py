@@ -209,6 +209,7 @@ HOSTILE: list[tuple[Any, int]] = [
     ({"jobs": [job(str(n)) for n in range(20_000)]}, 400),
     ({"jobs": [job("<script>'; DROP TABLE matches; --")]}, 200),
     ({"jobs": [job("a")], "objectives": ["speed"]}, 400),
+    ({"jobs": [job("a", inputs="x" * 300_000)]}, 400),
 ]  # fmt: skip
 
 

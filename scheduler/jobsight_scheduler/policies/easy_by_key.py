@@ -1,0 +1,108 @@
+"""EASY backfilling with another order of the queue: a policy is one function, the key by which jobs are sorted."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_scheduler.validator import Check
+from jobsight_scheduler.validator.queue_order import check_room_is_used
+
+from .base import JobRequests, PolicyError
+from .expected_ends import ExpectedEndsPolicy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class EasyByKey(ExpectedEndsPolicy):
+    """In each scheduling pass the waiting jobs are sorted by ``keys``, the least first, then by number. They start in
+    this order until one does not fit; that one has a reservation by requested times, and others may jump ahead if they
+    end before it or need only processors that will be left over.
+
+    ``need``, ``requested_s`` and ``submit_s`` are arrays of shape (jobs,); ``submit_s`` holds what was submitted so
+    far. The order changes with time, so a reservation is a promise for this pass only, and a job may starve if its key
+    never becomes the least.
+    """
+
+    rules: ClassVar[tuple[Check, ...]] = (check_room_is_used,)
+
+    def __init__(self, requests: JobRequests) -> None:
+        super().__init__(requests)
+        self.need: Ints = np.array(requests.processors, dtype=np.int64)
+        self.requested_s: Floats = np.array(requests.estimate_s, dtype=np.float64)
+        self.submit_s: Floats = np.zeros(len(self.need))
+        self.waiting: list[int] = []
+
+    @abstractmethod
+    def keys(self, now: float, jobs: Ints) -> Floats:
+        """The key of each of ``jobs``, which wait at ``now``; shape (jobs,)."""
+
+    def submitted(self, now: float, job: int) -> Sequence[int]:
+        self._expire(now)
+        self.submit_s[job] = now
+        self.waiting.append(job)
+        return self._pass(now)
+
+    def ended(self, now: float, job: int) -> Sequence[int]:
+        self._end(now, job)
+        return self._pass(now)
+
+    def _pass(self, now: float) -> list[int]:
+        jobs = np.array(self.waiting, dtype=np.int64)
+        if not len(jobs) or self.need[jobs].min() > self.free:
+            return []
+        line = self._in_order(now, jobs)
+        begun: list[int] = []
+        needs = self.need[line].tolist()
+        place = 0
+        while place < len(line) and needs[place] <= self.free:
+            begun.append(int(line[place]))
+            self._start(now, begun[-1])
+            place += 1
+        if place < len(line) and self.free:
+            begun += self._fill(now, int(line[place]), line[place + 1 :])
+        started = set(begun)
+        self.waiting = [job for job in self.waiting if job not in started]
+        return begun
+
+    def _fill(self, now: float, head: int, others: Ints) -> list[int]:
+        """Starts those of ``others`` that leave the reservation of ``head`` in place."""
+        shadow, spare = self._reservation(head)
+        need = self.need[others]
+        in_time = now + self.requested_s[others] <= shadow
+        possible = (need <= self.free) & (in_time | (need <= spare))
+        begun: list[int] = []
+        for job, ends in zip(others[possible].tolist(), in_time[possible].tolist(), strict=True):
+            count = self.processors[job]
+            if count > self.free or not (ends or count <= spare):
+                continue
+            if not ends:
+                spare -= count
+            self._start(now, job)
+            begun.append(job)
+        return begun
+
+    def _in_order(self, now: float, jobs: Ints) -> Ints:
+        keys = np.asarray(self.keys(now, jobs), dtype=np.float64)
+        if keys.shape != jobs.shape:
+            raise PolicyError(
+                f"keys() of {type(self).__name__} returned shape {keys.shape} for {len(jobs)} jobs: return one key each"
+            )
+        if np.isnan(keys).any():
+            job = int(jobs[np.argmax(np.isnan(keys))])
+            raise PolicyError(f"keys() of {type(self).__name__} returned NaN for job {job + 1} at {now:g} s")
+        return jobs[np.lexsort((jobs, keys))]
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "waiting": [(job, float(self.submit_s[job])) for job in self.waiting]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.waiting = [job for job, _ in state["waiting"]]
+        for job, submit in state["waiting"]:
+            self.submit_s[job] = submit

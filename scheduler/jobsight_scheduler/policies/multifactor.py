@@ -1,0 +1,100 @@
+"""Multifactor priority, as many sites run it: a weighted sum of age, size and fair share, with EASY backfilling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from math import isfinite
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .base import JobRequests
+from .easy_by_key import EasyByKey, Floats, Ints
+from .fair_share import FairShare
+
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityWeights:
+    """Weights of the factors, each 0..1: ``age`` of the time waited, up to ``longest_age_days``; ``size`` of the share
+    of the machine requested (below 0: small jobs first); ``fair_share`` of the user's recent usage, of which that
+    ``half_life_days`` ago counts half.
+
+    The defaults are those of the example in Slurm's documentation of the multifactor plugin.
+
+    Raises:
+        ValueError: a weight that is not a number, or a time that is not above 0.
+    """
+
+    age: float = 1_000.0
+    size: float = 1_000.0
+    fair_share: float = 10_000.0
+    longest_age_days: float = 7.0
+    half_life_days: float = 7.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isfinite(value) or abs(value) > 1e12:
+                raise ValueError(f"{field.name.replace('_', '-')} of {value}: give a number of at most 1e12")
+            if field.name.endswith("_days") and not value >= 1e-6:
+                raise ValueError(f"{field.name.replace('_', '-')} of {value}: give a number of days above 0, such as 7")
+
+
+def priority_weights(given: Mapping[str, float]) -> PriorityWeights:
+    """The default weights with those ``given``, by names such as ``fair-share``.
+
+    Raises:
+        ValueError: an unknown name, or an impossible value.
+    """
+    names = {field.name.replace("_", "-"): field.name for field in fields(PriorityWeights)}
+    for name in given:
+        if name not in names:
+            raise ValueError(f"unknown weight {name!r}; choose from {', '.join(names)}")
+    return PriorityWeights(**{names[name]: value for name, value in given.items()})
+
+
+class Multifactor(EasyByKey):
+    """The highest ``age * min(1, waited / longest age) + size * processors / capacity + fair share * factor`` first.
+
+    The factors are as of the beginning of the pass. Jobs without a known user share one.
+    """
+
+    name: ClassVar[str] = "multifactor"
+
+    def __init__(self, requests: JobRequests, weights: PriorityWeights | None = None) -> None:
+        super().__init__(requests)
+        self.weights = weights or PriorityWeights()
+        self.users = [question.user for question in requests.questions] or [None] * len(self.need)
+        self.usage = FairShare(self.weights.half_life_days * DAY_S)
+        self.user_of: Ints = np.zeros(len(self.need), dtype=np.int64)
+
+    def keys(self, now: float, jobs: Ints) -> Floats:
+        weights = self.weights
+        age = np.minimum(1.0, (now - self.submit_s[jobs]) / (weights.longest_age_days * DAY_S))
+        shares = self.usage.factors(now)[self.user_of[jobs]]
+        size = self.need[jobs] / self.capacity
+        return -(weights.age * age + weights.size * size + weights.fair_share * shares)
+
+    def submitted(self, now: float, job: int) -> Sequence[int]:
+        self.user_of[job] = self.usage.place(now, self.users[job])
+        return super().submitted(now, job)
+
+    def ended(self, now: float, job: int) -> Sequence[int]:
+        self.usage.change(now, self.users[job], -self.processors[job])
+        return super().ended(now, job)
+
+    def _start(self, now: float, job: int) -> None:
+        super()._start(now, job)
+        self.usage.change(now, self.users[job], self.processors[job])
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "usage": self.usage.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.usage.restore(state["usage"])
+        for job in self.waiting:
+            self.user_of[job] = self.usage.place(0.0, self.users[job])

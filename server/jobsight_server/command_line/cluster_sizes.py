@@ -1,0 +1,32 @@
+"""The argument KxP: several clusters and their sizes."""
+
+from __future__ import annotations
+
+import argparse
+
+from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
+
+CLUSTERS_AT_MOST = 1000
+
+
+def cluster_sizes(text: str) -> tuple[int, ...]:
+    """The processors of each cluster, of ``4x32`` or ``64,32,32``.
+
+    Raises:
+        argparse.ArgumentTypeError: something else, or more than can be simulated.
+    """
+    try:
+        if "x" in text:
+            count, size = map(int, text.split("x"))
+            sizes = (size,) * min(count, CLUSTERS_AT_MOST + 1)
+        else:
+            sizes = tuple(map(int, text.split(",")))
+    except ValueError:
+        sizes = ()
+    if len(sizes) > CLUSTERS_AT_MOST or sum(sizes) > LARGEST_MACHINE:
+        raise argparse.ArgumentTypeError(
+            f"{text[:60]!r}: give at most {CLUSTERS_AT_MOST:,} clusters of {LARGEST_MACHINE:,} processors in all"
+        )
+    if not sizes or min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} are not clusters: give 4x32, or sizes such as 64,32,32")
+    return sizes

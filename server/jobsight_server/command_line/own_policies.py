@@ -1,0 +1,77 @@
+"""Policies of one's own for ``jobsight simulate``: ``module:Class``, or the name of an installed entry point."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from jobsight_scheduler.policies import POLICIES, PolicyEntry, PolicyError, entry_of
+from jobsight_server.errors import UserError
+
+GROUP = "jobsight.policies"
+"""Entry points of installed packages; the names of policies that ship cannot be replaced."""
+
+
+def installed_policies() -> dict[str, str]:
+    """``module:Class`` of each entry point, by name; several of one name are joined by a comma."""
+    found: dict[str, set[str]] = {}
+    for point in metadata.entry_points(group=GROUP):
+        found.setdefault(point.name, set()).add(point.value)
+    return {name: ", ".join(sorted(found[name])) for name in sorted(found.keys() - POLICIES.keys())}
+
+
+def own_policy(name: str) -> PolicyEntry | None:
+    """The entry of ``module:Class`` or an installed policy; None for one that ships.
+
+    Modules are looked for where Python looks, and last in the current directory.
+
+    Raises:
+        UserError: no such policy, its module cannot be imported, or the class does not fit.
+    """
+    if name in POLICIES:
+        return None
+    installed = installed_policies()
+    place = installed.get(name, name)
+    if "," in place:
+        raise UserError(f"--policy {name}: several packages install it ({place}); give one of these")
+    module, colon, path = place.partition(":")
+    if not colon or not module or not path:
+        known = ", ".join((*POLICIES, *installed))
+        raise UserError(f"--policy {name[:100]}: unknown policy; choose from {known}, or give module:Class of your own")
+    try:
+        return entry_of(_named(_imported(module, name), path, name), name)
+    except PolicyError as error:
+        raise UserError(f"--policy {error}") from error
+
+
+def _imported(module: str, name: str) -> Any:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+            raise UserError(
+                f"--policy {name}: there is no module {error.name!r} in {here} or where Python looks; set PYTHONPATH "
+                "to its directory, or install it"
+            ) from error
+        raise UserError(f"--policy {name}: {module} needs {error.name!r}, which is not installed") from error
+    except Exception as error:  # code from outside, which may raise anything
+        raise UserError(f"--policy {name}: importing {module} failed: {type(error).__name__}: {error}") from error
+
+
+def _named(module: Any, path: str, name: str) -> Any:
+    found = module
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            classes = [key for key, value in vars(module).items() if isinstance(value, type) and key[0] != "_"]
+            raise UserError(
+                f"--policy {name}: {module.__name__} has no {path}; its classes are {', '.join(classes) or 'none'}"
+            ) from error
+    return found
