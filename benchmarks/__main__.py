@@ -15,6 +15,7 @@ BENCHMARKS = (
     "backlog.py",
     "predictor.py",
     "simulator.py",
+    "matching.py",
 )
 
 if __name__ == "__main__":
