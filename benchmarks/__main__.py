@@ -16,6 +16,7 @@ BENCHMARKS = (
     "predictor.py",
     "simulator.py",
     "overbooking.py",
+    "matching.py",
 )
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ RELAXED_AT_MOST = 20_000
 INTEGER_AT_MOST = 6_000
 """Columns of the largest program that is solved in integers."""
 
-_SOLVING = 0.92
+_SOLVING = 0.85
 """Share of the deadline for solving; the rest is for the check of the answer and the reasons."""
 
 PROVEN = 1e-6

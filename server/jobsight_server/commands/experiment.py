@@ -7,6 +7,10 @@ import importlib
 
 # Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``.
 EXPERIMENTS = {
+    "matching": (
+        "jobsight_server.commands.experiment_matching",
+        "matching batches of jobs to shared resources: objectives, sizes, shapes and greedy orders",
+    ),
     "coallocation": (
         "jobsight_server.commands.experiment_coallocation",
         "spreading jobs over four clusters of 32 processors: six policies, uplinks and loads",
