@@ -39,6 +39,8 @@ PAGES = {
     "nodes": "/nodes",
     "node": "/nodes/alpha/n01",
     "requirements": "/requirements",
+    "plan": "/plan?cluster=alpha",
+    "empty plan": "/plan?cluster=beta",
     "resources": "/resources",
     "matches": "/matches",
     "match": "/matches/1",
