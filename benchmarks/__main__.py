@@ -15,6 +15,8 @@ BENCHMARKS = (
     "backlog.py",
     "predictor.py",
     "simulator.py",
+    "overbooking.py",
+    "matching.py",
 )
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The users of a cluster and what their applications need.
 
-After Users X, Y and Z of the paper on the profile-guided predictor (docs/definitions.md, Papers): X is steady, Y
-drifts and has spikes, Z switches between applications.
+A steady user runs one application; a drifting one's needs wander and have spikes; a switching one changes between
+applications. Users X, Y and Z of the paper on the profile-guided predictor are in ``published``.
 """
 
 from __future__ import annotations
@@ -70,11 +70,16 @@ SHARED = (
     EmulatedApplication("coupling", 2.0e6, 700e6, 0.90, 5.0 * 3600, ((2, 4),), out_per_in=0.9),
 )
 
-# Per user: what it does, and whether its jobs take whole nodes. X steady, Y drifting, Z switching.
+# Per user: what it does, and whether its jobs take whole nodes.
 _KINDS = (
-    ("x", True), ("y", True), ("z", True), ("x", False), ("y", False), ("z", False),
-    ("x", True), ("y", True), ("z", True), ("x", False), ("y", False), ("x", True),
+    ("steady", True), ("drifting", True), ("switching", True),
+    ("steady", False), ("drifting", False), ("switching", False),
+    ("steady", True), ("drifting", True), ("switching", True),
+    ("steady", False), ("drifting", False), ("steady", True),
 )  # fmt: skip
+# First letters of user names. The random streams keep the letters of earlier releases: a seed gives the same site.
+_LETTERS = {"steady": "s", "drifting": "d", "switching": "w"}
+_STREAMS = {"steady": "x", "drifting": "y", "switching": "z"}
 
 
 @dataclass(slots=True)
@@ -94,20 +99,25 @@ class EmulatedUser:
         """Whether the user's jobs have their nodes to themselves."""
         return self.applications[0].whole_nodes
 
+    @property
+    def stream(self) -> str:
+        """Names the random stream of the user's jobs."""
+        return _STREAMS[self.kind] + self.name[1:]
+
     def draw(self, rng: random.Random) -> Demand:
         """The needs of the user's next job."""
-        if self.kind == "z" and rng.random() < 1 / 12:
+        if self.kind == "switching" and rng.random() < 1 / 12:
             step = rng.randrange(1, len(self.applications))
             self.current = (self.current + step) % len(self.applications)
         application = self.applications[self.current]
         factor = 1.0
-        if self.kind == "y":
+        if self.kind == "drifting":
             self.drift = 0.98 * self.drift + rng.gauss(0.0, 0.06)
             factor = math.exp(self.drift)
             if rng.random() < 0.08:
                 factor *= rng.uniform(1.5, 3.0)
         nodes, processors = rng.choice(application.shapes)
-        runtime = application.runtime_s * rng.lognormvariate(0.0, 0.15 if self.kind == "x" else 0.4)
+        runtime = application.runtime_s * rng.lognormvariate(0.0, 0.15 if self.kind == "steady" else 0.4)
         if rng.random() < 0.04:
             # Fails soon after its start, for a wrong path or a missing licence.
             runtime = rng.uniform(4.0, 50.0)
@@ -136,11 +146,13 @@ def make_users(
     users = []
     for number, (kind, whole) in enumerate(_KINDS, start=1):
         pool = pools[whole]
-        count = rng.choice((2, 3)) if kind == "z" else 1
+        count = rng.choice((2, 3)) if kind == "switching" else 1
         chosen, pools[whole] = pool[:count], pool[count:] + pool[:count]
         applications = tuple(_own(rng, application, longest_runtime_s, limits[whole]) for application in chosen)
         account = ("acct with space", None, f"proj{number:03d}")[number % 3]
-        users.append(EmulatedUser(f"{kind}{number:02d}", f"group{number % 4 + 1}", account, kind, applications))
+        users.append(
+            EmulatedUser(f"{_LETTERS[kind]}{number:02d}", f"group{number % 4 + 1}", account, kind, applications)
+        )
     return tuple(users)
 
 

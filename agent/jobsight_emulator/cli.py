@@ -16,7 +16,7 @@ from typing import Any
 from jobsight_agent.send import Target, TargetError
 from jobsight_emulator.deliver import Delivery, DeliveryCounts
 from jobsight_emulator.emulation import Emulation, make_emulation
-from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, Plan
+from jobsight_emulator.plan import POPULATIONS, WEEK_S, EmulatorError, Faults, Plan
 from jobsight_emulator.play import Live, Progress, open_output, play
 
 _INTERRUPTED = 130
@@ -24,8 +24,18 @@ _INTERRUPTED = 130
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``replay``."""
-    parser.add_argument("--server", required=True, metavar="URL", help="address of the server's sample intake")
-    parser.add_argument("--token-file", required=True, type=Path, metavar="FILE", help="token of role agent")
+    parser.add_argument("--server", metavar="URL", help="address of the server's sample intake")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="token of role agent")
+    parser.add_argument(
+        "--no-server", action="store_true", help="send nothing: write the accounting files and the truth only"
+    )
+    parser.add_argument(
+        "--users",
+        choices=POPULATIONS,
+        default="site",
+        help="who submits: the dozen users of each cluster (site, the default); users X, Y and Z of the paper on the "
+        "profile-guided predictor (published); its campaign of 600 jobs (campaign)",
+    )
     parser.add_argument(
         "--nodes", type=int, default=64, metavar="COUNT", help="total number of nodes (default: %(default)s)"
     )
@@ -117,7 +127,11 @@ def _emulate(args: argparse.Namespace) -> int:
         raise EmulatorError(f"--unreliable {args.unreliable:g}: give a share of the nodes, from 0 to 1")
     start = end - int(args.weeks * WEEK_S)
     faults = Faults(unreliable_nodes=args.unreliable)
-    plan = Plan(args.nodes, args.clusters, start, end + args.live, args.interval, args.seed, faults)
+    plan = Plan(args.nodes, args.clusters, start, end + args.live, args.interval, args.seed, faults, args.users)
+    if args.no_server:
+        return _write_only(args, plan)
+    if args.server is None or args.token_file is None:
+        raise EmulatorError("--server and --token-file are missing; --no-server sends nothing")
     target = Target(args.server, args.token_file, timeout_s=60.0, backoff_s=0.1, backoff_most_s=10.0)
     delivery = Delivery(target, args.connections)
     emulation = make_emulation(plan, args.batch)
@@ -154,6 +168,20 @@ def _emulate(args: argparse.Namespace) -> int:
     if failure == "interrupted":
         return _INTERRUPTED
     return 0 if summary["delivered"] else 1
+
+
+def _write_only(args: argparse.Namespace, plan: Plan) -> int:
+    """Writes the accounting files and the truth of the whole period; sends nothing."""
+    if args.live or args.speed is not None or args.server is not None:
+        raise EmulatorError("--no-server: leave out --server, --live and --speed")
+    emulation = make_emulation(plan, args.batch)
+    progress = Progress(plan.start, plan.end, plan.start)
+    with ExitStack() as stack:
+        output = open_output(stack, emulation, args.accounting_out, args.truth_out or args.accounting_out / "truth.csv")
+        output.write_until(plan.end, progress)
+    facts = {"seed": plan.seed, "start": plan.start, "end": plan.end, "accounting_lines": progress.accounting_lines}
+    print(json.dumps(facts | emulation.facts, indent=2))
+    return 0
 
 
 def summarise(emulation: Emulation, progress: Progress, counts: DeliveryCounts, failure: str | None) -> dict[str, Any]:

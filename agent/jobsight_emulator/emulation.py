@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jobsight_emulator.accounting import LogLine, make_entries
 from jobsight_emulator.batches import Packer
+from jobsight_emulator.campaign import campaign_users, make_published_jobs, three_users
 from jobsight_emulator.placement import DELETED_EXIT, WALLTIME_EXIT, EmulatedRun, place_jobs
 from jobsight_emulator.plan import Plan
 from jobsight_emulator.readings import EmulatedReader
@@ -44,7 +45,7 @@ def make_emulation(plan: Plan, batch_readings: int) -> Emulation:
     entries: dict[str, list[LogLine]] = {}
     truths: dict[str, list[Truth]] = {}
     for cluster in clusters:
-        jobs = make_jobs(plan, cluster)
+        jobs = _jobs(plan, cluster)
         runs = place_jobs(plan, cluster, jobs)
         entries[cluster.name] = make_entries(cluster, jobs, runs)
         truths[cluster.name] = make_truth(plan, cluster, runs)
@@ -59,6 +60,13 @@ def make_emulation(plan: Plan, batch_readings: int) -> Emulation:
             facts["reboots"] += len(node.outages)
         facts.update(_job_facts(jobs, runs, truths[cluster.name]))
     return Emulation(plan, clusters, stations, entries, truths, dict(facts))
+
+
+def _jobs(plan: Plan, cluster: Cluster) -> list[EmulatedJob]:
+    if plan.users == "site":
+        return make_jobs(plan, cluster)
+    users = three_users(plan) if plan.users == "published" else campaign_users(plan)
+    return make_published_jobs(plan, cluster, users)
 
 
 def _job_facts(jobs: list[EmulatedJob], runs: list[EmulatedRun], truths: list[Truth]) -> Counter[str]:

@@ -68,7 +68,7 @@ def make_jobs(plan: Plan, cluster: Cluster) -> list[EmulatedJob]:
         peers = sum(other**0.5 for other, one in zip(works, users, strict=True) if one.whole_nodes == user.whole_nodes)
         nodes = whole if user.whole_nodes else cluster.shared
         capacity = _LOAD[user.whole_nodes] * PROCESSORS * nodes * work**0.5 / peers
-        rng = plan.rng("submissions", cluster.name, user.name)
+        rng = plan.rng("submissions", cluster.name, user.stream)
         for when, count in _arrivals(rng, plan, capacity / work):
             submissions.append((when, position, user, count))
     submissions.sort(key=lambda one: one[:2])
@@ -85,7 +85,7 @@ def make_jobs(plan: Plan, cluster: Cluster) -> list[EmulatedJob]:
 def _mean_work(plan: Plan, cluster: Cluster, user: EmulatedUser) -> float:
     """Processor seconds of a typical job of ``user``, from a trial that leaves the user's state alone."""
     trial = EmulatedUser(user.name, user.group, user.account, user.kind, user.applications)
-    rng = plan.rng("trial", cluster.name, user.name)
+    rng = plan.rng("trial", cluster.name, user.stream)
     draws = [trial.draw(rng) for _ in range(400)]
     return sum(one.nodes * one.processors_per_node * one.runtime_s for one in draws) / len(draws)
 

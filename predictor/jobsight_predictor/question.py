@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is known about a job when it is submitted; None is unknown, and nothing is grouped by it."""
+    """What is known about a job when it is submitted; None is unknown, and nothing is grouped by it.
+
+    ``group`` is the Unix group, ``account`` what the job is charged to. New fields come last: the bits of group keys
+    and the stored questions count on the order.
+    """
 
     user: str | None = None
     application: str | None = None
@@ -15,6 +19,8 @@ class Question:
     processors: int | None = None
     requested_memory_bytes: float | None = None
     requested_time_s: float | None = None
+    group: str | None = None
+    account: str | None = None
 
 
 FIELDS = tuple(Question.__dataclass_fields__)

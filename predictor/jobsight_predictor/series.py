@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from .forecasters import FIVE, FORECASTERS, Forecaster, checked
+from .forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
 from .quality import Pqm
 
 FADE = 0.8  # share; of an error that still counts one job later in choosing the forecaster
@@ -31,8 +32,8 @@ class SeriesForecast:
 class Series:
     """The five forecasters side by side over one series, each scored on every value before learning it."""
 
-    def __init__(self) -> None:
-        self._forecasters: dict[str, Forecaster] = {name: FORECASTERS[name]() for name in FIVE}
+    def __init__(self, parameters: FiveParameters = DEFAULT_PARAMETERS) -> None:
+        self._forecasters: dict[str, Forecaster] = make_five(parameters)
         self._quality = Pqm()
         self._accuracy_sums = dict.fromkeys(FIVE, 0.0)
         self._recent_errors = dict.fromkeys(FIVE, 0.0)
@@ -84,6 +85,14 @@ class Series:
         """The forecaster of least recent error; among equals, the one that adapts fastest."""
         errors = self._recent_errors
         return min(("locality", *FIVE), key=errors.__getitem__)
+
+    @property
+    def parameters(self) -> FiveParameters:
+        """The parameters of its forecasters."""
+        states = {name: forecaster.state() for name, forecaster in self._forecasters.items()}
+        return FiveParameters(
+            states["sliding-window"]["window"], states["weighted"]["bins"], states["exponential"]["alpha"]
+        )
 
     def state(self) -> dict[str, Any]:
         """The whole state, as JSON values."""

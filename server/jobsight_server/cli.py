@@ -27,6 +27,10 @@ COMMANDS = {
         "list the accounting files that were read; withdraw wrong ones",
     ),
     "job-groups": ("jobsight_server.commands.job_groups", "find the job groups that suit a site's own history"),
+    "tune": (
+        "jobsight_server.commands.tune",
+        "find window, bins and alpha of the published forecasts on a site's own finished jobs",
+    ),
     "resources": (
         "jobsight_server.commands.resources",
         "report to a server what Ganglia or another server knows of resources",

@@ -16,13 +16,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import Connection, Engine, insert
 
 from jobsight_predictor.question import Question
+from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
+from jobsight_server.offers.config import PlanConfig
+from jobsight_server.offers.offer import PlaceRequest, answer_request
+from jobsight_server.offers.outcome import confirm, report_end, report_start
+from jobsight_server.offers.standing_plan import StandingPlans
 from jobsight_server.requirements import Feedback, RequirementConfig, SubmittedJob, ask, take_feedback
 from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage import schema
@@ -149,6 +155,7 @@ def fill(connection: Connection, now: float) -> None:
     connection.execute(insert(schema.accounting_rejects), [reject])
     for user, used_gib in ((SCRIPT, 6), (SCRIPT, 5), (SCRIPT, 7), ("steady", 30)):
         add_requirement(connection, user, used_gib, now)
+    add_offers(connection, now)
     add_matches(connection, now)
     counts = {("batches_received", ""): 421, ("batches_stored", ""): 418, ("batches_duplicate", ""): 1}
     refused = {("batches_rejected", name): 1, ("batches_quarantined", ""): 1, ("quarantined_because", "time"): 1}
@@ -216,6 +223,21 @@ def add_requirement(connection: Connection, user: str, used_gib: int, now: float
     job = SubmittedJob("alpha", Question(user, user), 32 * 2**30)
     number = ask(connection, RequirementConfig(), job, now).id
     take_feedback(connection, RequirementConfig(), Feedback(number, False, used_gib * 2**30), now)
+
+
+def add_offers(connection: Connection, now: float) -> None:
+    """Jobs that were offered places on the eight nodes of a cluster, the first of which has ended."""
+    plans, config = StandingPlans(), PlanConfig(max_failure=0.3)
+    quarter = accuracy_of_ratios(np.array([0.25] * 90 + [1.0] * 10), "user")
+    for i, user in enumerate((SCRIPT, "steady", "ü" * 300, "steady", SCRIPT, "drifting")):
+        begin = now + (i % 3) * 1800.0
+        asked = PlaceRequest("alpha", 8, Question(user, SCRIPT), 1 + i, 3600.0, begin, begin + 20_000.0, f"{i}<b>")
+        number = answer_request(connection, plans, config, asked, quarter, now).number
+        assert number is not None
+        if i % 2 == 0:
+            confirm(connection, number, None, now)
+    report_start(connection, 1, None, now)
+    report_end(connection, 1, "killed", None, now)
 
 
 def values_of(user: str, number: int, rng: random.Random) -> dict[str, float | None]:

@@ -250,11 +250,11 @@ def test_users_are_steady_drifting_and_switching(site: Site) -> None:
         series.setdefault(key, []).append(truth.bandwidth_bps_per_processor)
         applications.setdefault(key, set()).add(truth.application)
     for (_, user), values in series.items():
-        if user.startswith("x"):
+        if user.startswith("s"):
             middle = sorted(values)[len(values) // 2]
             assert all(abs(value / middle - 1) < 0.2 for value in values)
-    assert all(len(names) == 1 for (_, user), names in applications.items() if user[0] in "xy")
-    assert any(len(names) > 1 for (_, user), names in applications.items() if user[0] == "z")
+    assert all(len(names) == 1 for (_, user), names in applications.items() if user[0] in "sd")
+    assert any(len(names) > 1 for (_, user), names in applications.items() if user[0] == "w")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_server.addresses import split_address
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.settings import SETTINGS, AccountingSource, Settings, SettingsError, load_settings
@@ -53,6 +54,16 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
     assert load_settings(file, {"JOBSIGHT_LEARN_APPORTIONED": "false"}).learn_apportioned is False
 
 
+@pytest.mark.parametrize("text", ['window = [5, "memory=8"]', 'window = "memory=8"', 'window = ["5", "memory = 8"]'])
+def test_the_parameters_of_the_five_may_differ_by_metric(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "jobsight.toml"
+    file.write_text(f"{text}\nalpha = 0.1\n")
+    settings = load_settings(file, {"JOBSIGHT_BINS": "12 runtime=3"})
+    config = forecast_config(Settings.from_json(settings.to_json()))
+    assert config.parameters("memory") == FiveParameters(8, 12, 0.1)
+    assert config.parameters("runtime") == FiveParameters(5, 3, 0.1)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -83,6 +94,14 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
             r"invalid enum value 'lsf'.*format \(torque, pbspro\)",
         ),
         ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nfromat = "torque"', "unknown field `fromat`"),
+        ("window = 0", r"window = 0: '0' is not a whole number from 1 to 1000"),
+        ('window = ["5", "disk=3"]', "'disk=3': no metric 'disk'; choose from bandwidth, memory, cpu, runtime"),
+        ('window = ["memory=3", "memory=4"]', "'memory=4': there are two numbers for memory"),
+        ('bins = "1e3"', "bins = '1e3': '1e3' is not a whole number from 1 to 200"),
+        (f"bins = {10**30}", "is not a whole number from 1 to 200"),
+        ("alpha = nan", "'nan' is not a number above 0 and below 1"),
+        ("alpha = true", "alpha = True: expected `array`, got `bool`"),
+        ('alpha = ["memory=1"]', "'1' is not a number above 0 and below 1"),
         ("accounting = 1", r"accounting = 1: expected `array`.*write \[\[accounting\]\] tables"),
     ],
 )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Floats
+from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, JobGroups
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.bound import Objective
@@ -38,6 +39,7 @@ def run_backtest(
     coverage: float = 0.95,
     objective: Objective = "cost",
     baselines: bool = False,
+    parameters: FiveParameters = DEFAULT_PARAMETERS,
     progress: Callable[[str, float], None] | None = None,
 ) -> dict[str, Any]:
     """The whole account of one workload, in the shape that ``jobsight backtest --json`` prints.
@@ -56,9 +58,10 @@ def run_backtest(
     said_of: dict[str, Floats] = {}
     for i, name in enumerate(forecasters):
         report(name, 0.4 * i / len(forecasters))
-        said_of[name] = replay_forecaster(name, jobs, groups, protocol)
+        said_of[name] = replay_forecaster(name, jobs, groups, protocol, parameters=parameters)
         if name == "exponential":
-            said_of["exponential-unclipped"] = replay_forecaster(name, jobs, groups, protocol, raw=True)
+            raw = replay_forecaster(name, jobs, groups, protocol, raw=True, parameters=parameters)
+            said_of["exponential-unclipped"] = raw
     report("jobsight", 0.4)
     replayed = replay_jobsight(jobs, protocol, job_groups, coverage, objective)
 

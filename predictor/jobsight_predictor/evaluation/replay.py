@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.forecasters import FORECASTERS, Exponential, Floats
+from jobsight_predictor.forecasters import FORECASTERS, Exponential, Floats, Forecaster
+from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.bound import Objective
@@ -30,14 +31,20 @@ class Replayed:
 
 
 def replay_forecaster(
-    name: str, jobs: Jobs, groups: Sequence[Indices], protocol: Protocol, *, raw: bool = False
+    name: str,
+    jobs: Jobs,
+    groups: Sequence[Indices],
+    protocol: Protocol,
+    *,
+    raw: bool = False,
+    parameters: FiveParameters = DEFAULT_PARAMETERS,
 ) -> Floats:
     """Forecasts of one forecaster per group of jobs, (n,), NaN where there was none.
 
-    ``raw`` takes the exponential forecast before clipping, as published.
+    ``raw`` takes the exponential forecast before clipping, as published. ``parameters`` are those of the five.
     """
     forecasts = np.full(len(jobs), np.nan)
-    forecaster = FORECASTERS[name]()
+    forecaster: Forecaster = make_five(parameters).get(name) or FORECASTERS[name]()
     replay = forecaster.raw_replay if raw and isinstance(forecaster, Exponential) else forecaster.replay
     for group in groups:
         order, known = learning_order(jobs, group, protocol)

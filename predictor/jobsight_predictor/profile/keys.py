@@ -10,8 +10,8 @@ from jobsight_predictor.question import Question
 SHARES = (("user", "application"), ("user",), ())
 """Groups whose values are kept as shares of what the job requested."""
 
-SHARE = 1 << 6
-FIRST = 1 << 7
+SHARE = 1 << 16
+FIRST = 1 << 17
 """Bits besides those of the fields in a group's key: its values are shares; it contains first jobs of a kind."""
 
 _USER, _APPLICATION = 1, 2

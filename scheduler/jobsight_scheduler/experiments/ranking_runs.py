@@ -39,7 +39,7 @@ Owners = Literal["departments", "uniform", "prefer-fast"]
 OWNERS: dict[Owners, OwnerSettings] = {
     "departments": OwnerSettings(),
     "uniform": OwnerSettings(closed_share=1.0),
-    "prefer-fast": OwnerSettings(prefer_fast=2.0),
+    "prefer-fast": OwnerSettings(prefer_fast=3.0),
 }
 SPEED_SIGMA: dict[Owners, float] = {"departments": 0.0, "uniform": 0.0, "prefer-fast": 0.4}
 EXCHANGED_WORK_H = 5.2

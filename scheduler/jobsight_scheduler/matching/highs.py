@@ -14,6 +14,9 @@ from .program import Program
 Floats = NDArray[np.float64]
 Clock = Callable[[], float]
 
+_WALL = 10.0
+"""HiGHS itself stops after so many times the time that is left: a clock of processor time is slow on a busy machine."""
+
 _SOLVED = (highspy.HighsModelStatus.kOptimal,)
 
 
@@ -49,7 +52,7 @@ def solve(
         ("threads", 1),
         ("parallel", "off"),
         ("random_seed", 0),
-        ("time_limit", 1.5 * left),
+        ("time_limit", _WALL * left),
         ("mip_rel_gap", 0.0),
         ("mip_abs_gap", 1e-9),
         ("mip_feasibility_tolerance", 1e-9),
@@ -69,7 +72,6 @@ def solve(
     solver.cbMipInterrupt += stop_when_due
     solver.cbSimplexInterrupt += stop_when_due
     solver.cbIpmInterrupt += stop_when_due
-    solver.HandleUserInterrupt = True
     solver.run()
     status, info = solver.getModelStatus(), solver.getInfo()
     is_optimal = status in _SOLVED

@@ -13,6 +13,8 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+_MOVES = 2
+
 
 class Relocation:
     """Places further jobs in a packing. Dependencies with a count of 1, of jobs without relations, can be moved."""
@@ -67,7 +69,9 @@ class Relocation:
         for number in sorted(numbers, key=lambda one: len(packing.open_to(one))):
             at = eligibility.dependencies[number]
             fits = packing.open_to(number)
-            while len(fits) < at.of.count and (move := self._move_for(number, fits)) is not None:
+            for _ in range(_MOVES * at.of.count):  # a move can take room that another made
+                if len(fits) >= at.of.count or (move := self._move_for(number, fits)) is None:
+                    break
                 moves.append(move)
                 fits = packing.open_to(number)
             if len(fits) < at.of.count:

@@ -21,6 +21,7 @@ def questions_of(trace: Trace, rows: NDArray[np.intp]) -> list[Question]:
         [int(count) if count > 0.0 else None for count in processors[rows].tolist()],
         _told(asked_si(trace["requested_memory_kb"][rows], 1024.0)),
         _told(asked_si(trace["requested_s"][rows], 1.0)),
+        _names(trace["group"][rows]),
     ]
     return [Question(*row) for row in zip(*columns, strict=True)]
 

@@ -26,7 +26,16 @@ _UNITS = {
     "bps": "BITS/S",
 }
 
-LEARNING = ("job_groups", "coverage", "bound_objective", "walltime_limit", "learn_apportioned")
+LEARNING = (
+    "job_groups",
+    "coverage",
+    "bound_objective",
+    "walltime_limit",
+    "learn_apportioned",
+    "window",
+    "bins",
+    "alpha",
+)
 """Settings that affect learning: commands that learn or answer need the server's values."""
 
 

@@ -14,6 +14,7 @@ from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, parse_job_group
 from jobsight_predictor.profile.bound import OBJECTIVES
+from jobsight_server.command_line.five_parameters import add_parameters, parameters_of
 from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.errors import UserError
 from jobsight_server.reports.backtest import show
@@ -62,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="job groups instead of the default ones, such as user+queue",
     )
+    add_parameters(parser)
     parser.add_argument(
         "--baselines",
         action="store_true",
@@ -72,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    parameters = parameters_of(args)
     if args.plot is not None:
         _check_plot(args.plot)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -87,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
                 coverage=args.coverage,
                 objective=args.objective,
                 baselines=args.baselines,
+                parameters=parameters,
                 progress=lambda step, done: progress.update(task, description=f"replaying {step}", completed=done),
             )
         except KeyboardInterrupt:

@@ -7,6 +7,10 @@ import importlib
 
 # Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``.
 EXPERIMENTS = {
+    "matching": (
+        "jobsight_server.commands.experiment_matching",
+        "matching batches of jobs to shared resources: objectives, sizes, shapes and greedy orders",
+    ),
     "coallocation": (
         "jobsight_server.commands.experiment_coallocation",
         "spreading jobs over four clusters of 32 processors: six policies, uplinks and loads",
@@ -18,6 +22,10 @@ EXPERIMENTS = {
     "overprovisioning": (
         "jobsight_server.commands.experiment_overprovisioning",
         "giving jobs the memory that they need instead of what they request: estimators, node sizes and loads",
+    ),
+    "profile-guided": (
+        "jobsight_server.commands.experiment_profile_guided",
+        "the five published forecasts over users X, Y and Z, and over a campaign of 600 jobs",
     ),
     "overbooking": (
         "jobsight_server.commands.experiment_overbooking",

@@ -37,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", choices=tuple(METRICS), help="forecast only this metric")
     job = parser.add_argument_group("the job", "The more of these are given, the better the forecast.")
     job.add_argument("--application", metavar="NAME", help="name of the job or of the application that it runs")
+    job.add_argument("--group", metavar="NAME", help="Unix group that the job runs as")
+    job.add_argument("--account", metavar="NAME", help="account that the job is charged to")
     job.add_argument("--queue", metavar="NAME", help="queue that the job is submitted to")
     job.add_argument("--processors", type=_processors, metavar="COUNT", help="processors requested")
     memory = "memory requested for the whole job: bytes, or with a unit, such as 4096mb, 4gb, 4G"
@@ -51,7 +53,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     engine = open_existing(args, "read")
-    question = job_question(args.user, args.application, args.queue, args.processors, args.memory, args.walltime)
+    question = job_question(
+        args.user,
+        args.application,
+        args.queue,
+        args.processors,
+        args.memory,
+        args.walltime,
+        args.group,
+        args.account,
+    )
     request = ForecastRequest(args.cluster, question, args.metric, args.per)
     settings = settings_of(args)
     reader = AnswerReader(engine, forecast_config(settings))

@@ -8,7 +8,8 @@ import numpy as np
 from msgspec import Meta
 from sqlalchemy import Connection, func, select
 
-from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_predictor.forecasters import FIVE
+from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
 from jobsight_server.record import Record
 from jobsight_server.storage.schema import jobs, profiles
 
@@ -33,8 +34,15 @@ class MetricHistory(Record):
     forecasts: Annotated[dict[str, Column], Meta(extra_json_schema={"required": [*FIVE]})]
 
 
-def history(connection: Connection, cluster: str, user: str, metric: str, limit: int) -> MetricHistory:
-    """The last ``limit`` values learned of one series."""
+def history(
+    connection: Connection,
+    cluster: str,
+    user: str,
+    metric: str,
+    limit: int,
+    parameters: FiveParameters = DEFAULT_PARAMETERS,
+) -> MetricHistory:
+    """The last ``limit`` values learned of one series, and what the five with these ``parameters`` forecast."""
     of_series = (jobs.c.cluster == cluster, jobs.c.user == user, profiles.c.metric == metric)
     query = (
         select(jobs.c.end, jobs.c.job_id, profiles.c.value, profiles.c.forecast, profiles.c.bound)
@@ -57,7 +65,7 @@ def history(connection: Connection, cluster: str, user: str, metric: str, limit:
         bound=[row.bound for row in listed],
         # Replayed from the very first value: a forecast depends on everything before it.
         forecasts={
-            name: [None if np.isnan(value) else value for value in FORECASTERS[name]().replay(actual)[first:].tolist()]
-            for name in FIVE
+            name: [None if np.isnan(value) else value for value in forecaster.replay(actual)[first:].tolist()]
+            for name, forecaster in make_five(parameters).items()
         },
     )

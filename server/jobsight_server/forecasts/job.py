@@ -24,6 +24,8 @@ COLUMNS = (
     jobs.c.processors,
     jobs.c.requested_memory_bytes,
     jobs.c.requested_walltime_s,
+    jobs.c.group,
+    jobs.c.account,
     jobs.c.state,
     jobs.c.submitted,
     jobs.c.start,
@@ -32,6 +34,7 @@ COLUMNS = (
 )
 """The columns that ``job_of`` reads, in its order."""
 
+LONGEST_GROUP = 255  # characters
 _AT_ONCE = 500
 _RUN_NUMBER = re.compile(r"\d+(?=(?:\.[A-Za-z]+)?$)")
 
@@ -98,11 +101,14 @@ def job_question(
     processors: int | None = None,
     memory_bytes: float | None = None,
     walltime_s: float | None = None,
+    group: str | None = None,
+    account: str | None = None,
 ) -> Question:
     """A job in job groups' form; empty texts, and numbers not above 0, count as unknown.
 
     ``memory_bytes`` is the request of the whole job, as in accounting logs; in the question it is per processor, like
     the values that it is compared with. If the processors are unknown, it is assumed to be for one.
+    A group or account longer than 255 characters, which no index takes, counts as unknown.
     """
     known = processors if processors and processors > 0 else None
     return Question(
@@ -112,6 +118,8 @@ def job_question(
         processors=None if known is None else int(known),
         requested_memory_bytes=memory_bytes / (known or 1) if memory_bytes and memory_bytes > 0 else None,
         requested_time_s=float(walltime_s) if walltime_s and walltime_s > 0 else None,
+        group=group if group and len(group) <= LONGEST_GROUP else None,
+        account=account if account and len(account) <= LONGEST_GROUP else None,
     )
 
 

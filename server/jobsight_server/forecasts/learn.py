@@ -18,6 +18,7 @@ from jobsight_predictor.series import Series
 from jobsight_server.forecasts.answer import series_answer
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted
+from jobsight_server.forecasts.group_series import GroupSeries, UserGroupKey
 from jobsight_server.forecasts.job import ForecastJob
 from jobsight_server.forecasts.stored import (
     RunAndMetric,
@@ -59,6 +60,7 @@ class Learner:
         self._profiles: dict[tuple[str, str], Profile] = {}
         self._of_users: dict[SeriesKey, _OfUser] = {}
         self._states: dict[tuple[str, str, str], StateRow] = {}
+        self._of_groups = GroupSeries(config)
         self.pending: dict[RunAndMetric, PendingForecast] = {}
 
     def load(
@@ -73,21 +75,26 @@ class Learner:
         ``pending``: the runs that were forecast when they were submitted.
 
         Raises:
-            ValueError: the stored model is of other job groups or another version.
+            ValueError: the stored model is of other settings or another version.
         """
         keys: dict[tuple[str, str], None] = {}
         users: dict[tuple[str, str], None] = {}
+        groups: dict[UserGroupKey, None] = {}
         any_profile = self._config.profile("runtime")
         for cluster, question in dict.fromkeys(jobs):
             keys |= dict.fromkeys((cluster, key) for key in any_profile.state_keys(question))
             users[cluster, question.user or ""] = None
+            groups |= dict.fromkeys(self._of_groups.keys(cluster, question))
         for cluster, user in users:  # for their stored answers
             keys |= dict.fromkeys((cluster, key) for key in any_profile.state_keys(Question(user=user)))
         asked = [StateKey(cluster, metric, key) for metric in metrics for cluster, key in keys]
         for (cluster, metric), state in read_state(connection, asked).items():
             self._profile(cluster, metric).load(state)
         for key, known, updated in read_series(connection, users):
+            if known.parameters != self._config.parameters(key.metric):
+                raise ValueError("this series was learned with another window, bins or alpha: retrain on all jobs")
             self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), known, updated)
+        self._of_groups.load(connection, groups)
         self.pending = read_pending(connection, pending)
 
     def learn(self, events: Sequence[Event]) -> dict[RunAndMetric, PendingForecast]:
@@ -126,6 +133,7 @@ class Learner:
             for key, own in sorted(self._of_users.items(), key=lambda item: item[0])
             if own.answer is not None
         ]
+        self._of_groups.store(connection)
         write_learned(connection, self._states.values(), of_users, self.pending, learned_runs)
         return len(of_users)
 
@@ -140,8 +148,9 @@ class Learner:
                 key = SeriesKey(job.cluster, job.user, metric)
                 own = self._of_users.get(key)
                 if own is None:
-                    own = self._of_users[key] = _OfUser(profile, Series())
+                    own = self._of_users[key] = _OfUser(profile, Series(self._config.parameters(metric)))
                 own.series.learn(value)
+                self._of_groups.learn(job, metric, value)
                 # The last one learned, not the latest: a run with late samples is learned after others.
                 own.updated = job.end
         for metric in METRICS:

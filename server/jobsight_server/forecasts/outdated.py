@@ -6,7 +6,7 @@ from sqlalchemy import Connection, text
 
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.stored import StateKey, read_state
+from jobsight_server.forecasts.stored import StateKey, read_parameters, read_state
 
 _LEARNED = text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL AND NOT shown_only)")
 # The condition of the index on ``shown_only``, so that it is a look-up.
@@ -27,6 +27,8 @@ def is_outdated(connection: Connection, config: ForecastConfig) -> bool:
     stored = read_state(connection, [StateKey(cluster, metric, site) for cluster, metric in learned])
     for cluster, metric in learned:
         if (cluster, metric) not in stored:
+            return True
+        if read_parameters(connection, cluster, metric) != config.parameters(metric):
             return True
         try:
             config.profile(metric).load(stored[cluster, metric])

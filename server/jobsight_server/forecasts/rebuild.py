@@ -19,7 +19,15 @@ from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.outdated import is_outdated
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
 from jobsight_server.storage.savings_to_do import mark_apportioned
-from jobsight_server.storage.schema import failures, jobs, model_state, pending_forecasts, profiles, series
+from jobsight_server.storage.schema import (
+    failures,
+    group_series,
+    jobs,
+    model_state,
+    pending_forecasts,
+    profiles,
+    series,
+)
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +64,7 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Runs
             learner.learn(_events(connection, config, top, None, under_way))
             waiting = set(connection.scalars(select(jobs.c.id).where(jobs.c.forecast_seq.is_not(None), _WAITS)))
             learner.pending = {key: forecast for key, forecast in learner.pending.items() if key[0] in waiting}
-            for table in (series, model_state, pending_forecasts):
+            for table in (series, group_series, model_state, pending_forecasts):
                 connection.execute(delete(table))
             mark_apportioned(connection, not config.learn_apportioned)
             connection.execute(_SHOWN_ONLY, {"shown_only": not config.learn_apportioned})

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, select, text
 
+from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_predictor.profile.pending import PendingForecast
 from jobsight_predictor.series import Series
 from jobsight_server.storage.fetch import fetch_by_keys, write_many
@@ -98,6 +99,13 @@ def read_series(
         )
         for metric, state, updated in connection.execute(query):
             yield SeriesKey(cluster, user, metric), Series.from_state(json.loads(state)), updated
+
+
+def read_parameters(connection: Connection, cluster: str, metric: str) -> FiveParameters | None:
+    """The parameters of the five in the series of this metric, which all have the same; None without a series."""
+    query = select(series.c.state).where(series.c.cluster == cluster, series.c.metric == metric).limit(1)
+    state = connection.scalar(query)
+    return None if state is None else Series.from_state(json.loads(state)).parameters
 
 
 def read_pending(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, PendingForecast]:

@@ -86,7 +86,16 @@ def _without_names(reason: str, names: Set[str]) -> str:
 
 
 def _question(row: Any, user: str) -> Question:
-    return job_question(user, row.name, row.queue, row.processors, row.requested_memory_bytes, row.requested_walltime_s)
+    return job_question(
+        user,
+        row.name,
+        row.queue,
+        row.processors,
+        row.requested_memory_bytes,
+        row.requested_walltime_s,
+        row.group,
+        row.account,
+    )
 
 
 def _requested(question: Question, metric: str) -> float:

@@ -58,6 +58,10 @@ class ResourceType(Record):
     description: Annotated[str, Meta(max_length=500)] = ""
 
 
+RESERVED = ("state", "rank")
+"""Addresses under ``/api/v1/resources`` that are no resource's."""
+
+
 def check_type(kind: ResourceType) -> None:
     """Raises:
     ResourceError: two attributes or capacities have the same name, or the name cannot be part of an address.
@@ -75,6 +79,8 @@ def check_name(name: str, place: str) -> None:
     """
     if not name.isprintable() or not 0 < len(name) <= LONGEST_NAME or "\\" in name:
         raise ResourceError(f"{place} = {name[:60]!r}: give 1 to {LONGEST_NAME} printable characters, no backslash")
+    if name in RESERVED:
+        raise ResourceError(f"{place} = {name!r} is an address of the API; choose another name")
     if any(part in ("", ".", "..") for part in name.split("/")):
         raise ResourceError(f"{place} = {name[:60]!r}: no address can have `.`, `..` or an empty part between slashes")
 

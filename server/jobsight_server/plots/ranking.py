@@ -32,7 +32,7 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
     shown = [row for row in account["published"] if any(row[rank]["ours"] is not None for rank, *_ in BARS)]
     if shown:
         _sets(shown, directory / "sets.svg")
-    if len({row["load"] for row in account["gains"]}) > 1:
+    if any(len(_loads_of(account["gains"], row["set"])) > 1 for row in account["gains"]):
         _loads(account["gains"], directory / "loads.svg")
     if account["cluster"]:
         _cluster(account["cluster"], directory / "cluster.svg")
@@ -52,7 +52,7 @@ def _sets(rows: Sequence[Row], file: Path) -> None:
 
 
 def _loads(gains: Sequence[Row], file: Path) -> None:
-    sets = sorted({row["set"] for row in gains})
+    sets = [number for number in sorted({row["set"] for row in gains}) if len(_loads_of(gains, number)) > 1]
     with drawing(file, "Gain by offered load", min(len(sets), 2), -(-len(sets) // 2)) as axes:
         for axis, number in zip(axes, sets, strict=False):
             for (rank, over), (colour, label) in LINES.items():
@@ -69,8 +69,12 @@ def _loads(gains: Sequence[Row], file: Path) -> None:
                     low, high = ([100.0 * gain[end] for _, gain in of] for end in ("low", "high"))
                     axis.fill_between(loads, low, high, color=colour, alpha=0.15, linewidth=0)
             axis.axhline(0.0, color=INK, linewidth=0.8)
-            axis.set(xlabel="offered load", ylabel="points of completed jobs", title=f"set {number}")
+            axis.set(xlabel="offered load", ylabel="points of completed jobs", title=f"set {number}", xlim=(0, None))
         axes[0].legend()
+
+
+def _loads_of(gains: Sequence[Row], number: int) -> set[float]:
+    return {row["load"] for row in gains if row["set"] == number}
 
 
 def _cluster(of_sets: Sequence[Row], file: Path) -> None:

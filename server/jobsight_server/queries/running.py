@@ -87,6 +87,13 @@ def over_bound(
 
 def _request(run: Row[Any], metric: str) -> ForecastRequest:
     question = job_question(
-        run.user, run.name, run.queue, run.processors, run.requested_memory_bytes, run.requested_walltime_s
+        run.user,
+        run.name,
+        run.queue,
+        run.processors,
+        run.requested_memory_bytes,
+        run.requested_walltime_s,
+        run.group,
+        run.account,
     )
     return ForecastRequest(run.cluster, question, metric)

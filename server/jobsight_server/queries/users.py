@@ -126,7 +126,9 @@ def user_profile(
         metrics=[
             UserMetric(
                 **msgspec.structs.asdict(prediction),
-                history=history(connection, cluster, user, prediction.metric, limit),
+                history=history(
+                    connection, cluster, user, prediction.metric, limit, reader.config.parameters(prediction.metric)
+                ),
             )
             for prediction in present
         ],

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, bindparam, insert, select, text
+from sqlalchemy import Connection, insert, text
 
 from jobsight_predictor.reliability.resource_vector import JobEnd, SuccessRecord
 from jobsight_predictor.reliability.sessions import Presence, Session, Step
 from jobsight_server.reliability.facts import UNKNOWN, StoredFacts, dump_facts, load_facts
+from jobsight_server.storage.fetch import fetch, write_many
 from jobsight_server.storage.schema import machine_sessions, machines
 
 Name = tuple[str, str]
@@ -19,10 +20,15 @@ Name = tuple[str, str]
 
 SESSIONS_KEPT = 500
 _EARLIER_BOOTS = 20
-_AT_ONCE = 500
+_AT_ONCE = 300  # below the number of parameters that any SQLite accepts
 
 _COLUMNS = tuple(column.name for column in machines.c if column.name != "id")
 _UPDATE = text(f"UPDATE machines SET {', '.join(f'{name} = :{name}' for name in _COLUMNS)} WHERE id = :id")
+_NAMED = f"SELECT id, {', '.join(_COLUMNS)} FROM machines WHERE cluster = ? AND name IN"
+# Nearly all of a round: machines that are still there.
+_SEEN = (
+    "UPDATE machines SET presence = ?, sequence = ?, received_at = ?, late_batches = ?, learned_until = ? WHERE id = ?"
+)
 _FORGET = text(
     "DELETE FROM machine_sessions WHERE machine_id = :machine_id AND id <= ("
     "SELECT id FROM machine_sessions WHERE machine_id = :machine_id ORDER BY id DESC LIMIT 1 OFFSET :kept)"
@@ -124,19 +130,48 @@ class MachineRow:
         self.learned_until = until
 
 
+class _StoredRow(NamedTuple):
+    """The columns of ``machines``, in their order."""
+
+    id: int
+    cluster: str
+    name: str
+    presence: str
+    facts: str
+    earlier_boots: str
+    boot_id: str | None
+    sequence: int | None
+    booted: float | None
+    received_at: float | None
+    since: float | None
+    busy_processors: int
+    score: float
+    successes: int
+    evictions: int
+    failures: int
+    user_failures: int
+    sessions: int
+    late_batches: int
+    events: float
+    seconds: float
+    weighted: float
+    learned_until: float | None
+    version: int
+
+
 def read_machines(connection: Connection, names: Collection[Name], fresh: SuccessRecord) -> dict[Name, MachineRow]:
     """The rows of these machines; new ones, not stored yet, where there are none."""
     found = {name: MachineRow(None, *name, record=fresh) for name in names}
     by_cluster: dict[str, list[str]] = {}
     for cluster, name in found:
         by_cluster.setdefault(cluster, []).append(name)
-    query = select(machines).where(
-        machines.c.cluster == bindparam("of"), machines.c.name.in_(bindparam("names", expanding=True))
-    )
     for cluster, own in by_cluster.items():
         for begin in range(0, len(own), _AT_ONCE):
-            for row in connection.execute(query, {"of": cluster, "names": own[begin : begin + _AT_ONCE]}):
-                found[cluster, row.name] = machine_of_row(row)
+            some = own[begin : begin + _AT_ONCE]
+            query = f"{_NAMED} ({', '.join('?' * len(some))})"
+            for row in fetch(connection, query, (cluster, *some)):
+                machine = machine_of_row(_StoredRow(*row))
+                found[cluster, machine.name] = machine
     return found
 
 
@@ -180,9 +215,12 @@ def write_machines(connection: Connection, changed: Iterable[MachineRow], versio
         for machine, number in zip(new, ids, strict=True):
             machine.id = number
     fresh = {id(machine) for machine in new}
-    older = [machine for machine in rows if id(machine) not in fresh]
+    older = [machine for machine in shown if id(machine) not in fresh]
     if older:
         connection.execute(_UPDATE, [{"id": machine.id, **_values(machine)} for machine in older])
+    write_many(
+        connection, _SEEN, [_seen(machine) for machine in rows if not machine.shown and id(machine) not in fresh]
+    )
     ended = [(machine.id, session) for machine in rows for session in machine.ended]
     if ended:
         values = [
@@ -203,6 +241,11 @@ def write_machines(connection: Connection, changed: Iterable[MachineRow], versio
 def _shown(presence: Presence) -> tuple[object, ...]:
     """What answers show of it."""
     return presence.since_s, presence.owner, presence.boots, presence.clock_jumps
+
+
+def _seen(machine: MachineRow) -> tuple[Any, ...]:
+    presence = _encode(machine.presence).decode()
+    return presence, machine.sequence, machine.received_at, machine.late_batches, machine.learned_until, machine.id
 
 
 def _outcome(machine: MachineRow, one: NewOutcome) -> dict[str, Any]:

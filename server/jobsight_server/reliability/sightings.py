@@ -111,7 +111,7 @@ def take_batch(
         gap = last is not None and batch.first_time - last > config.sessions.silence_s
         if hole and gap and now - batch.received_at < _MISSING_S:
             return None
-    elif batch.boot_id in machine.earlier_boots:
+    elif batch.boot_id in machine.earlier_boots or _found_again(machine, batch, since):
         _count_late(machine, batch, since)
         return False
     else:
@@ -142,6 +142,11 @@ def _from(machine: MachineRow, batch: SeenBatch, settings: SessionSettings) -> f
     if last is not None and 0.0 < last - batch.first_time <= settings.clock_slack_s and batch.last_time >= last:
         return last
     return batch.first_time
+
+
+def _found_again(machine: MachineRow, batch: SeenBatch, since: float) -> bool:
+    """Whether a batch received before ``since`` is of a boot long forgotten, as after a backlog of many boots."""
+    return batch.received_at <= since and machine.booted is not None and batch.first_time <= machine.booted
 
 
 def _count_late(machine: MachineRow, batch: SeenBatch, since: float) -> None:

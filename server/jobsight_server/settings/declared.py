@@ -107,6 +107,25 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             min_length=1,
         ),
     ] = tuple(map(job_group_text, DEFAULT_JOB_GROUPS))
+    window: Annotated[
+        tuple[str, ...],
+        _meta(
+            "jobs in the sliding window forecast: a number, and METRIC=NUMBER for metrics that differ; changing it "
+            "retrains on all finished jobs",
+            metavar="NUMBERS",
+        ),
+    ] = ("5",)
+    bins: Annotated[
+        tuple[str, ...],
+        _meta("bins of the weighted forecast, written like `window`; changing them retrains", metavar="NUMBERS"),
+    ] = ("10",)
+    alpha: Annotated[
+        tuple[str, ...],
+        _meta(
+            "smoothing of the exponential forecast, above 0 and below 1, written like `window`; changing it retrains",
+            metavar="NUMBERS",
+        ),
+    ] = ("0.5",)
     learn_apportioned: Annotated[
         bool, _meta("learn values measured on shared nodes and split by processors held; changing it retrains")
     ] = False

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
+from jobsight_predictor.forecasters.parameters import BINS_AT_MOST, WINDOW_AT_MOST
 from jobsight_predictor.job_groups import parse_job_group
 from jobsight_predictor.question import FIELDS
 from jobsight_server.amounts import memory_bytes
 from jobsight_server.errors import UserError
+from jobsight_server.settings.by_metric import parse_alphas, parse_counts
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingSource, Settings, from_text
 
 LONGEST_NAME = 255
@@ -65,14 +68,24 @@ class Setting(Struct, frozen=True):
             SettingsError: wrong type, out of bounds, or invalid.
         """
         parts = value.split() if isinstance(self.default, tuple) and isinstance(value, str) else value
+        if self.name in _BY_METRIC and _is_number(parts):  # a file may have bare numbers
+            parts = [parts]
+        if self.name in _BY_METRIC and isinstance(parts, list):
+            parts = [str(one) if _is_number(one) else one for one in parts]
         try:
             parsed = msgspec.convert(parts, self.type, strict=False)
             for text in parsed if self.name in _CHECKS else ():
                 _CHECKS[self.name](text)
+            if self.name in _BY_METRIC:
+                _BY_METRIC[self.name](parsed)
         except ValueError as error:
             choices = f"; choose from {', '.join(self.choices)}" if self.choices else ""
             raise SettingsError(f"{source}: {self.name} = {value!r}: {_lower(error)}{choices}") from error
         return parsed
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _cluster_name(value: str) -> None:
@@ -110,6 +123,11 @@ _CHECKS: Mapping[str, Callable[[str], object]] = {
     "memory_capacities": _capacity,
     "plan_nodes": plan_nodes,
     "requirements_group": _group_field,
+}
+_BY_METRIC: Mapping[str, Callable[[tuple[str, ...]], object]] = {
+    "window": partial(parse_counts, most=WINDOW_AT_MOST),
+    "bins": partial(parse_counts, most=BINS_AT_MOST),
+    "alpha": parse_alphas,
 }
 _RENAMED = {"templates": "job_groups"}
 

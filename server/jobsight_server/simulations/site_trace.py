@@ -54,14 +54,20 @@ def _most_at_once(connection: Connection, ended: Any) -> int:
 
 def _lines(rows: Any, first: float, most: int) -> Iterator[str]:
     yield f"; UnixStartTime: {first:.0f}\n; MaxProcs: {most}\n"
-    numbers: dict[str, dict[str, int]] = {"user": {}, "application": {}, "queue": {}}
+    numbers: dict[str, dict[str, int]] = {"user": {}, "group": {}, "application": {}, "queue": {}}
 
     def number(kind: str, name: str | None) -> int:
         return -1 if name is None else numbers[kind].setdefault(name, len(numbers[kind]) + 1)
 
     for job, row in enumerate(rows, 1):
         question = job_question(
-            row.user, row.name, row.queue, row.processors, row.requested_memory_bytes, row.requested_walltime_s
+            row.user,
+            row.name,
+            row.queue,
+            row.processors,
+            row.requested_memory_bytes,
+            row.requested_walltime_s,
+            row.group,
         )
         values: dict[str, float | None] = {
             "job": job,
@@ -76,6 +82,7 @@ def _lines(rows: Any, first: float, most: int) -> Iterator[str]:
             "requested_memory_kb": question.requested_memory_bytes and question.requested_memory_bytes / 1024.0,
             "status": 1,
             "user": number("user", question.user),
+            "group": number("group", question.group),
             "application": number("application", question.application),
             "queue": number("queue", question.queue),
         }

@@ -24,6 +24,7 @@ from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.migrate import newest_version
 from jobsight_server.web import (
+    groups,
     health,
     jobs,
     machines,
@@ -54,6 +55,7 @@ NOUNS_WITH_PAGES = (
     overview,
     savings,
     users,
+    groups,
     jobs,
     nodes,
     machines,

@@ -39,6 +39,8 @@ ApplicationName = Annotated[
     AskedName, Meta(description="the job's name, or what it runs; a run number at its end does not matter")
 ]
 Queue = Annotated[AskedName, Meta(description="queue that the job is submitted to")]
+UnixGroup = Annotated[AskedName, Meta(description="Unix group that the job runs as")]
+Account = Annotated[AskedName, Meta(description="account that the job is charged to")]
 Processors = Annotated[
     float,  # JSON has no integers: 4.0 is 4
     Meta(
@@ -75,6 +77,8 @@ class DescribedJob(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     processors: Processors | None = None
     memory_bytes: Memory | None = None
     walltime_s: Walltime | None = None
+    group: UnixGroup | None = None
+    account: Account | None = None
 
 
 class JobFields(DescribedJob, kw_only=True):
@@ -127,6 +131,8 @@ def job_in_body(asked: DescribedJob, place: str) -> tuple[str, Question]:
         None if asked.processors is None else _whole(asked.processors, f"{place}processors"),
         None if memory is None else amount_of(memory, f"{place}memory_bytes", memory_bytes, MEMORY_AT_MOST_BYTES),
         None if walltime is None else amount_of(walltime, f"{place}walltime_s", time_s, WALLTIME_AT_MOST_S),
+        None if asked.group is None else name_text(asked.group, f"{place}group"),
+        None if asked.account is None else name_text(asked.account, f"{place}account"),
     )
     return cluster, question
 
@@ -150,6 +156,8 @@ def request_in_query(cluster: str | None, user: str, metric: str | None) -> Fore
         processors=integer_argument("processors", 0, PROCESSORS_AT_MOST) or None,
         memory_bytes=amount_argument("memory_bytes", memory_bytes, MEMORY_AT_MOST_BYTES),
         walltime_s=amount_argument("walltime_s", time_s, WALLTIME_AT_MOST_S),
+        group=name_argument("group"),
+        account=name_argument("account"),
     )
     return _complete(ForecastRequest(cluster, question, metric, choice_argument("per", PER) or PER[0]), "")
 

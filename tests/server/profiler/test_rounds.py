@@ -10,11 +10,21 @@ import pytest
 from alembic import command
 from sqlalchemy import column, insert, select, table, text, update
 
+from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.bound import BASES
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, rebuild_if_outdated
+from jobsight_predictor.question import Question
+from jobsight_server.forecasts import (
+    AnswerReader,
+    ForecastConfig,
+    ForecastRequest,
+    history,
+    rebuild,
+    rebuild_if_outdated,
+)
 from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.stored import StateKey, read_state
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.engine import open_engine
@@ -158,6 +168,27 @@ def test_another_objective_retrains_by_itself(site: Any) -> None:
     assert answer.bound_basis in BASES
     assert answer.observed_coverage is not None
     assert 0.0 <= answer.observed_coverage <= 1.0
+    assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
+    assert stored(site) == default
+
+
+def test_another_window_retrains_by_itself(site: Any) -> None:
+    for job in plan(6, 40):
+        site.run(**job)
+    profile_finished(site.engine, 0.0, lambda: 1e9)
+    default = stored(site)
+    config = ForecastConfig(five={"runtime": FiveParameters(window=2, bins=3, alpha=0.1)})
+    with pytest.raises(ValueError, match="another window, bins or alpha"), site.engine.begin() as connection:
+        Learner(config).load(connection, [("alpha", job_question("a"))], ["runtime"])
+    assert rebuild_if_outdated(site.engine, config) is True
+    assert rebuild_if_outdated(site.engine, config) is False
+    with site.engine.connect() as connection:
+        found = history(connection, "alpha", "a", "runtime", 500, config.parameters("runtime"))
+        answer = AnswerReader(site.engine, config).answers(connection, [ForecastRequest("alpha", Question(user="a"))])
+    assert len(found.actual) > 3
+    said = next(one for one in answer if one.metric == "runtime").forecasts
+    assert said["sliding-window"] == pytest.approx(sum(found.actual[-2:]) / 2)
+    assert found.forecasts["sliding-window"][-1] == pytest.approx(sum(found.actual[-3:-1]) / 2)
     assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
     assert stored(site) == default
 

@@ -205,10 +205,10 @@ def test_reports_of_resources_carry_owners_to_their_machines(farm: Farm) -> None
     farm.report("pc2", START - 3600, START - 1, cluster="beta")
     farm.round()
     reports = [
-        ResourceReport("alpha/pc1", "compute-server", owner_present=True),
-        ResourceReport("pc2", "compute-server", owner_present=True),  # the only one of this name
-        ResourceReport("rack/7", "compute-server", attributes={"cluster": "alpha", "node": "pc3"}, owner_present=False),
-        ResourceReport("pc4", "compute-server", owner_present=True),
+        ResourceReport("alpha/pc1", "compute", owner_present=True),
+        ResourceReport("pc2", "compute", owner_present=True),  # the only one of this name
+        ResourceReport("rack/7", "compute", attributes={"cluster": "alpha", "node": "pc3"}, owner_present=False),
+        ResourceReport("pc4", "compute", owner_present=True),
     ]
     assert take_reports(farm.engine, reports, "test", farm.now, 60.0).created == 4
     farm.round()
@@ -226,3 +226,15 @@ def test_nodes_that_are_resources_have_their_reliability_as_an_attribute(farm: F
     with farm.engine.connect() as connection:
         attributes = json.loads(connection.execute(select(resources.c.attributes)).scalar_one())
     assert 0.5 < attributes["reliability"] < 1.0
+
+
+def test_a_backlog_of_many_boots_counts_once(farm: Farm) -> None:
+    for number in range(45):
+        begin = START - (50 - number) * HOUR_S
+        farm.report("n1", begin, begin + 1800, boot=f"boot-{number}")
+    farm.round()
+    once = farm.sessions("n1")
+    assert len(once) == 44
+    for _ in range(3):
+        farm.round()
+    assert farm.sessions("n1") == once

@@ -59,6 +59,9 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/users/ada/profile?cluster=alpha&limit=2", None, 200
     yield "get", f"{api}/users/ada/profile", None, 400
     yield "get", f"{api}/users/nobody/profile", None, 404
+    yield "get", f"{api}/groups", None, 200
+    yield "get", f"{api}/groups?by=account&search=%25&cluster=alpha", None, 200
+    yield "get", f"{api}/groups?by=user", None, 400
     yield "get", f"{api}/jobs", None, 200
     yield "get", f"{api}/jobs?user=ada&state=running&cluster=alpha", None, 200
     yield "get", f"{api}/jobs/77.server", None, 200

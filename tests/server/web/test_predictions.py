@@ -133,7 +133,7 @@ WRONG_QUESTIONS: list[tuple[str, str]] = [
     ("cluster=alpha&user=ada&metric=", "metric='' is unknown"),
     (
         "cluster=alpha&user=ada&metrics=cpu",
-        "'metrics' is unknown; /api/v1/predictions takes: application, cluster, memory",
+        "'metrics' is unknown; /api/v1/predictions takes: account, application, cluster, group, memory",
     ),
     ("cluster=alpha&user=ada&user=bob", "'user' was given 2 times"),
     ("cluster=alpha&user=a%00b", "NUL"),

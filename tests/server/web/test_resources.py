@@ -95,6 +95,7 @@ def test_a_report_is_stored_or_rejected_for_itself(served: Any, admin: Any) -> N
         {"name": "n7", "type": "compute", "attributes": {"x": 1e300}},
         {"name": "../n8", **new},
         {"name": "n9\0", **new},
+        {"name": "state", **new},
     ]
     answer = admin.post(f"{API}/resources/state", json={"resources": reports, "source": "test"})
     assert (answer.json["created"], answer.json["stored"]) == (1, 0)
@@ -104,7 +105,7 @@ def test_a_report_is_stored_or_rejected_for_itself(served: Any, admin: Any) -> N
     found = admin.get(f"{API}/resources/a/n1").json
     assert (found["capacities"]["slots"]["free"], found["owner_present"], found["source"]) == (1, True, "test")
     with served.engine.connect() as connection:
-        assert read_event_counts(connection)["resource_reports_rejected", "invalid"] == 9
+        assert read_event_counts(connection)["resource_reports_rejected", "invalid"] == 10
     late = {"resources": [{"name": "a/n1", "time": served.clock.now - 5}]}
     assert "5 s before" in admin.post(f"{API}/resources/state", json=late).json["rejected"][0]["reason"]
 

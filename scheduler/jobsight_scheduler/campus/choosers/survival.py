@@ -17,7 +17,7 @@ RELEARN_S = 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class SurvivalVariant:
-    """What the rank uses. Ablations switch something off."""
+    """What the rank uses. Ablations switch something off; without ``history`` only present sessions at first."""
 
     settings: SurvivalSettings = field(default_factory=SurvivalSettings)
     by_speed: bool = True
@@ -39,8 +39,7 @@ class SurvivalRank(Chooser):
         super().__init__(view)
         groups = view.department if variant.by_department else np.zeros_like(view.department)
         self._learned = Survival(groups, variant.settings)
-        if variant.history:
-            self._learned.fit(history)
+        self._learned.fit(history if variant.history else _going(history))
         self._speed = view.speed if variant.by_speed else np.ones_like(view.speed)
         self._run_s = predicted_s if variant.by_prediction else np.full_like(predicted_s, predicted_s.mean())
         self._counted_to = np.full(len(view.speed), begin_s)
@@ -70,6 +69,12 @@ class SurvivalRank(Chooser):
         self._counted_to[:] = now
         self._ended.clear()
         self._relearn_s = now + RELEARN_S
+
+
+def _going(history: Exposure) -> Exposure:
+    """The sessions that have not ended: their ages are known without a history."""
+    of = ~history.ended
+    return Exposure(history.machine[of], history.began_s[of], history.from_s[of], history.to_s[of], history.ended[of])
 
 
 _NONE = (np.empty(0), np.empty(0), np.empty(0))

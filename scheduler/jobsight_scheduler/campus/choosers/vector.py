@@ -17,6 +17,9 @@ from jobsight_predictor.reliability.resource_vector import (
 
 from .base import Chooser, GridView
 
+FLOPS = 3e9
+"""Of a core of speed 1; it matters only where CA is raw."""
+
 
 class ResourceVectorRank(Chooser):
     """The highest GRV. ``by_completion``: the least expected completion time, run time over GRV without speed, taken as
@@ -29,7 +32,7 @@ class ResourceVectorRank(Chooser):
         self.settings = settings
         self._records = [new_record(settings) for _ in view.speed]
         self._score = np.array([record.score for record in self._records])
-        self._capacity = capacities(view.speed, np.ones(len(view.speed)), settings=settings)
+        self._capacity = capacities(FLOPS * view.speed, np.ones(len(view.speed)), settings=settings)
         self._by_completion = by_completion
 
     def choose(self, job: int, now: float, candidates: Ints) -> int:

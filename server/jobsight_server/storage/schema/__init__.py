@@ -6,6 +6,7 @@ from jobsight_server.storage.schema.access import sessions, tokens
 from jobsight_server.storage.schema.jobs import accounting_files, accounting_rejects, job_nodes, jobs
 from jobsight_server.storage.schema.learned import (
     failures,
+    group_series,
     model_state,
     pending_forecasts,
     profiles,
@@ -43,6 +44,7 @@ __all__ = [
     "batches",
     "event_counts",
     "failures",
+    "group_series",
     "holds",
     "job_nodes",
     "jobs",

@@ -73,6 +73,19 @@ series = Table(
     Index(None, "user"),
 )
 
+# The same for a Unix group or an account (``field``), where the setting ``job_groups`` has that field.
+group_series = Table(
+    "group_series",
+    metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("field", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("n", BigInteger, nullable=False),
+    Column("updated", Double, nullable=False),
+    Column("state", Text, nullable=False),
+)
+
 # The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; JSON.
 model_state = Table(
     "model_state",

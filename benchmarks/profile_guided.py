@@ -1,0 +1,178 @@
+"""Makes the tables of docs/profile-guided.md that come from traces, and their figure.
+
+    python benchmarks/profile_guided.py [--output docs] [--partial]
+
+Accuracy of each published forecaster by PQM of the user so far, by length of the history, and by class of user; the
+share of users with PQM above .8; accuracy by window, bins and alpha. Traces are looked for in JOBSIGHT_TRACES.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from accuracy import TRACES, workload
+from numpy.typing import NDArray
+from profile_guided_document import tables
+from profile_guided_figures import draw_sweeps
+
+from jobsight_predictor.evaluation.jobs import Indices, Jobs, grouped, learning_order
+from jobsight_predictor.evaluation.replay import pqm_when_asked, replay_forecaster
+from jobsight_predictor.evaluation.scores import accuracies
+from jobsight_predictor.evaluation.tuning import FORECASTER_OF, sweep
+from jobsight_predictor.forecasters import FIVE, Floats
+
+ROOT = Path(__file__).parents[1]
+ALIKE = 0.8
+PQM_EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+HISTORY_EDGES = (1, 2, 5, 10, 20, 50, 100, 1000)
+CLASSES = ("stable", "switching", "spread")
+FEWEST = 5
+"""Jobs of a user that is put into a class."""
+
+TASKS = (
+    ("LANL-CM5", "memory"), ("METACENTRUM", "memory"), ("UniLu-Gaia", "memory"), ("Bitbrains", "memory"),
+    ("Bitbrains", "bandwidth"), ("eager", "memory"), ("mag", "memory"), ("KTH-SP2", "runtime"),
+    ("SDSC-SP2", "runtime"),
+)  # fmt: skip
+
+
+def account(folder: Path, trace: str, metric: str) -> dict[str, Any]:
+    """All figures of one workload."""
+    jobs = workload(folder, trace, metric)
+    users = grouped([question.user for question in jobs.questions])
+    hits = {name: _hits(jobs, users, name) for name in FIVE}
+    there = ~np.isnan(hits["locality"])
+    whole, _ = pqm_when_asked(jobs, users, "completion")
+    known = np.zeros(len(jobs), dtype=np.intp)
+    for user in users:
+        known[user] = learning_order(jobs, user, "completion")[1]
+    band = np.digitize(whole, PQM_EDGES[1:-1], right=True)  # .8 belongs to the band up to .8
+    kinds = _classes(jobs, users)
+    of_job = np.full(len(jobs), -1)
+    for user, kind in zip(users, kinds, strict=True):
+        of_job[user] = -1 if kind is None else CLASSES.index(kind)
+    counted = [user for user in users if len(user) >= 2]
+    return {
+        "trace": trace,
+        "metric": metric,
+        "jobs": len(jobs),
+        "users": len(counted),
+        "share_above": float(np.mean([_final_pqm(jobs, user) > ALIKE for user in counted])),
+        "by_pqm": [
+            _line(f"{low:g} to {high:g}", hits, there & ~np.isnan(whole) & (band == k))
+            for k, (low, high) in enumerate(pairwise(PQM_EDGES))
+        ],
+        "by_history": [
+            _line(f"{low:,} or more" if high is None else _span(low, high), hits, there & (known >= low) & below)
+            for low, high, below in (
+                (low, high, known < (high or np.iinfo(np.intp).max))
+                for low, high in zip(HISTORY_EDGES, (*HISTORY_EDGES[1:], None), strict=True)
+            )
+        ],
+        "by_class": [_class_line(kind, hits, there, of_job == k, users, kinds) for k, kind in enumerate(CLASSES)],
+        "sweep": {
+            parameter: [(value, float(np.nanmean(of))) for value, of in sweep(jobs, users, "completion", parameter)]
+            for parameter in FORECASTER_OF
+        },
+    }
+
+
+def _hits(jobs: Jobs, users: Sequence[Indices], name: str) -> Floats:
+    said = replay_forecaster(name, jobs, users, "completion")
+    return np.where(np.isnan(said), np.nan, accuracies(said, jobs.values))
+
+
+def _line(name: str, hits: dict[str, Floats], among: NDArray[np.bool_]) -> dict[str, Any]:
+    n = int(among.sum())
+    return {
+        "of": name,
+        "jobs": n,
+        "accuracy": {of: float(hit[among].mean()) if n else None for of, hit in hits.items()},
+    }
+
+
+def _class_line(
+    kind: str,
+    hits: dict[str, Floats],
+    there: NDArray[np.bool_],
+    in_class: NDArray[np.bool_],
+    users: Sequence[Indices],
+    kinds: Sequence[str | None],
+) -> dict[str, Any]:
+    """Accuracy over the jobs of the class, and of how many of its users each forecaster is the best."""
+    wins = dict.fromkeys(FIVE, 0)
+    for user, of in zip(users, kinds, strict=True):
+        mine = user[there[user]]
+        if of == kind and len(mine):
+            # Of equals the earlier in the published order.
+            wins[max(FIVE, key=lambda name: float(hits[name][mine].mean()))] += 1
+    return _line(kind, hits, there & in_class) | {"users": sum(of == kind for of in kinds), "wins": wins}
+
+
+def _values(jobs: Jobs, user: Indices) -> Floats:
+    return jobs.values[user[np.argsort(jobs.ended[user], kind="stable")]]
+
+
+def _final_pqm(jobs: Jobs, user: Indices) -> float:
+    values = _values(jobs, user)
+    return float((np.abs(values - values[0]) < 0.2 * values[0]).mean() if values[0] else (values == 0.0).mean())
+
+
+def _classes(jobs: Jobs, users: Sequence[Indices]) -> list[str | None]:
+    """Stable: PQM above .8. Switching: not stable, but at least 80 % of the jobs are within 20 % of the one before.
+
+    Spread: the others. None for users with fewer than five jobs.
+    """
+    found: list[str | None] = []
+    for user in users:
+        values = _values(jobs, user)
+        if len(values) < FEWEST:
+            found.append(None)
+            continue
+        near = np.abs(np.diff(values)) < 0.2 * values[:-1]
+        found.append("stable" if _final_pqm(jobs, user) > ALIKE else "switching" if near.mean() >= ALIKE else "spread")
+    return found
+
+
+def _span(low: int, high: int) -> str:
+    return f"{low}" if high == low + 1 else f"{low} to {high - 1}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=ROOT / "docs", metavar="DIR", help="where to write (docs)")
+    parser.add_argument("--partial", action="store_true", help="leave out what traces are missing for")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
+    args = parser.parse_args()
+    folder = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces"))
+    tasks = [task for task in TASKS if (folder / TRACES[task[0]]).exists()]
+    if len(tasks) < len(TASKS):
+        print(f"{len(TASKS) - len(tasks)} traces are not in {folder}; set JOBSIGHT_TRACES", file=sys.stderr)
+        if not args.partial or not tasks:
+            return 1
+    with ProcessPoolExecutor(2) as pool:
+        found = list(pool.map(account, [folder] * len(tasks), *zip(*tasks, strict=True)))
+    if args.json is not None:
+        args.json.write_text(json.dumps(found, indent=1))
+    document = args.output / "profile-guided.md"
+    text = document.read_text(encoding="utf-8")
+    begin, end = text.index("<!-- traces -->"), text.index("<!-- end of traces -->")
+    document.write_text(text[:begin] + "<!-- traces -->\n\n" + tables(found) + "\n" + text[end:], encoding="utf-8")
+    pictures = args.output / "profile-guided"
+    pictures.mkdir(parents=True, exist_ok=True)
+    draw_sweeps(found, pictures / "traces.svg")
+    print(f"wrote {document}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The profile-guided experiment, single users: the five forecasts over one user's jobs (docs/profile-guided.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jobsight_predictor.evaluation.scores import accuracies
+from jobsight_predictor.forecasters import Exponential, Floats
+from jobsight_predictor.forecasters.parameters import FiveParameters, make_five
+from jobsight_predictor.quality import pqm, recent_pqm
+
+PUBLISHED_PARAMETERS = FiveParameters(window=6, alpha=0.1)
+"""Those of the published experiment."""
+
+LAST = 10
+"""Jobs of each user, the last, over which the published experiment takes the accuracy."""
+
+UNCLIPPED = "exponential-unclipped"
+OVERSHOT = 0.1
+"""Share of a job's use; an unclipped forecast overshoots when it is further above both the job and all before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastSeries:
+    """What each forecaster said of each of a user's jobs, (n,), NaN for the first, and of the next, after all."""
+
+    forecasts: dict[str, Floats]
+    following: dict[str, float]
+
+
+def forecast_series(values: Floats, parameters: FiveParameters) -> ForecastSeries:
+    """The five, and the exponential one as published, without clipping, over ``values`` in order of completion.
+
+    Raises:
+        ValueError: a value is not a measurement, or there is none.
+    """
+    if not len(values):
+        raise ValueError("no values: a user needs at least one finished job")
+    extended = np.append(values, 0.0)  # the forecast of this one is that after all
+    five = make_five(parameters)
+    found = {name: forecaster.replay(extended) for name, forecaster in five.items()}
+    exponential = five["exponential"]
+    assert isinstance(exponential, Exponential)
+    found[UNCLIPPED] = exponential.raw_replay(extended)
+    return ForecastSeries(
+        {name: said[:-1] for name, said in found.items()}, {name: float(said[-1]) for name, said in found.items()}
+    )
+
+
+def user_account(values: Floats, parameters: FiveParameters) -> dict[str, Any]:
+    """One user in the shape that the command prints: PQM, and per forecaster the forecasts and the accuracy.
+
+    ``accuracy`` is over the last ten jobs. ``overshoots`` counts jobs for which the unclipped forecast was more than
+    10 % above the job and above everything seen before.
+    """
+    series = forecast_series(values, parameters)
+    last = slice(max(1, len(values) - LAST), None)
+    known = values.tolist()
+    raw = series.forecasts[UNCLIPPED][1:]
+    # Clipped is never above what was seen, so that only the unclipped forecast can overshoot.
+    ceiling = np.maximum(np.maximum.accumulate(values[:-1]), values[1:])
+    return {
+        "jobs": len(values),
+        "pqm": pqm(known),
+        "recent_pqm": recent_pqm(known),
+        "values": known,
+        "overshoots": int((raw > (1.0 + OVERSHOT) * ceiling).sum()),
+        "forecasters": {
+            name: {
+                "accuracy": float(accuracies(said[last], values[last]).mean()) if len(values) > 1 else None,
+                "next": series.following[name],
+                "forecasts": [None, *said[1:].tolist()],
+            }
+            for name, said in series.forecasts.items()
+        },
+    }

@@ -1,0 +1,182 @@
+"""Jobs of an emulated site: what they truly used, and what a real server measured and learned of them.
+
+The emulator is another program, run as a process: ``jobsight-agent replay``.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from jobsight_server.errors import UserError
+from jobsight_server.storage.engine import open_engine
+
+JOBSIGHT = (sys.executable, "-m", "jobsight_server.cli")
+AGENT = (sys.executable, "-m", "jobsight_agent.cli")
+SITE = ("--nodes", "8", "--clusters", "1", "--weeks", "0.6", "--end", "1700000000", "--quiet")
+"""Eight nodes for four days: room for 600 jobs of twenty minutes."""
+
+COLUMNS = {"memory": "memory_peak_bytes_per_processor", "bandwidth": "bandwidth_bps_per_processor"}
+"""The truth file's columns of the metrics."""
+
+_CLUSTER = "alpha"
+_SERVE = (
+    "--follow-interval-s",
+    "0.2",
+    "--profile-interval-s",
+    "0.2",
+    "--profile-grace-s",
+    "60",
+    "--retention-days",
+    "36500",
+)
+_READY_S, _SETTLED_S = 180.0, 600.0
+_PROFILED = text("SELECT count(*) FROM jobs WHERE profiled AND state = 'ended'")
+_MEASURED = text(
+    'SELECT j.job_id, j."user", p.metric, p.value FROM profiles p JOIN jobs j ON j.id = p.run_id '
+    "WHERE p.metric IN ('memory', 'bandwidth') ORDER BY p.learn_seq"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedUse:
+    """One job that has ended: its user and its use, per processor; None in a metric without a value."""
+
+    job_id: str
+    user: str
+    memory: float | None
+    bandwidth: float | None
+
+
+def true_use(users: str, seed: int, directory: Path) -> list[EmulatedUse]:
+    """What the jobs of the emulated ``users`` (published, campaign) truly use, in order of completion.
+
+    Raises:
+        UserError: the emulator failed.
+    """
+    _run([*AGENT, "replay", "--no-server", *_options(users, seed, directory)])
+    return _truth(directory)
+
+
+def measured_use(users: str, seed: int, directory: Path) -> tuple[list[EmulatedUse], list[EmulatedUse]]:
+    """The same jobs through agents, a TORQUE accounting log and a server of their own: (true, measured).
+
+    Measured is what the server profiled and learned, in the order in which it learned.
+
+    Raises:
+        UserError: a part of the site failed, or not all jobs were profiled in time.
+    """
+    database = f"sqlite:///{directory / 'jobsight.db'}"
+    accounting = directory / "accounting"
+    (accounting / _CLUSTER).mkdir(parents=True)
+    token = _run([*JOBSIGHT, "token", "create", "--role", "agent", "--any-cluster", "--database", database])
+    token_file = directory / "agent.token"
+    token_file.touch(mode=0o600)
+    token_file.write_text(token.split()[-1])
+    ports = _free_ports(2)
+    listen, ingest = (f"127.0.0.1:{port}" for port in ports)
+    serve = [
+        *JOBSIGHT, "serve", "--database", database, "--listen", listen, "--ingest-listen", ingest, *_SERVE,
+        "--accounting", f"{_CLUSTER}={accounting / _CLUSTER}",
+    ]  # fmt: skip
+    with _serving(serve, ports, directory / "server.log"):
+        target = ("--server", f"http://{ingest}", "--token-file", str(token_file), "--connections", "8")
+        summary = json.loads(_run([*AGENT, "replay", *target, *_options(users, seed, directory, accounting)]))
+        if not summary["delivered"]:
+            raise UserError(f"the emulated agents could not deliver everything: {summary['failure']}")
+        true = _truth(directory)
+        engine = open_engine(database, "read")
+        try:
+            _wait_until_profiled(engine, len(true))
+            return true, _measured(engine)
+        finally:
+            engine.dispose()
+
+
+def _options(users: str, seed: int, directory: Path, accounting: Path | None = None) -> list[str]:
+    out = ["--accounting-out", str(accounting or directory / "accounting"), "--truth-out", str(directory / "truth.csv")]
+    return ["--users", users, "--seed", str(seed), *SITE, *out]
+
+
+def _truth(directory: Path) -> list[EmulatedUse]:
+    with (directory / "truth.csv").open(newline="") as file:
+        return [
+            EmulatedUse(row["job_id"], row["user"], float(row[COLUMNS["memory"]]), float(row[COLUMNS["bandwidth"]]))
+            for row in csv.DictReader(file)
+        ]
+
+
+def _measured(engine: Engine) -> list[EmulatedUse]:
+    found: dict[str, dict[str, Any]] = {}
+    with engine.connect() as connection:
+        for job_id, user, metric, value in connection.execute(_MEASURED):
+            found.setdefault(job_id, {"user": user, "memory": None, "bandwidth": None})[metric] = value
+    return [EmulatedUse(job_id, **use) for job_id, use in found.items()]
+
+
+def _wait_until_profiled(engine: Engine, jobs: int) -> None:
+    deadline = time.monotonic() + _SETTLED_S
+    while True:
+        with engine.connect() as connection:
+            done = connection.scalar(_PROFILED) or 0
+        if done >= jobs:
+            return
+        if time.monotonic() > deadline:
+            raise UserError(f"only {done} of {jobs} emulated jobs were profiled within {_SETTLED_S:.0f} s")
+        time.sleep(0.25)
+
+
+@contextmanager
+def _serving(command: Sequence[str], ports: Sequence[int], log: Path) -> Iterator[None]:
+    """The server while the block runs."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        deadline = time.monotonic() + _READY_S
+        while not all(_answers(port) for port in ports):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise UserError(f"the emulated site's server does not answer: {log.read_text()[-500:]}")
+            time.sleep(0.1)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that are free now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise UserError(f"{' '.join(command[1:4])} failed: {(done.stderr.strip() or done.stdout)[-500:]}")
+    return done.stdout

@@ -1,0 +1,85 @@
+"""Shows the profile-guided experiment on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Row = Mapping[str, Any]
+
+
+def show(account: Row, console: Console) -> None:
+    """Users X, Y and Z, the campaign beside the published figures, and how the real site agrees."""
+    given = account["parameters"]["published"]
+    console.print(
+        f"{account['seeds']} seeds; window {given['window']}, bins {given['bins']}, alpha {given['alpha']:g}. "
+        "Accuracy over each user's last 10 jobs, memory in MB, 95 % interval over seeds."
+    )
+    for user, row in account["users"]["published"].items():
+        _user(user, row, account["users"]["default"][user], account["parameters"]["default"]["alpha"], console)
+    _campaign(account, console)
+    for site in account["site"]:
+        _site(site, console)
+
+
+def _user(user: str, row: Row, with_default: Row, default_alpha: float, console: Console) -> None:
+    counts = row["over_seeds"]
+    title = f"User {user}: {row['jobs']} jobs, PQM {counts['pqm']['mean']:.2f}"
+    table = _table(title, "forecaster", "next MB", "interval", "accuracy", "interval")
+    for name, figures in counts["forecasters"].items():
+        following, accuracy = figures["next"], figures["accuracy"]
+        table.add_row(
+            name, f"{following['mean']:.1f}", _range(following, "{:.0f}"), _share(accuracy), _range(accuracy, "{:.1%}")
+        )
+    console.print(table)
+    overshoots = with_default["over_seeds"]["overshoots"]["mean"]
+    if user == "Y":
+        console.print(
+            f"Unclipped, the exponential forecast overshoots {overshoots:.1f} jobs by more than 10 % at alpha "
+            f"{default_alpha:g} and {counts['overshoots']['mean']:.1f} at the alpha given; clipped, none."
+        )
+
+
+def _campaign(account: Row, console: Console) -> None:
+    for metric, published in account["published"].items():
+        found = account["campaign"]["published"][metric]
+        title = (
+            f"Campaign, {metric}: {found['share_above']['mean']:.0%} of users have PQM above .8 "
+            f"(published {published['share_above']:.0%})"
+        )
+        table = _table(title, "forecaster", "accuracy", "interval", "PQM > .8", "interval", "published")
+        for name, figures in found["forecasters"].items():
+            both = f"{published['accuracy']:.0%}, {published['accuracy_above']:.0%}" if name == "exponential" else ""
+            whole, above = figures["accuracy"], figures["accuracy_above"]
+            table.add_row(name, _share(whole), _range(whole, "{:.1%}"), _share(above), _range(above, "{:.1%}"), both)
+        console.print(table)
+
+
+def _site(site: Row, console: Console) -> None:
+    for metric, row in site["metrics"].items():
+        accuracy = row["accuracy"]["exponential"]
+        console.print(
+            f"Seed {site['seed']} through agents, a TORQUE log and a server: {site['profiled']} of {site['jobs']} jobs "
+            f"profiled; {row['within_1_percent']:.1%} of {row['values']} {metric} values within 1 % of the truth; "
+            f"accuracy of the exponential forecast {accuracy['site']:.1%}, without the server {accuracy['pure']:.1%}."
+        )
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="left" if column == "forecaster" else "right", no_wrap=True)
+    return table
+
+
+def _share(figure: Row) -> str:
+    return "-" if figure["mean"] is None else f"{figure['mean']:.1%}"
+
+
+def _range(figure: Row, form: str) -> str:
+    return "" if figure["low"] is None else f"{form.format(figure['low'])} to {form.format(figure['high'])}"

@@ -1,0 +1,79 @@
+"""Users X, Y and Z, and the campaign of 600 jobs, against what the paper says of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from jobsight_emulator.campaign import campaign_users, make_published_jobs, three_users
+from jobsight_emulator.emulation import make_emulation
+from jobsight_emulator.plan import EmulatorError, Plan
+from jobsight_emulator.published import CAMPAIGN, PUBLISHED
+from jobsight_emulator.site import make_site
+
+END = 1_700_000_040
+DAY = 86_400
+
+
+def plan(users: str, seed: int = 1, nodes: int = 8, days: float = 4.2) -> Plan:
+    return Plan(nodes, 1, END - int(days * DAY), END, seed=seed, users=users)
+
+
+def alike(values: list[float]) -> float:
+    """PQM, worked out anew."""
+    return sum(abs(value - values[0]) < 0.2 * values[0] for value in values) / len(values)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_three_users_are_as_published(seed: int) -> None:
+    x, y, z = (user.memory for user in three_users(plan("published", seed)))
+    assert len(x) > 30
+    assert round(alike(x), 2) == 0.89
+    assert all(abs(value / 30e6 - 1) < 0.05 for value in x[-20:])
+    assert all(abs(value / 200e6 - 1) < 0.1 for value in y[:2])
+    assert all(abs(value / 800e6 - 1) < 0.1 for value in y[2:])
+    near = [value for value in z if abs(value / 50e6 - 1) < 0.1]
+    assert len(near) == 0.7 * len(z)
+    assert all(value >= 80e6 for value in z if value not in near)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_campaign_has_the_published_shares(seed: int) -> None:
+    users = campaign_users(plan("campaign", seed))
+    assert len(users) == 62
+    assert sum(len(user.memory) for user in users) == 600
+    assert min(len(user.memory) for user in users) >= 5
+    assert sum(alike(user.memory) > 0.8 for user in users) == 38  # 61 %
+    assert sum(alike(user.bandwidth) > 0.8 for user in users) == 25  # 40 %
+
+
+@pytest.mark.parametrize("kind", PUBLISHED)
+@pytest.mark.parametrize("jobs", range(5, 80))
+def test_pqm_is_on_the_right_side_for_any_number_of_jobs(kind: str, jobs: int) -> None:
+    for seed in range(5):
+        for draw in (PUBLISHED[kind], CAMPAIGN[kind]):
+            values = draw(random.Random(seed), jobs, 100.0, 0.05)
+            assert len(values) == jobs
+            assert (alike(values) > 0.8) == (kind == "x")
+
+
+def test_the_jobs_of_the_campaign_end_in_the_order_of_submission_with_their_nodes_to_themselves() -> None:
+    emulation = make_emulation(plan("campaign"), 100)
+    truths = emulation.truths["alpha"]
+    assert len(truths) == 600
+    assert all(truth.exclusive for truth in truths)
+    of_plan = {user.user.name: iter(user.memory) for user in campaign_users(plan("campaign"))}
+    for truth in truths:
+        assert truth.memory_bytes_per_processor == pytest.approx(next(of_plan[truth.user]), abs=0.1)
+
+
+def test_too_small_a_machine_is_refused() -> None:
+    short = plan("campaign", nodes=2, days=2)
+    (cluster,) = make_site(short)
+    with pytest.raises(EmulatorError, match=r"600 jobs need 13\.9 days on 1 whole nodes"):
+        make_published_jobs(short, cluster, campaign_users(short))
+    with pytest.raises(EmulatorError, match="choose from site, published, campaign"):
+        plan("nobody")
+    with pytest.raises(EmulatorError, match="2 clusters: the jobs of 'campaign' users run on one"):
+        Plan(8, 2, END - 4 * DAY, END, users="campaign")

@@ -1,0 +1,169 @@
+"""``jobsight match``: the answer's shape, what is refused and where, the written model, the example."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import highspy
+import pytest
+
+from jobsight_server.cli import main
+
+EXAMPLE = Path(__file__).parents[2] / "examples/matching.json"
+
+
+def batch(**changes: Any) -> dict[str, Any]:
+    """One resource and one job that fits, with ``changes`` to the job's dependency."""
+    dependency = {"name": "d", "type": "node", "where": "speed > 1", "amounts": {"slots": 2}} | changes
+    return {
+        "resources": [
+            {"name": "a", "type": "node", "attributes": {"speed": 2}, "capacities": {"slots": {"total": 8, "used": 0}}}
+        ],
+        "jobs": [{"name": "j", "dependencies": [dependency]}],
+    }
+
+
+def run(content: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str, str]:
+    file = tmp_path / "batch.json"
+    file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    status = main(["match", str(file), *flags])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_the_example_is_matched_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["match", str(EXAMPLE), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["status"] == "optimal"
+    assert {match["job"] for match in answer["matches"]} == {"render", "simulate", "import"}
+    assert {entry["job"]: entry["tier"] for entry in answer["unmatched"]} == {
+        "reindex": "held",
+        "train": "predicate",
+        "archive": "type",
+    }
+    assert {"rung", "objective", "bound", "gap", "cpu_s"} <= answer.keys()
+    simulate = next(match for match in answer["matches"] if match["job"] == "simulate")
+    assert simulate["resources"] == {"node": ["power-1"], "files": ["scratch"]}  # in the same hall
+    assert main(["match", str(EXAMPLE)]) == 0
+    assert "held by report-17 of maria" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"amounts": {"slots": -1}}, "jobs[0].dependencies[0].amounts.slots: -1 must be at least 0"),
+        ({"amounts": {"slots": "many"}}, "amounts.slots: 'many' is not a number"),
+        ({"amounts": {"slots": True}}, "amounts.slots: True is not a number"),
+        ({"amounts": {"slots": "predicted"}}, "needs a Jobsight server"),
+        ({"amounts": {"slots": int("9" * 400)}}, "is not finite"),
+        ({"where": "speed = 1"}, "write =="),
+        ({"where": "speed >"}, "the end, where a name"),
+        ({"where": "x" * 10_000}, "10,000 characters, where 2,000 are allowed"),
+        ({"where": "(" * 500 + "1" + ")" * 500}, "nested more than 40 deep"),
+        ({"where": "__import__('os').system('true')"}, "character"),
+        ({"where": 5}, "5 is not a string"),
+        ({"count": 0}, "count: 0 must be at least 1"),
+        ({"count": 1.5}, "count: 1.5 is not a whole number"),
+        ({"count": 10**30}, "must be at most"),
+        ({"name": "a\0b"}, "contains NUL"),
+        ({"type": ""}, "must have 1 to 255"),
+        ({"prefer": {"attribute": "os", "better": [["a", "b"], ["b", "c"], ["c", "a"]]}}, "is cyclic among"),
+    ],
+)
+def test_a_wrong_job_is_refused_with_value_and_place(
+    changes: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = run(batch(**changes), tmp_path, capsys, "--json")
+    assert (status, out) == (1, "")
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "not JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"resources": [], "jobs": NaN}', "not JSON"),
+        (b'{"resources": [], "jobs": 1e999}', "not JSON"),
+        (b'{"resources": []}', "'jobs' is missing"),
+        (b"[]", "is not an object"),
+        ({"resources": [], "jobs": [{}] * 100_000}, "100,000 entries, where 10,000 are allowed"),
+        ({"resources": [{"name": "a", "type": "t"}] * 2, "jobs": []}, "the name 'a' is there more than once"),
+        ({"resources": [], "jobs": [], "objectives": ["speed"]}, "unknown objective 'speed'"),
+        ({"resources": [], "jobs": [], "objectives": []}, "is empty"),
+        (batch() | {"types": ["database"]}, "resources[0].type: unknown type 'node'; known: database"),
+        (
+            {
+                "resources": [],
+                "jobs": [
+                    {
+                        "name": "j",
+                        "dependencies": [{"name": "d", "type": "t"}],
+                        "relations": [{"between": ["d", "e"], "same": "x"}],
+                    }
+                ],
+            },
+            "relations[0].between[1]: 'e' is no dependency of the job",
+        ),
+    ],
+)
+def test_a_wrong_batch_is_refused(
+    content: Any, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = run(content, tmp_path, capsys)
+    assert (status, out) == (1, "")
+    assert message in err
+
+
+@pytest.mark.parametrize("flags", [["--deadline", "0"], ["--deadline", "nan"], ["--objective", "x"], ["--seed", "-1"]])
+def test_wrong_flags_are_refused(flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(batch(), tmp_path, capsys, *flags)
+    assert status == 1
+    assert flags[1] in err
+
+
+def test_huge_amounts_and_unknown_types_are_reasons_and_not_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(batch(amounts={"slots": 1e30}), tmp_path, capsys, "--json")
+    assert json.loads(out)["unmatched"][0]["tier"] == "never-fits"
+    _, out, _ = run(batch(type="tape"), tmp_path, capsys, "--json")
+    assert json.loads(out)["unmatched"][0]["tier"] == "type"
+    _, out, _ = run(batch(where="speed > 1 and memory > 4"), tmp_path, capsys, "--json")
+    answer = json.loads(out)
+    assert answer["unmatched"][0]["tier"] == "predicate"
+    assert "no node has memory" in answer["unmatched"][0]["reason"]
+
+
+def test_ignored_fields_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(batch(amount={"slots": 1}), tmp_path, capsys, "--json")
+    assert json.loads(out)["warnings"] == ["ignored: field 'amount' of 1 dependencies"]
+
+
+def test_an_own_objective_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = batch()
+    content["resources"].append({**content["resources"][0], "name": "b", "attributes": {"speed": 2, "price": 1}})
+    content["resources"][0]["attributes"]["price"] = 3
+    content["objectives"] = ["throughput", {"name": "cheap", "sense": "min", "X": "price * job.priority"}]
+    _, out, _ = run(content, tmp_path, capsys, "--json")
+    answer = json.loads(out)
+    assert answer["matches"] == [{"job": "j", "resources": {"d": ["b"]}}]
+    assert answer["objectives"][1]["value"] == 1.0
+
+
+def test_the_written_model_has_the_same_optimum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "model.lp"
+    assert main(["match", str(EXAMPLE), "--json", "--write-model", str(model)]) == 0
+    assert json.loads(capsys.readouterr().out)["objective"] == 3.0
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    assert solver.readModel(str(model)) == highspy.HighsStatus.kOk
+    solver.run()
+    assert solver.getInfo().objective_function_value == pytest.approx(3.0)
+    ampl = tmp_path / "model.mod"
+    assert main(["match", str(EXAMPLE), "--json", "--write-model", str(ampl)]) == 0
+    text = ampl.read_text()
+    assert "var Z0 integer, >= 0, <= 1;" in text
+    assert "maximize objective: + 1*Z0 + 1*Z1" in text

@@ -1,0 +1,56 @@
+"""Offers through the whole server: nothing that was answered is lost when it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobsight_server.auth import create_token
+from jobsight_server.storage.engine import open_engine
+from site_run import Site, free_address
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_killed_server_keeps_the_places_that_it_sold(tmp_path: Path) -> None:
+    flags = ("--plan-nodes", "alpha=4", "--plan-strategy", "conservative")
+    site = Site(tmp_path / "site", ["alpha"], free_address(), flags)
+    engine = open_engine(site.database)
+    with engine.begin() as connection:
+        _, token = create_token(connection, "scheduler", "test", time.time())
+
+    def post(path: str, **body: Any) -> Any:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(f"{site.url}/api/v1/{path}", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    deadline = time.time() + 10 * 3600
+    job = {"cluster": "alpha", "user": "ada", "nodes": 3, "walltime_s": 3600, "deadline": deadline}
+    with site.serve():
+        first, second = (post("offers", **job)["offer"] for _ in range(2))
+        assert second["latest_start"] >= first["latest_end"]
+        post(f"offers/{first['id']}/confirm")
+        assert site.process is not None
+        os.killpg(site.process.pid, signal.SIGKILL)
+        site.process.wait()
+    with site.serve():
+        third = post("offers", **job)["offer"]
+        assert third["latest_start"] >= second["latest_end"] - 1e-3
+        plan = site.api("plan")
+        states = [(row["id"], row["state"], row["latest_start"]) for row in plan["jobs"]]
+        assert states == [
+            (first["id"], "confirmed", first["latest_start"]),
+            (second["id"], "offered", second["latest_start"]),
+            (third["id"], "offered", third["latest_start"]),
+        ]
+        post(f"offers/{first['id']}/ended", outcome="finished")
+        assert post("offers", **job)["offer"]["latest_start"] < first["latest_end"]
+    engine.dispose()
