@@ -15,6 +15,7 @@ BENCHMARKS = (
     "backlog.py",
     "predictor.py",
     "simulator.py",
+    "overbooking.py",
     "matching.py",
 )
 

@@ -126,7 +126,7 @@ def test_ranges_of_pmax() -> None:
         (["--mttr", "inf"], "--mttr inf: out of range"),
         (["--migrate", "-1"], "--migrate -1.0: out of range"),
         (["--low-load", "--arrival", "1"], "give one of them"),
-        (["--seeds", "1000", "--pmax", "0:1:.001"], "runs; at most"),
+        (["--seeds", "1000", "--pmax", "0:.9:.001"], "runs; at most"),
     ],
 )
 def test_what_is_out_of_range_is_refused(

@@ -45,8 +45,8 @@ def executable_by_scenarios(
     starts_h: Floats | float, window_end_h: float, requested_h: float, accuracy: RuntimeAccuracy
 ) -> float:
     """P_executable as the mean over the starts of G((w - start) / requested), G read at the nearest 1 %."""
-    fractions = (window_end_h - starts_h) * (BINS / requested_h)
-    if isinstance(fractions, float):
-        return float(accuracy.within(fractions / BINS))
-    places = np.rint(np.minimum(fractions, BINS, out=fractions)).astype(np.intp)
-    return float(accuracy.cdf[places].sum()) / len(places)
+    if isinstance(starts_h, float):
+        return float(accuracy.within((window_end_h - starts_h) / requested_h))
+    percent = starts_h * (-BINS / requested_h)
+    percent += window_end_h * (BINS / requested_h) + 0.5  # truncation rounds to the nearest
+    return float(accuracy.cdf.take(percent.astype(np.intp), mode="clip").sum()) / len(percent)

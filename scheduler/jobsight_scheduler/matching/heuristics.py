@@ -83,8 +83,8 @@ class Heuristics:
         self._order = np.where(self._worth > 0.0, order, -np.inf)
         return self._filled(best, "relaxation", score)
 
-    def searched(self, best: Found, target: float, rounds: int, rng: np.random.Generator) -> Found:
-        """Ruin and recreate from the best placements so far."""
+    def searched(self, best: Found, target: float, until: float, rng: np.random.Generator) -> Found:
+        """Ruin and recreate from the best placements so far, up to ``target`` or the time ``until``."""
         self.set_to(best.placed)
         ruin_and_recreate(
             self.packing,
@@ -92,8 +92,7 @@ class Heuristics:
             self.value,
             self._order,
             target,
-            self.is_due,
-            rounds,
+            lambda: self._clock() >= until,
             rng,
         )
         return self._better(best, best.rung if best.rung.endswith("search") else f"{best.rung}, search")

@@ -37,8 +37,11 @@ _SOLVING = 0.85
 PROVEN = 1e-6
 """A value this close to its bound, as a share of it, is proven; HiGHS leaves as much."""
 
-_ROUNDS_FIRST = 12
-"""Rounds of ruin and recreate before HiGHS is asked to prove or improve what they found."""
+_SEARCH_FIRST = 0.3
+"""Share of the time left for search before HiGHS is asked to prove or improve what it found."""
+
+_PROOF = 0.7
+"""Share of the time then left for HiGHS; the rest is for search again, which often finds what HiGHS does not."""
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -162,7 +165,8 @@ class _Run:
             if self._is_proven(stage) or self._rung == 2:
                 return self._outcome(stage)
         is_small = self._size <= INTEGER_AT_MOST and self._rung == 3
-        self.best = ladder.searched(self.best, self._target(stage), _ROUNDS_FIRST if is_small else 10**9, self._rng)
+        pause = until if not is_small else self._clock() + _SEARCH_FIRST * (until - self._clock())
+        self.best = ladder.searched(self.best, self._target(stage), pause, self._rng)
         if self._is_proven(stage) or not is_small:
             return self._outcome(stage)
         return self._integer(stage, until, ladder)
@@ -194,7 +198,8 @@ class _Run:
         if self._rung < 3 or self._size > INTEGER_AT_MOST or self._clock() >= until:
             return self._outcome(stage)
         program = self._built()
-        found = solve(program, stage.costs(program), stage.is_max, self._clock, until, program.values(self.best.placed))
+        pause = until if ladder is None else self._clock() + _PROOF * (until - self._clock())
+        found = solve(program, stage.costs(program), stage.is_max, self._clock, pause, program.values(self.best.placed))
         sign = 1.0 if stage.is_max else -1.0
         if found.bound is not None:
             self.best.bound = min(self.best.bound, sign * found.bound)
@@ -208,7 +213,7 @@ class _Run:
             if found.is_optimal and stage.is_no_worse(self.best.value, value if whole else self.best.value):
                 self.best.rung = "integer" if whole else self.best.rung
         if ladder is not None and not found.is_optimal and not self._is_proven(stage) and not ladder.is_due():
-            self.best = ladder.searched(self.best, self._target(stage), 10**9, self._rng)
+            self.best = ladder.searched(self.best, self._target(stage), until, self._rng)
         return self._outcome(stage)
 
     def _built(self) -> Program:

@@ -171,8 +171,10 @@ class FastRisk(PlanRisk[Floats | float, Floats]):
     def _starts_after(self, earliest_h: float, planned_h: float, ends: list[Floats]) -> Floats | float:
         if not ends:
             return earliest_h
-        latest = np.maximum.reduce(ends) if len(ends) > 1 else ends[0]
-        return np.minimum(np.maximum(latest, earliest_h), planned_h)
+        latest = np.maximum(ends[0], earliest_h)
+        for other in ends[1:]:
+            np.maximum(latest, other, out=latest)
+        return np.minimum(latest, planned_h, out=latest)
 
     def _ends_running(self, booking: Booking, started_h: float) -> Floats:
         offer = booking.offer

@@ -9,21 +9,20 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine
 
 from jobsight_server.reliability.absence import end_silent, take_owner_reports
 from jobsight_server.reliability.busy import count_busy
 from jobsight_server.reliability.config import RankConfig
 from jobsight_server.reliability.learning import learn
 from jobsight_server.reliability.outcomes import take_runs
-from jobsight_server.reliability.rows import MachineRow, machine_of_row, write_machines
+from jobsight_server.reliability.rows import MachineRow, write_machines
 from jobsight_server.reliability.sightings import take_batches
 from jobsight_server.reliability.state import ReliabilityState, lock_reliability, write_reliability
-from jobsight_server.storage.schema import machines
 
 log = logging.getLogger(__name__)
 
-# How often open sessions are learned, and the least that is learned of one.
+# The least that is learned of a session that lasts, so that a machine that stays is known to stay.
 _LEARN_S = 3600.0
 
 Step = Callable[[Connection, ReliabilityState, int], tuple[bool, bool]]
@@ -44,9 +43,6 @@ def update_machines(
         now = clock()
         changed = _written(connection, config, state, take_owner_reports(connection, config, now), version)
         changed |= _written(connection, config, state, end_silent(connection, config, now), version)
-        if not 0.0 <= now - state.learned_at < _LEARN_S:
-            state.learned_at = now
-            changed |= _written(connection, config, state, _open_sessions(connection), version)
         return changed, False
 
     def runs(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
@@ -77,15 +73,10 @@ def _do(engine: Engine, step: Step) -> bool:
 def _written(
     connection: Connection, config: RankConfig, state: ReliabilityState, rows: Sequence[MachineRow], version: int
 ) -> bool:
+    for machine in rows:
+        if machine.touched:
+            machine.learn_open(_LEARN_S)
     changed = write_machines(connection, rows, version)
     learned = any(machine.stretches for machine in rows)
     learn(connection, config, state, rows, version)
     return changed or learned
-
-
-def _open_sessions(connection: Connection) -> list[MachineRow]:
-    """The machines of which more than an hour of the open session was not learned yet."""
-    found = [machine_of_row(row) for row in connection.execute(select(machines).where(machines.c.since.is_not(None)))]
-    for machine in found:
-        machine.learn_open(_LEARN_S)
-    return [machine for machine in found if machine.stretches]

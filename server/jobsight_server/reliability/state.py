@@ -19,7 +19,6 @@ class ReliabilityState:
     version: int = 0
     batches_until: float = 0.0
     jobs_until: float = 0.0
-    learned_at: float = 0.0
     hazard: str = ""
     hazard_version: int = 0
 

@@ -207,3 +207,17 @@ def test_a_question_over_ten_thousand_machines_takes_little(sqlite_engine: Engin
             spent.append(time.process_time() - begun)
     assert len(ranks.order) == 10_000
     assert min(spent) < 0.020
+
+
+def test_a_machine_that_stays_is_known_as_soon_as_its_backlog_is_in(farm: Farm) -> None:
+    """Also where a round had nothing to learn shortly before."""
+    farm.round()
+    farm.report("steady", START - 3 * 24 * HOUR_S, START - 1)
+    farm.report("restless", START - 3 * 24 * HOUR_S, START - 2 * 24 * HOUR_S)
+    for number in range(5):
+        farm.report("restless", START - (40 - number) * HOUR_S, START - (39.5 - number) * HOUR_S, boot=f"b{number}")
+    farm.report("restless", START - 30 * HOUR_S, START - 1, boot="last")
+    farm.round()
+    ranks = farm.ranks()
+    assert ranks.chances.known.all()
+    assert farm.order() == ["steady", "restless"]

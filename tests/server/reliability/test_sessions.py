@@ -205,10 +205,10 @@ def test_reports_of_resources_carry_owners_to_their_machines(farm: Farm) -> None
     farm.report("pc2", START - 3600, START - 1, cluster="beta")
     farm.round()
     reports = [
-        ResourceReport("alpha/pc1", "compute-server", owner_present=True),
-        ResourceReport("pc2", "compute-server", owner_present=True),  # the only one of this name
-        ResourceReport("rack/7", "compute-server", attributes={"cluster": "alpha", "node": "pc3"}, owner_present=False),
-        ResourceReport("pc4", "compute-server", owner_present=True),
+        ResourceReport("alpha/pc1", "compute", owner_present=True),
+        ResourceReport("pc2", "compute", owner_present=True),  # the only one of this name
+        ResourceReport("rack/7", "compute", attributes={"cluster": "alpha", "node": "pc3"}, owner_present=False),
+        ResourceReport("pc4", "compute", owner_present=True),
     ]
     assert take_reports(farm.engine, reports, "test", farm.now, 60.0).created == 4
     farm.round()

@@ -102,7 +102,6 @@ reliability_state = Table(
     Column("version", BigInteger, nullable=False),
     Column("batches_until", Double, nullable=False),
     Column("jobs_until", Double, nullable=False),
-    Column("learned_at", Double, nullable=False),
     Column("hazard", Text, nullable=False),
     Column("hazard_version", BigInteger, nullable=False),
 )

@@ -98,7 +98,6 @@ def upgrade() -> None:
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("batches_until", sa.Double(), nullable=False),
         sa.Column("jobs_until", sa.Double(), nullable=False),
-        sa.Column("learned_at", sa.Double(), nullable=False),
         sa.Column("hazard", sa.Text(), nullable=False),
         sa.Column("hazard_version", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_reliability_state")),
