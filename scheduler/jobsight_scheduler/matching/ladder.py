@@ -12,7 +12,7 @@ from .answer import Answer, Match, ObjectiveValue
 from .check import faults
 from .classes import job_classes
 from .eligibility import Eligibility
-from .heuristics import Found, Heuristics
+from .heuristics import Heuristics, Incumbent
 from .highs import solve
 from .packing import Packing, Placement
 from .polish import polish
@@ -126,7 +126,7 @@ class _Run:
         self.eligibility = Eligibility(problem)
         self.candidates = self.eligibility.eligible()
         self.stages = stages_of(problem.objectives, self.eligibility, self.candidates)
-        self.best = Found({}, 0.0, "greedy", np.inf)
+        self.best = Incumbent({}, 0.0, "greedy", np.inf)
         self.priced: Priced | None = None
         self.rows = self.columns = 0
         self._program: Program | None = None
@@ -150,7 +150,7 @@ class _Run:
         form = stage.form
         if form is None or not form.is_max or form.s or form.f:
             idle = stage.value({})
-            self.best = Found({}, idle, "greedy", -idle if form is not None and form.costs_only else np.inf)
+            self.best = Incumbent({}, idle, "greedy", -idle if form is not None and form.costs_only else np.inf)
             return self._integer(stage, until, None)
         ladder = Heuristics(self.eligibility, self.candidates, form, self._clock, until)
         self.best = ladder.greedy()
@@ -211,7 +211,7 @@ class _Run:
             whole = whole and all(kept.is_no_worse(kept.value(packing.placed), value) for kept, value in self._kept)
             value = stage.value(packing.placed)
             if whole and sign * value > sign * self.best.value + 1e-12:
-                self.best = Found(packing.placed, value, "integer", self.best.bound)
+                self.best = Incumbent(packing.placed, value, "integer", self.best.bound)
             if found.is_optimal and stage.is_no_worse(self.best.value, value if whole else self.best.value):
                 self.best.rung = "integer" if whole else self.best.rung
         if ladder is not None and not found.is_optimal and not self._is_proven(stage) and not ladder.is_due():
