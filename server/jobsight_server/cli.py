@@ -29,11 +29,11 @@ COMMANDS = {
     "job-groups": ("jobsight_server.commands.job_groups", "find the job groups that suit a site's own history"),
     "tune": (
         "jobsight_server.commands.tune",
-        "find window, bins and alpha of the published forecasts on a site's own finished jobs",
+        "find window, bins and alpha on a site's own finished jobs",
     ),
     "resources": (
         "jobsight_server.commands.resources",
-        "report to a server what Ganglia or another server knows of resources",
+        "report resources from Ganglia or another server",
     ),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
     "ranks": ("jobsight_server.commands.ranks", "rank machines for a job, for HTCondor and Slurm too"),

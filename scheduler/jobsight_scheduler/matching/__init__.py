@@ -17,18 +17,18 @@ from .problem import (
     Relation,
     Resource,
 )
-from .read import LIMITS, Limits, read_jobs, read_problem, read_resources
+from .read import LIMITS, BatchLimits, read_jobs, read_problem, read_resources
 
 __all__ = [
     "DEADLINE_S",
     "LIMITS",
     "OBJECTIVES",
     "Answer",
+    "BatchLimits",
     "Capacity",
     "Dependency",
     "Hold",
     "InvalidProblemError",
-    "Limits",
     "Match",
     "MatchJob",
     "Objective",

@@ -25,7 +25,7 @@ _PRICES_SHARE = 0.15
 
 
 @dataclass(slots=True)
-class Found:
+class Incumbent:
     """The best placements so far, which rung found them, and the bound so far."""
 
     placed: dict[int, Placement]
@@ -62,29 +62,29 @@ class Heuristics:
                     found += float(self._form.x[number][np.searchsorted(self._candidates[number], chosen)].sum())
         return found
 
-    def greedy(self) -> Found:
+    def greedy(self) -> Incumbent:
         """By density, best fit."""
         order = [job for job in by_density(self._eligibility, self._worth) if self._worth[job] > 0.0]
         greedy(self.packing, order, self._prefer or best_fit(self.packing))
         bound = float(np.maximum(self._worth, 0.0)[self._possible()].sum())
-        return Found(dict(self.packing.placed), self.value(), "greedy", bound)
+        return Incumbent(dict(self.packing.placed), self.value(), "greedy", bound)
 
-    def by_prices(self, best: Found) -> Found:
+    def by_prices(self, best: Incumbent) -> Incumbent:
         """In the order of margins at the best prices found, then with relocation."""
         search = PriceSearch(self._eligibility, self._candidates, self._form)
         left = self._until - self._clock()
         self.priced = search.search(best.value, STEPS, self._clock, self._clock() + _PRICES_SHARE * left)
         self._order = np.where(self._worth > 0.0, self.priced.margins, -np.inf)
-        best = Found(best.placed, best.value, best.rung, min(best.bound, self.priced.bound))
+        best = Incumbent(best.placed, best.value, best.rung, min(best.bound, self.priced.bound))
         return self._filled(best, "prices", self._prefer)
 
-    def by_relaxation(self, best: Found, order: Floats, score: Score) -> Found:
+    def by_relaxation(self, best: Incumbent, order: Floats, score: Score) -> Incumbent:
         """In the order of what the relaxation matches, on what it chooses."""
         self._order = np.where(self._worth > 0.0, order, -np.inf)
         return self._filled(best, "relaxation", score)
 
-    def searched(self, best: Found, target: float, rounds: int, rng: np.random.Generator) -> Found:
-        """Ruin and recreate from the best placements so far."""
+    def searched(self, best: Incumbent, target: float, until: float, rng: np.random.Generator) -> Incumbent:
+        """Ruin and recreate from the best placements so far, up to ``target`` or the time ``until``."""
         self.set_to(best.placed)
         ruin_and_recreate(
             self.packing,
@@ -92,8 +92,7 @@ class Heuristics:
             self.value,
             self._order,
             target,
-            self.is_due,
-            rounds,
+            lambda: self._clock() >= until,
             rng,
         )
         return self._better(best, best.rung if best.rung.endswith("search") else f"{best.rung}, search")
@@ -105,7 +104,7 @@ class Heuristics:
         for job, placement in placed.items():
             self.packing.put(job, placement)
 
-    def _filled(self, best: Found, rung: str, score: Score) -> Found:
+    def _filled(self, best: Incumbent, rung: str, score: Score) -> Incumbent:
         order = [job for job in np.argsort(-self._order, kind="stable").tolist() if np.isfinite(self._order[job])]
         self.set_to({})
         greedy(self.packing, order, score)
@@ -113,9 +112,9 @@ class Heuristics:
             Relocation(self.packing).improve(order, self.is_due)
         return self._better(best, rung)
 
-    def _better(self, best: Found, rung: str) -> Found:
+    def _better(self, best: Incumbent, rung: str) -> Incumbent:
         value = self.value()
-        return Found(dict(self.packing.placed), value, rung, best.bound) if value > best.value else best
+        return Incumbent(dict(self.packing.placed), value, rung, best.bound) if value > best.value else best
 
     def _possible(self) -> NDArray[np.bool_]:
         possible = np.ones(len(self._worth), dtype=np.bool_)

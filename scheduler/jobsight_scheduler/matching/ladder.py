@@ -12,7 +12,7 @@ from .answer import Answer, Match, ObjectiveValue
 from .check import faults
 from .classes import job_classes
 from .eligibility import Eligibility
-from .heuristics import Found, Heuristics
+from .heuristics import Heuristics, Incumbent
 from .highs import solve
 from .packing import Packing, Placement
 from .polish import polish
@@ -37,8 +37,11 @@ _SOLVING = 0.85
 PROVEN = 1e-6
 """A value this close to its bound, as a share of it, is proven; HiGHS leaves as much."""
 
-_ROUNDS_FIRST = 12
-"""Rounds of ruin and recreate before HiGHS is asked to prove or improve what they found."""
+_SEARCH_FIRST = 0.3
+"""Share of the time left for search before HiGHS is asked to prove or improve what it found."""
+
+_PROOF = 0.95
+"""Share of the time then left for HiGHS; the rest is for search again, which often finds what HiGHS does not."""
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -123,7 +126,7 @@ class _Run:
         self.eligibility = Eligibility(problem)
         self.candidates = self.eligibility.eligible()
         self.stages = stages_of(problem.objectives, self.eligibility, self.candidates)
-        self.best = Found({}, 0.0, "greedy", np.inf)
+        self.best = Incumbent({}, 0.0, "greedy", np.inf)
         self.priced: Priced | None = None
         self.rows = self.columns = 0
         self._program: Program | None = None
@@ -147,7 +150,7 @@ class _Run:
         form = stage.form
         if form is None or not form.is_max or form.s or form.f:
             idle = stage.value({})
-            self.best = Found({}, idle, "greedy", -idle if form is not None and form.costs_only else np.inf)
+            self.best = Incumbent({}, idle, "greedy", -idle if form is not None and form.costs_only else np.inf)
             return self._integer(stage, until, None)
         ladder = Heuristics(self.eligibility, self.candidates, form, self._clock, until)
         self.best = ladder.greedy()
@@ -162,7 +165,8 @@ class _Run:
             if self._is_proven(stage) or self._rung == 2:
                 return self._outcome(stage)
         is_small = self._size <= INTEGER_AT_MOST and self._rung == 3
-        self.best = ladder.searched(self.best, self._target(stage), _ROUNDS_FIRST if is_small else 10**9, self._rng)
+        pause = until if not is_small else self._clock() + _SEARCH_FIRST * (until - self._clock())
+        self.best = ladder.searched(self.best, self._target(stage), pause, self._rng)
         if self._is_proven(stage) or not is_small:
             return self._outcome(stage)
         return self._integer(stage, until, ladder)
@@ -194,7 +198,10 @@ class _Run:
         if self._rung < 3 or self._size > INTEGER_AT_MOST or self._clock() >= until:
             return self._outcome(stage)
         program = self._built()
-        found = solve(program, stage.costs(program), stage.is_max, self._clock, until, program.values(self.best.placed))
+        pause = until if ladder is None else self._clock() + _PROOF * (until - self._clock())
+        # Started from what search found, HiGHS takes six times as long to prove the first objective (docs/matching.md).
+        start = program.values(self.best.placed) if ladder is None else None
+        found = solve(program, stage.costs(program), stage.is_max, self._clock, pause, start)
         sign = 1.0 if stage.is_max else -1.0
         if found.bound is not None:
             self.best.bound = min(self.best.bound, sign * found.bound)
@@ -204,11 +211,11 @@ class _Run:
             whole = whole and all(kept.is_no_worse(kept.value(packing.placed), value) for kept, value in self._kept)
             value = stage.value(packing.placed)
             if whole and sign * value > sign * self.best.value + 1e-12:
-                self.best = Found(packing.placed, value, "integer", self.best.bound)
+                self.best = Incumbent(packing.placed, value, "integer", self.best.bound)
             if found.is_optimal and stage.is_no_worse(self.best.value, value if whole else self.best.value):
                 self.best.rung = "integer" if whole else self.best.rung
         if ladder is not None and not found.is_optimal and not self._is_proven(stage) and not ladder.is_due():
-            self.best = ladder.searched(self.best, self._target(stage), 10**9, self._rng)
+            self.best = ladder.searched(self.best, self._target(stage), until, self._rng)
         return self._outcome(stage)
 
     def _built(self) -> Program:

@@ -17,7 +17,7 @@ _PROBLEM = frozenset({"resources", "jobs", "objectives", "types", "hour", "now_s
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BatchLimits:
     """How large a batch may be. ``pairs`` is dependencies times resources of their types, which bounds memory."""
 
     jobs: int = 10_000
@@ -26,10 +26,10 @@ class Limits:
     pairs: int = 100_000_000
 
 
-LIMITS = Limits()
+LIMITS = BatchLimits()
 
 
-def read_problem(value: object, limits: Limits = LIMITS) -> Problem:
+def read_problem(value: object, limits: BatchLimits = LIMITS) -> Problem:
     """A batch with its resources.
 
     ``types``, where given, are the only ones that resources and dependencies may have. ``hour`` and ``now_s`` are the
@@ -58,7 +58,7 @@ def read_problem(value: object, limits: Limits = LIMITS) -> Problem:
     )
 
 
-def read_resources(value: object, place: str, ignored: Ignored, limits: Limits = LIMITS) -> tuple[Resource, ...]:
+def read_resources(value: object, place: str, ignored: Ignored, limits: BatchLimits = LIMITS) -> tuple[Resource, ...]:
     """Resources, whose names differ.
 
     Raises:
@@ -70,7 +70,7 @@ def read_resources(value: object, place: str, ignored: Ignored, limits: Limits =
 
 
 def read_jobs(
-    value: object, place: str, ignored: Ignored, limits: Limits = LIMITS, predicted: Predicted | None = None
+    value: object, place: str, ignored: Ignored, limits: BatchLimits = LIMITS, predicted: Predicted | None = None
 ) -> tuple[MatchJob, ...]:
     """Jobs, whose names differ.
 
@@ -99,7 +99,7 @@ def check_types(resources: tuple[Resource, ...], jobs: tuple[MatchJob, ...], typ
             raise InvalidProblemError(f"{place}: unknown type {shown(of)}; known: {', '.join(sorted(types)[:20])}")
 
 
-def check_size(resources: tuple[Resource, ...], jobs: tuple[MatchJob, ...], limits: Limits = LIMITS) -> None:
+def check_size(resources: tuple[Resource, ...], jobs: tuple[MatchJob, ...], limits: BatchLimits = LIMITS) -> None:
     """Bounds what matching takes.
 
     Raises:

@@ -27,10 +27,9 @@ def ruin_and_recreate(
     order: Floats,
     target: float,
     is_due: Callable[[], bool],
-    rounds: int,
     rng: np.random.Generator,
 ) -> int:
-    """Changes ``packing`` where ``value`` does not get worse; ends at ``target``, when due, or after ``rounds``.
+    """Changes ``packing`` where ``value`` does not get worse; ends at ``target`` or when due.
 
     ``order`` (jobs,) is how worthwhile each job is: those with more are tried first, but for noise. The number of
     rounds that were made.
@@ -40,9 +39,9 @@ def ruin_and_recreate(
     jobs = np.flatnonzero(np.isfinite(order))
     if not len(jobs):
         return 0
-    for done in range(rounds):
-        if best >= target or is_due():
-            return done
+    done = 0
+    while best < target and not is_due():
+        done += 1
         before = packing.snapshot()
         for job in _ruined(packing, rng):
             packing.remove(job)
@@ -59,7 +58,7 @@ def ruin_and_recreate(
         else:
             packing.restore(before)
             relocation.look()
-    return rounds
+    return done
 
 
 def _ruined(packing: Packing, rng: np.random.Generator) -> list[int]:

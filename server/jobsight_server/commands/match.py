@@ -36,13 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--deadline",
         type=float,
         default=DEADLINE_S,
-        metavar="S",
+        metavar="SECONDS",
         help=f"seconds of processor time after which the best matches so far are printed (default: {DEADLINE_S:g})",
     )
     parser.add_argument(
         "--rung", choices=RUNGS, default=RUNGS[-1], help=f"highest rung of the ladder (default: {RUNGS[-1]})"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="NUMBER", help="of the search (default: 0)")
     parser.add_argument(
         "--write-model",
         type=Path,

@@ -12,13 +12,13 @@ from sqlalchemy import Connection
 
 from jobsight_scheduler.matching.fields import Ignored
 from jobsight_scheduler.matching.problem import InvalidProblemError, MatchJob, Objective, Problem, Resource
-from jobsight_scheduler.matching.read import Limits, check_size, check_types, read_jobs
+from jobsight_scheduler.matching.read import BatchLimits, check_size, check_types, read_jobs
 from jobsight_scheduler.matching.read_objectives import read_objectives, warnings_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.matching.predicted import PredictedAmount, fill_in
 from jobsight_server.matching.resource_types import ResourceError, ResourceType
 
-LIMITS = Limits(jobs=10_000, dependencies=20_000, pairs=10_000_000)
+LIMITS = BatchLimits(jobs=10_000, dependencies=20_000, pairs=10_000_000)
 """A batch is matched while others wait."""
 
 LONGEST_DOCUMENT = 256 * 1024
@@ -26,7 +26,7 @@ LONGEST_DOCUMENT = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CheckedBatch:
     """``documents`` are the jobs as JSON text, by name; ``refused`` are those with nothing to predict from, and why."""
 
     jobs: tuple[MatchJob, ...]
@@ -38,7 +38,7 @@ class Batch:
 
 def read_batch(
     jobs: Sequence[Any], types: Mapping[str, ResourceType], answers: AnswerReader, connection: Connection
-) -> Batch:
+) -> CheckedBatch:
     """Raises:
     ResourceError: a job is invalid; the message has the place and the value.
     """
@@ -58,7 +58,7 @@ def read_batch(
             raise ResourceError(f"jobs[{position}]: has more than {LONGEST_DOCUMENT} characters; leave inputs out")
     if both := documents.keys() & refused.keys():
         raise ResourceError(f"jobs: the name {min(both)!r} is there more than once; names must differ")
-    return Batch(found, documents, filled.amounts, refused, ignored.warnings())
+    return CheckedBatch(found, documents, filled.amounts, refused, ignored.warnings())
 
 
 def read_chosen_objectives(value: object) -> tuple[Objective, ...]:

@@ -30,7 +30,7 @@ class RefusedJob(Record):
     reason: str
 
 
-class Submitted(Record):
+class SubmittedJobs(Record):
     """Jobs that wait for a round of matching, and those for which nothing could be predicted."""
 
     queued: list[QueuedJob]
@@ -39,7 +39,7 @@ class Submitted(Record):
     warnings: list[str]
 
 
-def submit(matcher: Matcher, engine: Engine, jobs: Sequence[Any], now: float) -> Submitted:
+def submit(matcher: Matcher, engine: Engine, jobs: Sequence[Any], now: float) -> SubmittedJobs:
     """Queues a batch.
 
     Raises:
@@ -60,7 +60,7 @@ def submit(matcher: Matcher, engine: Engine, jobs: Sequence[Any], now: float) ->
                 for number, job in numbered
             ]
             connection.execute(insert(matches), rows)
-    return Submitted(
+    return SubmittedJobs(
         [QueuedJob(job.name, number) for number, job in numbered],
         [RefusedJob(job, reason) for job, reason in batch.refused.items()],
         batch.predicted,

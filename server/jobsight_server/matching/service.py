@@ -22,7 +22,7 @@ from jobsight_server.matching.answers import (
     batch_answer,
     eligible_resources,
 )
-from jobsight_server.matching.batch import Batch, problem_of, read_batch, read_chosen_objectives, types_of
+from jobsight_server.matching.batch import CheckedBatch, problem_of, read_batch, read_chosen_objectives, types_of
 from jobsight_server.matching.catalogue import DEFAULT_OBJECTIVES, Catalogue
 from jobsight_server.matching.changes import begin_change
 from jobsight_server.matching.config import MatchConfig
@@ -110,7 +110,7 @@ class Matcher:
             self._shown.refresh(connection)
             return read(self._shown, self._clock())
 
-    def read(self, jobs: Sequence[Any]) -> Batch:
+    def read(self, jobs: Sequence[Any]) -> CheckedBatch:
         """A batch as it would be matched.
 
         Raises:
@@ -164,7 +164,7 @@ class Matcher:
 
     def _read(
         self, jobs: Sequence[Any], objectives: object | None, reading: StateReading, spent: TimeSpent
-    ) -> tuple[Batch, Problem, Seen]:
+    ) -> tuple[CheckedBatch, Problem, Seen]:
         begin = time.perf_counter()
         with self._read_engine.connect().execution_options(reading=True) as connection:
             if reading == "batch":
@@ -213,7 +213,7 @@ class Matcher:
         return answer
 
     def _store(
-        self, problem: Problem, found: Sequence[Match], seen: Seen, batch: Batch, spent: TimeSpent
+        self, problem: Problem, found: Sequence[Match], seen: Seen, batch: CheckedBatch, spent: TimeSpent
     ) -> tuple[list[MadeMatch], list[MatchJob]]:
         """Holds the matches that still fit; the jobs of the others are returned."""
         if not found:

@@ -69,7 +69,7 @@ class RankedMachine(Record):
     version: int
 
 
-class LeftOut(Record):
+class NotRanked(Record):
     """Machines that have no rank: those that do not meet the requirements, and of the others those busy or absent."""
 
     unfit: int
@@ -87,7 +87,7 @@ class MachineRanking(Record):
     weights: tuple[float, float, float]
     total: int
     ranked: int
-    left_out: LeftOut
+    left_out: NotRanked
     history_since: float | None
     machines: list[RankedMachine]
 
@@ -121,7 +121,7 @@ def machine_ranking(
         (float(weights[0]), float(weights[1]), float(weights[2])),
         len(columns),
         len(ranks.order),
-        LeftOut(
+        NotRanked(
             int((~ranks.meets).sum()),
             int((ranks.meets & ~ranks.present).sum()),
             int((ranks.meets & ranks.present & ~ranks.free).sum()),

@@ -78,7 +78,7 @@ class Count(Record):
     value: int
 
 
-class Plan(Record):
+class StoredPlan(Record):
     """The plan of a cluster, as of ``now``.
 
     ``jobs`` are the first of ``standing`` by their start. ``promises``: ended jobs by promised probability of failure;
@@ -131,7 +131,7 @@ def plan_of(
     run_times: RunTimes,
     cluster: str | None,
     now: float,
-) -> Plan:
+) -> StoredPlan:
     """The plan of a cluster; an empty one of None, where there is no cluster yet."""
     nodes, nodes_from = (0, "agents") if cluster is None else cluster_nodes(connection, config, cluster)
     listed: list[Offer] = []
@@ -148,7 +148,7 @@ def plan_of(
         charge_h = sum(row.pos * row.charge for row in rows)
         penalty_h = sum((1.0 - row.pos) * row.penalty for row in rows)
     counts = read_event_counts(connection)
-    return Plan(
+    return StoredPlan(
         cluster=cluster,
         now=now,
         nodes=nodes,

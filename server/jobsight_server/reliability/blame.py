@@ -35,7 +35,7 @@ _OF_GROUP = (
 
 
 @dataclass(frozen=True, slots=True)
-class EndedRun:
+class JudgedRun:
     """A run that ended on ``nodes``, each with its processors there; ``recorded_at``: when the log was read."""
 
     cluster: str
@@ -55,7 +55,9 @@ class EndedRun:
         return self.requeued or self.exit_status not in (0, None, *USERS_DOING)
 
 
-def went_away(connection: Connection, runs: list[EndedRun], found: Mapping[Name, MachineRow]) -> set[tuple[int, float]]:
+def went_away(
+    connection: Connection, runs: list[JudgedRun], found: Mapping[Name, MachineRow]
+) -> set[tuple[int, float]]:
     """(machine, end of a run) where the machine's session ended at about that time."""
     keys = {
         (machine.id, run.end - _BEFORE_S, run.end + _AFTER_S)
@@ -69,7 +71,7 @@ def went_away(connection: Connection, runs: list[EndedRun], found: Mapping[Name,
 
 def ends_of(
     connection: Connection,
-    run: EndedRun,
+    run: JudgedRun,
     found: Mapping[Name, MachineRow],
     away: set[tuple[int, float]],
     may_wait: bool,
@@ -103,7 +105,7 @@ def _unseen_since(machine: MachineRow, time: float) -> bool:
     return machine.boot_id is not None and presence.since_s is not None and (presence.seen_s or 0.0) <= time
 
 
-def _follows(connection: Connection, run: EndedRun, machine: MachineRow) -> JobEnd:
+def _follows(connection: Connection, run: JudgedRun, machine: MachineRow) -> JobEnd:
     group = (run.cluster, run.user, run.application)
     number = -1 if machine.id is None else machine.id
     (on_machine,) = fetch(connection, _ON_MACHINE, (number, *group, _COMPARED))

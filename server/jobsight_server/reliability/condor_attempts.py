@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 
 from jobsight_predictor.reliability.resource_vector import new_record
-from jobsight_server.reliability.blame import EndedRun, ends_of
-from jobsight_server.reliability.condor_log import Attempt
+from jobsight_server.reliability.blame import JudgedRun, ends_of
+from jobsight_server.reliability.condor_log import LoggedAttempt
 from jobsight_server.reliability.config import RankConfig
 from jobsight_server.reliability.outcomes import count_end, counted_before
 from jobsight_server.reliability.rows import read_machines, write_machines
@@ -28,7 +28,7 @@ class AttemptsCounted:
 
 
 def count_attempts(
-    engine: Engine, config: RankConfig, cluster: str, user: str, attempts: Sequence[Attempt]
+    engine: Engine, config: RankConfig, cluster: str, user: str, attempts: Sequence[LoggedAttempt]
 ) -> AttemptsCounted:
     """Counts the attempts of ``user``'s jobs, some thousand in a transaction."""
     done = AttemptsCounted(machines=len({attempt.host for attempt in attempts}))
@@ -38,7 +38,12 @@ def count_attempts(
 
 
 def _count(
-    engine: Engine, config: RankConfig, cluster: str, user: str, attempts: Sequence[Attempt], done: AttemptsCounted
+    engine: Engine,
+    config: RankConfig,
+    cluster: str,
+    user: str,
+    attempts: Sequence[LoggedAttempt],
+    done: AttemptsCounted,
 ) -> None:
     runs = [(attempt, _run(cluster, user, attempt)) for attempt in attempts]
     with engine.begin() as connection:
@@ -64,9 +69,9 @@ def _count(
         write_reliability(connection, state)
 
 
-def _run(cluster: str, user: str, attempt: Attempt) -> EndedRun:
+def _run(cluster: str, user: str, attempt: LoggedAttempt) -> JudgedRun:
     status = 1 if attempt.outcome == "failed" else 0
-    return EndedRun(
+    return JudgedRun(
         cluster=cluster,
         job_id=f"condor {attempt.job_id}",
         start=attempt.start,

@@ -45,7 +45,7 @@ class LoggedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class LoggedAttempt:
     """An attempt of a job on one machine, and how it left it."""
 
     job_id: str
@@ -59,7 +59,7 @@ class Attempt:
 class CondorLog:
     """What was read: ``skipped`` counts lines and events that cannot be used, by reason."""
 
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[LoggedAttempt] = field(default_factory=list)
     events: int = 0
     checkpoints: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
@@ -100,7 +100,7 @@ def read_condor_log(lines: Iterable[bytes], newest: float) -> CondorLog:
         if event.time < start:
             found.skipped["an attempt that ends before it begins"] += 1
             continue
-        found.attempts.append(Attempt(event.job_id, host, start, event.time, outcome))
+        found.attempts.append(LoggedAttempt(event.job_id, host, start, event.time, outcome))
     return found
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from jobsight_predictor.reliability.resource_vector import JobEnd, after_job, new_record
 from jobsight_server.forecasts.job import application
-from jobsight_server.reliability.blame import EndedRun, ends_of, went_away
+from jobsight_server.reliability.blame import JudgedRun, ends_of, went_away
 from jobsight_server.reliability.config import RankConfig
 from jobsight_server.reliability.rows import MachineRow, Name, NewOutcome, read_machines
 from jobsight_server.reliability.state import ReliabilityState
@@ -83,7 +83,7 @@ def take_runs(connection: Connection, config: RankConfig, state: ReliabilityStat
     return TakenRuns([one for one in found.values() if one.touched], until, bool(top))
 
 
-def count_end(machine: MachineRow, run: EndedRun, end: JobEnd, config: RankConfig) -> None:
+def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, config: RankConfig) -> None:
     """Counts the end of a run on one of its machines."""
     work_h = run.nodes[machine.name] * max(run.end - run.start, 0.0) / 3600.0
     machine.record = after_job(machine.record, end, config.vector, work_h)
@@ -92,7 +92,7 @@ def count_end(machine: MachineRow, run: EndedRun, end: JobEnd, config: RankConfi
 
 
 def counted_before(
-    connection: Connection, runs: Iterable[EndedRun], found: dict[Name, MachineRow]
+    connection: Connection, runs: Iterable[JudgedRun], found: dict[Name, MachineRow]
 ) -> set[tuple[str, str, str, float]]:
     """Cluster, node, job and start of what was counted before."""
     names = {machine.id: name for name, machine in found.items() if machine.id is not None}
@@ -105,13 +105,13 @@ def counted_before(
     return {(*names[row[0]], row[1], row[2]) for row in fetch_by_keys(connection, _COUNTED, sorted(keys))}
 
 
-def _runs(connection: Connection, rows: dict[int, Any]) -> dict[int, EndedRun]:
+def _runs(connection: Connection, rows: dict[int, Any]) -> dict[int, JudgedRun]:
     places: dict[int, dict[str, int]] = {}
     for some in _parts(list(rows)):
         for row in connection.execute(_PLACES, {"ids": some}):
             places.setdefault(row.run_id, {})[row.node] = row.processors
     return {
-        number: EndedRun(
+        number: JudgedRun(
             row.cluster,
             row.job_id,
             row.start,

@@ -10,7 +10,7 @@ WIDTH = 100.0
 COLOURS = 8
 
 
-class Segment(NamedTuple):
+class HeldShare(NamedTuple):
     """A part of the bar from ``x`` on; ``kind`` is its style."""
 
     x: float
@@ -19,7 +19,7 @@ class Segment(NamedTuple):
     title: str
 
 
-def holding_bar(resource: ResourceDetail, capacity: str) -> list[Segment]:
+def holding_bar(resource: ResourceDetail, capacity: str) -> list[HeldShare]:
     """What each match holds, then the measured use that no match explains; the rest of the bar is free."""
     state = resource.capacities[capacity]
     if state.total <= 0:
@@ -30,6 +30,6 @@ def holding_bar(resource: ResourceDetail, capacity: str) -> list[Segment]:
     for amount, kind, title in parts:
         width = min(amount / state.total * WIDTH, WIDTH - x)
         if width > 0:
-            found.append(Segment(x, width, kind, f"{title}: {amount:g}"))
+            found.append(HeldShare(x, width, kind, f"{title}: {amount:g}"))
             x += width
     return found

@@ -15,7 +15,7 @@ from jobsight_server.matching.answers import BatchAnswer
 from jobsight_server.matching.batch import read_chosen_objectives
 from jobsight_server.matching.edit import put_objectives
 from jobsight_server.matching.end_matches import LONGEST_HOLD_S, release, renew
-from jobsight_server.matching.queue import Submitted, submit
+from jobsight_server.matching.queue import SubmittedJobs, submit
 from jobsight_server.matching.resource_types import ResourceError
 from jobsight_server.matching.service import StateReading
 from jobsight_server.queries.matches import STATES, MatchDetail, MatchEntry, MatchList, match_entry, match_list
@@ -190,7 +190,7 @@ ROUTES = (
         queue_batch,
         ("scheduler",),
         "Queues jobs for the rounds of matching; GET /api/v1/matches/{id} says what became of each",
-        answer=Submitted,
+        answer=SubmittedJobs,
         body=QueuedBatch,
         errors=(400, 409, 413, 415),
     ),

@@ -6,14 +6,14 @@ from flask import Blueprint
 from werkzeug.wrappers import Response
 
 from jobsight_server.queries.nodes import cluster_names
-from jobsight_server.queries.plan import Plan, plan_of, planned_clusters
+from jobsight_server.queries.plan import StoredPlan, plan_of, planned_clusters
 from jobsight_server.web.context import context
 from jobsight_server.web.inputs import cluster_argument
 from jobsight_server.web.pages import page
 from jobsight_server.web.routes import NAME, Parameter, Route
 
 
-def plan() -> Plan:
+def plan() -> StoredPlan:
     here = context()
     cluster = cluster_argument()
     with here.read_engine.connect() as connection:

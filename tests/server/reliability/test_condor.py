@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from jobsight_server.cli import main
-from jobsight_server.reliability.condor_log import Attempt, read_condor_log
+from jobsight_server.reliability.condor_log import LoggedAttempt, read_condor_log
 
 from .conftest import Farm
 
@@ -66,11 +66,11 @@ def test_attempts_and_how_they_left_their_machines() -> None:
     found = read_condor_log(LINES, NEWEST)
     day = 1_699_920_000.0
     assert found.attempts == [
-        Attempt("23.0", "n5", day + 36010, day + 39610, "evicted"),
-        Attempt("23.0", "n6", day + 40200, day + 40800, "checkpointed"),
-        Attempt("23.0", "192.0.2.7", day + 41400, day + 45000, "success"),
-        Attempt("24.1", "n5", day + 41400, day + 44400, "evicted"),
-        Attempt("25.0", "n6", day + 46800, day + 47100, "failed"),
+        LoggedAttempt("23.0", "n5", day + 36010, day + 39610, "evicted"),
+        LoggedAttempt("23.0", "n6", day + 40200, day + 40800, "checkpointed"),
+        LoggedAttempt("23.0", "192.0.2.7", day + 41400, day + 45000, "success"),
+        LoggedAttempt("24.1", "n5", day + 41400, day + 44400, "evicted"),
+        LoggedAttempt("25.0", "n6", day + 46800, day + 47100, "failed"),
     ]
     assert (found.checkpoints, dict(found.skipped)) == (1, {})
 
