@@ -46,7 +46,7 @@ def found(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, A
 
 
 def test_rows_gains_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--trace", trace, "--last", 80, "--nodes", 16, "--arrival", 0.1, "--seeds", 2, "--pmax", ".1:.3:.2"]
+    options = ["--trace", trace, "--last", 40, "--nodes", 16, "--arrival", 0.1, "--seeds", 2, "--pmax", ".1:.3:.2"]
     names = ["conservative", "release", "filter-only", "simple", "time-slice", "jobsight"]
     account = found(capsys, *options, "--strategy", *names, "--workers", 1, "--plot", tmp_path / "plots")
     rows = {(row["strategy"], row["pmax"]): row for row in account["rows"]}
@@ -56,7 +56,7 @@ def test_rows_gains_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Cap
         assert row["net_hours"]["low"] <= row["net_hours"]["mean"] <= row["net_hours"]["high"]
         assert row["net_jobs"]["mean"] == row["successful_jobs"]["mean"] - row["failed_jobs"]["mean"]
         assert row["rejected"]["wider than the machine"] == 3
-        assert row["accepted"] + sum(row["rejected"].values()) == 80
+        assert row["accepted"] + sum(row["rejected"].values()) == 40
         assert set(row) >= {"node_hours", "predicted_failure", "observed_failure"}
     assert {**rows["release", 0.1], "pmax": 0} == {**rows["release", 0.3], "pmax": 0}
     assert rows["release", 0.1]["accepted"] >= rows["conservative", 0.1]["accepted"]
@@ -64,7 +64,7 @@ def test_rows_gains_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Cap
     difference = rows["jobsight", 0.3]["net_hours"]["mean"] - rows["release", 0.1]["net_hours"]["mean"]
     assert gain["release"]["net_hours"]["mean"] == pytest.approx(difference)
     note = account["jobs"][0]
-    assert note["counts"] == {"in the trace": COUNT, "learned from": COUNT - 85, "offered": 80, "cut": 0}
+    assert note["counts"] == {"in the trace": COUNT, "learned from": COUNT - 45, "offered": 40, "cut": 0}
     assert note["dropped"] == {"without a requested time": 5}
     drawn = {file.name for file in (tmp_path / "plots").iterdir()}
     assert drawn == {"figure-2-3-BLUE.svg", "figures-4-21-BLUE.svg", "calibration-BLUE.svg"}

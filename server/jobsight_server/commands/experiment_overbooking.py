@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from math import isfinite
+from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +118,10 @@ def run(args: argparse.Namespace) -> int:
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"--trace {source.file}: cannot be read: {error}") from error
     groups = _groups(args, sources, pmax)
-    chosen = {(replace(case, seed=seed).without_pmax, source) for source, case in groups for seed in range(args.seeds)}
+    distinct = {(case.without_pmax, source) for source, case in groups}
+    _check_count(len(distinct) * args.seeds, "runs")
+    chosen = [(replace(case, seed=seed), source) for case, source in distinct for seed in range(args.seeds)]
     tasks = sorted(chosen, key=lambda task: (str(task[1].file), task[0].strategy, task[0].pmax, repr(task[0])))
-    if len(tasks) > MOST_RUNS:
-        raise UserError(f"{len(tasks):,} runs; at most {MOST_RUNS:,}: give fewer seeds, values of --pmax or strategies")
     workers = min(args.workers or os.cpu_count() or 1, len(tasks))
     runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
     finished = dict(watched("overbooking", runs, len(tasks)))
@@ -168,6 +168,11 @@ def parse_range(text: str) -> list[float]:
     return [round(low + i * step, 12) for i in range(count)]
 
 
+def _check_count(count: int, what: str) -> None:
+    if count > MOST_RUNS:
+        raise UserError(f"{count:,} {what}; at most {MOST_RUNS:,}: give fewer seeds, values of --pmax or strategies")
+
+
 def _groups(
     args: argparse.Namespace, sources: Sequence[OverbookingSource], pmax: Sequence[float]
 ) -> list[tuple[OverbookingSource, OverbookingCase]]:
@@ -184,6 +189,8 @@ def _groups(
     )
     if args.mtbf is not None:
         base = replace(base, failures_per_h=1.0 / args.mtbf)
+    lists = (sources, args.penalty, args.arrival_factor, args.failures, args.strategy or STRATEGIES, pmax)
+    _check_count(prod(map(len, lists)), "rows")
     varied = product(args.penalty, args.arrival_factor, args.failures, args.strategy or STRATEGIES, pmax)
     return [
         (
