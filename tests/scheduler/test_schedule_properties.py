@@ -57,6 +57,7 @@ def test_a_policy_is_made_of_requests_which_tell_no_run_times() -> None:
     assert told == {"capacity", "processors", "estimate_s", "questions"}
     assert set(Question.__slots__) == {
         "user", "application", "queue", "processors", "requested_memory_bytes", "requested_time_s",
+        "group", "account",
     }  # fmt: skip
 
 

@@ -27,6 +27,9 @@ WINDOW = 4000
 GROWTH = 1.5
 """The fit is repeated when the number of known jobs has grown by this factor, or the whole window is new."""
 
+ROUNDING = 1e-9
+"""Share by which an estimate is lowered: without it, an exact fit asks for the next capacity, or not, by chance."""
+
 
 class Regression(Estimator):
     """The quantile of ``used / requested`` by quantile regression on the requested memory, processors and time.
@@ -56,7 +59,7 @@ class Regression(Estimator):
         ratio = sum([a * b for a, b in zip(self._weights, self._features(job, requested), strict=True)])
         if not self._linear:
             ratio = exp(min(ratio, 0.0))
-        return min(requested, max(requested * ratio, self.capacities[0]))
+        return min(requested, max(requested * ratio * (1.0 - ROUNDING), self.capacities[0]))
 
     def learn(self, job: Question, requested: float, outcome: Outcome) -> None:
         used = requested if outcome.failed and outcome.used is None else outcome.used

@@ -207,7 +207,10 @@ def write_machines(connection: Connection, changed: Iterable[MachineRow], versio
     shown = [machine for machine in rows if machine.shown or machine.id is None]
     for machine in shown:
         machine.version = version
-    new = [machine for machine in rows if machine.id is None]
+    # In the order of their names, so that those seen at once are numbered alike on every database: numbers break ties.
+    new = sorted(
+        (machine for machine in rows if machine.id is None), key=lambda machine: (machine.cluster, machine.name)
+    )
     if new:
         ids = connection.execute(
             insert(machines).returning(machines.c.id, sort_by_parameter_order=True), [_values(one) for one in new]

@@ -33,7 +33,7 @@ def site_trace(connection: Connection, cluster: str) -> KeptTrace:
     columns = (
         _SUBMITTED.label("submitted"), jobs.c.start, jobs.c.end, jobs.c.processors, jobs.c.user, jobs.c.name,
         jobs.c.queue, jobs.c.used_cpu_s, jobs.c.used_memory_bytes, jobs.c.requested_memory_bytes,
-        jobs.c.requested_walltime_s,
+        jobs.c.requested_walltime_s, jobs.c.group,
     )  # fmt: skip
     query = select(*columns).where(*ended).order_by(_SUBMITTED, jobs.c.id).execution_options(yield_per=_AT_ONCE)
     most = _most_at_once(connection, ended)
