@@ -1,4 +1,4 @@
-"""Faults of the application names that jobs carry: what a scheduler is told to be one application may be another."""
+"""Faults of the application names that jobs carry: what is labelled as one application may be another."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class BookingPlan:
         self._tables = None
 
     def end(self, job: int, now_h: float, resell: bool) -> None:
-        """The job has ended; with ``resell`` the rest of its time is free from now on, otherwise nobody's."""
+        """The job has ended; with ``resell`` the rest of its time is free from now on, otherwise lost."""
         booking = self.bookings[job]
         booking.has_ended = True
         if self._tables is not None:

@@ -63,7 +63,7 @@ def delete_type(engine: Engine, name: str) -> None:
 
 
 def put_resource(engine: Engine, name: str, body: ResourceBody, now: float) -> None:
-    """Defines a resource, or all of it anew; its holds stay.
+    """Defines a resource, or replaces its definition; its holds stay.
 
     Raises:
         ResourceError: invalid, of an unknown type, or of another type while something of it is held.

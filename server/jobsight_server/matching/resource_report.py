@@ -52,7 +52,7 @@ class ResourceReport(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ResourceBody(msgspec.Struct, forbid_unknown_fields=True):
-    """A resource as an administrator defines it. ``static``: nobody reports its state, so it does not expire."""
+    """A resource as an administrator defines it. ``static``: no state is reported for it, so it does not expire."""
 
     type: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
     attributes: Attributes = {}

@@ -108,7 +108,7 @@ class MatchingRounds:
             if isinstance(found, ResourceError):
                 broken[row.id] = found
             else:
-                # One that waits for what is not there ages, but takes nobody's place among the oldest.
+                # One that waits for what is not there ages, but takes no other job's place among the oldest.
                 jobs.append(WaitingJob(found, 0 if row.tier in HOPELESS else row.rounds))
         return jobs, broken
 

@@ -49,7 +49,7 @@ class Calibration:
         """Take in how a job ended: finished, killed because its time was over, or failed for another reason.
 
         ``predicted`` was the probability that it is killed, before correction; ``promised`` that of any failure. Where
-        a node failed, nobody knows whether the job would have ended in time: the correction learns nothing from it.
+        a node failed, it is unknown whether the job would have ended in time: the correction learns nothing from it.
         """
         if outcome != "failed" and predicted > 0.0:
             self._recalibration.learn(predicted, outcome == "killed")

@@ -1,4 +1,4 @@
-"""Offers that nobody confirmed expire, jobs that nothing was reported of are given up, the oldest are deleted."""
+"""Unconfirmed offers expire, jobs without a report are given up, the oldest are deleted."""
 
 from __future__ import annotations
 

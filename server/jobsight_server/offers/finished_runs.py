@@ -35,7 +35,7 @@ def runs_of_user(connection: Connection, cluster: str, user: str) -> list[Finish
 
 
 def runs_of_cluster(connection: Connection, cluster: str) -> list[FinishedRun]:
-    """The cluster's last jobs, whoever ran them, in order of their end."""
+    """The cluster's last jobs, of all users, in order of their end."""
     return _read(connection, _BY_CLUSTER, (cluster, OF_CLUSTER))
 
 

@@ -51,7 +51,7 @@ class MachineColumns:
     """The machines, numbered in the order in which they became known; what is unknown is NaN.
 
     ``since``: begin of the present session, NaN while there is none. ``watched``: 1 where an agent, or a report of its
-    owner, ever told of its presence. ``survival`` knows of no other machines.
+    owner, ever reported its presence. ``survival`` covers no other machines.
     """
 
     ids: NDArray[np.int64]

@@ -46,7 +46,7 @@ def upgrade() -> None:
     op.create_index(op.f("ix_offers_cluster_version"), "offers", ["cluster", "version"])
     op.create_index(op.f("ix_offers_cluster_job_id"), "offers", ["cluster", "job_id"])
     op.create_index(op.f("ix_offers_state_expires_at"), "offers", ["state", "expires_at"])
-    # The last jobs of a cluster, whoever ran them: what is known of a user without any.
+    # The last jobs of a cluster, of all users: what is known of a user without any.
     op.create_index(op.f("ix_jobs_cluster_end"), "jobs", ["cluster", "end"])
 
 
