@@ -10,8 +10,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.reliability.resource_vector import Floats
-
 from .choosers.base import Chooser, GridView
 from .job_sets import CampusJobs
 from .owners import Availability
@@ -190,8 +188,3 @@ class CampusGrid:
         end_s = now + self._left_s[job] / self._speed[machine]
         if end_s <= self._ends[machine][self._session[machine]]:
             heappush(self._events, (end_s, ENDED, machine))
-
-
-def free_hours(attempts: list[Attempt]) -> Floats:
-    """Machine hours of each attempt."""
-    return np.array([attempt.end_s - attempt.start_s for attempt in attempts]) / 3600.0

@@ -13,7 +13,7 @@ from .check import faults
 from .classes import job_classes
 from .eligibility import Eligibility
 from .heuristics import Heuristics, Incumbent
-from .highs import solve
+from .highs import Solved, solve
 from .packing import Packing, Placement
 from .polish import polish
 from .prices import Priced
@@ -37,7 +37,7 @@ _SOLVING = 0.85
 PROVEN = 1e-6
 """A value this close to its bound, as a share of it, is proven; HiGHS leaves as much."""
 
-_SEARCH_FIRST = 0.3
+_SEARCH_FIRST = 0.08
 """Share of the time left for search before HiGHS is asked to prove or improve what it found."""
 
 _PROOF = 0.95
@@ -201,22 +201,31 @@ class _Run:
         pause = until if ladder is None else self._clock() + _PROOF * (until - self._clock())
         # Started from what search found, HiGHS takes six times as long to prove the first objective (docs/matching.md).
         start = program.values(self.best.placed) if ladder is None else None
-        found = solve(program, stage.costs(program), stage.is_max, self._clock, pause, start)
-        sign = 1.0 if stage.is_max else -1.0
+        costs, sign = stage.costs(program), 1.0 if stage.is_max else -1.0
+        found = solve(program, costs, stage.is_max, self._clock, pause, start)
+        packing = self._packed(program, found)
+        if packing is None and found.values is not None:  # one that holds within 1e-6 only
+            found = solve(program, costs, stage.is_max, self._clock, pause, start, is_strict=True)
+            packing = self._packed(program, found)
         if found.bound is not None:
             self.best.bound = min(self.best.bound, sign * found.bound)
-        if found.values is not None:
-            packing = Packing(self.eligibility, self.candidates)
-            whole = all(packing.put(job, placed) for job, placed in program.placements(found.values).items())
-            whole = whole and all(kept.is_no_worse(kept.value(packing.placed), value) for kept, value in self._kept)
-            value = stage.value(packing.placed)
-            if whole and sign * value > sign * self.best.value + 1e-12:
-                self.best = Incumbent(packing.placed, value, "integer", self.best.bound)
-            if found.is_optimal and stage.is_no_worse(self.best.value, value if whole else self.best.value):
-                self.best.rung = "integer" if whole else self.best.rung
+        value = self.best.value if packing is None else stage.value(packing.placed)
+        if packing is not None and sign * value > sign * self.best.value + 1e-12:
+            self.best = Incumbent(packing.placed, value, "integer", self.best.bound)
+        if packing is not None and found.is_optimal and stage.is_no_worse(self.best.value, value):
+            self.best.rung = "integer"
         if ladder is not None and not found.is_optimal and not self._is_proven(stage) and not ladder.is_due():
             self.best = ladder.searched(self.best, self._target(stage), until, self._rng)
         return self._outcome(stage)
+
+    def _packed(self, program: Program, found: Solved) -> Packing | None:
+        """What was found as placements; None if it exceeds a capacity, or misses an objective that is kept."""
+        if found.values is None:
+            return None
+        packing = Packing(self.eligibility, self.candidates)
+        whole = all(packing.put(job, placed) for job, placed in program.placements(found.values).items())
+        kept = all(stage.is_no_worse(stage.value(packing.placed), value) for stage, value in self._kept)
+        return packing if whole and kept else None
 
     def _built(self) -> Program:
         if self._program is None:

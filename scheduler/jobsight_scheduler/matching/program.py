@@ -9,7 +9,6 @@ pieces (docs/definitions.md, Matching).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from .eligibility import Eligibility
 from .objectives import LinearForm, inverse_totals
 from .packing import Placement
 from .problem import Relation
+from .sparse import SparseProgram
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ TIGHT_AT_MOST = 20_000
 """X <= S row by row only in programs of up to so many X: it tightens the relaxation; the capacities imply it."""
 
 
-class Program:
+class Program(SparseProgram):
     """An integer program: ``upper`` and ``lower`` of columns and rows, and its coefficients by (row, column, value)."""
 
     def __init__(
@@ -49,13 +49,7 @@ class Program:
         lengths = [len(candidates[number]) for number in self.dependencies]
         self._starts = len(classes) + np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
         self._start_of = dict(zip(self.dependencies, self._starts.tolist(), strict=False))
-        self._columns_upper: list[Floats] = [sizes, np.repeat(sizes[self._class_of], lengths)]
-        self._columns_lower: list[Floats] = [np.zeros(len(classes) + sum(lengths))]
-        self._columns_whole: list[Flags] = [np.ones(len(classes) + sum(lengths), dtype=np.bool_)]
-        self._entries: list[tuple[Integers, Integers, Floats]] = []
-        self._rows_lower: list[Floats] = []
-        self._rows_upper: list[Floats] = []
-        self.columns, self.rows = len(classes) + sum(lengths), 0
+        super().__init__(np.concatenate((sizes, np.repeat(sizes[self._class_of], lengths))))
         self._gangs(sizes)
         self._s: dict[str, int] = self._used_columns() if any(form.s for form in forms) else {}
         self._capacities()
@@ -67,31 +61,6 @@ class Program:
         for jobs in classes:
             for relation in eligibility.problem.jobs[jobs[0]].relations:
                 self._relation(jobs[0], relation)
-
-    @property
-    def coefficients(self) -> tuple[Integers, Integers, Floats]:
-        """Row, column and value of each coefficient."""
-        if not self._entries:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
-        rows, columns, values = zip(*self._entries, strict=True)
-        return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
-
-    @property
-    def column_bounds(self) -> tuple[Floats, Floats]:
-        """Lower and upper bound of each column."""
-        return np.concatenate(self._columns_lower), np.concatenate(self._columns_upper)
-
-    @property
-    def row_bounds(self) -> tuple[Floats, Floats]:
-        """Lower and upper bound of each row."""
-        if not self._rows_lower:
-            return np.empty(0), np.empty(0)
-        return np.concatenate(self._rows_lower), np.concatenate(self._rows_upper)
-
-    @property
-    def is_whole(self) -> Flags:
-        """Which columns have to be whole numbers."""
-        return np.concatenate(self._columns_whole)
 
     def costs(self, form: LinearForm) -> Floats:
         """The coefficient of each column in an objective."""
@@ -132,11 +101,6 @@ class Program:
             found.append("F")
             found += [f"Q{share}_{piece}" for piece in range(PIECES) for share in range(self._pieces[1])]
         return found
-
-    def keep(self, costs: Floats, lower: float, upper: float) -> None:
-        """Adds the row ``lower <= costs . columns <= upper``."""
-        columns = np.flatnonzero(costs)
-        self._add(np.zeros(len(columns)), columns, costs[columns], np.array([lower]), np.array([upper]))
 
     def placements(self, values: Floats) -> dict[int, Placement]:
         """The jobs that whole ``values`` of the columns match, and on what.
@@ -192,20 +156,6 @@ class Program:
         self._derive(found)
         return found
 
-    def _add(self, rows: NDArray[Any], columns: Integers, values: Floats, lower: Floats, upper: Floats) -> None:
-        self._entries.append((rows.astype(np.int64) + self.rows, columns.astype(np.int64), values))
-        self._rows_lower.append(lower)
-        self._rows_upper.append(upper)
-        self.rows += len(lower)
-
-    def _new_columns(self, lower: Floats, upper: Floats, is_whole: bool) -> int:
-        first = self.columns
-        self._columns_lower.append(lower)
-        self._columns_upper.append(upper)
-        self._columns_whole.append(np.full(len(lower), is_whole))
-        self.columns += len(lower)
-        return first
-
     def _x(self, index: int) -> Integers:
         return np.arange(self._starts[index], self._starts[index + 1])
 
@@ -227,18 +177,6 @@ class Program:
             z = np.repeat(self._class_of[several], lengths[several])
             self._at_most(x, z, np.ones(len(x)))
 
-    def _at_most(self, smaller: Integers, larger: Integers, times: Floats) -> None:
-        """Rows ``smaller <= times * larger``."""
-        count = len(smaller)
-        rows = np.concatenate((np.arange(count), np.arange(count)))
-        self._add(
-            rows,
-            np.concatenate((smaller, larger)),
-            np.concatenate((np.ones(count), -times)),
-            np.full(count, -np.inf),
-            np.zeros(count),
-        )
-
     def _of_type(self, name: str) -> tuple[Integers, Integers, Integers]:
         """Of all X of a type: their columns, the position of the resource, the row in ``needs``."""
         columns, positions, rows = [_NONE], [_NONE], [_NONE]
@@ -251,7 +189,7 @@ class Program:
         return np.concatenate(columns), np.concatenate(positions), np.concatenate(rows)
 
     def _capacities(self) -> None:
-        upper = np.concatenate(self._columns_upper)
+        upper = self.column_bounds[1]
         for name, of in self._eligibility.types.items():
             columns, positions, rows = self._of_type(name)
             for kind in range(len(of.kinds)):
@@ -292,7 +230,7 @@ class Program:
 
     def _used_rows(self, is_bounded: bool) -> None:
         """X <= S where nothing is consumed, and everywhere in small programs; S <= sum of X where S is maximised."""
-        upper = np.concatenate(self._columns_upper)
+        upper = self.column_bounds[1]
         for name, of in self._eligibility.types.items():
             columns, positions, rows = self._of_type(name)
             tight = (of.needs[rows] == 0).all(axis=1) | (len(columns) <= TIGHT_AT_MOST)
@@ -389,7 +327,7 @@ class Program:
         for name, start in self._s.items():
             columns, positions, _ = self._of_type(name)
             in_use = np.bincount(positions, found[columns], len(self._eligibility.types[name].members)) > 0.0
-            held = np.concatenate(self._columns_lower)[start : start + len(in_use)]
+            held = self.column_bounds[0][start : start + len(in_use)]
             found[start : start + len(in_use)] = np.maximum(in_use.astype(np.float64), held)
         if self._f is None or self._pieces is None or self._balanced is None:
             return

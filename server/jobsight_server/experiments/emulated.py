@@ -40,6 +40,8 @@ _SERVE = (
     "60",
     "--retention-days",
     "36500",
+    "--fabric",  # an emulated job's traffic passes both networks of its nodes
+    "sum",
 )
 _READY_S, _SETTLED_S = 180.0, 600.0
 _PROFILED = text("SELECT count(*) FROM jobs WHERE profiled AND state = 'ended'")

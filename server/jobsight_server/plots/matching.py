@@ -1,16 +1,19 @@
-"""Plots of the matching experiment."""
+"""Plots of the matching experiment, in process and through HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jobsight_server.plots.style import BEST, OTHERS, OURS, drawing
 
+_PARTS = (("query_s", "query", OURS), ("solve_s", "solve", BEST), ("rest_s", "rest", OTHERS))
+
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Writes time by batch size and by shape, and greedy orders, into ``directory``, created if necessary."""
+    """Writes time by batch size and by shape, and greedy orders, into ``directory``, created if necessary; where the
+    service was run, also the time at its client."""
     directory.mkdir(parents=True, exist_ok=True)
     sizes = account["sizes"]
     with drawing(directory / "sizes.svg", "Time to match a batch", 2) as (time, rows):
@@ -27,3 +30,21 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
     with drawing(directory / "greedy.svg", "Greedy matching, share of the best found", 1) as (axis,):
         axis.barh([row["order"] for row in greedy], [row["of_optimum"] for row in greedy], color=OURS)
         axis.set(xlim=(0, 1), xlabel="jobs matched over the optimum, mean")
+    if "service" in account:
+        _service(account["service"]["means"], directory)
+
+
+def _service(means: Sequence[Mapping[str, Any]], directory: Path) -> None:
+    """Time at the client by batch size, stacked, for each way of reading the state."""
+    readings = list(dict.fromkeys(row["reading"] for row in means))
+    with drawing(directory / "service.svg", "Time at the client by batch size, ms", len(readings)) as axes:
+        for axis, reading in zip(axes, readings, strict=False):
+            rows = [row for row in means if row["reading"] == reading]
+            jobs = [str(row["jobs"]) for row in rows]
+            bottom = [0.0] * len(rows)
+            for name, label, colour in _PARTS:
+                heights = [row[name] * 1e3 for row in rows]
+                axis.bar(jobs, heights, bottom=bottom, color=colour, label=label, width=0.6)
+                bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
+            axis.set(title=f"state read: {reading}", xlabel="jobs in the batch")
+        axes[0].legend()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import median
 from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from jobsight_server.amounts import percent
+from jobsight_server.reports.matching_service import show_service
+
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """Objectives, sizes, shapes and greedy orders."""
+    """Objectives, sizes, shapes and greedy orders; where it was run, the service."""
     table = _table(
         "Objectives: means over the same batches", "objectives", "jobs", "priority", "pref.", "use", "ms", "opt."
     )
@@ -40,15 +42,15 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     console.print(table)
     table = _table("Greedy matching against the best found", "order", "of best", "worst batch")
     for row in account["greedy"]:
-        table.add_row(row["order"], f"{row['of_optimum']:.1%}", f"{row['worst']:.1%}")
+        table.add_row(row["order"], percent(row["of_optimum"], 1), percent(row["worst"], 1))
     console.print(table)
-    if "service" in account:
-        _service(account["service"], console)
     console.print(
         "ms: processor time from records to checked answer; opt.: batches proven optimal; pref.: sum of preferences; "
         "use: sum of the shares of all capacities that are taken. Published: tens of milliseconds to solve, up to 300 "
         "constraints."
     )
+    if "service" in account:
+        show_service(account["service"], console)
 
 
 def _solved(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -67,34 +69,3 @@ def _table(title: str, first: str, *others: str) -> Table:
     for name in others:
         table.add_column(name, justify="right")
     return table
-
-
-def _service(service: Mapping[str, Any], console: Console) -> None:
-    """Time at the client by batch size and by how the state is read, and Poisson arrivals."""
-    table = _table(
-        "Through HTTP, median ms a batch", "jobs", "read", "client", "query", "solve", "rest", "opt.", "jobs/min"
-    )
-    groups: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
-    for row in service["batches"]:
-        groups.setdefault((row["size"], row["reading"]), []).append(row)
-    for (size, reading), rows in groups.items():
-        client, query, solve = (median(row[name] for row in rows) for name in ("client_s", "query_s", "solve_s"))
-        table.add_row(
-            str(size),
-            reading,
-            *(f"{value * 1e3:,.1f}" for value in (client, query, solve, client - query - solve)),
-            f"{sum(row['is_optimal'] for row in rows)}/{len(rows)}",
-            f"{60.0 * size / client:,.0f}",
-        )
-    console.print(table)
-    table = _table("Poisson arrivals", "per minute", "matched", "of", "median s", "p95 s", "longest queue")
-    for row in service["arrivals"]:
-        times = ("" if row[name] is None else f"{row[name]:.2f}" for name in ("median_s", "p95_s"))
-        table.add_row(
-            f"{row['rate_per_minute']:,}",
-            f"{row['matched']:,}",
-            f"{row['jobs']:,}",
-            *times,
-            f"{row['longest_queue']:,}",
-        )
-    console.print(table)

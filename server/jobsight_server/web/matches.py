@@ -25,7 +25,7 @@ from jobsight_server.web.context import context
 from jobsight_server.web.guard import require_same_origin
 from jobsight_server.web.inputs import PAGES_AT_MOST, choice_argument, given, integer_argument, name_argument
 from jobsight_server.web.pages import page
-from jobsight_server.web.resource_forms import job_of
+from jobsight_server.web.resource_forms import job_of, objective_fields, objective_of
 from jobsight_server.web.resources import decoded, objectives, refused
 from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, choice_of, record_reply
 
@@ -259,8 +259,9 @@ def add_pages(pages: Blueprint) -> None:
     @pages.post("/matches/objectives", endpoint="match_objectives")
     def save_objectives() -> AnyResponse:
         require_same_origin()
-        chosen = [name for name in request.form.getlist("objective") if name]
+        entered = [text.strip() for text in request.form.getlist("objective") if text.strip()]
         try:
+            chosen = [objective_of(text) for text in entered]
             read_chosen_objectives(chosen)
         except UserError as error:
             return _page({}, str(error), status=400)
@@ -302,7 +303,7 @@ def _page(
         answer=answer,
         example=_EXAMPLE,
         shipped=chosen.shipped,
-        chosen_objectives=chosen.objectives,
+        chosen_objectives=objective_fields(chosen.objectives),
         objectives_text=", then ".join(
             entry if isinstance(entry, str) else str(entry.get("name", "own")) for entry in chosen.objectives
         ),

@@ -15,6 +15,7 @@ from jobsight_server.matching.resource_types import ResourceType
 T = TypeVar("T")
 
 _SHOWN = 60
+_OBJECTIVE_FIELDS = 3
 
 
 def resource_of(form: Mapping[str, str]) -> ResourceBody:
@@ -121,3 +122,23 @@ def _number(text: str, place: str) -> float:
         return float(text)
     except ValueError as error:
         raise UserError(f"{place} = {text[:_SHOWN]!r} is not a number") from error
+
+
+def objective_of(text: str) -> Any:
+    """The name of an objective that ships, or an own one as JSON.
+
+    Raises:
+        UserError: neither.
+    """
+    if not text.startswith("{"):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise UserError(f"objective {text[:_SHOWN]}: not JSON: {error}") from error
+
+
+def objective_fields(objectives: list[Any]) -> list[str]:
+    """What the form shows of the objectives in force, with room for more."""
+    found = [entry if isinstance(entry, str) else msgspec.json.encode(entry).decode() for entry in objectives]
+    return [*found, *[""] * max(1, _OBJECTIVE_FIELDS - len(found))]

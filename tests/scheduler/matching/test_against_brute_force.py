@@ -154,3 +154,20 @@ def test_lower_rungs_are_feasible_and_their_bounds_hold(
     referee(batch, answer)
     optimum = best(batch, every_matching, ["priority"])[0]
     assert answer["objective"] <= optimum + 1e-9 <= answer["bound"] + 1e-6
+
+
+@pytest.mark.parametrize("objective", ["throughput", "preferences"])
+def test_what_exceeds_a_capacity_by_a_hundred_millionth_is_not_matched_and_the_optimum_is_proven(
+    objective: str,
+) -> None:
+    """A solver's own tolerance would let two of the three in."""
+    node = {"type": "compute", "attributes": {"speed": 2}, "capacities": {"memory": {"total": 100_000_000}}}
+    needs = [{"name": "node", "type": "compute", "amounts": {"memory": 50_000_001}, "prefer": "speed"}]
+    batch = {
+        "resources": [{"name": "blade-1", **node}, {"name": "blade-2", **node}],
+        "jobs": [{"name": f"job-{index}", "dependencies": needs} for index in range(4)],
+        "objectives": [objective],
+    }
+    answer = answered(batch)
+    assert len(answer["matches"]) == 2
+    assert (answer["status"], answer["objective"]) == ("optimal", 2.0)

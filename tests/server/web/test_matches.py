@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,17 +85,12 @@ def over_capacity(engine: Engine, now: float) -> list[str]:
         }
         held: defaultdict[tuple[int, str], float] = defaultdict(float)
         parts: defaultdict[int, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
-        query = text(
-            "SELECT h.* FROM holds h JOIN matches m ON m.id = h.match_id WHERE m.state = 'held' AND m.until > :n"
-        )
-        for row in connection.execute(query, {"n": now}):
+        for row in connection.execute(_HELD, {"n": now}):
             parts[row.match_id][row.dependency] += 1
             for name, amount in json.loads(row.amounts).items():
                 held[row.resource_id, name] += amount
         faults = [f"{key}: {held[key]} of {totals[key]}" for key in held if held[key] > totals[key] * (1 + 1e-9)]
-        for row in connection.execute(
-            text("SELECT id, job FROM matches WHERE state = 'held' AND until > :n"), {"n": now}
-        ):
+        for row in connection.execute(_GANGS, {"n": now}):
             wanted = {d["name"]: d.get("count", 1) for d in json.loads(row.job)["dependencies"]}
             if dict(parts[row.id]) != wanted:
                 faults.append(f"match {row.id}: {dict(parts[row.id])}, not {wanted}")
@@ -167,6 +165,21 @@ def test_objectives_are_chosen_at_run_time(admin: Any) -> None:
     assert admin.get(f"{API}/objectives").json["objectives"] == ["priority"]
     warned = post(admin, *one, path="matches?dry_run=1", objectives=["fewest"])
     assert any("throughput" in warning for warning in warned["warnings"])
+
+
+def test_the_page_saves_own_objectives_and_keeps_those_in_force(served: Any, admin: Any) -> None:
+    own = {"name": "cheap", "sense": "min", "X": "2 * job.priority"}
+    browser = served.client()
+    assert browser.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    saved = browser.post("/matches/objectives", data={"objective": ["throughput", json.dumps(own), ""]})
+    assert saved.status_code == 303
+    assert admin.get(f"{API}/objectives").json["objectives"] == ["throughput", own]
+    shown = re.findall(r'name="objective"[^>]* value="([^"]*)"', browser.get("/matches").text)
+    assert [html.unescape(value) for value in shown] == ["throughput", msgspec.json.encode(own).decode(), ""]
+    for bad in ("speed", '{"name": ', '{"name": "x", "Z": "import os"}', "<script>"):
+        refused = browser.post("/matches/objectives", data={"objective": ["throughput", bad]})
+        assert refused.status_code == 400, bad
+    assert admin.get(f"{API}/objectives").json["objectives"] == ["throughput", own]
 
 
 def test_predicted_amounts_are_the_bounds_of_the_users_job(served: Any, admin: Any) -> None:
