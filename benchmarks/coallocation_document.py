@@ -24,8 +24,8 @@ FIGURES: dict[str, Callable[[Row], str]] = {
 }
 
 
-def document(sweep: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
-    """The whole document, from the sweep and from the runs of whole traces."""
+def document(sweep: Mapping[str, Any], whole: Mapping[str, Any], machines: Mapping[str, Mapping[str, Any]]) -> str:
+    """The whole document, from the sweep, the runs of whole traces, and those on larger machines by description."""
     rows = sweep["rows"]
     blocks = max(row["seeds"] for row in rows)
     return Template(TEXT.read_text(encoding="utf-8")).substitute(
@@ -36,6 +36,10 @@ def document(sweep: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
         worth=_worth(sweep["worth"]),
         claims=_claims(sweep["claims"]),
         whole=_beside(whole["rows"], [row["policy"] for row in whole["rows"][1:6]]),
+        machines="\n\n".join(
+            f"Four clusters, {text}:\n\n{_beside(found['rows'], [row['policy'] for row in found['rows'][1:6]])}"
+            for text, found in machines.items()
+        ),
         loads=_loads(rows),
         errors=_beside(rows, ["aware oracle", *ERRORS, "aware user", "application means", "aware predicted"]),
         constants=_beside(rows, ["reactive", *_by_rate(), "aware oracle"]),

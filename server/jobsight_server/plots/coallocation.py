@@ -34,9 +34,10 @@ BINS = 300
 DAY_S = 86_400.0
 
 
-def draw_experiment(rows: Rows, directory: Path) -> None:
+def draw(account: Mapping[str, Any], directory: Path) -> None:
     """Writes turnaround.svg, saturated.svg and sensitivity.svg into ``directory``, which is created if necessary."""
     directory.mkdir(parents=True, exist_ok=True)
+    rows: Rows = account["rows"]
     panels = sorted({(row["trace"], row["uplink_mbps"]) for row in rows})
     columns = max(len({uplink for _, uplink in panels}), 1)
     down = -(-len(panels) // columns)

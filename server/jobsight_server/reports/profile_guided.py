@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_server.amounts import percent
+
 Row = Mapping[str, Any]
 
 
@@ -33,9 +35,7 @@ def _user(user: str, row: Row, with_default: Row, default_alpha: float, console:
     table = _table(title, "forecaster", "next MB", "interval", "accuracy", "interval")
     for name, figures in counts["forecasters"].items():
         following, accuracy = figures["next"], figures["accuracy"]
-        table.add_row(
-            name, f"{following['mean']:.1f}", _range(following, "{:.0f}"), _share(accuracy), _range(accuracy, "{:.1%}")
-        )
+        table.add_row(name, f"{following['mean']:.1f}", _range(following), _share(accuracy), _percent_range(accuracy))
     console.print(table)
     overshoots = with_default["over_seeds"]["overshoots"]["mean"]
     if user == "Y":
@@ -49,14 +49,18 @@ def _campaign(account: Row, console: Console) -> None:
     for metric, published in account["published"].items():
         found = account["campaign"]["published"][metric]
         title = (
-            f"Campaign, {metric}: {found['share_above']['mean']:.0%} of users have PQM above .8 "
-            f"(published {published['share_above']:.0%})"
+            f"Campaign, {metric}: {percent(found['share_above']['mean'])} of users have PQM above .8 "
+            f"(published {percent(published['share_above'])})"
         )
         table = _table(title, "forecaster", "accuracy", "interval", "PQM > .8", "interval", "published")
         for name, figures in found["forecasters"].items():
-            both = f"{published['accuracy']:.0%}, {published['accuracy_above']:.0%}" if name == "exponential" else ""
+            both = (
+                f"{percent(published['accuracy'])}, {percent(published['accuracy_above'])}"
+                if name == "exponential"
+                else ""
+            )
             whole, above = figures["accuracy"], figures["accuracy_above"]
-            table.add_row(name, _share(whole), _range(whole, "{:.1%}"), _share(above), _range(above, "{:.1%}"), both)
+            table.add_row(name, _share(whole), _percent_range(whole), _share(above), _percent_range(above), both)
         console.print(table)
 
 
@@ -65,8 +69,9 @@ def _site(site: Row, console: Console) -> None:
         accuracy = row["accuracy"]["exponential"]
         console.print(
             f"Seed {site['seed']} through agents, a TORQUE log and a server: {site['profiled']} of {site['jobs']} jobs "
-            f"profiled; {row['within_1_percent']:.1%} of {row['values']} {metric} values within 1 % of the truth; "
-            f"accuracy of the exponential forecast {accuracy['site']:.1%}, without the server {accuracy['pure']:.1%}."
+            f"profiled; {percent(row['within_1_percent'], 1)} of {row['values']} {metric} values within 1 % of the "
+            f"truth; accuracy of the exponential forecast {percent(accuracy['site'], 1)}, without the server "
+            f"{percent(accuracy['pure'], 1)}."
         )
 
 
@@ -78,8 +83,12 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _share(figure: Row) -> str:
-    return "-" if figure["mean"] is None else f"{figure['mean']:.1%}"
+    return "-" if figure["mean"] is None else percent(figure["mean"], 1)
 
 
-def _range(figure: Row, form: str) -> str:
-    return "" if figure["low"] is None else f"{form.format(figure['low'])} to {form.format(figure['high'])}"
+def _range(figure: Row) -> str:
+    return "" if figure["low"] is None else f"{figure['low']:.0f} to {figure['high']:.0f}"
+
+
+def _percent_range(figure: Row) -> str:
+    return "" if figure["low"] is None else f"{100.0 * figure['low']:.1f} to {percent(figure['high'], 1)}"
