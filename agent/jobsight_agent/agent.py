@@ -72,6 +72,7 @@ class Agent:
         self._owner = OwnerWatch(config.owner, config.owner_load)
         self._readings = 0
         self._missed = 0
+        self._cgroups = 0
         self._metrics_missed: Counter[str] = Counter()
         self._log = Log()
         self._marks = MarkFiles(self._spool.marks, self._spool.directory / "damaged", self._log)
@@ -158,6 +159,7 @@ class Agent:
                 "server": self._config.server,
                 "readings": self._readings,
                 "readings_missed": self._missed,
+                "job_cgroups": self._cgroups,
                 "batches_accepted": self._pusher.accepted,
                 "batches_waiting": self._spool.waiting,
                 "batches_rejected": self._spool.refused,
@@ -211,6 +213,7 @@ class Agent:
             except OSError:  # a full disk: the reading lives in memory until its batch is closed
                 self._metrics_missed["journal"] += 1
             self._metrics_missed.update(new.missed)
+            self._cgroups = len(new.jobs)
         self._readings += len(readings)
 
     def _close(self, *, last: bool = False) -> None:
@@ -272,7 +275,12 @@ class Agent:
 
 def make_reader(config: Config) -> Reader:
     """The reader that the configuration asks for."""
-    return reader_for(Path(config.host_root), exclude=config.exclude, widths=dict.fromkeys(config.counters_32bit, 32))
+    return reader_for(
+        Path(config.host_root),
+        exclude=config.exclude,
+        widths=dict.fromkeys(config.counters_32bit, 32),
+        cgroups=config.cgroups,
+    )
 
 
 def short_host_name() -> str:

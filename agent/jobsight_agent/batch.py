@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from jobsight_agent.machine import NodeDescription
 from jobsight_agent.owner import OwnerPresence
-from jobsight_agent.reading import Interface, Mark, Reading
+from jobsight_agent.reading import Interface, JobUsage, Mark, Reading
 
 FORMAT = 1
+FORMAT_WITH_JOBS = 2
 MICROSECONDS = 1_000_000
 GZIP_CONTAINER = 31
 _LONGEST_BATCH = 1000  # the server takes 5,000 readings and 2,000 marks
+_MOST_JOB_READINGS = 20_000  # the server takes 100,000, of 4,000 jobs
+_MOST_JOBS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class AgentCost:
 @dataclass(slots=True)
 class BatchColumns:
     """Readings of the same ``shape`` in order of time: a list for each quantity, for each interface of ``bytes_in``
-    and ``bytes_out``. ``marks`` are (index of the reading, mark)."""
+    and ``bytes_out``. ``marks`` are (index of the reading, mark), ``jobs`` the same with use, by job."""
 
     boot_id: str
     cpus: int
@@ -49,6 +52,7 @@ class BatchColumns:
     memory_used_bytes: list[int | None]
     cpu_busy_s: list[float | None]
     marks: list[tuple[int, Mark]]
+    jobs: dict[str, list[tuple[int, JobUsage]]] = field(default_factory=dict)
 
 
 def in_order(readings: Sequence[Reading]) -> tuple[list[Reading], list[float]]:
@@ -75,11 +79,25 @@ def in_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
             turns += last is not None and (reading.time < last.time or reading.shape != last.shape)
             last = reading
         groups.setdefault((turns, reading.shape), []).append(reading)
-    return [
-        group[start : start + _LONGEST_BATCH]
-        for group in groups.values()
-        for start in range(0, len(group), _LONGEST_BATCH)
-    ]
+    return [part for group in groups.values() for part in _parts(group)]
+
+
+def _parts(group: Sequence[Reading]) -> Iterator[list[Reading]]:
+    """``group`` in pieces that are not too long, each with not too many jobs."""
+    part: list[Reading] = []
+    jobs: set[str] = set()
+    job_readings = 0
+    for reading in group:
+        together = jobs.union(usage.job for usage in reading.jobs)
+        job_readings += len(reading.jobs)
+        full = len(part) == _LONGEST_BATCH or len(together) > _MOST_JOBS or job_readings > _MOST_JOB_READINGS
+        if part and full:
+            yield part
+            part, together, job_readings = [], {usage.job for usage in reading.jobs}, len(reading.jobs)
+        part.append(reading)
+        jobs = together
+    if part:
+        yield part
 
 
 def to_columns(readings: Sequence[Reading]) -> BatchColumns:
@@ -87,6 +105,10 @@ def to_columns(readings: Sequence[Reading]) -> BatchColumns:
     ordered, times = in_order(readings)
     last = ordered[-1]
     ports = range(len(last.interfaces))
+    jobs: dict[str, list[tuple[int, JobUsage]]] = {}
+    for index, reading in enumerate(ordered):
+        for usage in reading.jobs:
+            jobs.setdefault(usage.job, []).append((index, usage))
     return BatchColumns(
         boot_id=last.boot_id,
         cpus=last.cpus,
@@ -98,6 +120,7 @@ def to_columns(readings: Sequence[Reading]) -> BatchColumns:
         memory_used_bytes=[reading.memory_used_bytes for reading in ordered],
         cpu_busy_s=[reading.cpu_busy_s for reading in ordered],
         marks=[(index, reading.mark) for index, reading in enumerate(ordered) if reading.mark is not None],
+        jobs=jobs,
     )
 
 
@@ -113,7 +136,7 @@ def to_wire(
 ) -> dict[str, Any]:
     """The batch of these readings, of which there must be one at least; ``machine`` as from ``machine_to_wire``."""
     batch: dict[str, Any] = {
-        "format": FORMAT,
+        "format": FORMAT_WITH_JOBS if columns.jobs else FORMAT,  # servers before format 2 take nodes without jobs
         "cluster": cluster,
         "node": node,
         "boot_id": columns.boot_id,
@@ -131,6 +154,7 @@ def to_wire(
         "memory_used_bytes": columns.memory_used_bytes,
         "cpu_busy_s": columns.cpu_busy_s,
         "marks": [{"index": index, "job": mark.job, "event": mark.event} for index, mark in columns.marks],
+        **({"jobs": [_job_to_wire(job, uses) for job, uses in columns.jobs.items()]} if columns.jobs else {}),
         "agent": {
             "version": cost.version,
             "cpu_seconds": cost.cpu_seconds,
@@ -147,6 +171,20 @@ def to_wire(
     if machine is not None:
         batch["machine"] = machine
     return batch
+
+
+def _job_to_wire(job: str, uses: Sequence[tuple[int, JobUsage]]) -> dict[str, Any]:
+    peaks = [usage.peak_bytes for _, usage in uses if usage.peak_bytes is not None]
+    return {
+        "job": job,
+        "index": [index for index, _ in uses],
+        "cpu_s": [usage.cpu_s for _, usage in uses],
+        "anon_bytes": [usage.anon_bytes for _, usage in uses],
+        "shmem_bytes": [usage.shmem_bytes for _, usage in uses],
+        "file_bytes": [usage.file_bytes for _, usage in uses],
+        "charged_bytes": [usage.charged_bytes for _, usage in uses],
+        "peak_bytes": max(peaks, default=None),
+    }
 
 
 def machine_to_wire(facts: NodeDescription, owner: OwnerPresence, uptime_s: float | None) -> dict[str, Any]:

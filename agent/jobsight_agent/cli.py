@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jobsight_agent import __version__
+from jobsight_agent.cgroups import PATTERNS
 from jobsight_agent.config import OPTIONS, Config, ConfigError, Option, load_config
 
 _HOOKS = {"job-start": "start", "job-end": "end"}
@@ -24,7 +25,7 @@ _METAVARS = {
     "_megabytes": "MEGABYTES",
     "_level": "LEVEL",
 }
-_HOOK_OPTIONS = ("spool", "host_root", "exclude", "counters_32bit")
+_HOOK_OPTIONS = ("spool", "host_root", "exclude", "counters_32bit", "cgroups")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,7 +67,7 @@ def _add_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration (TOML)")
     for option in OPTIONS:
         if option.name in names:
-            default = f" (default: {option.default})" if option.default not in ("", ()) else ""
+            default = f" (default: {option.default})" if option.default not in ("", (), PATTERNS) else ""
             parser.add_argument(option.flag, metavar=_metavar(option), help=option.help + default)
 
 
@@ -129,7 +130,10 @@ def _mark(config: Config, job: str, event: str, *, strict: bool) -> int:
             if ask(Path(config.spool), mark_request(mark), seconds=1.0) == "ok":
                 return 0
         reader = reader_for(
-            Path(config.host_root), exclude=config.exclude, widths=dict.fromkeys(config.counters_32bit, 32)
+            Path(config.host_root),
+            exclude=config.exclude,
+            widths=dict.fromkeys(config.counters_32bit, 32),
+            cgroups=config.cgroups,
         )
         leave(Path(config.spool) / "marks", reader.read(mark))
     except (OSError, ValueError) as error:

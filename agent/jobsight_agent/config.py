@@ -8,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from jobsight_agent.cgroups import PATTERNS, check_pattern
 from jobsight_agent.owner import SIGNS
 from jobsight_agent.reading import sendable_name
 
@@ -99,6 +100,9 @@ OPTIONS = (
     Option("host_root", "/", "directory that holds the node's proc/ and sys/"),
     Option("exclude", (), "interfaces to leave out"),
     Option("counters_32bit", (), "interfaces whose driver has 32-bit counters"),
+    Option(
+        "cgroups", PATTERNS, "paths of the jobs' cgroups, with {job} for the id (default: of Slurm, PBS and TORQUE)"
+    ),
     Option("scratch", "/tmp", "directory of the jobs' files, whose size is the node's storage"),
     Option("compilers", (), "compilers of this node, as jobs may require them, such as gcc-12"),
     Option("libraries", (), "libraries of this node, as jobs may require them, such as openmpi-4"),
@@ -127,6 +131,7 @@ class Config:
     host_root: str
     exclude: tuple[str, ...]
     counters_32bit: tuple[str, ...]
+    cgroups: tuple[str, ...]
     scratch: str
     compilers: tuple[str, ...]
     libraries: tuple[str, ...]
@@ -154,6 +159,11 @@ def load_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
     for name in ("cluster", "node"):
         if (values[name] and not sendable_name(values[name], 255)) or not values["cluster"]:
             raise ConfigError(f"{name} = {values[name]!r:.80}: the server takes 1 to 255 printable characters")
+    for pattern in values["cgroups"]:
+        try:
+            check_pattern(pattern)
+        except ValueError as error:
+            raise ConfigError(f"cgroups: {error}") from None
     for sign in values["owner"]:
         if sign not in SIGNS:
             raise ConfigError(f"owner = {sign!r:.80} is unknown; use any of: {', '.join(SIGNS)}")
@@ -168,5 +178,7 @@ def _read(file: Path) -> dict[str, Any]:
 
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except OSError as error:
+        raise ConfigError(f"configuration {file}: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"configuration {file}: {error}") from error

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from jobsight_agent.cgroups import PATTERNS, CgroupReader
 from jobsight_agent.infiniband import Port, find_ports, read_words
 from jobsight_agent.interfaces import find_interfaces
 from jobsight_agent.procfiles import busy_ticks, bytes_in_and_out, memory_bytes, network_rows
@@ -25,7 +26,7 @@ class NodeReader:
     """Reads the node whose ``proc`` and ``sys`` are under ``root``.
 
     A file that cannot be read, or makes no sense, costs its metric one value and is named in ``Reading.missed``:
-    ``memory``, ``cpu``, ``network``, ``infiniband``, ``infiniband_stuck``, ``interfaces``, ``boot_id``.
+    ``memory``, ``cpu``, ``network``, ``infiniband``, ``infiniband_stuck``, ``interfaces``, ``boot_id``, ``cgroups``.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class NodeReader:
         *,
         exclude: Collection[str] = (),
         widths: Mapping[str, int] | None = None,
+        cgroups: Sequence[str] = PATTERNS,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -42,6 +44,7 @@ class NodeReader:
         self._sys = root / "sys"
         self._exclude = frozenset(exclude)
         self._widths = dict(widths or {})
+        self._cgroups = CgroupReader(root, cgroups)
         self._clock = clock
         self._monotonic = monotonic
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
@@ -64,6 +67,7 @@ class NodeReader:
         ports_in, ports_out = self._read_ports(missed)
         memory_total, memory_used = self._read_memory(missed)
         cpu_busy_s = self._read_cpu(missed)
+        jobs = self._cgroups.read(missed)
         return Reading(
             time=round(now, 6),
             boot_id=self._read_boot_id(missed),
@@ -76,6 +80,7 @@ class NodeReader:
             cpu_busy_s=cpu_busy_s,
             mark=mark,
             missed=tuple(missed),
+            jobs=jobs,
         )
 
     def _contents(self, name: str) -> bytes:

@@ -14,10 +14,9 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from jobsight_agent.reading import Mark, Reading, from_record, to_record
+from jobsight_agent.reading import LONGEST_JOB, Mark, Reading, from_record, to_record
 
-_LONGEST_JOB = 255
-_MOST_BYTES = 64 * 1024
+_MOST_BYTES = 512 * 1024
 _UNFINISHED_S = 60.0
 _LATEST_S = 10.0
 
@@ -59,8 +58,8 @@ def checked_mark(job: str, event: str) -> Mark:
     Raises:
         ValueError: no job id, or one that no scheduler writes.
     """
-    if not 0 < len(job) <= _LONGEST_JOB or not job.isprintable():
-        raise ValueError(f"job id {job[:80]!r}: give 1 to {_LONGEST_JOB} printable characters")
+    if not 0 < len(job) <= LONGEST_JOB or not job.isprintable():
+        raise ValueError(f"job id {job[:80]!r}: give 1 to {LONGEST_JOB} printable characters")
     return Mark(job, event)
 
 

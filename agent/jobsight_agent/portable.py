@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from jobsight_agent.cgroups import PATTERNS
 from jobsight_agent.counters import NodeReader
 from jobsight_agent.interfaces import kernel_width_bits
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Mark, Reading, sendable_name
@@ -27,10 +28,16 @@ class Reader(Protocol):
         ...
 
 
-def reader_for(root: Path, *, exclude: Collection[str] = (), widths: Mapping[str, int] | None = None) -> Reader:
+def reader_for(
+    root: Path,
+    *,
+    exclude: Collection[str] = (),
+    widths: Mapping[str, int] | None = None,
+    cgroups: Sequence[str] = PATTERNS,
+) -> Reader:
     """The reader for this node: `NodeReader` if ``root/proc`` exists."""
     if (root / "proc" / "stat").exists() or root != Path("/"):
-        return NodeReader(root, exclude=exclude, widths=widths)
+        return NodeReader(root, exclude=exclude, widths=widths, cgroups=cgroups)
     return PsutilReader(exclude=exclude, widths=widths)
 
 

@@ -7,14 +7,16 @@ from typing import Any
 
 EVENTS = ("start", "end")
 KINDS = ("ethernet", "infiniband", "opa", "other")
-METRICS = ("memory", "cpu", "network", "infiniband", "infiniband_stuck", "interfaces", "boot_id")
+METRICS = ("memory", "cpu", "network", "infiniband", "infiniband_stuck", "interfaces", "boot_id", "cgroups")
 MOST_INTERFACES = 64  # in a batch
+MOST_JOBS = 512  # in a reading
+LONGEST_JOB = 255  # a job's id
 _LONGEST_NAME = 64  # of an interface or a boot
-_LONGEST_JOB = 255
 _MOST_BYTES = 2**63 - 1
 _MOST_CPUS = 2**31 - 1
 _LATEST = 8e9  # in the year 2223; not much later, a double cannot tell a microsecond from the next
-_FIELDS = 11
+_FIELDS = 12
+_FIELDS_WITHOUT_JOBS = 11  # of an agent before wire format 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,24 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class JobUsage:
+    """What the cgroup of one job holds at one instant; None is a value that could not be read.
+
+    ``cpu_s`` is cumulative over all processors. Memory that must be reserved is ``anon_bytes`` and ``shmem_bytes``;
+    ``file_bytes`` is page cache. ``charged_bytes`` is all of it, with the kernel's own, and ``peak_bytes`` the highest
+    that this was so far.
+    """
+
+    job: str
+    cpu_s: float | None = None
+    anon_bytes: int | None = None
+    shmem_bytes: int | None = None
+    file_bytes: int | None = None
+    charged_bytes: int | None = None
+    peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """A node's counters at one instant; None is a value that could not be read.
 
@@ -61,6 +81,7 @@ class Reading:
     cpu_busy_s: float | None
     mark: Mark | None = None
     missed: tuple[str, ...] = ()
+    jobs: tuple[JobUsage, ...] = ()
 
     @property
     def shape(self) -> tuple[str, int, tuple[Interface, ...]]:
@@ -82,6 +103,10 @@ def to_record(reading: Reading) -> list[Any]:
         reading.cpu_busy_s,
         None if reading.mark is None else [reading.mark.job, reading.mark.event],
         reading.missed,
+        [
+            [u.job, u.cpu_s, u.anon_bytes, u.shmem_bytes, u.file_bytes, u.charged_bytes, u.peak_bytes]
+            for u in reading.jobs
+        ],
     ]
 
 
@@ -94,10 +119,12 @@ def from_record(record: Any) -> Reading:
         ValueError: it is not such a record; files in the spool may be damaged or foreign.
     """
     fields = _list(record)
+    if len(fields) == _FIELDS_WITHOUT_JOBS:
+        fields.append([])
     if len(fields) != _FIELDS:
         raise ValueError(f"not a reading: {len(fields)} fields, not {_FIELDS}")
     try:
-        time, boot_id, cpus, total, interfaces, bytes_in, bytes_out, used, busy_s, mark, missed = fields
+        time, boot_id, cpus, total, interfaces, bytes_in, bytes_out, used, busy_s, mark, missed, jobs = fields
         ports = tuple(_interface(*_list(interface)) for interface in _list(interfaces))
         reading = Reading(
             time=_number(time, _LATEST),
@@ -111,11 +138,14 @@ def from_record(record: Any) -> Reading:
             cpu_busy_s=None if busy_s is None else _number(busy_s, 1e15),
             mark=None if mark is None else _mark(*_list(mark)),
             missed=tuple(_one_of(name, METRICS) for name in _list(missed)),
+            jobs=tuple(_job_usage(*_list(job)) for job in _list(jobs)),
         )
     except TypeError as error:
         raise ValueError(f"not a reading: {error}") from error
     if len({port.name for port in ports}) != len(ports) or len(ports) > MOST_INTERFACES:
         raise ValueError(f"not a reading: {len(ports)} interfaces; at most {MOST_INTERFACES}, each with its own name")
+    if len({usage.job for usage in reading.jobs}) != len(reading.jobs) or len(reading.jobs) > MOST_JOBS:
+        raise ValueError(f"not a reading: {len(reading.jobs)} jobs; at most {MOST_JOBS}, each with its own id")
     if reading.cpus < 1 or reading.time <= 0:
         raise ValueError(f"not a reading: {reading.cpus} cpus at time {reading.time!r}")
     return reading
@@ -135,7 +165,15 @@ def _interface(name: Any, kind: Any, width_bits: Any, speed_bps: Any) -> Interfa
 
 
 def _mark(job: Any, event: Any) -> Mark:
-    return Mark(_name(job, _LONGEST_JOB), _one_of(event, EVENTS))
+    return Mark(_name(job, LONGEST_JOB), _one_of(event, EVENTS))
+
+
+def _job_usage(job: Any, cpu_s: Any, anon: Any, shmem: Any, file: Any, charged: Any, peak: Any) -> JobUsage:
+    return JobUsage(
+        _name(job, LONGEST_JOB),
+        None if cpu_s is None else _number(cpu_s, 1e15),
+        *(_optional_count(value, _MOST_BYTES) for value in (anon, shmem, file, charged, peak)),
+    )
 
 
 def _counters(values: Any, ports: tuple[Interface, ...]) -> tuple[int | None, ...]:

@@ -132,7 +132,9 @@ class Sender:
         file = self._target.token_file
         try:
             token = file.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise TargetError(f"token file {file}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
             raise TargetError(f"token file {file}: {error}") from error
         if not token or not token.isprintable() or " " in token:
             raise TargetError(

@@ -54,7 +54,7 @@ def campaign_users(plan: Plan) -> list[PublishedUser]:
     rng = plan.rng("campaign")
     counts = _job_counts(rng)
     memory_kinds = _kinds(rng, STEADY_MEMORY)
-    # Whoever is steady in bandwidth is steady in memory, too.
+    # A user who is steady in bandwidth is steady in memory, too.
     steady = [position for position, kind in enumerate(memory_kinds) if kind == "x"]
     chosen = set(rng.sample(steady, STEADY_BANDWIDTH))
     others = iter(_others(rng, CAMPAIGN_USERS - STEADY_BANDWIDTH))

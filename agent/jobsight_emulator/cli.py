@@ -99,6 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--progress-out", type=Path, metavar="FILE", help="write the progress to this file, as a line of JSON"
     )
+    parser.add_argument("--cgroups", action="store_true", help="the agents read each job's cgroup, too")
     parser.add_argument("--quiet", action="store_true", help="do not show progress")
 
 
@@ -127,7 +128,9 @@ def _emulate(args: argparse.Namespace) -> int:
         raise EmulatorError(f"--unreliable {args.unreliable:g}: give a share of the nodes, from 0 to 1")
     start = end - int(args.weeks * WEEK_S)
     faults = Faults(unreliable_nodes=args.unreliable)
-    plan = Plan(args.nodes, args.clusters, start, end + args.live, args.interval, args.seed, faults, args.users)
+    plan = Plan(
+        args.nodes, args.clusters, start, end + args.live, args.interval, args.seed, faults, args.users, args.cgroups
+    )
     if args.no_server:
         return _write_only(args, plan)
     if args.server is None or args.token_file is None:

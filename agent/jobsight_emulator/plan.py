@@ -37,6 +37,7 @@ class Faults:
 class Plan:
     """A site of ``nodes`` nodes in ``clusters`` clusters, read every ``interval_s`` from ``start`` until ``end``.
 
+    With ``cgroups``, the agents read each job's cgroup too.
     Times are UTC epoch seconds. The same plan gives the same site, jobs, readings and accounting.
     """
 
@@ -48,6 +49,7 @@ class Plan:
     seed: int = 1
     faults: Faults = field(default_factory=Faults)
     users: str = "site"
+    cgroups: bool = False
 
     def __post_init__(self) -> None:
         if self.users not in POPULATIONS:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from jobsight_agent.batch import BatchColumns
-from jobsight_agent.reading import Mark
+from jobsight_agent.reading import JobUsage, Mark
 from jobsight_emulator.plan import Plan
-from jobsight_emulator.segments import Segment, first_reading, reading_number
+from jobsight_emulator.segments import JobOnNode, Segment, first_reading, reading_number
 from jobsight_emulator.site import MEMORY_BYTES, PROCESSORS, EmulatedNode
 
 # Noise in [-1, 1], looked up by the number of the reading: cheap, and the same however it is sliced.
@@ -17,6 +18,8 @@ _NOISE_BITS = 12
 _NOISE_MASK = 2**_NOISE_BITS - 1
 # A job's memory breathes by this share, traffic comes early or late by this share of an interval.
 MEMORY_NOISE = 0.002
+# The page cache of a job beside its memory, as its cgroup shows it.
+CACHE_SHARE = 0.5
 _TRAFFIC_JITTER = 0.01
 _IDLE_NOISE_KIB = 300.0
 # Hooks that run in the same second take their readings one after the other.
@@ -42,6 +45,11 @@ class NodeColumns(BatchColumns):
             memory_used_bytes=self.memory_used_bytes[begin:end],
             cpu_busy_s=self.cpu_busy_s[begin:end],
             marks=[(index - begin, mark) for index, mark in self.marks if begin <= index < end],
+            jobs={
+                job: part
+                for job, uses in self.jobs.items()
+                if (part := [(index - begin, usage) for index, usage in uses if begin <= index < end])
+            },
         )
 
 
@@ -104,6 +112,7 @@ class EmulatedReader:
         for step, (job, event) in enumerate(segment.hooks):
             elapsed = step * _HOOK_STEP_S
             columns.marks.append((len(columns.time), Mark(job, event)))
+            self._take_cgroups(segment.hook_jobs, columns, [segment.start + elapsed], [0.0])
             columns.time.append(round(segment.start + self.node.skew_s + elapsed, 3))
             self._take_counters(segment, [elapsed], columns)
             columns.memory_used_bytes.append(int(segment.hook_memory_bytes / 1024) * 1024)
@@ -118,7 +127,6 @@ class EmulatedReader:
         interval, noise = self._plan.interval_s, self._noise
         begin = first_reading(self.node, self._plan)
         reported = begin + self.node.skew_s
-        columns.time += [reported + number * interval for number in numbers]
         offset, jitter = begin - segment.start, _TRAFFIC_JITTER * interval
         elapsed = [offset + number * interval + jitter * noise[number & _NOISE_MASK] for number in numbers]
         # No jitter beside an event: traffic would be seen before its job, or faster than the link.
@@ -126,12 +134,31 @@ class EmulatedReader:
             elapsed[0] = offset + numbers[0] * interval
         if numbers[-1] == segment.last - 1:
             elapsed[-1] = offset + numbers[-1] * interval
+        noises = [noise[~number & _NOISE_MASK] for number in numbers]
+        self._take_cgroups(segment.jobs, columns, [begin + number * interval for number in numbers], noises)
+        columns.time += [reported + number * interval for number in numbers]
         self._take_counters(segment, elapsed, columns)
         idle = self.node.idle_memory_bytes
         level = segment.memory_bytes / 1024
         swing = MEMORY_NOISE * (segment.memory_bytes - idle) / 1024 + _IDLE_NOISE_KIB
         # A different part of the table from the jitter's, so that the two are unrelated.
         columns.memory_used_bytes += [int(level + swing * noise[~number & _NOISE_MASK]) * 1024 for number in numbers]
+
+    def _take_cgroups(
+        self, jobs: Sequence[JobOnNode], columns: NodeColumns, times: Sequence[float], noises: Sequence[float]
+    ) -> None:
+        """What the jobs' cgroups show at the readings at true ``times``, which are to be added to ``columns`` next."""
+        if not self._plan.cgroups:
+            return
+        for job in jobs:
+            uses = columns.jobs.setdefault(job.job, [])
+            for index, (time, noise) in enumerate(zip(times, noises, strict=True), len(columns.time)):
+                used = int(job.memory_bytes * (1 + MEMORY_NOISE * noise))
+                cache = int(job.memory_bytes * CACHE_SHARE)
+                usage = JobUsage(
+                    job.job, round(job.cpu_rate * (time - job.start), 6), used, 0, cache, used + cache, used + cache
+                )
+                uses.append((index, usage))
 
     def _take_counters(self, segment: Segment, elapsed: list[float], columns: NodeColumns) -> None:
         for position, interface in enumerate(self.node.interfaces):

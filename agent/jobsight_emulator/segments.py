@@ -16,11 +16,22 @@ _BOOT_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
+class JobOnNode:
+    """A job on a node: what its cgroup shows. ``cpu_rate`` in CPU seconds a second since ``start``."""
+
+    job: str
+    start: float
+    cpu_rate: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """From ``start`` until ``end`` (true time). Counters are (in, out) per interface, without wraps.
 
     ``hooks`` are (job id, event) of the readings that hooks take at ``start``: after the jobs that end there have
     ended and before those that start have started, when the node holds ``hook_memory_bytes``.
+    ``jobs`` are those of the segment, ``hook_jobs`` those of the one before, whose cgroups the hooks still find.
     Regular readings ``first`` to ``last`` (exclusive) of the node fall into the segment.
     """
 
@@ -36,6 +47,8 @@ class Segment:
     memory_bytes: float
     hooks: tuple[tuple[str, str], ...]
     hook_memory_bytes: float
+    jobs: tuple[JobOnNode, ...]
+    hook_jobs: tuple[JobOnNode, ...]
 
 
 @dataclass(slots=True)
@@ -67,6 +80,7 @@ def make_segments(node: EmulatedNode, position: int, runs: Iterable[EmulatedRun]
     segments = []
     for time, until in zip(times, [*times[1:], plan.end], strict=True):
         event = events[time]
+        before = _jobs(active)
         for run, _ in event.ends:
             del active[run.job.id, run.start]
         begin: float = time
@@ -94,6 +108,8 @@ def make_segments(node: EmulatedNode, position: int, runs: Iterable[EmulatedRun]
                 memory_bytes=_memory(node, active),
                 hooks=tuple(event.hooks),
                 hook_memory_bytes=hook_memory,
+                jobs=_jobs(active),
+                hook_jobs=before if event.up is None else (),
             )
         )
         length = until - begin
@@ -123,6 +139,13 @@ def _events(node: EmulatedNode, position: int, runs: Iterable[EmulatedRun]) -> d
     for outage in node.outages:
         events.setdefault(outage.down, _Event()).up = outage.up
     return events
+
+
+def _jobs(active: dict[tuple[str, int], tuple[EmulatedRun, Place]]) -> tuple[JobOnNode, ...]:
+    return tuple(
+        JobOnNode(run.job.id, run.start, run.job.demand.cpu_utilisation * len(place.slots), place.memory_bytes)
+        for run, place in active.values()
+    )
 
 
 def _memory(node: EmulatedNode, active: dict[tuple[str, int], tuple[EmulatedRun, Place]]) -> float:

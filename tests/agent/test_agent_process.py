@@ -195,6 +195,39 @@ def test_kill_9_and_an_absent_server_lose_no_reading(node: Node) -> None:
     assert back.batches[-1]["agent"]["batches_dropped"] == 0
 
 
+def test_kill_9_loses_no_reading_of_a_job_and_the_hook_reads_its_end(node: Node) -> None:
+    """Cgroups as a file tree: read with the node, journalled, sent once each as format 2."""
+    folder = node.directory / "root/sys/fs/cgroup/torque/4711.head"
+    folder.mkdir(parents=True)
+    (folder.parents[1] / "cgroup.controllers").write_text("memory cpu\n")
+    (folder / "memory.stat").write_text("anon 5000\nfile 700\nshmem 300\n")
+    (folder / "memory.current").write_text("6000\n")
+    (folder / "memory.peak").write_text("9000\n")
+    (folder / "cpu.stat").write_text("usage_usec 1500000\n")
+    (node.directory / "root/proc").symlink_to("/proc")
+    options = ("--host-root", str(node.directory / "root"), "--spool", str(node.spool))
+    process = node.start(1, *options, "--batch-age-s", "60")
+    wait_for(lambda: len(node.noted()) > 5)
+    assert status_of(node)["job cgroups"] == "1"
+    assert subprocess.run([*AGENT, "job-end", "4711.head", "--strict", *options], check=False).returncode == 0
+    known = node.noted()
+    finish(process, signal.SIGKILL)
+    with serving(Collector()) as collector:
+        process = node.start(collector.port, *options)
+        wait_for(lambda: known <= set(collector.readings()))
+        finish(process)
+    assert len(collector.readings()) == len(set(collector.readings()))
+    ends = 0
+    for batch in collector.batches:
+        (job,) = batch["jobs"]
+        n = len(batch["time"])
+        assert (batch["format"], job["job"], job["index"]) == (2, "4711.head", list(range(n)))
+        assert (job["anon_bytes"], job["shmem_bytes"], job["file_bytes"]) == ([5000] * n, [300] * n, [400] * n)
+        assert (job["cpu_s"], job["charged_bytes"], job["peak_bytes"]) == ([1.5] * n, [6000] * n, 9000)
+        ends += len(batch["marks"])
+    assert ends == 1
+
+
 def test_what_the_server_says_decides(node: Node, collector: Collector) -> None:
     collector.statuses = [503, 401, 0, 429, 422, 400]
     process = node.start(collector.port)

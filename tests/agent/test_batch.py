@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_agent.batch import AgentCost, in_batches, in_order, pack, to_columns, to_wire
-from jobsight_agent.reading import KINDS, METRICS, Interface, Mark, Reading
+from jobsight_agent.reading import KINDS, METRICS, Interface, JobUsage, Mark, Reading
 from jobsight_server.ingest.unpacking import unpack
 from jobsight_server.ingest.wire import decode
 
@@ -25,6 +25,17 @@ PORTS = (
     Interface("eth0", "ethernet", 64, 10**9),
     Interface("mlx5_0/1", "infiniband", 32, 10**11),
 )
+JOBS_GOLDEN = GOLDEN.with_name("batch-jobs.json")
+MB = 1_000_000
+USES = (
+    (JobUsage("4711.server", 40.0, 300 * MB, 20 * MB, 500 * MB, 830 * MB, 830 * MB),),
+    (),
+    (
+        JobUsage("4711.server", 51.5, None, None, None, None, None),
+        JobUsage("4712[3].server", None, 5 * MB, 0, MB, 7 * MB),
+    ),
+    (JobUsage("4711.server", 44.25, 310 * MB, 20 * MB, 900 * MB, 1240 * MB, 1300 * MB),),
+)
 TIMES = (
     (1700000010.0, (126000, 800), (1500, 0), 2147483648, 110.5, None),
     (1700000000.0, (1000, 400), (500, 0), 2147483648, 100.0, None),
@@ -32,6 +43,7 @@ TIMES = (
     (1700000017.25, (216000, 1200), (2000, 40), None, 118.25, Mark("4711.server", "start")),
 )
 READINGS = [Reading(t, BOOT, 16, 68719476736, PORTS, i, o, used, cpu, mark) for t, i, o, used, cpu, mark in TIMES]
+WITH_JOBS = [replace(reading, jobs=jobs) for reading, jobs in zip(READINGS, USES, strict=True)]
 COST = AgentCost("0.1.0", 0.05, 20971520, 4, 0, {"memory": 1}, 0, 0, 0)
 
 
@@ -44,6 +56,26 @@ def wire(readings: list[Reading], cost: AgentCost = COST) -> dict[str, Any]:
 def test_the_golden_batch_is_made_from_readings_in_any_order() -> None:
     assert wire(READINGS) == json.loads(GOLDEN.read_text())
     assert list(wire(READINGS)) == list(json.loads(GOLDEN.read_text()))
+
+
+def test_the_golden_batch_with_jobs_is_of_format_2() -> None:
+    assert wire(WITH_JOBS) == json.loads(JOBS_GOLDEN.read_text())
+    assert list(wire(WITH_JOBS)) == list(json.loads(JOBS_GOLDEN.read_text()))
+    decode(JOBS_GOLDEN.read_bytes())
+
+
+def test_no_batch_has_more_jobs_than_the_server_takes() -> None:
+    readings = [
+        replace(READINGS[0], time=1e9 + i, jobs=tuple(JobUsage(f"{(i * 100 + j)}", 1.0) for j in range(500)))
+        for i in range(120)
+    ]
+    groups = in_batches(readings)
+    assert [reading for group in groups for reading in group] == readings
+    for group in groups:
+        batch = decode(json.dumps(wire(group)).encode())
+        assert len(batch.jobs) <= 2000
+        assert sum(len(job.index) for job in batch.jobs) <= 20_000
+    assert len(groups) < 12
 
 
 @pytest.mark.parametrize("level", [1, 6, 9])
@@ -108,6 +140,15 @@ INTERFACES = st.lists(
 ).map(tuple)
 
 
+AMOUNTS = st.none() | st.integers(0, 2**63 - 1)
+USAGE = st.builds(
+    JobUsage,
+    st.sampled_from(("1", "2.head", "3[4].head")),
+    st.none() | st.floats(0, 1e15, exclude_max=True),
+    *[AMOUNTS] * 5,
+)
+
+
 @st.composite
 def node_readings(draw: st.DrawFn) -> list[Reading]:
     """Readings of one node that the agent can have taken, in any order."""
@@ -127,11 +168,12 @@ def node_readings(draw: st.DrawFn) -> list[Reading]:
         cpu_busy_s=st.none() | st.floats(0, 1e15, exclude_max=True),
         mark=st.none() | st.builds(Mark, NAMES, st.sampled_from(("start", "end"))),
         missed=st.lists(st.sampled_from(METRICS), max_size=3).map(tuple),
+        jobs=st.lists(USAGE, max_size=2, unique_by=lambda usage: usage.job).map(tuple),
     )
     return draw(st.lists(reading, min_size=1, max_size=8))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(node_readings())
 def test_the_server_takes_whatever_was_read(readings: list[Reading]) -> None:
     total = 0
@@ -146,6 +188,8 @@ def test_the_server_takes_whatever_was_read(readings: list[Reading]) -> None:
             assert batch.memory_used_bytes[position] == reading.memory_used_bytes
             assert batch.cpu_busy_s[position] == reading.cpu_busy_s
         marks = [(mark.index, mark.job, mark.event) for mark in batch.marks]
+        uses = {(job.job, index) for job in batch.jobs for index in job.index}
+        assert uses == {(usage.job, i) for i, reading in enumerate(ordered) for usage in reading.jobs}
         assert marks == [(i, r.mark.job, r.mark.event) for i, r in enumerate(ordered) if r.mark is not None]
     assert total == len(readings)
 

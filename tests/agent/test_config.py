@@ -37,6 +37,8 @@ def test_every_option_comes_from_the_file_and_from_its_flag(tmp_path: Path) -> N
         value, want, flag, by_flag = values[kind], wanted[kind], str(flags[kind]), flagged[kind]
         if option.name == "owner":  # takes only these
             value, want, flag, by_flag = ["load"], ("load",), "logins, load", ("logins", "load")
+        if option.name == "cgroups":
+            value, want, flag, by_flag = ["a/{job}"], ("a/{job}",), "b/{job}, c/{job}", ("b/{job}", "c/{job}")
         text = f"{option.name} = {json.dumps(value)}\n"
         assert getattr(load(tmp_path, text), option.name) == want
         assert getattr(load(tmp_path, text, **{option.name: flag}), option.name) == by_flag
@@ -87,6 +89,11 @@ def test_values_have_the_type_of_their_default(tmp_path: Path) -> None:
         ('cluster = "a\\u0000"', "cluster = .*printable"),
         ('node = "a\\u0007"', "node = .*printable"),
         (f"node = '{'n' * 256}'", "node = .*printable"),
+        ('cgroups = ["torque"]', "cgroups: 'torque' is not a path below /sys/fs/cgroup"),
+        ('cgroups = ["../{job}"]', "cgroups: '../{job}' is not a path"),
+        ('cgroups = ["/{job}"]', "cgroups: '/{job}' is not a path"),
+        ('cgroups = ["{job}/step"]', "cgroups: '{job}/step' is not a path"),
+        ('cgroups = ["{job}_{job}"]', "cgroups: '{job}_{job}' is not a path"),
         ("interval 5", r"agent\.toml: .*line 1"),
         ("interval = 5\ninterval = 6", r"agent\.toml"),
         (f"exclude = {'[' * 3000}", r"agent\.toml"),
@@ -109,6 +116,8 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     for file in (tmp_path / "absent.toml", tmp_path, tmp_path / "latin.toml"):
         with pytest.raises(ConfigError, match=file.name):
             load_config(file, {})
+    with pytest.raises(ConfigError, match=r"^configuration .*absent\.toml: No such file or directory$"):
+        load_config(tmp_path / "absent.toml", {})
 
 
 @settings(deadline=None, max_examples=150)

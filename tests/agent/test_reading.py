@@ -101,7 +101,7 @@ def test_what_the_server_would_refuse_is_no_reading(place: str, value: object) -
 
 
 @pytest.mark.parametrize(
-    "record", [None, 5, "reading", {}, [], [[]], RECORD[:-1], [*RECORD, 1], dict(enumerate(RECORD))]
+    "record", [None, 5, "reading", {}, [], [[]], RECORD[:-2], [*RECORD, 1], dict(enumerate(RECORD))]
 )
 def test_what_is_no_record_at_all_is_refused(record: object) -> None:
     with pytest.raises(ValueError, match=REFUSAL):

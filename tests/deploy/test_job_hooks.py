@@ -1,4 +1,4 @@
-"""The TORQUE hooks, run as pbs_mom runs them: a real agent, a real spool, and commands that misbehave."""
+"""The job hooks, run as schedulers run them: a real agent, a real spool, and commands that misbehave."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jobsight_agent.hooks import collect
 from jobsight_agent.reading import Mark, Reading, from_record
 
 ROOT = Path(__file__).parents[2]
-HOOK = ROOT / "deploy" / "torque" / "mark-job"
+HOOK = ROOT / "deploy" / "hooks" / "mark-job"
 EVENTS = {"prologue": "start", "prologue.parallel": "start", "epilogue": "end", "epilogue.parallel": "end"}
 JOB = "1234[7].head.example.org"
 
@@ -224,8 +224,90 @@ def test_under_another_name_it_marks_nothing_and_says_so(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("job", [None, "", "--help"])
 def test_without_a_job_id_nothing_happens(tmp_path: Path, job: str | None) -> None:
-    run_hook(install(tmp_path, "prologue"), job, says="must be a job's id")
+    run_hook(install(tmp_path, "prologue"), job, says="is a job's id")
     assert marks(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "environment", "mark"),
+    [
+        ("prolog", [], {"SLURM_JOB_ID": "4711", "SLURM_JOBID": "4711"}, Mark("4711", "start")),
+        ("epilog", [], {"SLURM_JOB_ID": "4711", "JOB_ID": "1"}, Mark("4711", "end")),
+        ("prolog", [], {"SGE_ROOT": "/opt/sge", "JOB_ID": "12", "SGE_TASK_ID": "undefined"}, Mark("12", "start")),
+        ("epilog", [], {"SGE_ROOT": "/opt/sge", "JOB_ID": "12", "SGE_TASK_ID": "3"}, Mark("12.3", "end")),
+        # A job's owner sets variables of another scheduler.
+        ("epilog", [], {"SGE_ROOT": "/opt/sge", "JOB_ID": "12", "SLURM_JOB_ID": "9"}, Mark("12", "end")),
+        ("epilogue", [JOB], {"SGE_ROOT": "/opt/sge", "JOB_ID": "12", "SLURM_JOB_ID": "9"}, Mark(JOB, "end")),
+        ("execjob_begin", ["7[2].head"], {"PBS_JOBID": "9"}, Mark("7[2].head", "start")),
+        ("execjob_epilogue", ["7[2].head"], {}, Mark("7[2].head", "end")),
+        ("execjob_end", ["7[2].head"], {}, Mark("7[2].head", "end")),
+    ],
+)
+def test_each_scheduler_names_its_job(
+    tmp_path: Path, name: str, arguments: list[str], environment: dict[str, str], mark: Mark
+) -> None:
+    hook = install(tmp_path, "mark-job", LIMIT_S=20)
+    link = hook.with_name(name)
+    link.symlink_to("mark-job")
+    clean = {"PATH": os.environ["PATH"], **environment}
+    done = subprocess.run([link, *arguments], capture_output=True, timeout=30, check=False, env=clean)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert [reading.mark for reading in marks(tmp_path)] == [mark]
+
+
+@pytest.mark.parametrize("environment", [{}, {"JOB_ID": "12"}, {"SLURM_JOB_ID": ""}, {"SLURM_JOB_ID": "-x"}])
+def test_without_a_job_in_the_environment_nothing_happens(tmp_path: Path, environment: dict[str, str]) -> None:
+    run_hook(install(tmp_path, "prolog"), None, says="is a job's id", **environment)
+    assert marks(tmp_path) == []
+
+
+def test_the_links_of_each_scheduler_lead_to_the_script() -> None:
+    for link in ("torque/mark-job", "slurm/prolog", "slurm/epilog", "gridengine/prolog", "gridengine/epilog"):
+        assert (HOOK.parents[1] / link).resolve() == HOOK
+        assert os.access(HOOK.parents[1] / link, os.X_OK)
+
+
+PBS = """
+EXECJOB_BEGIN, EXECJOB_EPILOGUE, EXECJOB_END, LOG_WARNING = 1, 2, 4, 8
+class job: id = "7[2].head"
+class current:
+    type, job = {event}, job
+    def accept(): print("accepted")
+event = lambda: current
+logmsg = lambda level, text: print(level, text)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "kind"),
+    [(1, "execjob_begin", "start"), (2, "execjob_epilogue", "end"), (4, "execjob_end", "end")],
+)
+def test_the_pbs_hook_calls_the_script(tmp_path: Path, number: int, name: str, kind: str) -> None:
+    install(tmp_path, name, LIMIT_S=20)
+    assert run_pbs_hook(tmp_path, number) == "accepted\n"
+    assert [reading.mark for reading in marks(tmp_path)] == [Mark("7[2].head", kind)]
+
+
+def test_the_pbs_hook_accepts_the_job_whatever_the_script_does(tmp_path: Path) -> None:
+    install(tmp_path, "execjob_begin").unlink()
+    assert "No such file" in (said := run_pbs_hook(tmp_path, 1))
+    assert said.endswith("accepted\n")
+    executable(tmp_path / "mom_priv" / "execjob_begin", "exec sleep 30\n")
+    began = time.monotonic()
+    assert "timed out" in (said := run_pbs_hook(tmp_path, 1))
+    assert said.endswith("accepted\n")
+    assert time.monotonic() - began < 10
+
+
+def run_pbs_hook(tmp_path: Path, event: int) -> str:
+    """What the hook logs and does, with a module ``pbs`` as pbs_python has it."""
+    (tmp_path / "pbs.py").write_text(PBS.replace("{event}", str(event)))
+    hook = tmp_path / "hook.py"
+    text = (ROOT / "deploy" / "pbs" / "jobsight_hook.py").read_text()
+    hook.write_text(text.replace('FOLDER = "/usr/local/lib/jobsight"', f'FOLDER = "{tmp_path}/mom_priv"'))
+    done = subprocess.run([sys.executable, hook], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 def test_job_id_is_never_read_as_shell(tmp_path: Path) -> None:

@@ -1,0 +1,205 @@
+"""Reads what each job uses from the control group (cgroup) that its scheduler made for it.
+
+A pattern is the path of the jobs' groups below the mount: below ``sys/fs/cgroup`` in version 2, below its ``memory``
+and ``cpuacct`` in version 1. Each part may have wildcards, and ``{job}`` in the last one stands for the job's id.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import translate
+from pathlib import Path
+
+from jobsight_agent.procfiles import MOST_BYTES, MOST_COUNT, number
+from jobsight_agent.reading import LONGEST_JOB, MOST_JOBS, JobUsage, sendable_name
+
+JOB = "{job}"
+PATTERNS = (
+    "slurm*/uid_*/job_{job}",  # Slurm, version 1
+    "system.slice/*slurmstepd.scope/job_{job}",  # Slurm, version 2
+    "pbs*.service/jobid/{job}",  # PBS Pro, OpenPBS
+    "torque/{job}",
+)
+_STAT_BYTES = 16 * 1024
+_MOST_OPEN = 512  # files that are kept open, which halves what a reading costs: four for each job
+_US_PER_S = 1_000_000
+_NS_PER_S = 1_000_000_000
+
+
+class CgroupReader:
+    """Reads the groups of all jobs of the node whose ``sys`` is under ``root``."""
+
+    def __init__(self, root: Path, patterns: Sequence[str] = PATTERNS) -> None:
+        self._open: dict[str, int] = {}
+        self._before: dict[str, int] = {}  # those open since the last reading
+        mount = root / "sys" / "fs" / "cgroup"
+        self._mount = str(mount)
+        self._unified = (mount / "cgroup.controllers").exists()
+        self._memory = self._mount if self._unified else str(mount / "memory")
+        # With systemd, ``cpuacct`` is a link to ``cpu,cpuacct``; some containers mount only the latter.
+        accounts = (mount / name for name in ("cpuacct", "cpu,cpuacct"))
+        self._cpu = self._mount if self._unified else next((str(path) for path in accounts if path.exists()), "")
+        self._patterns = [_compiled(pattern) for pattern in patterns]
+
+    def read(self, missed: list[str]) -> tuple[JobUsage, ...]:
+        """Each job's use now, in order of their ids.
+
+        A group that cannot be read, a second one of the same job, one whose name is no job id, and those beyond
+        ``MOST_JOBS`` add ``cgroups`` to ``missed``.
+        """
+        found: dict[str, str] = {}
+        for root in dict.fromkeys((self._memory, self._cpu)):
+            for pattern in self._patterns:
+                for job, path in _matches(root, pattern, missed) if root else ():
+                    if not sendable_name(job, LONGEST_JOB) or found.setdefault(job, path) != path:
+                        missed.append("cgroups")
+        jobs = sorted(found)
+        missed += ["cgroups"] * (len(jobs) - MOST_JOBS)
+        self._before, self._open = self._open, {}
+        usages = [self._usage(job, found[job], missed) for job in jobs[:MOST_JOBS]]
+        _close(self._before)
+        return tuple(usage for usage in usages if usage is not None)
+
+    def close(self) -> None:
+        """Closes the files that are kept open; the next reading opens them again."""
+        _close(self._open)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _usage(self, job: str, path: str, missed: list[str]) -> JobUsage | None:
+        """None where the group has just disappeared, or has neither memory nor CPU time."""
+        memory, cpu = f"{self._memory}/{path}", f"{self._cpu}/{path}"
+        try:
+            if self._unified:
+                usage = self._read_unified(job, memory)
+            else:
+                usage = self._read_version_1(job, memory, cpu if self._cpu else "")
+        except (OSError, ValueError):
+            missed.append("cgroups")
+            return None
+        return usage if usage.charged_bytes is not None or usage.cpu_s is not None else None
+
+    def _read_unified(self, job: str, folder: str) -> JobUsage:
+        stat = self._contents(f"{folder}/memory.stat")
+        anon, shmem, file = (_line(stat, label) for label in (b"anon", b"shmem", b"file"))
+        busy_us = _line(self._contents(f"{folder}/cpu.stat"), b"usage_usec")
+        return JobUsage(
+            job=job,
+            cpu_s=None if busy_us is None else round(busy_us / _US_PER_S, 6),
+            anon_bytes=anon,
+            shmem_bytes=shmem,
+            file_bytes=_cache(file, shmem),
+            charged_bytes=_whole(self._contents(f"{folder}/memory.current")),
+            peak_bytes=_whole(self._contents(f"{folder}/memory.peak")),
+        )
+
+    def _read_version_1(self, job: str, memory: str, cpu: str) -> JobUsage:
+        stat = self._contents(f"{memory}/memory.stat")
+        anon, shmem, cache = (_line(stat, label) for label in (b"total_rss", b"total_shmem", b"total_cache"))
+        if shmem is None:
+            # Before Linux 4.10 shared memory is not counted by itself: mapped files include what of it is mapped.
+            shmem = _line(stat, b"total_mapped_file")
+        busy_ns = _whole(self._contents(f"{cpu}/cpuacct.usage")) if cpu else None
+        return JobUsage(
+            job=job,
+            cpu_s=None if busy_ns is None else round(busy_ns / _NS_PER_S, 6),
+            anon_bytes=anon,
+            shmem_bytes=shmem,
+            file_bytes=_cache(cache, shmem),
+            charged_bytes=_whole(self._contents(f"{memory}/memory.usage_in_bytes")),
+            peak_bytes=_whole(self._contents(f"{memory}/memory.max_usage_in_bytes")),
+        )
+
+    def _contents(self, path: str) -> bytes | None:
+        """None where there is no such file: a controller that is off, an older kernel, a group that is gone."""
+        descriptor = self._before.pop(path, None)
+        if descriptor is not None:
+            self._open[path] = descriptor
+            try:
+                return os.pread(descriptor, _STAT_BYTES, 0)
+            except OSError as error:
+                if error.errno != errno.ENODEV:
+                    raise
+            os.close(self._open.pop(path))  # the group was removed, and perhaps made again for the same job
+        try:
+            descriptor = self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            return os.pread(descriptor, _STAT_BYTES, 0)
+        except OSError as error:
+            if error.errno == errno.ENODEV:
+                return None
+            raise
+        finally:
+            if len(self._open) > _MOST_OPEN:
+                os.close(self._open.pop(path))
+
+
+def _close(files: dict[str, int]) -> None:
+    while files:
+        os.close(files.popitem()[1])
+
+
+def check_pattern(pattern: str) -> str:
+    """``pattern`` if it is one.
+
+    Raises:
+        ValueError: it is not a path below the mount, or ``{job}`` is not once in its last part.
+    """
+    parts = pattern.split("/")
+    if pattern.count(JOB) != 1 or JOB not in parts[-1] or not all(parts) or {".", ".."} & set(parts):
+        raise ValueError(f"{pattern!r:.80} is not a path below /sys/fs/cgroup with {JOB} in its last part")
+    return pattern
+
+
+def _compiled(pattern: str) -> list[str | re.Pattern[str]]:
+    """The parts: as text where only one name fits."""
+    *folders, last = check_pattern(pattern).split("/")
+    before, _, after = (re.escape(part).replace(r"\*", ".*").replace(r"\?", ".") for part in last.partition(JOB))
+    parts = [re.compile(translate(part)) if set(part) & set("*?[") else part for part in folders]
+    return [*parts, re.compile(f"(?s:{before}(.+){after})")]
+
+
+def _matches(
+    root: str, parts: Sequence[str | re.Pattern[str]], missed: list[str], path: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Job ids and the paths of their groups below ``root``."""
+    first, rest = parts[0], parts[1:]
+    if isinstance(first, str):
+        yield from _matches(root, rest, missed, f"{path}{first}/")
+        return
+    try:
+        with os.scandir(f"{root}/{path}") as entries:
+            folders = [entry.name for entry in entries if first.fullmatch(entry.name) and entry.is_dir()]
+    except (FileNotFoundError, NotADirectoryError):  # another scheduler's, or gone since its parent was listed
+        return
+    except OSError:
+        missed.append("cgroups")
+        return
+    for name in folders:
+        if rest:
+            yield from _matches(root, rest, missed, f"{path}{name}/")
+        elif (match := first.fullmatch(name)) is not None:
+            yield match[1], f"{path}{name}"
+
+
+def _cache(file: int | None, shmem: int | None) -> int | None:
+    """The page cache alone: the kernel counts shared memory as files too."""
+    return None if file is None or shmem is None else max(0, file - shmem)
+
+
+def _line(contents: bytes | None, label: bytes) -> int | None:
+    """The number after ``label``; None where there is no such line."""
+    if contents is None:
+        return None
+    rest = (b"\n" + contents).partition(b"\n" + label + b" ")[2]
+    return number(rest.partition(b"\n")[0], MOST_COUNT if label == b"usage_usec" else MOST_BYTES) if rest else None
+
+
+def _whole(contents: bytes | None) -> int | None:
+    return None if contents is None else number(contents.strip(), MOST_BYTES)

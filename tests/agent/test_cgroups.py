@@ -1,0 +1,267 @@
+"""Jobs' cgroups, in trees as each scheduler and kernel lays them out, and live where this machine has them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobsight_agent.cgroups import PATTERNS, CgroupReader
+from jobsight_agent.counters import NodeReader
+from jobsight_agent.reading import MOST_JOBS, JobUsage, from_record, to_record
+
+MB = 1_000_000
+FULL = JobUsage("4711", 12.5, 300 * MB, 50 * MB, 600 * MB, 960 * MB, 990 * MB)
+MOUNT = Path("sys/fs/cgroup")
+LIVE = Path("/sys/fs/cgroup")
+
+
+def write(folder: Path, **files: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def unified(root: Path, path: str, usage: JobUsage = FULL) -> Path:
+    """A group of version 2 as the kernel shows it, with ``usage``."""
+    write(root / MOUNT, cgroup__controllers="cpu memory pids\n")
+    anon, shmem, file = (usage.anon_bytes or 0, usage.shmem_bytes or 0, usage.file_bytes or 0)
+    folder = root / MOUNT / path
+    write(
+        folder,
+        memory__stat=f"anon {anon}\nfile {file + shmem}\nkernel {10 * MB}\nshmem {shmem}\nfile_mapped 7\nanon_thp 4\n",
+        memory__current=f"{usage.charged_bytes}\n",
+        memory__peak=f"{usage.peak_bytes}\n",
+        cpu__stat=f"usage_usec {round((usage.cpu_s or 0) * 1e6)}\nuser_usec 5\nsystem_usec 3\n",
+    )
+    return folder
+
+
+def version_1(root: Path, path: str, usage: JobUsage = FULL, accounts: str = "cpuacct") -> Path:
+    """The same in version 1; the values of the group itself differ from those with its children."""
+    anon, shmem, file = (usage.anon_bytes or 0, usage.shmem_bytes or 0, usage.file_bytes or 0)
+    folder = root / MOUNT / "memory" / path
+    write(
+        folder,
+        memory__stat=f"cache 1\nrss 2\nshmem 3\nhierarchical_memory_limit 9223372036854771712\n"
+        f"total_cache {file + shmem}\ntotal_rss {anon}\ntotal_rss_huge 8\ntotal_shmem {shmem}\ntotal_mapped_file 9\n",
+        memory__usage_in_bytes=f"{usage.charged_bytes}\n",
+        memory__max_usage_in_bytes=f"{usage.peak_bytes}\n",
+    )
+    write(root / MOUNT / accounts / path, cpuacct__usage=f"{round((usage.cpu_s or 0) * 1e9)}\n")
+    return folder
+
+
+def read(root: Path, patterns: tuple[str, ...] = PATTERNS) -> tuple[tuple[JobUsage, ...], list[str]]:
+    missed: list[str] = []
+    return CgroupReader(root, patterns).read(missed), missed
+
+
+def renamed(job: str) -> JobUsage:
+    return JobUsage(job, *(getattr(FULL, name) for name in list(JobUsage.__dataclass_fields__)[1:]))
+
+
+@pytest.mark.parametrize(
+    ("layout", "path", "job"),
+    [
+        (unified, "system.slice/slurmstepd.scope/job_4711", "4711"),
+        (unified, "system.slice/n01_slurmstepd.scope/job_4711", "4711"),
+        (unified, "pbs_jobs.service/jobid/4711.head", "4711.head"),
+        (unified, "pbs_jobs.service/jobid/4711[3].head", "4711[3].head"),
+        (version_1, "slurm/uid_1000/job_4711", "4711"),
+        (version_1, "slurm_n01/uid_1000/job_4711", "4711"),
+        (version_1, "pbspro.service/jobid/4711.head", "4711.head"),
+        (version_1, "torque/4711.head.example.org", "4711.head.example.org"),
+        (version_1, "torque/4711[12].head", "4711[12].head"),
+    ],
+)
+def test_each_layout_is_read(tmp_path: Path, layout: type, path: str, job: str) -> None:
+    layout(tmp_path, path)
+    write(tmp_path / MOUNT / ("memory" if layout is version_1 else "") / path / "step_batch", cgroup__procs="1\n")
+    assert read(tmp_path) == ((renamed(job),), [])
+
+
+def test_cpuacct_is_found_where_it_is_mounted_with_cpu(tmp_path: Path) -> None:
+    version_1(tmp_path, "torque/1.head", accounts="cpu,cpuacct")
+    assert read(tmp_path)[0][0].cpu_s == 12.5
+
+
+def test_groups_of_something_else_are_no_jobs(tmp_path: Path) -> None:
+    unified(tmp_path, "system.slice/slurmd.service")
+    unified(tmp_path, "system.slice/slurmstepd.scope/system")
+    unified(tmp_path, "system.slice/slurmstepd.scope/job_")
+    unified(tmp_path, "user.slice/job_3")
+    write(tmp_path / MOUNT / "torque", **{"4711.head": "a file"})
+    assert read(tmp_path) == ((), [])
+
+
+def test_a_site_adds_its_pattern(tmp_path: Path) -> None:
+    unified(tmp_path, "grid/engine-7/job.4711.1")
+    assert read(tmp_path) == ((), [])
+    assert read(tmp_path, (*PATTERNS, "grid/engine-?/job.{job}"))[0] == (renamed("4711.1"),)
+
+
+def test_an_older_kernel_lacks_what_it_lacks(tmp_path: Path) -> None:
+    (unified(tmp_path, "torque/1") / "memory.peak").unlink()
+    (usage,), missed = read(tmp_path)
+    assert (usage.peak_bytes, usage.anon_bytes, missed) == (None, 300 * MB, [])
+
+
+def test_before_shared_memory_was_counted_mapped_files_stand_for_it(tmp_path: Path) -> None:
+    folder = version_1(tmp_path, "torque/1")
+    (folder / "memory.stat").write_text("total_cache 900\ntotal_rss 100\ntotal_mapped_file 40\n")
+    (usage,), _ = read(tmp_path)
+    assert (usage.anon_bytes, usage.shmem_bytes, usage.file_bytes) == (100, 40, 860)
+
+
+def test_without_the_memory_controller_there_is_cpu_time_and_the_other_way_round(tmp_path: Path) -> None:
+    folder = unified(tmp_path, "torque/1")
+    for name in ("memory.stat", "memory.current", "memory.peak"):
+        (folder / name).unlink()
+    assert read(tmp_path) == ((JobUsage("1", 12.5),), [])
+    folder = version_1(tmp_path / "v1", "torque/1")
+    (tmp_path / "v1" / MOUNT / "cpuacct/torque/1/cpuacct.usage").unlink()
+    (usage,), missed = read(tmp_path / "v1")
+    assert (usage.cpu_s, usage.peak_bytes, missed) == (None, 990 * MB, [])
+
+
+def test_a_group_that_makes_no_sense_costs_its_own_value_only(tmp_path: Path) -> None:
+    for number, text in enumerate(("anon -5\n", "anon 12x\n", "anon 99999999999999999999\n", "anon \n")):
+        (unified(tmp_path, f"torque/{number}") / "memory.stat").write_text(text)
+    unified(tmp_path, "torque/4711")
+    assert read(tmp_path) == ((FULL,), ["cgroups"] * 4)
+
+
+def test_an_empty_group_that_is_going_away_is_left_out(tmp_path: Path) -> None:
+    unified(tmp_path, "torque/4711")
+    (tmp_path / MOUNT / "torque/4712").mkdir()
+    assert read(tmp_path) == ((FULL,), [])
+
+
+def test_what_cannot_be_sent_is_counted(tmp_path: Path) -> None:
+    unified(tmp_path, "torque/4711")
+    unified(tmp_path, "torque/47\t12")
+    unified(tmp_path, "pbs_jobs.service/jobid/4711")  # a second one of the same job
+    assert len(read(tmp_path)[0]) == 1
+    assert read(tmp_path)[1] == ["cgroups"] * 2
+    for number in range(MOST_JOBS + 3):
+        (tmp_path / MOUNT / f"many/{number}").mkdir(parents=True)
+    assert read(tmp_path, ("many/{job}",)) == ((), ["cgroups"] * 3)
+
+
+def test_a_node_without_cgroups_misses_nothing(tmp_path: Path) -> None:
+    assert read(tmp_path) == ((), [])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_closed_group_is_counted(tmp_path: Path) -> None:
+    unified(tmp_path, "torque/4711").chmod(0)
+    assert read(tmp_path) == ((), ["cgroups"])
+
+
+def test_a_reading_keeps_its_jobs_on_disk_and_an_older_journal_is_still_read(tmp_path: Path) -> None:
+    unified(tmp_path, "torque/4711")
+    reading = NodeReader(tmp_path).read()
+    assert reading.jobs == (FULL,)
+    record = to_record(reading)
+    assert from_record(record) == reading
+    assert from_record(record[:-1]).jobs == ()
+    for wrong in (
+        ["", 1, 1, 1, 1, 1, 1],
+        ["1", -1, 1, 1, 1, 1, 1],
+        ["1", 1, 1.5, 1, 1, 1, 1],
+        ["1", 1, 1],
+        ["1", float("nan"), 1, 1, 1, 1, 1],
+    ):
+        with pytest.raises(ValueError, match="not a"):
+            from_record([*record[:-1], [wrong]])
+    with pytest.raises(ValueError, match="each with its own id"):
+        from_record([*record[:-1], [record[-1][0]] * 2])
+
+
+@pytest.fixture
+def live_group() -> Iterator[tuple[list[Path], str]]:
+    """A group for a job on this machine, in every controller that is read, and its pattern."""
+    name = f"jobsight-test-{os.getpid()}"
+    if (LIVE / "cgroup.controllers").exists():
+        roots = [LIVE]
+    else:
+        roots = [LIVE / "memory", LIVE / "cpuacct"]
+    folders = [root / name / "job_4711" for root in roots]
+    made: list[Path] = []
+    try:
+        for folder in folders:
+            for part in (folder.parent, folder):
+                part.mkdir()
+                made.append(part)
+                if part is not folder and roots == [LIVE]:
+                    (part / "cgroup.subtree_control").write_text("+memory +cpu")
+        if not (folders[0] / "memory.stat").exists():
+            pytest.skip("the memory controller of cgroups is not available here")
+        yield folders, f"{name}/job_{{job}}"
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    finally:
+        for folder in reversed(made):
+            folder.rmdir()
+
+
+HOLD = """
+import os, sys, time
+for file in sys.argv[2:]:
+    with open(file + "/cgroup.procs", "w") as procs:
+        procs.write(str(os.getpid()))
+held = bytearray(os.urandom(1000)) * 200_000
+until = time.process_time() + 0.5
+while time.process_time() < until:
+    pass
+with open(sys.argv[1], "wb") as file:
+    for _ in range(50):
+        file.write(bytes(1_000_000))
+    file.flush()
+    print("ready", time.process_time(), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_live_process_is_measured(live_group: tuple[list[Path], str], tmp_path: Path) -> None:
+    folders, pattern = live_group
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "cache"), *map(str, folders)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        ready, busy_s = process.stdout.readline().split()
+        assert ready == "ready"
+        missed: list[str] = []
+        reader = CgroupReader(Path("/"), (pattern,))
+        (usage,) = reader.read(missed)
+        resident = int(Path(f"/proc/{process.pid}/status").read_text().split("RssAnon:")[1].split()[0]) * 1024
+        process.communicate("", timeout=30)
+        (after,) = reader.read(missed)
+        for folder in folders:  # the scheduler runs the job again: the same name, another group
+            folder.rmdir()
+        gone = reader.read(missed)
+        for folder in folders:
+            folder.mkdir()
+        (again,) = reader.read(missed)
+        reader.close()
+    finally:
+        process.kill()
+        process.wait()
+    assert missed == []
+    assert usage.job == "4711"
+    assert usage.anon_bytes == pytest.approx(resident, rel=0.02)
+    assert 200 * MB <= (usage.anon_bytes or 0) < 230 * MB
+    assert usage.cpu_s == pytest.approx(float(busy_s), abs=0.15)
+    assert (usage.charged_bytes or 0) >= (usage.anon_bytes or 0)
+    assert (usage.file_bytes or 0) >= 40 * MB or tmp_path.stat().st_dev == Path("/dev/shm").stat().st_dev
+    # The process is gone and its memory with it; the peak stays until the group goes.
+    assert (after.anon_bytes or 0) < 20 * MB
+    assert after.peak_bytes is None or after.peak_bytes >= 200 * MB
+    assert (after.cpu_s or 0) >= (usage.cpu_s or 0)
+    assert gone == ()
+    assert (again.job, again.cpu_s, again.anon_bytes) == ("4711", 0.0, 0)
