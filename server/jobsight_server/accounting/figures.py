@@ -3,79 +3,107 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
-from jobsight_server.accounting.files import PIECE_BYTES, Chunk, Content, chunks
-from jobsight_server.accounting.load import event_of
-from jobsight_server.accounting.parsers import Parse
+from jobsight_server.accounting.files import PIECE_BYTES, Chunk, Content
+from jobsight_server.accounting.formats import Read, RecordReader
+from jobsight_server.accounting.run_keys import RunKeys
 from jobsight_server.accounting.runs import AccountingError, JobEvent
-
-Read = Callable[[int], bytes]
 
 
 @dataclass(slots=True)
 class Figures:
     """``lines`` counts line ends (and a last line without one), independently of the lines' outcomes.
 
-    Per job id, ``ended`` has the starts of its E records, ``starts`` also those of its S records.
+    Of logs whose records are not lines it counts records, and ``bytes_left`` is what was read and is in none;
+    ``by_lines`` is False if there was such a log.
+    ``ended`` are the runs of E records, ``runs`` also those of S and R records. ``tasks``: jobs with records of
+    parallel tasks.
     """
 
     lines: int = 0
+    bytes_left: int = 0
+    by_lines: bool = True
     records: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
-    starts: dict[str, set[float]] = field(default_factory=dict)
-    ended: dict[str, set[float]] = field(default_factory=dict)
+    runs: RunKeys = field(default_factory=RunKeys)
+    ended: RunKeys = field(default_factory=RunKeys)
     users: set[str] = field(default_factory=set)
+    tasks: set[str] = field(default_factory=set)
 
     @property
     def lost_without_reason(self) -> int:
-        return self.lines - self.records.total() - self.rejected.total()
+        return self.lines - self.records.total() - self.rejected.total() + (self.bytes_left != 0)
 
     @property
     def ran_more_than_once(self) -> list[int]:
         """Jobs that ran more than once, with their number of runs."""
-        return [len(starts) for starts in self.starts.values() if len(starts) > 1]
+        return self.runs.of_repeated_jobs
 
     def add(self, event: JobEvent) -> None:
         """Counts a record."""
         self.records[event.kind] += 1
-        if event.run is not None:
-            self.starts.setdefault(event.job_id, set()).add(event.run.start)
+        if event.task is not None:
+            self.tasks.add(event.job_id)
+        if event.run is not None and event.run.start < inf:
+            self.runs.add(event.job_id, event.run.start)
             if event.kind == "E":
-                self.ended.setdefault(event.job_id, set()).add(event.run.start)
+                self.ended.add(event.job_id, event.run.start)
                 self.users.add(event.run.user)
 
-    def add_chunk(self, chunk: Chunk, parse: Parse) -> None:
-        """Counts the records and the rejected lines of a chunk."""
-        for line in chunk.lines:
+    def cover(self, chunk: Chunk, reader: RecordReader) -> None:
+        """Counts a chunk as split, without what its records say."""
+        self.bytes_left -= chunk.length
+        if not reader.by_lines:
+            self.lines += len(chunk.records)
+            self.by_lines = False
+
+    def add_chunk(self, chunk: Chunk, reader: RecordReader) -> None:
+        """Counts the records of a chunk, those rejected too."""
+        self.cover(chunk, reader)
+        for record in chunk.records:
             try:
-                self.add(event_of(line, parse))
+                self.add(reader.event(record))
             except AccountingError as error:
                 self.rejected[error.reason] += 1
 
-    def counting(self, read: Read) -> Read:
-        """``read``, counting the lines that pass, independently of the code that splits them."""
+    def counting(self, read: Read, reader: RecordReader) -> Read:
+        """``read``, counting the bytes, and the lines, that pass, independently of the code that splits them."""
         last = b"\n"
 
         def counted(size: int) -> bytes:
             nonlocal last
             piece = read(size)
             if piece:
-                # A line is counted by its first byte, so that the last one needs no end.
-                self.lines += piece.count(b"\n", 0, -1) + (last == b"\n")
-                last = piece[-1:]
+                self.bytes_left += len(piece)
+                if reader.by_lines:
+                    # A line is counted by its first byte, so that the last one needs no end.
+                    self.lines += piece.count(b"\n", 0, -1) + (last == b"\n")
+                    last = piece[-1:]
             return piece
 
         return counted
 
 
-def count_lines(figures: Figures, content: Content, parse: Parse, until: float = inf) -> None:
+@dataclass(slots=True)
+class StartsOfJobs(Figures):
+    """Figures with the starts of each job's runs, by job id: some hundred bytes for each run."""
+
+    starts: dict[str, set[float]] = field(default_factory=dict)
+
+    def add(self, event: JobEvent) -> None:
+        """Counts a record."""
+        Figures.add(self, event)
+        if event.run is not None and event.run.start < inf:
+            self.starts.setdefault(event.job_id, set()).add(event.run.start)
+
+
+def count_records(figures: Figures, content: Content, reader: RecordReader, until: float = inf) -> None:
     """Adds the first ``until`` bytes of ``content``, unpacked; its position is there afterwards."""
     content.go_to(0)
-    for chunk in chunks(figures.counting(_first(content.read, until))):
-        figures.add_chunk(chunk, parse)
+    for chunk in reader.split(figures.counting(_first(content.read, until), reader)):
+        figures.add_chunk(chunk, reader)
 
 
 def _first(read: Read, count: float) -> Read:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+CUT = "cut off: the file ends within the line"
 LONGEST_LINE = 64 * 1024
 PIECE_BYTES = 256 * 1024
 # Bytes kept before a position, to recognise whether a file is still the one that was read up to there.
@@ -94,10 +95,14 @@ class Content:
 
     def head(self) -> bytes:
         """The first bytes, for the fingerprint."""
+        return self.beginning(TAIL_BYTES)
+
+    def beginning(self, size: int) -> bytes:
+        """The first ``size`` bytes, or all if there are fewer; its position is the beginning afterwards."""
         self._rewind()
-        head = self._exactly(TAIL_BYTES)
+        found = self._exactly(size)
         self._rewind()
-        return head
+        return found
 
     def grown_head(self) -> bytes:
         """The same of a plain file as it is now, without moving; b"" for a packed one, which does not grow."""
@@ -130,30 +135,42 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class RawLine:
-    """One line without its end: ``data`` is only the beginning if it is ``too_long``.
+class RawRecord:
+    """One record, of most logs a line without its end: ``data`` is only the beginning if it is ``too_long``.
 
-    ``length`` counts its bytes in the file with the line end; ``complete`` is False if the stream ended before it.
+    ``length`` counts its bytes in the file with what separates it from the next; ``complete`` is False if the stream
+    ended before that. ``damage``: why it is not a record, where what splits the file knows.
     """
 
     data: bytes
     length: int
     complete: bool = True
     too_long: bool = False
+    damage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive lines; ``tail`` are the last bytes up to the end of the last one."""
+    """Consecutive records; ``tail`` are the last bytes up to its end.
 
-    lines: tuple[RawLine, ...]
+    ``frame_bytes``: its bytes that belong to no record, such as a header or the brackets around a list.
+    """
+
+    records: tuple[RawRecord, ...]
     tail: bytes
+    frame_bytes: int = 0
+
+    @property
+    def length(self) -> int:
+        """Its bytes in the file."""
+        return sum(record.length for record in self.records) + self.frame_bytes
 
 
 def chunks(
-    read: Callable[[int], bytes], tail: bytes = b"", most_lines: int = 500, most_bytes: int = PIECE_BYTES
+    read: Callable[[int], bytes], tail: bytes = b"", most_records: int = 500, most_bytes: int = PIECE_BYTES
 ) -> Iterator[Chunk]:
-    """Chunks of at most ``most_lines`` lines and about ``most_bytes``; memory is bounded whatever the stream contains.
+    """Chunks of at most ``most_records`` lines and about ``most_bytes``, in bounded memory whatever the stream
+    contains.
 
     ``read(n)`` gives up to n bytes, b"" at the end. ``tail`` are the bytes before the stream's first. A last line
     without line end comes as a chunk of its own.
@@ -162,13 +179,13 @@ def chunks(
     held, dropped, head = b"", 0, b""
     while piece := read(PIECE_BYTES):
         data = held + piece
-        lines: list[RawLine] = []
+        lines: list[RawRecord] = []
         begin = chunk_begin = 0
         while (end := data.find(b"\n", begin)) >= 0:
             lines.append(_line(data[begin:end], head, dropped, end - begin + 1))
             dropped, head = 0, b""
             begin = end + 1
-            if len(lines) >= most_lines or begin - chunk_begin >= most_bytes:
+            if len(lines) >= most_records or begin - chunk_begin >= most_bytes:
                 tail = (tail + data[chunk_begin:begin])[-TAIL_BYTES:]
                 yield Chunk(tuple(lines), tail)
                 lines, chunk_begin = [], begin
@@ -184,10 +201,10 @@ def chunks(
             tail, held = (tail + held[:excess])[-TAIL_BYTES:], held[excess:]
     if held or dropped:
         line = _line(held, head, dropped, len(held))
-        yield Chunk((RawLine(line.data, line.length, False, line.too_long),), (tail + held)[-TAIL_BYTES:])
+        yield Chunk((RawRecord(line.data, line.length, False, line.too_long),), (tail + held)[-TAIL_BYTES:])
 
 
-def _line(data: bytes, head: bytes, dropped: int, length: int) -> RawLine:
+def _line(data: bytes, head: bytes, dropped: int, length: int) -> RawRecord:
     if dropped or len(data) > LONGEST_LINE:
-        return RawLine(head or data[:_HEAD_BYTES], length + dropped, too_long=True)
-    return RawLine(data, length)
+        return RawRecord(head or data[:_HEAD_BYTES], length + dropped, too_long=True)
+    return RawRecord(data, length)

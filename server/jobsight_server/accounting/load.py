@@ -20,13 +20,11 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from jobsight_server.accounting.clock_offset import REMEMBERED, ClockOffset, shows_zone
-from jobsight_server.accounting.files import LONGEST_LINE, Chunk, RawLine
-from jobsight_server.accounting.parsers import Parse
+from jobsight_server.accounting.files import Chunk, RawRecord
+from jobsight_server.accounting.formats import RecordReader
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.store import Reject, StampedEvent, apply_events, keep_rejects
 from jobsight_server.storage.event_counts import add_event_counts
-
-CUT = "cut off: the file ends within the line"
 
 
 @dataclass(slots=True)
@@ -52,46 +50,32 @@ class ParsedChunk:
     rejects: tuple[Reject, ...]
 
 
-def event_of(line: RawLine, parse: Parse) -> JobEvent:
-    """The event of a line.
-
-    Raises:
-        AccountingError: the line has none.
-    """
-    if line.too_long:
-        raise AccountingError(f"longer than {LONGEST_LINE} bytes")
-    if not line.complete:
-        raise AccountingError(CUT)
-    try:
-        text = line.data.removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError:
-        raise AccountingError("not UTF-8 text") from None
-    return parse(text)
-
-
-def parse_chunk(chunk: Chunk, lines_before: int, parse: Parse, clock_offset: ClockOffset) -> ParsedChunk:
-    """Parses a chunk, of which the first line is number ``lines_before`` + 1 of its file."""
+def parse_chunk(chunk: Chunk, records_before: int, reader: RecordReader, clock_offset: ClockOffset) -> ParsedChunk:
+    """Parses a chunk, of which the first record is number ``records_before`` + 1 of its file."""
     events: list[JobEvent] = []
     rejects: list[Reject] = []
-    for number, line in enumerate(chunk.lines, lines_before + 1):
+    for number, record in enumerate(chunk.records, records_before + 1):
         try:
-            events.append(event_of(line, parse))
+            events.append(reader.event(record))
         except AccountingError as error:
-            rejects.append(Reject(number, error.reason, str(error), line.data))
+            rejects.append(Reject(number, error.reason, str(error), record.data))
     clock_offset.learn_first(events)
     stamped = []
     for event in events:
+        if event.utc_s is not None:
+            stamped.append(StampedEvent(event, event.utc_s, True))
+            continue
         clock_offset.learn(event)
         stamped.append(StampedEvent(event, clock_offset.utc(event.local_s), clock_offset.known))
     return ParsedChunk(tuple(stamped), tuple(rejects))
 
 
-def learn_zone(before: bytes, parse: Parse, clock_offset: ClockOffset) -> None:
+def learn_zone(before: bytes, reader: RecordReader, clock_offset: ClockOffset) -> None:
     """Lets the clock learn from lines read earlier: the last few that show the zone."""
     showing: list[JobEvent] = []
     for data in reversed(before.splitlines()):
         try:
-            event = event_of(RawLine(data, len(data)), parse)
+            event = reader.event(RawRecord(data, len(data)))
         except AccountingError:
             continue  # counted in its turn, or only the end of a line
         if shows_zone(event):

@@ -8,16 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from jobsight_server.accounting.clock_offset import ClockOffset
-from jobsight_server.accounting.figures import Figures, count_lines
-from jobsight_server.accounting.files import LONGEST_LINE, Chunk, Content, UnreadableError, chunks, look
-from jobsight_server.accounting.load import CUT, LoadReport, learn_zone, parse_chunk, store_chunk
-from jobsight_server.accounting.parsers import PARSERS
+from jobsight_server.accounting.figures import Figures, count_records
+from jobsight_server.accounting.files import CUT, LONGEST_LINE, Chunk, Content, UnreadableError, look
+from jobsight_server.accounting.formats import RecordReader
+from jobsight_server.accounting.guess import WrongFormatError, check_format, is_blank, open_guessed
+from jobsight_server.accounting.load import LoadReport, learn_zone, parse_chunk, store_chunk
 from jobsight_server.accounting.position import FileProgress, Position, find_place, positions, set_position
-from jobsight_server.accounting.store import lock_cluster, take_back
+from jobsight_server.accounting.runs import AccountingError
+from jobsight_server.accounting.store import lock_cluster, reject_label, take_back
 from jobsight_server.seldom import Seldom
+from jobsight_server.settings import AccountingFormat
 from jobsight_server.storage.event_counts import add_event_counts
 
 log = logging.getLogger(__name__)
@@ -29,18 +32,18 @@ BytesRead = Callable[[Path, int], None]
 class LogReader:
     """Reads files of one cluster, in the order in which they were written, into the database of ``engine``.
 
-    ``progress(path, bytes)`` receives how much of a file on disk has been read. ``said``: which log lines about
-    unreadable files are due; without it, all are.
+    ``log_format`` None is guessed from each file. ``progress(path, bytes)`` receives how much of a file on disk
+    was read. ``said``: which log lines about unreadable files are due; without it, all are.
     """
 
     engine: Engine
     cluster: str
     clock: Callable[[], float]
-    log_format: str = "torque"
+    log_format: AccountingFormat | None = None
     clock_offset: ClockOffset = field(default_factory=ClockOffset)
     stop: threading.Event | None = None
     progress: BytesRead | None = None
-    most_lines: int = 500
+    most_records: int = 500
     said: Seldom | None = None
     report: LoadReport = field(default_factory=LoadReport)
     _known: dict[str, Position] | None = None
@@ -67,43 +70,54 @@ class LogReader:
                 self._known[name] = place.expected or place.position("")
                 if content.damage is not None:
                     self.unreadable(name, content.damage)
+        except WrongFormatError as error:
+            self.unreadable(name, str(error), error.reason)
+        except AccountingError as error:  # its header
+            self.unreadable(name, str(error), error.reason)
         except UnreadableError as error:
             self.unreadable(name, str(error))
 
-    def unreadable(self, name: str, cause: str) -> None:
-        """Counts and reports an unreadable file; the rest continues."""
+    def unreadable(self, name: str, cause: str, label: str | None = None) -> None:
+        """Counts and reports an unreadable file; the rest continues. ``label``: what to count, by default the cause."""
         self.report.unreadable[name] = cause
         if self.said is None or self.said.lets((name, cause), self.clock()):
             log.warning("accounting of %s: %s: %s", self.cluster, name, cause)
         with self.engine.begin() as connection:
-            add_event_counts(connection, {("accounting_unreadable", cause): 1})
+            add_event_counts(connection, {("accounting_unreadable", label or cause): 1})
 
     def _read(
         self, content: Content, place: FileProgress, final: bool, previous: Path | None, figures: Figures | None
     ) -> None:
-        parse = PARSERS[self.log_format]
+        if self.log_format is not None and place.offset == 0 and figures is None:  # an import has checked it before
+            check_format(content, self.log_format)
+        if self.log_format is None and is_blank(content, final):
+            return  # the next round looks again
+        reader = open_guessed(self.log_format, content)
+        content.go_to(place.offset)
         self.report.files += 1
-        if place.cut is not None and not self._take_back(content, place, place.cut):
+        if not reader.by_lines:
+            self._restart_if_cut(content, place)
+        elif place.cut is not None and not self._take_back(content, place, place.cut):
             if figures is not None:
-                count_lines(figures, content, parse)
+                count_records(figures, content, reader)
             return
         if figures is not None and place.offset:
-            count_lines(figures, content, parse, until=place.offset)
+            count_records(figures, content, reader, until=place.offset)
             content.go_to(place.offset)
         zone_sought = False
-        read = content.read if figures is None else figures.counting(content.read)
-        left = chunks(read, place.tail, self.most_lines)
+        read = content.read if figures is None else figures.counting(content.read, reader)
+        left = reader.split(read, place.tail, self.most_records)
         for chunk in left:
-            waiting = not (chunk.lines[-1].complete or final or content.packed)
+            waiting = chunk.records and not (chunk.records[-1].complete or final or content.packed)
             if waiting or (self.stop is not None and self.stop.is_set()):
                 return
             if not zone_sought:
-                self._seek_zone(place.tail, previous)
+                self._seek_zone(place.tail, previous, reader)
                 zone_sought = True
-            if not self._take_in(place, chunk, content, figures):
+            if not self._take_in(place, chunk, content, reader, figures):
                 if figures is not None:  # another process continues with the file: the rest is only counted
                     for other in left:
-                        figures.add_chunk(other, parse)
+                        figures.add_chunk(other, reader)
                 return
             if self.progress is not None:
                 self.progress(content.path, content.raw_position)
@@ -120,10 +134,7 @@ class LogReader:
                 lock_cluster(connection, self.cluster)
                 if not self._is_still(place, positions(connection, self.cluster, place.name)):
                     return False
-                take_back(connection, self.cluster, source.path, source.lines)
-                counts = {("accounting_lines", "rejected"): -1, ("accounting_rejected_because", CUT): -1}
-                add_event_counts(connection, counts)
-                place.count(counts)
+                self._withdraw_reject(connection, place, source.path, source.lines, CUT)
                 place.offset, place.lines = place.offset - length, place.lines - 1
                 place.tail = content.go_to(place.offset)
                 place.expected = place.position("")
@@ -131,24 +142,53 @@ class LogReader:
         content.go_to(place.offset)
         return True
 
-    def _seek_zone(self, before: bytes, previous: Path | None) -> None:
+    def _restart_if_cut(self, content: Content, place: FileProgress) -> None:
+        """Goes back to the beginning if the last record was rejected as truncated and the file has grown."""
+        grown = bool(content.read(1))
+        content.go_to(place.offset)
+        if not (grown and place.lines):
+            return
+        with self.engine.begin() as connection:
+            lock_cluster(connection, self.cluster)
+            reason = reject_label(connection, self.cluster, place.name, place.lines)
+            is_still = self._is_still(place, positions(connection, self.cluster, place.name))
+            if reason is None or not reason.startswith("cut off:") or not is_still:
+                return
+            self._withdraw_reject(connection, place, place.name, place.lines, reason)
+            place.offset, place.lines, place.tail, place.read_again = 0, 0, b"", True
+            place.expected = place.position("")
+            set_position(connection, self.cluster, place.expected, self.clock())
+        content.go_to(0)
+
+    def _withdraw_reject(self, connection: Connection, place: FileProgress, path: str, line: int, reason: str) -> None:
+        """Takes back that a record, which was not whole then, was rejected for ``reason``."""
+        take_back(connection, self.cluster, path, line)
+        counts = {("accounting_lines", "rejected"): -1, ("accounting_rejected_because", reason): -1}
+        add_event_counts(connection, counts)
+        place.count(counts)
+
+    def _seek_zone(self, before: bytes, previous: Path | None, reader: RecordReader) -> None:
         """Learns the server's zone from earlier lines, if nothing has shown it yet."""
-        parse = PARSERS[self.log_format]
+        if not reader.by_lines:
+            return  # its records give times in UTC, or in this machine's zone
         if not self.clock_offset.known:
-            learn_zone(before, parse, self.clock_offset)
+            learn_zone(before, reader, self.clock_offset)
         if self.clock_offset.known or previous is None:
             return
         try:
             with Content(previous) as content:
                 if not content.packed:
-                    learn_zone(content.go_to(content.stat.size), parse, self.clock_offset)
+                    learn_zone(content.go_to(content.stat.size), reader, self.clock_offset)
         except UnreadableError:
             return  # counted in that file's turn; the zone will show later on
 
-    def _take_in(self, place: FileProgress, chunk: Chunk, content: Content, figures: Figures | None) -> bool:
+    def _take_in(
+        self, place: FileProgress, chunk: Chunk, content: Content, reader: RecordReader, figures: Figures | None
+    ) -> bool:
         """One chunk, one transaction; False if another process has read the file in the meantime."""
-        parsed = parse_chunk(chunk, place.lines, PARSERS[self.log_format], self.clock_offset)
+        parsed = parse_chunk(chunk, place.lines, reader, self.clock_offset)
         if figures is not None:
+            figures.cover(chunk, reader)
             for stamped in parsed.events:
                 figures.add(stamped.event)
             figures.rejected.update(reject.label for reject in parsed.rejects)

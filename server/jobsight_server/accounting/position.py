@@ -145,8 +145,8 @@ class FileProgress:
             self.counts[key] = self.counts.get(key, 0) + n
 
     def advance(self, chunk: Chunk, content: Content) -> None:
-        self.offset += sum(line.length for line in chunk.lines)
-        self.lines += len(chunk.lines)
+        self.offset += chunk.length
+        self.lines += len(chunk.records)
         self.tail = chunk.tail
         if len(self.head) < min(self.offset, TAIL_BYTES):
             self.head = content.grown_head() or self.head  # it has grown since it was opened

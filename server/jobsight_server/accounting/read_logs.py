@@ -1,11 +1,11 @@
-"""Reads accounting logs: files once, or a directory, one file a day, followed across rotation."""
+"""Reads accounting logs: files once, or a directory with one file a day, or one file that grows, across rotation."""
 
 from __future__ import annotations
 
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
@@ -18,10 +18,13 @@ from jobsight_server.accounting.files import UnreadableError
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.log_reader import BytesRead, LogReader
 from jobsight_server.seldom import Seldom
-from jobsight_server.settings import AccountingSource
+from jobsight_server.settings import AccountingFormat, AccountingSource
 from jobsight_server.storage.schema import jobs
 
+# By logrotate, or Grid Engine's own logchecker: a number or a date, perhaps packed.
+_ROTATED = r"[.-][0-9]{1,14}(\.gz)?"
 _DAY = re.compile(r"[0-9]{8}(\.gz)?", re.ASCII)
+_OTHER_NAME = "a name that is not followed: files of a directory are named YYYYMMDD or YYYYMMDD.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,13 @@ def import_files(
     files: Sequence[Path],
     cluster: str,
     clock: Callable[[], float],
-    log_format: str = "torque",
+    log_format: AccountingFormat | None = None,
     progress: BytesRead | None = None,
 ) -> ImportReport:
     """Imports ``files``, plain or gzip, in the order given. Files read before change nothing."""
     figures = Figures()
-    reader = LogReader(engine, cluster, clock, log_format, progress=progress)
+    # The report has the unreadable files: none is logged as well.
+    reader = LogReader(engine, cluster, clock, log_format, progress=progress, said=Seldom(0.0, 0))
     before = _runs(engine, cluster)
     for position, file in enumerate(files):
         reader.read(file, final=True, previous=files[position - 1] if position else None, figures=figures)
@@ -56,35 +60,66 @@ def follow_once(
     clock: Callable[[], float],
     stop: threading.Event | None = None,
     zone: tzinfo | None = None,
-    links_seen: set[Path] | None = None,
+    skipped: set[Path] | None = None,
     said: Seldom | None = None,
 ) -> LoadReport:
     """Imports whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
 
     ``zone`` is the scheduler's, in case its log does not show it; None is this machine's. Unreadable files are
     counted and reported, and the rest is read. A symbolic link that leads out of the directory is not
-    followed; one in ``links_seen``, to which new ones are added, was counted and reported before.
+    followed, nor is a file in a directory with another name than a day's; one in ``skipped``, to which new ones are
+    added, was counted and reported before.
     ``said`` keeps the log from repeating the same about a file in each round.
     """
     reader = LogReader(engine, source.cluster, clock, source.format, ClockOffset(zone), stop, said=said)
     try:
-        files = _inside(reader, source.directory, set() if links_seen is None else links_seen)
+        files = _files_of(reader, source, set() if skipped is None else skipped)
     except UnreadableError as error:
-        reader.unreadable(str(source.directory), str(error))
+        reader.unreadable(str(source.place), str(error))
         return reader.report
-    days = [file.name[:8] for file in files]
-    for position, file in enumerate(files):
+    for position, (file, final) in enumerate(files):
         if stop is not None and stop.is_set():
             break
-        previous = files[position - 1] if position else None
-        reader.read(file, final=days[position] < days[-1], previous=previous)
+        reader.read(file, final=final, previous=files[position - 1][0] if position else None)
     return reader.report
 
 
-def _inside(reader: LogReader, directory: Path, links_seen: set[Path]) -> list[Path]:
-    """The day files that do not lead out of the directory."""
+def _files_of(reader: LogReader, source: AccountingSource, skipped: set[Path]) -> list[tuple[Path, bool]]:
+    """The source's files, oldest first, and whether each is final: nothing is added to it any more.
+
+    Raises:
+        UnreadableError: the directory cannot be listed.
+    """
+    if source.directory is not None:
+        files = _inside(reader, _day_files(reader, source.directory, skipped), source.directory, skipped)
+        return [(file, file.name[:8] < files[-1].name[:8]) for file in files]
+    files = _inside(reader, [*_rotated(source.place), source.place], source.place.parent, skipped)
+    return [(file, file != source.place) for file in files]
+
+
+def _rotated(file: Path) -> list[Path]:
+    """What ``file`` was before it was rotated: ``accounting.1``, ``accounting-20261120.gz``, oldest first.
+
+    Raises:
+        UnreadableError: the directory cannot be listed.
+    """
+    named = re.compile(re.escape(file.name) + _ROTATED, re.ASCII)
+    try:
+        with os.scandir(file.parent) as entries:
+            found = [
+                (entry.stat(follow_symlinks=False).st_mtime_ns, file.parent / entry.name)
+                for entry in entries
+                if named.fullmatch(entry.name)
+            ]
+    except OSError as error:
+        raise UnreadableError(f"directory: {error.strerror}") from error
+    return [path for _, path in sorted(found)]
+
+
+def _inside(reader: LogReader, files: Iterable[Path], directory: Path, skipped: set[Path]) -> list[Path]:
+    """Those of ``files`` that do not lead out of the directory."""
     found = []
-    for file in _day_files(directory):
+    for file in files:
         try:
             leaves = _leads_out(file, directory)
         except UnreadableError as error:
@@ -92,23 +127,34 @@ def _inside(reader: LogReader, directory: Path, links_seen: set[Path]) -> list[P
             continue
         if not leaves:
             found.append(file)
-        elif file not in links_seen:
-            links_seen.add(file)
+        elif file not in skipped:
+            skipped.add(file)
             reader.unreadable(str(file), "a symbolic link out of the directory: not followed")
     return found
 
 
-def _day_files(directory: Path) -> list[Path]:
-    """The accounting files ``YYYYMMDD`` and ``YYYYMMDD.gz``, oldest first; other names are ignored.
+def _day_files(reader: LogReader, directory: Path, skipped: set[Path]) -> list[Path]:
+    """The accounting files ``YYYYMMDD`` and ``YYYYMMDD.gz``, oldest first; files with other names are reported.
+
+    Directories and hidden files are passed over.
 
     Raises:
         UnreadableError: the directory cannot be listed.
     """
     try:
-        names = [entry.name for entry in os.scandir(directory)]
+        with os.scandir(directory) as entries:
+            found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
     except OSError as error:
         raise UnreadableError(f"directory: {error.strerror}") from error
-    return [directory / name for name in sorted(names) if _DAY.fullmatch(name)]
+    named = [name for name in sorted(found) if _DAY.fullmatch(name)]
+    others = [name for name in sorted(found.keys() - set(named)) if not (found[name] or name.startswith("."))]
+    if new := [directory / name for name in others if directory / name not in skipped]:
+        linked = {os.path.realpath(directory / name) for name in named}
+        skipped.update(new)
+        for path in new:
+            if os.path.realpath(path) not in linked:  # else it is read under a day's name
+                reader.unreadable(str(path), _OTHER_NAME)
+    return [directory / name for name in named]
 
 
 def _leads_out(path: Path, directory: Path) -> bool:

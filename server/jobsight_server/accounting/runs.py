@@ -5,10 +5,18 @@ Applying the same records again, in any chunks, leaves the runs as they are, so 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from math import inf
+from typing import Any, Literal
 
-STATES = RUNNING, ENDED, REQUEUED, DELETED = "running", "ended", "requeued", "deleted"
+Failure = Literal["memory", "time"]
+"""Why the scheduler ended a run, as its log says: it ran out of memory, or of the time it had requested."""
+
+FAILED_METRIC: Mapping[Failure, str] = {"memory": "memory", "time": "runtime"}
+"""The metric in which what a failed run used is a lower bound."""
+
+STATES = RUNNING, ENDED, REQUEUED, DELETED, QUEUED = "running", "ended", "requeued", "deleted", "queued"
 """Every value of ``jobs.state``. A run whose end was never logged stays `running`: nothing proves that it has ended."""
 
 # How far before a run's start the R or D record that ends it may appear to be.
@@ -29,6 +37,8 @@ class RunRecord:
     """One run of a job: times in UTC epoch seconds, durations in seconds, sizes in bytes, of the whole job.
 
     ``end`` is None while it runs. ``nodes`` gives each node, as the log writes its name, with its processors.
+    ``start`` is infinite while the job waits. Between start and end the run was suspended for ``suspended_s``, on its
+    nodes. With ``failure`` "memory", the used memory is a lower bound of what the job needs; with "time", its run time.
     """
 
     user: str
@@ -51,14 +61,35 @@ class RunRecord:
     used_cpu_s: float | None = None
     used_memory_bytes: int | None = None
     used_walltime_s: float | None = None
+    failure: Failure | None = None
+    suspended_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelTask:
+    """What one task of a parallel job used, of logs that record each; ``task`` is its name, empty for the job's first.
+
+    ``host`` is where it ran. Times in UTC epoch seconds.
+    """
+
+    task: str
+    start: float
+    end: float
+    host: str | None
+    cpu_s: float | None
+    memory_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One line. ``local_s`` is its stamp, the server's wall clock read as if it were UTC (see ``clock_offset``).
+    """One record. ``local_s`` is its stamp, the server's wall clock read as if it were UTC (see ``clock_offset``).
+
+    ``utc_s`` is its stamp in UTC, of logs that have it. Of schedulers that give a requeued job another submission,
+    ``submitted`` identifies the run; of others, its start does.
 
     ``job_id`` is kept as in the log, including the server's name: a job's prologue knows it in that form.
     ``run`` is set for S and E records of jobs that can run; other kinds and parents of arrays have none.
+    ``task``: the use of a run that is the sum over such tasks.
     """
 
     kind: str
@@ -66,6 +97,9 @@ class JobEvent:
     local_s: float
     run: RunRecord | None = None
     array_parent: bool = False
+    task: ParallelTask | None = None
+    utc_s: float | None = None
+    submitted: float | None = None
 
 
 @dataclass(slots=True)
@@ -84,51 +118,91 @@ class StoredRun:
         self.record = replace(self.record, end=max(self.record.start, end))
         self.changed = True
 
+    def differs(self, record: RunRecord) -> bool:
+        """Whether the record says anything else or more; nodes are stored apart, and compared by the node list."""
+        return replace(_merged(self.record, record), nodes=()) != replace(self.record, nodes=())
+
+    def replace(self, state: str, record: RunRecord) -> None:
+        """Goes on to ``state``. What the record leaves out was in an earlier one."""
+        self.nodes_changed |= record.exec_host not in (None, self.record.exec_host)
+        self.state, self.record, self.changed = state, _merged(self.record, record), True
+
 
 @dataclass(slots=True)
 class JobRuns:
-    """The runs of one job in order of their start."""
+    """The runs of one job in order of their start, and those that are to be deleted."""
 
     runs: list[StoredRun] = field(default_factory=list)
+    removed: list[StoredRun] = field(default_factory=list)
 
     def apply(self, event: JobEvent, utc: float, utc_known: bool) -> str:
-        """Applies a record of kind S, E, R, D or A; ``utc`` is its stamp. Returns the outcome, for counting."""
+        """Applies a record of kind Q, S, E, R, D or A; ``utc`` is its stamp. Returns the outcome, for counting."""
         if event.run is not None:
+            known = self._find(event.run.start, event.submitted)
+            if event.kind == "Q":
+                return self._waits(known, event.run)
+            if any(run is not known and run.record.start == event.run.start for run in self.runs):
+                return "another run of it began at the same time"
             if event.kind == "S":
-                return self._started(event.run)
-            return self._ended(event.run, REQUEUED if event.kind == "R" else ENDED)
-        state = REQUEUED if event.kind == "R" else DELETED
+                return self._started(known, event.run)
+            state = REQUEUED if event.kind == "R" else ENDED
+            # A scheduler that is asked again may know more by then: its steps are recorded one by one.
+            return self._ended(known, event.run, state, may_add=event.submitted is not None)
+        if event.submitted is not None:
+            return self._never_ran(event.submitted)
+        closed = REQUEUED if event.kind == "R" else DELETED
         open_runs = [run for run in self.runs if run.state == RUNNING]
         if utc_known:
             open_runs = [run for run in open_runs if run.record.start <= utc + _SLACK_S]
         if not open_runs:
             return "no run of it under way"
-        open_runs[-1].close(state, utc)
-        return state
+        open_runs[-1].close(closed, utc)
+        return closed
 
-    def _started(self, record: RunRecord) -> str:
-        if self._find(record.start) is not None:
+    def _waits(self, known: StoredRun | None, record: RunRecord) -> str:
+        if known is None:
+            self._add(QUEUED, record)
+            return QUEUED
+        if known.state != QUEUED or known.record == record:
             return "already known"
-        run = self._add(RUNNING, record)
+        known.record, known.changed = record, True
+        return "queued, changed"
+
+    def _never_ran(self, submitted: float) -> str:
+        """The job ended before it ran: it leaves no run."""
+        for run in self.runs:
+            if run.state == QUEUED and run.record.queued == submitted:
+                self.runs.remove(run)
+                self.removed.append(run)
+                return "never ran"
+        return "never ran, not known"
+
+    def _started(self, known: StoredRun | None, record: RunRecord) -> str:
+        if known is None:
+            known = self._add(RUNNING, record)
+        elif known.state == QUEUED or (known.state == RUNNING and known.record.start != record.start):
+            known.replace(RUNNING, record)
+        else:
+            return "already known"
         self._close_before(record.start)
-        later = [other for other in self.runs if other.record.start > record.start]
+        later = [other for other in self.runs if record.start < other.record.start < inf]
         if later:
-            run.close(REQUEUED, _latest_end(record, later[0].record.start))
+            known.close(REQUEUED, _latest_end(record, later[0].record.start))
             return "requeued"
         return "running"
 
-    def _ended(self, record: RunRecord, state: str) -> str:
-        run = self._find(record.start)
-        if run is None:
+    def _ended(self, known: StoredRun | None, record: RunRecord, state: str, may_add: bool) -> str:
+        if known is None:
             self._add(state, record)
             outcome = f"{state}, its start not seen"
-        elif run.state == state or run.state == ENDED:
-            same = (run.record.end, run.record.exit_status) == (record.end, record.exit_status)
+        elif known.state == state and may_add and known.differs(record):
+            known.replace(state, record)
+            return f"{state}, known better"
+        elif known.state == state or known.state == ENDED:
+            same = (known.record.end, known.record.exit_status) == (record.end, record.exit_status)
             return "already known" if same else "already ended otherwise"
         else:
-            # What the E record leaves out was in the S record.
-            run.nodes_changed |= record.exec_host not in (None, run.record.exec_host)
-            run.state, run.record, run.changed = state, _merged(run.record, record), True
+            known.replace(state, record)
             outcome = state
         self._close_before(record.start)
         return outcome
@@ -139,7 +213,9 @@ class JobRuns:
             if run.state == RUNNING and run.record.start < start:
                 run.close(REQUEUED, _latest_end(run.record, start))
 
-    def _find(self, start: float) -> StoredRun | None:
+    def _find(self, start: float, submitted: float | None) -> StoredRun | None:
+        if submitted is not None:
+            return next((run for run in self.runs if run.record.queued == submitted), None)
         return next((run for run in self.runs if run.record.start == start), None)
 
     def _add(self, state: str, record: RunRecord) -> StoredRun:

@@ -12,12 +12,15 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
 
+from jobsight_server.accounting.parallel_tasks import add_up_tasks
 from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, StoredRun
 from jobsight_server.storage.dialect import lock_until_commit
 from jobsight_server.storage.schema import job_nodes, jobs
 
 # Kinds of record that concern the runs of a job.
 RUN_KINDS = frozenset("SERDA")
+# Of some schedulers, also that it waits.
+WAITING_KIND = "Q"
 ARRAY_PARENT = "parent of an array"
 
 _COLUMNS = tuple(column.name for column in fields(RunRecord) if column.name != "nodes")
@@ -43,6 +46,7 @@ _FORGET_OLDEST = text(
     "DELETE FROM accounting_rejects WHERE cluster = :cluster AND id <= ("
     "SELECT id FROM accounting_rejects WHERE cluster = :cluster ORDER BY id DESC LIMIT 1 OFFSET :kept)"
 )
+_REASON = text("SELECT reason FROM accounting_rejects WHERE cluster = :cluster AND path = :path AND line = :line")
 _TAKE_BACK = text("DELETE FROM accounting_rejects WHERE cluster = :cluster AND path = :path AND line = :line")
 
 
@@ -65,11 +69,18 @@ def apply_events(
 ) -> Counter[tuple[str, str]]:
     """Applies records in order within the caller's transaction.
 
-    Returns the number of outcomes by (kind, outcome); each S, E, R, D and A record has exactly one.
+    Returns the number of outcomes by (kind, outcome); each S, E, R, D and A record has exactly one, and each Q record
+    that describes the job.
     """
     outcomes: Counter[tuple[str, str]] = Counter()
-    concerning = [stamped for stamped in events if stamped.event.kind in RUN_KINDS]
-    known = _read(connection, cluster, {s.event.job_id for s in concerning if not s.event.array_parent})
+    concerning = [
+        stamped
+        for stamped in events
+        if stamped.event.kind in RUN_KINDS or (stamped.event.kind == WAITING_KIND and stamped.event.run is not None)
+    ]
+    with_tasks = [stamped.event for stamped in events if stamped.event.task is not None]
+    ids = {s.event.job_id for s in concerning if not s.event.array_parent} | {event.job_id for event in with_tasks}
+    known = _read(connection, cluster, ids)
     for stamped in concerning:
         event = stamped.event
         if event.array_parent:
@@ -77,7 +88,11 @@ def apply_events(
         else:
             outcome = known[event.job_id].apply(event, stamped.utc, stamped.known)
             outcomes[event.kind, outcome] += 1
+    add_up_tasks(connection, cluster, with_tasks, known)
     changed = [(job_id, run) for job_id, of_job in known.items() for run in of_job.runs if run.changed]
+    removed = [run.id for of_job in known.values() for run in of_job.removed if run.id is not None]
+    if removed:
+        connection.execute(delete(jobs).where(jobs.c.id.in_(removed)))
     _write(connection, cluster, changed, now)
     return outcomes
 
@@ -149,6 +164,12 @@ def keep_rejects(connection: Connection, cluster: str, path: str, rejects: Seque
 def take_back(connection: Connection, cluster: str, path: str, line: int) -> None:
     """Deletes a reject whose line was incomplete then and is read again now."""
     connection.execute(_TAKE_BACK, {"cluster": cluster, "path": path, "line": line})
+
+
+def reject_label(connection: Connection, cluster: str, path: str, line: int) -> str | None:
+    """Why this record of a file was rejected; None if it was not, or too long ago to know."""
+    reason: str | None = connection.execute(_REASON, {"cluster": cluster, "path": path, "line": line}).scalar()
+    return reason
 
 
 def printable(data: bytes) -> str:

@@ -15,14 +15,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, select, update
 
-from jobsight_server.accounting.figures import Figures, count_lines
+from jobsight_server.accounting.figures import StartsOfJobs, count_records
 from jobsight_server.accounting.files import Content, UnreadableError
-from jobsight_server.accounting.parsers import PARSERS
+from jobsight_server.accounting.guess import open_guessed
+from jobsight_server.accounting.parallel_tasks import forget_tasks
 from jobsight_server.accounting.position import Position, positions, resume
 from jobsight_server.accounting.store import lock_cluster
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
 from jobsight_server.savings.totals import count_again, days_of, forget_empty_groups
+from jobsight_server.settings import AccountingFormat
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import accounting_files, accounting_rejects, failures, jobs, model_state, series
 
@@ -46,7 +48,9 @@ class Withdrawn:
     absent: int
 
 
-def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: str = "torque") -> Withdrawn:
+def withdraw(
+    engine: Engine, files: Sequence[Path], cluster: str, log_format: AccountingFormat | None = None
+) -> Withdrawn:
     """Removes what came from ``files``: runs with their profiles, rejected lines, counts, and positions.
 
     What was learned from the runs is not unlearned: the model must be retrained afterwards; the server does so if this
@@ -58,12 +62,13 @@ def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: st
     with engine.connect().execution_options(reading=True) as connection:
         known = positions(connection, cluster)
     theirs: dict[str, Position] = {}
-    own = Figures()
+    own = StartsOfJobs()
     for file in files:
         found = _read_of(file, known, cluster)
         theirs |= found
         with Content(file) as content:
-            count_lines(own, content, PARSERS[log_format], until=max(position.offset for position in found.values()))
+            read_until = max(position.offset for position in found.values())
+            count_records(own, content, open_guessed(log_format, content), until=read_until)
     others = [position for path, position in known.items() if path not in theirs]
     shared, absent = _also_in(others, own.starts, log_format)
     with engine.begin() as connection:
@@ -74,8 +79,11 @@ def withdraw(engine: Engine, files: Sequence[Path], cluster: str, log_format: st
         runs, kept = _runs(connection, cluster, own.starts, shared)
         days = days_of(connection, runs)
         for some in _pieces(runs):
+            connection.execute(delete(failures).where(failures.c.run_id.in_(some)))
             connection.execute(delete(jobs).where(jobs.c.id.in_(some)))
         counts: Counter[tuple[str, str]] = Counter({("accounting_files", "withdrawn"): len(theirs)})
+        for some in _pieces(sorted({*own.starts, *own.tasks})):
+            forget_tasks(connection, cluster, some)
         for path, position in theirs.items():
             for table in (accounting_rejects, accounting_files):
                 connection.execute(delete(table).where(table.c.cluster == cluster, table.c.path == path))
@@ -112,15 +120,17 @@ def _is_of(content: Content, head: bytes, position: Position) -> bool:
     return position.offset == 0 or resume(content, head, position, ()).source is not None
 
 
-def _also_in(others: Iterable[Position], starts: Starts, log_format: str) -> tuple[dict[str, set[float]], int]:
+def _also_in(
+    others: Iterable[Position], starts: Starts, log_format: AccountingFormat | None
+) -> tuple[dict[str, set[float]], int]:
     """The runs that ``others`` describe too, and how many of these files are gone."""
     shared: dict[str, set[float]] = {}
     absent = 0
     for other in others:
-        figures = Figures()
+        figures = StartsOfJobs()
         try:
             with Content(Path(other.path)) as content:
-                count_lines(figures, content, PARSERS[log_format], until=other.offset)
+                count_records(figures, content, open_guessed(log_format, content), until=other.offset)
         except UnreadableError:
             absent += 1
         for job_id in figures.starts.keys() & starts.keys():

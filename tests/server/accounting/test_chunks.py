@@ -33,10 +33,10 @@ def test_portions_are_the_lines_of_the_stream(lines: list[bytes], ended: bool, s
     expected = data.split(b"\n")
     last = expected.pop()
     offset, got = 0, []
-    for chunk in chunks(_small_reads(data, [max(size, 500) for size in sizes]).read, most_lines=most):
-        assert 1 <= len(chunk.lines) <= most
-        got += chunk.lines
-        offset += sum(line.length for line in chunk.lines)
+    for chunk in chunks(_small_reads(data, [max(size, 500) for size in sizes]).read, most_records=most):
+        assert 1 <= len(chunk.records) <= most
+        got += chunk.records
+        offset += sum(line.length for line in chunk.records)
         assert chunk.tail == data[max(0, offset - TAIL_BYTES) : offset]
     assert offset == len(data)
     whole = [*expected, *([last] if last else [])]

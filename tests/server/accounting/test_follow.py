@@ -26,7 +26,7 @@ NEXT = "20231115"
 
 
 def follow(engine: Engine, directory: Path, **more: Any) -> LoadReport:
-    report = follow_once(engine, AccountingSource("c", directory), lambda: 1.8e9, **more)
+    report = follow_once(engine, AccountingSource("c", directory, format="torque"), lambda: 1.8e9, **more)
     assert report.kinds.total() + report.rejected.total() == report.lines
     with engine.connect() as connection:
         counts = read_event_counts(connection)
@@ -138,7 +138,7 @@ def test_rotation_packing_and_renaming_read_nothing_twice(
     last = log.end("900.s", noon, noon + 60).encode()
     (directory / DAY).write_bytes(first + last)
     (directory / NEXT).write_bytes(log.end("901.s", noon, noon + 90000).encode())
-    (directory / "notes.txt").write_text("no log")
+    (directory / ".notes").write_text("no log")
     assert follow(engine, directory).lines == 2
     # Packed beside the plain file, then alone; a line that was written just before the packing is not lost.
     (directory / f"{DAY}.gz").write_bytes(gzip.compress(first + last))

@@ -35,7 +35,7 @@ def test_a_link_out_of_the_directory_is_skipped_counted_and_logged_once(
     seen: set[Path] = set()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            report = follow_once(engine, AccountingSource("c", directory), lambda: 1.8e9, links_seen=seen)
+            report = follow_once(engine, AccountingSource("c", directory), lambda: 1.8e9, skipped=seen)
             assert report.unreadable[str(directory / "20231116")] == "file: symbolic links in a circle"
     with engine.connect() as connection:
         assert connection.execute(text("SELECT job_id FROM jobs")).all() == [("1.s",)]
@@ -43,6 +43,29 @@ def test_a_link_out_of_the_directory_is_skipped_counted_and_logged_once(
     assert counts["accounting_unreadable", NOT_FOLLOWED] == 2
     assert EventCount("accounting_unreadable", NOT_FOLLOWED, 2) in rejections(counts)
     assert sum(NOT_FOLLOWED in message and "20231114" in message for message in caplog.messages) == 1
+
+
+def test_other_names_in_a_directory_are_counted_and_logged_once(
+    sqlite_engine: Engine, directory: Path, log: Any, noon: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.end("1.s", noon, noon + 60)
+    for name in ("20231113", "accounting.txt", "sacct.json", ".20231114.swp"):
+        (directory / name).write_bytes(log.data)
+    (directory / "older").mkdir()
+    skipped: set[Path] = set()
+    with caplog.at_level(logging.WARNING):
+        reports = [
+            follow_once(sqlite_engine, AccountingSource("c", directory), lambda: 1.8e9, skipped=skipped)
+            for _ in range(3)
+        ]
+    reason = "a name that is not followed: files of a directory are named YYYYMMDD or YYYYMMDD.gz"
+    assert reports[0].unreadable == {str(directory / name): reason for name in ("accounting.txt", "sacct.json")}
+    assert (reports[0].lines, reports[1].unreadable) == (1, {})
+    with sqlite_engine.connect() as connection:
+        assert EventCount("accounting_unreadable", reason, 2) in rejections(read_event_counts(connection))
+    assert [message.partition(": ")[2] for message in caplog.messages] == [
+        f"{directory / name}: {reason}" for name in ("accounting.txt", "sacct.json")
+    ]
 
 
 def test_a_missing_directory_is_a_line_a_minute_and_one_for_each_change(

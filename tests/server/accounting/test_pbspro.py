@@ -87,9 +87,12 @@ def test_a_damaged_record_is_read_or_rejected(at: int, damage: str) -> None:
     assert event.run is None or event.run.end is None or event.run.start <= event.run.end
 
 
-@pytest.mark.parametrize("status", [-27, -29, -11, 271])
-def test_exit_status(status: int) -> None:
-    assert run_of(f"user=ann {TIMES} end=1795204850 Exit_status={status}").exit_status == status
+@pytest.mark.parametrize(
+    ("status", "failure"), [(-27, "memory"), (-29, "time"), (-26, None), (-11, None), (271, None), (0, None)]
+)
+def test_exit_status_and_what_a_job_ran_out_of(status: int, failure: str | None) -> None:
+    run = run_of(f"user=ann {TIMES} end=1795204850 Exit_status={status}")
+    assert (run.exit_status, run.failure) == (status, failure)
 
 
 def test_processors_of_exec_vnode_alone() -> None:

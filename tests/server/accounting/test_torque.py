@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import gzip
+import os
 import random
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +15,7 @@ from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, duratio
 from jobsight_server.accounting.parsers.torque import parse_line
 from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
 
+REAL_DAY = Path(os.environ.get("JOBSIGHT_TRACES", "../shared/traces")).parent / "accounting" / "torque-20110908.gz"
 IDENTITY = "user=ann group=staff"
 TIMES = "ctime=1315413989 qtime=1315413990 etime=0 start=1315415070"
 E_LINE = (
@@ -137,9 +142,36 @@ def test_sizes(text: str, size: int) -> None:
     assert ended(f"resources_used.mem={text}").used_memory_bytes == size
 
 
-@pytest.mark.parametrize("status", [-11, 271, 0, 139])
-def test_exit_status(status: int) -> None:
-    assert ended(f"Exit_status={status}").exit_status == status
+@pytest.mark.parametrize(
+    ("limits", "failure"),
+    [
+        ("Resource_List.walltime=11:57:51", "time"),
+        ("Resource_List.walltime=11:57:52", "memory"),
+        ("Resource_List.walltime=unlimited", "memory"),
+        ("", "memory"),
+        ("Resource_List.walltime=24:00:00 Resource_List.cput=10:00:00", None),
+        ("Resource_List.walltime=11:00:00 Resource_List.pcput=10:00:00", "time"),
+    ],
+)
+def test_over_a_limit_that_older_releases_do_not_name(limits: str, failure: str | None) -> None:
+    assert ended(f"Exit_status=-10 {limits}").failure == failure
+
+
+@pytest.mark.skipif(not REAL_DAY.exists(), reason=f"no real day of TORQUE beside {REAL_DAY.parent.parent}")
+def test_a_real_server_said_of_119_jobs_that_they_ran_over_their_time() -> None:
+    with gzip.open(REAL_DAY, "rt") as lines:
+        events = [parse_line(line.rstrip("\n")) for line in lines if ";E;" in line and "Exit_status=-10" in line]
+    runs = [event.run for event in events if event.run is not None]
+    assert Counter(run.failure for run in runs) == {"time": 119}
+    assert all((run.end or 0.0) - run.start >= (run.requested_walltime_s or 0.0) for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("status", "failure"), [(-10, "memory"), (-11, "time"), (-12, None), (271, None), (0, None), (139, None)]
+)
+def test_exit_status_and_what_a_job_ran_out_of(status: int, failure: str | None) -> None:
+    run = ended(f"Exit_status={status}")
+    assert (run.exit_status, run.failure) == (status, failure)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from jobsight_server.accounting.parsers import pbspro, torque
+from jobsight_server.accounting.parsers import gridengine, pbspro, torque
 from jobsight_server.accounting.runs import JobEvent
 
 Parse = Callable[[str], JobEvent]
 
 # By the format named in the settings; add new ones to ``settings.AccountingFormat`` too.
-PARSERS: Mapping[str, Parse] = {"torque": torque.parse_line, "pbspro": pbspro.parse_line}
+PARSERS: Mapping[str, Parse] = {
+    "torque": torque.parse_line,
+    "pbspro": pbspro.parse_line,
+    "gridengine": gridengine.parse_line,
+}

@@ -7,7 +7,7 @@ there only three times.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from jobsight_server.accounting.parsers.exec_host import processors_by_node
@@ -20,7 +20,7 @@ from jobsight_server.accounting.parsers.quantities import (
     signed,
     size_bytes,
 )
-from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
+from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
 
 # Kinds whose third part is a job id and that concern its runs.
 JOB_KINDS = frozenset("QSERDA")
@@ -37,7 +37,11 @@ Fields = Callable[[str], dict[str, str]]
 """The values of a record's message by key, as one scheduler writes them."""
 
 
-def pbs_event(line: str, fields: Fields, with_usage: str) -> JobEvent:
+FailureOf = Callable[[int, float, Mapping[str, str]], Failure | None]
+"""What a run ran out of, by exit status, run time in seconds and fields, as one scheduler says it."""
+
+
+def pbs_event(line: str, fields: Fields, with_usage: str, failure_of: FailureOf) -> JobEvent:
     """The event in ``line``, given without its line end.
 
     ``with_usage``: the kinds of record that say when a run ended and what it used.
@@ -64,7 +68,7 @@ def pbs_event(line: str, fields: Fields, with_usage: str) -> JobEvent:
         raise AccountingError("not a job id", job_id)
     parent = job_id.partition(".")[0].endswith("[]")
     of_a_run = kind == "S" or kind in with_usage
-    run = _run(kind, fields(message)) if of_a_run and not parent else None
+    run = _run(kind, fields(message), failure_of) if of_a_run and not parent else None
     return JobEvent(kind, job_id, local_s, run, parent)
 
 
@@ -82,7 +86,7 @@ def _local_s(stamp: str) -> float:
     return moment.timestamp()
 
 
-def _run(kind: str, fields: dict[str, str]) -> RunRecord:
+def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
     user = _text(fields, "user", LONGEST_INDEXED)
     if user is None:
         raise AccountingError("user is missing")
@@ -98,7 +102,7 @@ def _run(kind: str, fields: dict[str, str]) -> RunRecord:
     processors = sum(nodes.values()) or None
     walltime, cput = fields.get("Resource_List.walltime"), fields.get("resources_used.cput")
     used_walltime, used_memory = fields.get("resources_used.walltime"), fields.get("resources_used.mem")
-    status = fields.get("Exit_status")
+    status = None if "Exit_status" not in fields else signed("Exit_status", fields["Exit_status"])
     return RunRecord(
         user=user,
         start=start,
@@ -113,13 +117,14 @@ def _run(kind: str, fields: dict[str, str]) -> RunRecord:
         exec_host=exec_host,
         nodes=tuple(nodes.items()),
         processors=processors,
-        exit_status=None if status is None else signed("Exit_status", status),
+        exit_status=status,
         requested_walltime_s=None if walltime is None else requested_s("Resource_List.walltime", walltime),
         requested_memory_bytes=_requested_memory(fields, processors),
         requested_nodes=fields.get("Resource_List.nodes") or fields.get("Resource_List.select"),
         used_cpu_s=None if cput is None else duration_s("resources_used.cput", cput),
         used_memory_bytes=None if used_memory is None else size_bytes("resources_used.mem", used_memory),
         used_walltime_s=None if used_walltime is None else duration_s("resources_used.walltime", used_walltime),
+        failure=None if status is None or end is None else failure_of(status, end - start, fields),
     )
 
 

@@ -7,12 +7,15 @@ when a run is requeued, say what the run used, as E records do.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from jobsight_server.accounting.parsers.pbs import pbs_event
-from jobsight_server.accounting.runs import AccountingError, JobEvent
+from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent
 
 _PAIR = re.compile(r"""([A-Za-z_][^\s="']*)=("[^"]*"|'[^']*'|[^\s"'][^\s]*|)(?:\s+|$)""")
 _CHUNK = re.compile(r"([^\s:()+]+)((?::[^\s:()+]+)*)")
+# JOB_EXEC_KILL_MEM and JOB_EXEC_KILL_WALLTIME. -26, killed for its virtual memory, says nothing of the memory it needs.
+_FAILURES: Mapping[int, Failure] = {-27: "memory", -29: "time"}
 
 
 def parse_line(line: str) -> JobEvent:
@@ -21,7 +24,7 @@ def parse_line(line: str) -> JobEvent:
     Raises:
         AccountingError: the line cannot be used; the reason says why.
     """
-    return pbs_event(line, _fields, with_usage="ER")
+    return pbs_event(line, _fields, with_usage="ER", failure_of=lambda status, _ran_s, _fields: _FAILURES.get(status))
 
 
 def _fields(message: str) -> dict[str, str]:

@@ -6,9 +6,11 @@ Nothing in them is quoted: values contain spaces, ``=`` and ``;``. So a message 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from jobsight_server.accounting.parsers.pbs import pbs_event
-from jobsight_server.accounting.runs import JobEvent
+from jobsight_server.accounting.parsers.quantities import requested_s
+from jobsight_server.accounting.runs import Failure, JobEvent
 
 _KEY = re.compile(
     r"(?:^| )("
@@ -20,6 +22,9 @@ _KEY = re.compile(
 )
 # Values that people choose and that may contain spaces; every other value ends at the first space.
 _FREE_TEXT = frozenset({"user", "group", "account", "project", "jobname"})
+_OVER_LIMIT, _OVER_WALLTIME = -10, -11
+# Requests for processor time; a job may be killed for that, too.
+_CPU_TIME = ("Resource_List.cput", "Resource_List.pcput")
 
 
 def parse_line(line: str) -> JobEvent:
@@ -28,7 +33,29 @@ def parse_line(line: str) -> JobEvent:
     Raises:
         AccountingError: the line cannot be used; the reason says why.
     """
-    return pbs_event(line, _fields, with_usage="E")
+    return pbs_event(line, _fields, with_usage="E", failure_of=_failure)
+
+
+def _failure(status: int, ran_s: float, fields: Mapping[str, str]) -> Failure | None:
+    """What the job ran out of. 271, ended by a signal, is also what a deleted job has.
+
+    -11 is for its walltime. -10 was for any limit once and is for memory now, so a job that used up its walltime was
+    killed for that.
+
+    >>> [_failure(status, 60.0, {"Resource_List.walltime": "00:01:00"}) for status in (-11, -10, 271)]
+    ['time', 'time', None]
+    >>> _failure(-10, 59.0, {"Resource_List.walltime": "00:01:00"})
+    'memory'
+    """
+    if status == _OVER_WALLTIME:
+        return "time"
+    if status != _OVER_LIMIT:
+        return None
+    walltime = fields.get("Resource_List.walltime")
+    limit_s = None if walltime is None else requested_s("Resource_List.walltime", walltime)
+    if limit_s is not None and ran_s >= limit_s:
+        return "time"
+    return None if any(name in fields for name in _CPU_TIME) else "memory"
 
 
 def _fields(message: str) -> dict[str, str]:

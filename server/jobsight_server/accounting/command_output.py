@@ -1,0 +1,131 @@
+"""The output of a command as it comes, with a deadline; the command and what it started end with the reading."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+_LOOK_EVERY_S = 0.5  # for a request to stop
+_ERROR_BYTES = 4096
+_SHOWN = 200
+
+
+class CommandError(OSError):
+    """A command that could not be run, failed, or took too long; the message says why, without the command.
+
+    ``reason`` is one of a few texts, and is counted; the message adds what the command wrote to its standard error.
+    """
+
+    def __init__(self, reason: str, said: str = "") -> None:
+        super().__init__(f"{reason}: {said}" if said else reason)
+        self.reason = reason
+
+
+class CommandOutput:
+    """Runs a command without a shell and gives its standard output piece by piece.
+
+    ``stop`` ends it early, as the deadline does.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        timeout_s: float,
+        stop: threading.Event | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises CommandError."""
+        self._timeout_s, self._stop, self._monotonic = timeout_s, stop, monotonic
+        self._deadline = monotonic() + timeout_s
+        self._errors = b""
+        self.stopped = self._ended = False
+        try:
+            # In a session of its own, so that what it starts can be ended with it.
+            self._process = subprocess.Popen(
+                list(arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise CommandError("cannot be run", getattr(error, "strerror", None) or str(error)) from error
+        self._selector = selectors.DefaultSelector()
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None
+            self._selector.register(stream, selectors.EVENT_READ)
+
+    def __enter__(self) -> CommandOutput:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.returncode is None:  # not waited for, so its number is still its own
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._selector.close()
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None
+            stream.close()
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes; b"" at the end, or when it was asked to stop.
+
+        Raises:
+            CommandError: the deadline has passed.
+        """
+        while not (self.stopped or self._ended):
+            left_s = self._left_s()
+            for key, _ in self._selector.select(min(left_s, _LOOK_EVERY_S)):
+                stream = key.fileobj
+                piece = os.read(key.fd, size)
+                if not piece:
+                    self._selector.unregister(stream)
+                if stream is self._process.stdout:
+                    self._ended = not piece
+                    return piece
+                self._errors = (self._errors + piece)[:_ERROR_BYTES]
+            self.stopped = self._stop is not None and self._stop.is_set()
+        return b""
+
+    def finish(self) -> None:
+        """Waits for the end of the command after its output has ended.
+
+        Raises:
+            CommandError: it failed, or the deadline has passed.
+        """
+        while self._process.stderr in {key.fileobj for key in self._selector.get_map().values()}:
+            left_s = self._left_s()
+            for key, _ in self._selector.select(min(left_s, _LOOK_EVERY_S)):
+                piece = os.read(key.fd, _ERROR_BYTES)
+                self._errors = (self._errors + piece)[:_ERROR_BYTES]
+                if not piece:
+                    self._selector.unregister(key.fileobj)
+        try:
+            status = self._process.wait(self._left_s())
+        except subprocess.TimeoutExpired:
+            raise self._late() from None
+        if status:
+            how = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
+            raise CommandError(how, self._said())
+
+    def _left_s(self) -> float:
+        left_s = self._deadline - self._monotonic()
+        if left_s <= 0:
+            raise self._late()
+        return left_s
+
+    def _late(self) -> CommandError:
+        return CommandError(f"not done after {self._timeout_s:g} s", self._said())
+
+    def _said(self) -> str:
+        """The first line that it wrote to its standard error."""
+        lines = [line.strip() for line in self._errors.decode("utf-8", "backslashreplace").splitlines() if line.strip()]
+        return "".join(c if c.isprintable() else "?" for c in lines[0][:_SHOWN]) if lines else ""

@@ -1,0 +1,278 @@
+"""Follows a Slurm by its commands: ``sacct`` says what ran, ``squeue`` what waits.
+
+Each time, sacct is asked for what has changed since the last answer, and for a while before that, as jobs reach
+slurmdbd late. What was the same in the last answer is passed over, so that it is counted once. An answer that could
+not be read to its end counts as a failure, and the next question reaches back to the last whole one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from threading import Event
+
+from sqlalchemy import Connection, Engine, delete, select
+
+from jobsight_server.accounting.command_output import CommandError, CommandOutput
+from jobsight_server.accounting.files import RawRecord
+from jobsight_server.accounting.formats import BEGINNING_BYTES, LineReader, Read, RecordReader, slurm_reader
+from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
+from jobsight_server.accounting.parsers.slurm.job import event_of
+from jobsight_server.accounting.parsers.slurm.json_job import parse_squeue
+from jobsight_server.accounting.parsers.slurm.reader import JsonReader, TextReader
+from jobsight_server.accounting.position import Fingerprint, Position, positions, set_position
+from jobsight_server.accounting.runs import QUEUED, RUNNING, AccountingError, JobEvent
+from jobsight_server.accounting.store import Reject, StampedEvent, lock_cluster
+from jobsight_server.seldom import Seldom
+from jobsight_server.settings import AccountingSource
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.schema import jobs
+
+log = logging.getLogger(__name__)
+
+SACCT = ("--allusers", "--duplicates", "--json", "--starttime", "now-{seconds}")
+"""What is added to the command ``sacct``, unless it says itself where ``{seconds}`` goes."""
+SQUEUE = ("--all", "--json")
+
+SACCT_NAME, SQUEUE_NAME = "command sacct", "command squeue"
+"""What stands for the commands where others are files, whatever their arguments."""
+
+_SECONDS = "{seconds}"
+# Of a job that ended after sacct was asked, or that neither command lists for a moment.
+_SETTLED_S = 60.0
+_JOBS_AT_ONCE = 500
+
+RunKey = tuple[str, float | None]
+"""Job id and submission."""
+
+
+@dataclass(slots=True)
+class SlurmFollower:
+    """Reads one Slurm into the database of ``engine``, and remembers what the last answers said."""
+
+    engine: Engine
+    source: AccountingSource
+    clock: Callable[[], float]
+    said: Seldom
+    _events: dict[RunKey, JobEvent] = field(default_factory=dict)
+    _waiting: dict[RunKey, JobEvent] = field(default_factory=dict)
+    _rejected: set[bytes] = field(default_factory=set)
+    _asked_again: set[RunKey] = field(default_factory=set)
+    _back_to: float | None = None
+
+    def read(self, stop: Event | None = None) -> LoadReport:
+        """Asks both commands and takes in what is new. Failures are counted and reported."""
+        report = LoadReport()
+        self._try(report, SACCT_NAME, lambda: self._read_sacct(report, stop))
+        if self.source.squeue and not (stop is not None and stop.is_set()):
+            self._try(report, SQUEUE_NAME, lambda: self._read_squeue(report, stop))
+        return report
+
+    def _try(self, report: LoadReport, name: str, read: Callable[[], None]) -> None:
+        try:
+            read()
+        except CommandError as error:
+            report.unreadable[name] = str(error)
+            if self.said.lets((name, str(error)), self.clock()):
+                log.warning("accounting of %s: %s: %s", self.source.cluster, name, error)
+            with self.engine.begin() as connection:
+                add_event_counts(connection, {("accounting_unreadable", f"{name}: {error.reason}"): 1})
+
+    def _read_sacct(self, report: LoadReport, stop: Event | None) -> None:
+        began, name = self.clock(), SACCT_NAME
+        with self.engine.connect().execution_options(reading=True) as connection:
+            before = positions(connection, self.source.cluster, name).get(name)
+        since = began - self.source.history_s if before is None else float(before.offset)
+        back_to = min(since - self.source.overlap_s, began if self._back_to is None else self._back_to)
+        arguments = _with_seconds(self.source.sacct, SACCT, ceil(max(began - back_to, 1.0)))
+        seen: dict[RunKey, JobEvent] = {}
+        rejected: set[bytes] = set()
+        with CommandOutput(arguments, self.source.timeout_s, stop) as output:
+            watched = _Watched(output.read)
+            reader, read = _reader_of(watched.read)
+            for chunk in reader.split(read):
+                if output.stopped:
+                    return
+                if isinstance(reader, LineReader):
+                    continue  # an error message rather than records
+                self._take_in(reader, chunk.records, seen, rejected, report)
+            if output.stopped:
+                return
+            output.finish()
+        watched.check(reader)
+        self._events, self._rejected = seen, rejected
+        with self.engine.begin() as connection:
+            lock_cluster(connection, self.source.cluster)
+            self._move_on(connection, name, began)
+            self._look_for_lost(connection, seen, began)
+
+    def _take_in(
+        self,
+        reader: RecordReader,
+        records: Sequence[RawRecord],
+        seen: dict[RunKey, JobEvent],
+        rejected: set[bytes],
+        report: LoadReport,
+    ) -> None:
+        """One chunk, one transaction, without what the last answer said in the same words."""
+        events: list[StampedEvent] = []
+        reasons: list[tuple[AccountingError, RawRecord]] = []
+        for record in records:
+            try:
+                event = reader.event(record)
+            except AccountingError as error:
+                if not record.complete:
+                    raise CommandError("its output ends within a record") from error
+                rejected.add(record.data[:1000])
+                if record.data[:1000] not in self._rejected:
+                    reasons.append((error, record))
+                continue
+            key = (event.job_id, event.submitted)
+            seen[key] = event
+            if self._events.get(key) != event:
+                events.append(StampedEvent(event, event.local_s, True))
+        if not events and not reasons:
+            return
+        name = SACCT_NAME
+        with self.engine.begin() as connection:
+            lock_cluster(connection, self.source.cluster)
+            position = positions(connection, self.source.cluster, name).get(name) or _nowhere(name)
+            first = position.lines + len(events) + 1
+            rejects = tuple(
+                Reject(number, error.reason, str(error), record.data)
+                for number, (error, record) in enumerate(reasons, first)
+            )
+            now = self.clock()
+            parsed = ParsedChunk(tuple(events), rejects)
+            counts = dict(position.counts)
+            for label, n in store_chunk(connection, self.source.cluster, name, parsed, now, report).items():
+                counts[label] = counts.get(label, 0) + n
+            lines = position.lines + len(events) + len(rejects)
+            set_position(
+                connection,
+                self.source.cluster,
+                Position(name, position.fingerprint, position.stat, position.offset, lines, counts),
+                now,
+            )
+
+    def _move_on(self, connection: Connection, name: str, began: float) -> None:
+        """Notes that everything until ``began`` has been asked for and taken in."""
+        found = positions(connection, self.source.cluster, name).get(name) or _nowhere(name)
+        moved = Position(name, found.fingerprint, found.stat, int(began), found.lines, found.counts)
+        set_position(connection, self.source.cluster, moved, self.clock())
+
+    def _look_for_lost(self, connection: Connection, seen: dict[RunKey, JobEvent], began: float) -> None:
+        """Has the next question reach back to jobs that seem to run though sacct does not list them any more.
+
+        Their ends reached slurmdbd late, after it could not be reached for a while. Each is asked for once.
+        """
+        columns = select(jobs.c.job_id, jobs.c.queued, jobs.c.start)
+        running = columns.where(jobs.c.cluster == self.source.cluster, jobs.c.state == RUNNING)
+        lost = {
+            (job_id, queued): start
+            for job_id, queued, start in connection.execute(running)
+            if start < began - _SETTLED_S and (job_id, queued) not in seen
+        }
+        new = [start for key, start in lost.items() if key not in self._asked_again]
+        self._asked_again = set(lost)
+        self._back_to = min(new, default=None)
+
+    def _read_squeue(self, report: LoadReport, stop: Event | None) -> None:
+        began, name = self.clock(), SQUEUE_NAME
+        reader = JsonReader(b"", parse_squeue)
+        listed: set[str] = set()
+        waiting: dict[RunKey, JobEvent] = {}
+        rejects: list[Reject] = []
+        with CommandOutput((*self.source.squeue, *SQUEUE), self.source.timeout_s, stop) as output:
+            watched = _Watched(output.read)
+            for chunk in reader.split(watched.read):
+                if output.stopped:
+                    return
+                for record in chunk.records:
+                    try:
+                        reader.check(record)
+                        job = parse_squeue(record.data)
+                        # squeue lists ended jobs for some minutes more.
+                        if job.nodes or "CANCELLED" not in job.states:
+                            listed.add(job.job_id)
+                        if "PENDING" in job.states:
+                            event = event_of(job)
+                            waiting[event.job_id, event.submitted] = event
+                    except AccountingError as error:
+                        rejects.append(Reject(len(rejects) + 1, error.reason, str(error), record.data))
+            if output.stopped:
+                return
+            output.finish()
+        watched.check(reader)
+        changed = [event for key, event in waiting.items() if self._waiting.get(key) != event]
+        new = tuple(StampedEvent(event, event.local_s, True) for event in changed)
+        with self.engine.begin() as connection:
+            lock_cluster(connection, self.source.cluster)
+            store_chunk(connection, self.source.cluster, name, ParsedChunk(new, tuple(rejects)), self.clock(), report)
+            if not rejects:
+                self._remove_gone(connection, listed, began)
+        self._waiting = waiting
+
+    def _remove_gone(self, connection: Connection, listed: set[str], began: float) -> None:
+        """Removes jobs that waited and are gone without a record: cancelled before they were eligible."""
+        queued = select(jobs.c.id, jobs.c.job_id, jobs.c.queued).where(
+            jobs.c.cluster == self.source.cluster, jobs.c.state == QUEUED
+        )
+        gone = [
+            run_id
+            for run_id, job_id, since in connection.execute(queued)
+            if job_id not in listed and (since or 0.0) < began - _SETTLED_S
+        ]
+        for begin in range(0, len(gone), _JOBS_AT_ONCE):
+            connection.execute(delete(jobs).where(jobs.c.id.in_(gone[begin : begin + _JOBS_AT_ONCE])))
+        if gone:
+            add_event_counts(connection, {("accounting_queued_gone", ""): len(gone)})
+
+
+class _Watched:
+    """Looks for the list of jobs in what passes: a command may end well and say nothing."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._last = b""
+        self._has_list = False
+
+    def read(self, size: int) -> bytes:
+        piece = self._read(size)
+        self._has_list = self._has_list or b'"jobs"' in self._last + piece
+        self._last = (self._last + piece)[-64:]
+        return piece
+
+    def check(self, reader: RecordReader) -> None:
+        """Raises CommandError if the output is neither a whole JSON document with jobs nor text with a header."""
+        is_whole = self._has_list and self._last.rstrip().endswith(b"}")
+        if not (isinstance(reader, TextReader) or (isinstance(reader, JsonReader) and is_whole)):
+            raise CommandError("its output is neither a whole JSON document with a list of jobs nor text with a header")
+
+
+def _reader_of(read: Read) -> tuple[RecordReader, Read]:
+    """The reader for the output, and ``read`` with what was read to find out."""
+    beginning = b""
+    while len(beginning) < BEGINNING_BYTES and (piece := read(BEGINNING_BYTES - len(beginning))):
+        beginning += piece
+    left = beginning
+
+    def whole(size: int) -> bytes:
+        nonlocal left
+        if not left:
+            return read(size)
+        piece, left = left[:size], left[size:]
+        return piece
+
+    return slurm_reader(beginning), whole
+
+
+def _with_seconds(command: Sequence[str], more: Sequence[str], seconds: int) -> list[str]:
+    whole = command if any(_SECONDS in argument for argument in command) else (*command, *more)
+    return [argument.replace(_SECONDS, str(seconds)) for argument in whole]
+
+
+def _nowhere(name: str) -> Position:
+    return Position(name, Fingerprint("", ""), "", 0, 0, {})

@@ -1,0 +1,102 @@
+"""How the log of one scheduler is read: how its bytes are split into records, and what a record says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from jobsight_server.accounting.files import CUT, LONGEST_LINE, Chunk, Content, RawRecord, chunks
+from jobsight_server.accounting.parsers import PARSERS, Parse, table
+from jobsight_server.accounting.parsers.slurm.reader import FiletxtReader, JsonReader, TextReader
+from jobsight_server.accounting.parsers.slurm.text_records import header_of
+from jobsight_server.accounting.runs import AccountingError, JobEvent
+
+Read = Callable[[int], bytes]
+"""Gives up to so many bytes; b"" at the end."""
+
+
+class RecordReader(Protocol):
+    """Reads the records of one file."""
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether a record is a line, so that lines can be counted independently of what splits them."""
+
+    @property
+    def form(self) -> str:
+        """Which of a format's forms the file has; empty if it has one only."""
+
+    def split(self, read: Read, tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
+        """Chunks of records in order, in bounded memory whatever the stream contains.
+
+        ``tail`` are the bytes before the stream's first; the stream begins where a record does.
+        """
+
+    def event(self, record: RawRecord) -> JobEvent:
+        """What a record says.
+
+        Raises:
+            AccountingError: it cannot be used; the reason says why.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class LineReader:
+    """Reads logs with one record in each line."""
+
+    parse: Parse
+    by_lines: bool = True
+    form: str = ""
+
+    def split(self, read: Read, tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
+        return chunks(read, tail, most_records)
+
+    def event(self, record: RawRecord) -> JobEvent:
+        if record.too_long:
+            raise AccountingError(f"longer than {LONGEST_LINE} bytes")
+        if not record.complete:
+            raise AccountingError(CUT)
+        try:
+            text = record.data.removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError:
+            raise AccountingError("not UTF-8 text") from None
+        return self.parse(text)
+
+
+_OF_FILETXT = re.compile(rb"^JobId=[0-9]+ UserId=", re.MULTILINE)
+
+
+def slurm_reader(beginning: bytes) -> RecordReader:
+    """The reader for what a command or a plugin of Slurm writes, by how it begins."""
+    if beginning.lstrip()[:1] == b"{":
+        return JsonReader(beginning)
+    if (header := header_of(beginning)) is not None:
+        return TextReader(header)
+    return FiletxtReader() if _OF_FILETXT.search(beginning) else LineReader(_without_header)
+
+
+def _without_header(line: str) -> JobEvent:
+    raise AccountingError("not JSON of sacct, and no header of its text: run sacct without --noheader", line)
+
+
+def _table(beginning: bytes) -> RecordReader:
+    return LineReader(table.parser_of(beginning))
+
+
+# Formats of several forms, by what makes a reader from the beginning of the file.
+READERS: Mapping[str, Callable[[bytes], RecordReader]] = {"slurm": slurm_reader, "table": _table}
+
+BEGINNING_BYTES = 256 * 1024
+"""Enough of a file to show its header."""
+
+
+def open_reader(log_format: str, content: Content) -> RecordReader:
+    """The reader for a file; moves ``content`` to its beginning."""
+    return reader_of(log_format, content.beginning(BEGINNING_BYTES) if log_format in READERS else b"")
+
+
+def reader_of(log_format: str, beginning: bytes) -> RecordReader:
+    """The reader for a file that begins with these bytes."""
+    return READERS[log_format](beginning) if log_format in READERS else LineReader(PARSERS[log_format])

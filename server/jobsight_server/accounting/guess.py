@@ -1,0 +1,167 @@
+"""Which scheduler wrote a file, by trying the beginning of it in each format.
+
+PBS Pro and TORQUE write the same lines but for some keys, which only one of them writes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+
+from jobsight_server.accounting.files import Content, UnreadableError
+from jobsight_server.accounting.formats import BEGINNING_BYTES, RecordReader, open_reader, reader_of
+from jobsight_server.accounting.runs import AccountingError
+from jobsight_server.accounting.store import printable
+from jobsight_server.settings import ACCOUNTING_FORMATS, AccountingFormat
+
+TRIED = 100
+"""Records that are tried in each format."""
+
+_SHOWN = 120
+_COMMENT = "comment"  # a record that says nothing about a job, and nothing about the format
+_KEYS: dict[AccountingFormat, tuple[bytes, ...]] = {
+    "torque": (b"Resource_List.neednodes=", b" owner="),
+    # Not Resource_List.select, which TORQUE also writes where users give it.
+    "pbspro": (b" exec_vnode=", b"Resource_List.place=", b" project=_pbs_project_default"),
+}
+# What other commands of a scheduler print: the beginning, the command, and what to give instead.
+_OUTPUT: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
+    (re.compile(rb"\s*=+\s*\n\s*qname "), "qacct", "the file $SGE_ROOT/$SGE_CELL/common/accounting"),
+    (
+        re.compile(rb'\s*\{\s*"meta"\s*:\s*\{[^{]*\{\s*"type"\s*:\s*"openapi\\?/(?:v0|slurmctld)'),
+        "squeue",
+        "what sacct prints",
+    ),
+)
+_RESERVATIONS = (b";B;", b";U;", b";K;", b";Y;")  # of PBS Pro, which names their owner
+
+
+class WrongFormatError(UnreadableError):
+    """A file is not of the format that was named, or of none. ``reason`` is one of a few texts, and is counted."""
+
+    def __init__(self, reason: str, shown: str) -> None:
+        super().__init__(f"{reason}{shown}")
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """The records that could be read in one format, and the first line that could not, with the reason."""
+
+    read: int = 0
+    refused: str = ""
+
+
+def open_guessed(log_format: AccountingFormat | None, content: Content) -> RecordReader:
+    """The reader for a file of this format, by default of the one that it is guessed to be; moves to its beginning.
+
+    Raises:
+        WrongFormatError: it is of none.
+    """
+    return open_reader(log_format or guess_format(content), content)
+
+
+def is_blank(content: Content, final: bool) -> bool:
+    """Whether nothing in a file shows its format yet, but comments; what is not ``final`` may end within a line.
+
+    Its position is the beginning afterwards.
+    """
+    beginning = content.beginning(BEGINNING_BYTES)
+    if not final and not beginning.startswith(b"{"):
+        beginning = beginning[: beginning.rfind(b"\n") + 1]
+    return all(not line.strip() or line.startswith(b"#") for line in beginning.splitlines())
+
+
+def guess_format(content: Content) -> AccountingFormat:
+    """The format of a file; its position is the beginning afterwards.
+
+    Raises:
+        WrongFormatError: it is of none, and the message shows the first line, or of another command.
+    """
+    beginning = content.beginning(BEGINNING_BYTES)
+    _check_output(beginning)
+    found = _likely(beginning)
+    if found is None:
+        first = _shown(next((line for line in beginning.splitlines() if line.strip()), b""))
+        shown = f"; it begins with {first!r}" if first else ": it is empty"
+        raise WrongFormatError("no known format", f"{shown}. Name one: {', '.join(ACCOUNTING_FORMATS)}")
+    return found
+
+
+def _likely(beginning: bytes) -> AccountingFormat | None:
+    trials = {name: _try(name, beginning).read for name in ACCOUNTING_FORMATS}
+    read = [name for name, count in trials.items() if count]
+    own = [name for name in read if _key_of_another(name, beginning) is None]
+    return max(own or read, key=lambda name: trials[name], default=None)
+
+
+def check_format(content: Content, named: AccountingFormat, whole: bool = False) -> None:
+    """Whether the file may be of the format; its position is the beginning afterwards.
+
+    What shows another format is refused; of a ``whole`` file, also if nothing at its beginning can be read.
+
+    Raises:
+        WrongFormatError: it is of another one, and the message has the line that shows it, or of another command.
+    """
+    beginning = content.beginning(BEGINNING_BYTES)
+    _check_output(beginning)
+    trial = _try(named, beginning)
+    shown = _key_of_another(named, beginning)
+    if not trial.read and trial.refused:
+        other = _likely(beginning)
+        if other is not None:
+            shown = other, trial.refused
+        elif whole:
+            raise WrongFormatError(f"not {named}", f": {trial.refused}")
+    if shown is not None:
+        raise WrongFormatError(f"not {named} but {shown[0]}", f": {shown[1]}")
+
+
+def _check_output(beginning: bytes) -> None:
+    for pattern, command, instead in _OUTPUT:
+        if pattern.match(beginning):
+            raise WrongFormatError(f"output of {command}", f": give {instead}")
+
+
+def _try(name: AccountingFormat, beginning: bytes) -> _Trial:
+    """Tries the complete records among the first ones."""
+    read, refused, number = 0, "", 0
+    try:
+        reader = reader_of(name, beginning)
+        for chunk in reader.split(io.BytesIO(beginning).read):
+            for record in chunk.records:
+                number += 1
+                if number > TRIED:
+                    return _Trial(read, refused)
+                try:
+                    read += reader.event(record).kind != _COMMENT
+                except AccountingError as error:
+                    if record.complete:
+                        refused = refused or f"line {number}: {error.reason}: {_shown(record.data)!r}"
+    except AccountingError as error:
+        return _Trial(0, f"line 1: {error.reason}: {_shown(beginning)!r}")
+    return _Trial(read, refused)
+
+
+def _key_of_another(name: AccountingFormat, beginning: bytes) -> tuple[AccountingFormat, str] | None:
+    """The format that writes a key which this one does not, and the line with it, if none of its own keys is there."""
+    others = [other for other in _KEYS if other != name and name in _KEYS]
+    lines = beginning.splitlines()[:TRIED]
+    if any(_with_key(line, name) for line in lines):
+        return None
+    for other in others:
+        for number, line in enumerate(lines, 1):
+            if (key := _with_key(line, other)) is not None:
+                return other, f"line {number} has {key.decode().strip()} {_shown(line)!r}"
+    return None
+
+
+def _with_key(line: bytes, name: AccountingFormat) -> bytes | None:
+    if any(kind in line[:40] for kind in _RESERVATIONS):
+        return None
+    return next((key for key in _KEYS.get(name, ()) if key in line), None)
+
+
+def _shown(data: bytes) -> str:
+    return printable(data[:_SHOWN].split(b"\n", 1)[0])

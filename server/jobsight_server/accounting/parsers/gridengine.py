@@ -1,0 +1,237 @@
+"""The accounting file of Grid Engine: Sun's, Son of Grid Engine, Open Grid Scheduler, Univa's and Altair's.
+
+A record has 45 fields separated by colons, and from Univa and Altair some more. Job names and categories may contain
+colons, so the fields around them are found by their numbers. Kinds: E a run that ended, R one that was scheduled again,
+T a task of a parallel job, N a job that did not start, ``comment`` what Grid Engine's own qacct skips.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from jobsight_server.accounting.parsers.ge_requests import Requests, requests_of
+from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
+from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, LATEST, LONGEST_S
+from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, ParallelTask, RunRecord
+
+_HEAD = ("qname", "hostname", "group", "owner")
+_MIDDLE = (
+    *("job_number", "account", "priority", "submission_time", "start_time", "end_time", "failed", "exit_status"),
+    *("ru_wallclock", "ru_utime", "ru_stime", "ru_maxrss", "ru_ixrss", "ru_ismrss", "ru_idrss", "ru_isrss"),
+    *("ru_minflt", "ru_majflt", "ru_nswap", "ru_inblock", "ru_oublock", "ru_msgsnd", "ru_msgrcv", "ru_nsignals"),
+    *("ru_nvcsw", "ru_nivcsw", "project", "department", "granted_pe", "slots", "task_number", "cpu", "mem", "io"),
+)
+_TAIL = ("iow", "pe_taskid", "maxvmem", "arid", "ar_submission_time")
+_FIELDS = len(_HEAD) + 1 + len(_MIDDLE) + 1 + len(_TAIL)
+# Of Univa's and Altair's further fields, those after the 45th.
+_MAXRSS = 2
+
+_WHOLE = re.compile(r"[0-9]{1,15}", re.ASCII)
+_SIGNED = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+_NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
+_TEXTS = frozenset({"account", "project", "department", "granted_pe"})
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+_MILLISECONDS_FROM = 1e11  # such a time in seconds would be in the year 5138
+_PER_MILLISECOND = 1e-3
+_NOT_STARTED = frozenset({*range(1, 12), *range(18, 22), *range(26, 30), *range(31, 37), 38})
+_AGAIN = frozenset({24, 25})  # migrating, rescheduling
+_KILLED = frozenset({37, 100})  # at a limit, by the qmaster; by a signal
+_SIGNALLED = 128  # added to a signal's number in an exit status
+_NONE = frozenset({"NONE", ""})
+_DEFAULT_ACCOUNT = "sge"
+
+
+def parse_line(line: str) -> JobEvent:
+    """The event in ``line``, given without its line end.
+
+    Raises:
+        AccountingError: the line cannot be used; the reason says why.
+    """
+    if line.startswith("#") or len(line.strip()) <= 1:
+        return JobEvent("comment", "", 0.0)
+    if _CONTROL.search(line):
+        raise AccountingError("control characters")
+    parts = line.split(":")
+    if len(parts) < _FIELDS:
+        raise AccountingError(f"fewer than {_FIELDS} fields separated by colons")
+    fields, further = _fields_of(parts)
+    job_id = _job_id(fields)
+    start = _time("start_time", fields)
+    failed = int(_number("failed", fields, INT32))
+    if start is None or failed in _NOT_STARTED:
+        return JobEvent("N", job_id, _time("submission_time", fields) or 0.0)
+    run = _run(fields, further, start, failed)
+    end = start if run.end is None else run.end
+    task = "" if fields["pe_taskid"] in _NONE else _text("pe_taskid", fields["pe_taskid"], LONGEST_INDEXED) or ""
+    if not task and fields["granted_pe"] in _NONE:
+        return JobEvent("R" if failed in _AGAIN else "E", job_id, end, run)
+    used = ParallelTask(task, start, end, run.exec_host, run.used_cpu_s, run.used_memory_bytes)
+    if task:
+        return JobEvent("T", job_id, end, task=used)
+    return JobEvent("R" if failed in _AGAIN else "E", job_id, end, run, task=used)
+
+
+def _fields_of(parts: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:
+    """The 45 fields by name, and the further ones."""
+    first = len(_HEAD) + 1
+    last = len(parts) - len(_MIDDLE) - 1 - len(_TAIL)
+    starts = [at for at in range(first, last + 1) if _is_middle(parts[at : at + len(_MIDDLE)])]
+    if not starts:
+        raise AccountingError("the fields from job_number to io are not what Grid Engine writes", ":".join(parts[4:]))
+    if len(starts) > 1:
+        raise AccountingError("colons leave open where the job's name ends", ":".join(parts[4:]))
+    begin = starts[0] + len(_MIDDLE)
+    # A category may contain colons; without them, it is one field.
+    ends = [at for at in range(begin + 1, len(parts) - len(_TAIL) + 1) if _is_tail(parts[at : at + len(_TAIL)])]
+    if not ends:
+        raise AccountingError("the fields after category are not what Grid Engine writes", ":".join(parts[begin:]))
+    end = ends[0]
+    found = dict(zip(_HEAD, parts, strict=False))
+    found |= zip(_MIDDLE, parts[starts[0] : begin], strict=True)
+    found |= zip(_TAIL, parts[end : end + len(_TAIL)], strict=True)
+    found["job_name"] = ":".join(parts[len(_HEAD) : starts[0]])
+    found["category"] = ":".join(parts[begin:end])
+    return found, parts[end + len(_TAIL) :]
+
+
+def _is_middle(parts: Sequence[str]) -> bool:
+    for name, text in zip(_MIDDLE, parts, strict=True):
+        form = _SIGNED if name in {"priority", "failed"} else _WHOLE if name == "job_number" else _NUMBER
+        if name not in _TEXTS and not form.fullmatch(text):
+            return False
+    return True
+
+
+def _is_tail(parts: Sequence[str]) -> bool:
+    return all(name == "pe_taskid" or _NUMBER.fullmatch(text) for name, text in zip(_TAIL, parts, strict=True))
+
+
+def _job_id(fields: Mapping[str, str]) -> str:
+    number, task = fields["job_number"], fields["task_number"]
+    if len(number) > LONGEST_INDEXED or int(number) == 0:
+        raise AccountingError("job_number is not a job's number", number)
+    if not _WHOLE.fullmatch(task):
+        raise AccountingError("task_number is not a task's number", task)
+    return number if int(task) == 0 else f"{number}.{task}"
+
+
+def _run(fields: Mapping[str, str], further: Sequence[str], start: float, failed: int) -> RunRecord:
+    end = _time("end_time", fields)
+    if end is None:
+        raise AccountingError("end_time is missing")
+    if end < start:
+        raise AccountingError("end_time is before start_time", f"{fields['start_time']} {fields['end_time']}")
+    slots = int(_number("slots", fields, INT32))
+    if slots <= 0:
+        raise AccountingError("slots is not a number of slots", fields["slots"])
+    requests = requests_of(fields["category"])
+    memory_bytes = requests.memory_bytes and requests.memory_bytes * slots
+    if memory_bytes is not None and memory_bytes > LARGEST_BYTES:
+        raise AccountingError("category requests more memory than there is", fields["category"])
+    used = _used_memory_bytes(fields, further, requests)
+    cpu_s = max(_number("cpu", fields, LONGEST_S), _number("ru_utime", fields, LONGEST_S) + _stime(fields))
+    host = _text("hostname", fields["hostname"], LONGEST_INDEXED)
+    status = int(_number("exit_status", fields, INT32))
+    wallclock_s = _wallclock_s(fields, end - start)
+    return RunRecord(
+        user=_required("owner", fields),
+        start=start,
+        end=end,
+        group=_text("group", fields["group"], LONGEST_TEXT),
+        account=_account(fields),
+        name=_text("job_name", fields["job_name"], LONGEST_TEXT),
+        queue=_text("qname", fields["qname"], LONGEST_TEXT),
+        queued=_time("submission_time", fields),
+        exec_host=host,
+        # Where the slots of a parallel job were, the log does not say.
+        nodes=() if host is None else ((host, slots if fields["granted_pe"] in _NONE else 0),),
+        processors=slots,
+        exit_status=status,
+        requested_walltime_s=requests.walltime_s,
+        requested_memory_bytes=memory_bytes,
+        requested_nodes=None if fields["category"] in _NONE else fields["category"][:LONGEST_TEXT],
+        # A job that was over before execd looked has neither.
+        used_cpu_s=cpu_s if cpu_s > 0.0 or used else None,
+        used_memory_bytes=used,
+        used_walltime_s=wallclock_s,
+        failure=_failure(failed, status, wallclock_s, used, requests.walltime_s, memory_bytes),
+    )
+
+
+def _failure(
+    failed: int, status: int, ran_s: float, used: int | None, limit_s: float | None, limit_bytes: int | None
+) -> Failure | None:
+    """What a killed job ran out of: Grid Engine says that it was killed, and its use shows which limit it had reached.
+
+    >>> [_failure(37, 137, 4.0, None, 3.0, None), _failure(100, 137, 1.0, 2048, None, 1024), _failure(0, 1, 9, 9, 3, 3)]
+    ['time', 'memory', None]
+    """
+    if failed not in _KILLED and status < _SIGNALLED:
+        return None
+    if limit_bytes and used is not None and used >= limit_bytes:
+        return "memory"
+    return "time" if limit_s and ran_s >= limit_s else None
+
+
+def _used_memory_bytes(fields: Mapping[str, str], further: Sequence[str], requests: Requests) -> int | None:
+    """The peak of what the job requested: virtual memory, or resident where that is requested and known.
+
+    0 was not measured.
+    """
+    if requests.of_resident and len(further) > _MAXRSS and _NUMBER.fullmatch(further[_MAXRSS]):
+        resident = _amount("maxrss", further[_MAXRSS], LARGEST_BYTES)
+        if resident > 0.0:
+            return int(resident)
+    return int(_number("maxvmem", fields, LARGEST_BYTES)) or None
+
+
+def _stime(fields: Mapping[str, str]) -> float:
+    return _number("ru_stime", fields, LONGEST_S)
+
+
+def _wallclock_s(fields: Mapping[str, str], length_s: float) -> float:
+    """Grid Engine writes whole seconds or fractions, some releases 0."""
+    return _number("ru_wallclock", fields, LONGEST_S) or length_s
+
+
+def _account(fields: Mapping[str, str]) -> str | None:
+    """The account that was given, or else the project."""
+    for name, nothing in (("account", {_DEFAULT_ACCOUNT, *_NONE}), ("project", _NONE)):
+        if fields[name] not in nothing:
+            return _text(name, fields[name], LONGEST_TEXT)
+    return None
+
+
+def _required(name: str, fields: Mapping[str, str]) -> str:
+    value = _text(name, fields[name], LONGEST_INDEXED)
+    if value is None:
+        raise AccountingError(f"{name} is missing")
+    return value
+
+
+def _text(name: str, value: str, longest: int) -> str | None:
+    if len(value) > longest:
+        raise AccountingError(f"{name} is longer than {longest} characters", value)
+    return value or None
+
+
+def _time(name: str, fields: Mapping[str, str]) -> float | None:
+    """UTC epoch seconds; None for 0. Univa and Altair write milliseconds."""
+    value = _number(name, fields, LATEST / _PER_MILLISECOND)
+    seconds = round(value * _PER_MILLISECOND, 3) if value >= _MILLISECONDS_FROM else value
+    if seconds >= LATEST:
+        raise AccountingError(f"{name} is not a time in epoch seconds or milliseconds", fields[name])
+    return seconds or None
+
+
+def _number(name: str, fields: Mapping[str, str], largest: float) -> float:
+    return _amount(name, fields[name], largest)
+
+
+def _amount(name: str, text: str, largest: float) -> float:
+    value = float(text)
+    if not 0.0 <= value <= largest:
+        raise AccountingError(f"{name} is not between 0 and {largest:.0f}", text)
+    return value

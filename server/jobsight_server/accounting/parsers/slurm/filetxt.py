@@ -1,0 +1,111 @@
+"""The file that Slurm's plugin jobcomp/filetxt writes: a line when a job ends, or several if its name holds newlines.
+
+Nothing in it is quoted, and users choose the job's name and directory. A record begins with a job id and a user at the
+beginning of a line. Slurm writes the fields in one order, so a record in which they can be found in two ways is
+rejected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from jobsight_server.accounting.files import Chunk, RawRecord
+from jobsight_server.accounting.parsers.slurm.job import (
+    ExitCode,
+    SlurmJob,
+    checked_bytes,
+    checked_count,
+    checked_seconds,
+    event_of,
+)
+from jobsight_server.accounting.parsers.slurm.pieces import LONGEST_ROW, ChunkBuilder, lines_of
+from jobsight_server.accounting.parsers.slurm.quantities import count, moment, tres
+from jobsight_server.accounting.runs import AccountingError, JobEvent
+
+_BEGIN = re.compile(rb"JobId=[0-9]+ UserId=")
+_WHOLE = re.compile(rb" NodeCnt=[0-9]+ .*WorkDir=", re.DOTALL)
+_HEAD = r"JobId=(?P<job_id>[0-9]+) UserId=(?P<user>\S*?)\([0-9]+\) GroupId=(?P<group>\S*?)\([0-9]+\) Name=(?P<name>.*"
+_MIDDLE = (
+    r") JobState=(?P<state>\S+) Partition=(?P<partition>\S*) TimeLimit=(?P<limit>\S+) StartTime=(?P<start>\S+) "
+    r"EndTime=(?P<end>\S+) NodeList=(?P<nodes>\S*) NodeCnt=(?P<node_count>[0-9]+)(?: ProcCnt=(?P<processors>[0-9]+))? "
+    r"WorkDir=(?P<rest>.*"
+)
+_FIRST = re.compile(f"{_HEAD}?{_MIDDLE})", re.ASCII | re.DOTALL)
+_LAST = re.compile(f"{_HEAD}{_MIDDLE})", re.ASCII | re.DOTALL)
+_MORE = re.compile(r" (Tres|Account|SubmitTime|EligibleTime|DerivedExitCode|ExitCode)=(\S*)", re.ASCII)
+_EXIT = re.compile(r"([0-9]{1,5}):([0-9]{1,5})", re.ASCII)
+
+
+def split(read: Callable[[int], bytes], tail: bytes, most_records: int) -> Iterator[Chunk]:
+    """Chunks of records; see ``RecordReader``. The last one is whole if its last line is."""
+    built = ChunkBuilder(tail, most_records)
+    held: list[bytes] = []
+    size = 0
+    for line in lines_of(read):
+        if held and (_BEGIN.match(line) or size > LONGEST_ROW):
+            _add(held, built)
+            held, size = [], 0
+            yield from built.full()
+        held.append(line)
+        size += len(line)
+    if held:
+        # A record that may go on comes alone, so that a reader that follows the file can wait for the rest.
+        yield from built.rest()
+        _add(held, built)
+    yield from built.rest()
+
+
+def _add(lines: list[bytes], built: ChunkBuilder) -> None:
+    data = b"".join(lines)
+    if data.strip():
+        complete = data.endswith(b"\n") and _WHOLE.search(data) is not None
+        built.add(RawRecord(data, len(data), complete), data)
+    else:
+        built.skip(data)
+
+
+def parse_record(text: str) -> JobEvent:
+    """The event in a record.
+
+    Raises:
+        AccountingError: it cannot be used; the reason says why.
+    """
+    found, last = _FIRST.fullmatch(text.rstrip()), _LAST.fullmatch(text.rstrip())
+    if found is None or last is None:
+        raise AccountingError("not a record of jobcomp/filetxt", text)
+    if found.groups() != last.groups():
+        raise AccountingError("the job's name or directory looks like further fields", text)
+    state = found["state"].partition("+")[0]
+    more = dict(_MORE.findall(found["rest"]))  # the last of each, which Slurm writes
+    requested = tres("Tres", more.get("Tres", ""))
+    limit = found["limit"]
+    minutes = None if limit == "UNLIMITED" else count("TimeLimit", limit)
+    return event_of(
+        SlurmJob(
+            job_id=found["job_id"],
+            user=found["user"],
+            # A requeued job is about to wait again when its run is written.
+            states=("REQUEUED",) if state == "PENDING" else (state,),
+            submitted=moment("SubmitTime", more.get("SubmitTime", "")),
+            eligible=moment("EligibleTime", more.get("EligibleTime", "")),
+            start=moment("StartTime", found["start"]),
+            end=moment("EndTime", found["end"]),
+            limit_s=checked_seconds("TimeLimit", minutes * 60.0 if minutes else None),
+            group=found["group"],
+            account=more.get("Account"),
+            name=found["name"],
+            partition=found["partition"],
+            nodes=found["nodes"],
+            node_count=checked_count("NodeCnt", count("NodeCnt", found["node_count"])),
+            processors=checked_count("ProcCnt", count("ProcCnt", found["processors"] or "")),
+            requested_memory_bytes=checked_bytes("Tres", int(requested["mem"])) if "mem" in requested else None,
+            exit=_exit_code(more.get("ExitCode", "")),
+            derived_exit=_exit_code(more.get("DerivedExitCode", "")),
+        )
+    )
+
+
+def _exit_code(text: str) -> ExitCode | None:
+    match = _EXIT.fullmatch(text)
+    return None if match is None else ExitCode(int(match[1]), int(match[2]))

@@ -1,0 +1,287 @@
+"""A job in the JSON of ``sacct`` and ``squeue``, as every release since 21.08 writes it.
+
+A number is a number or null, or, from 23.02 on, ``{"set": true, "infinite": false, "number": 5}``; a state or status is
+a text or a list of texts. Fields that are not needed are not looked at, so that a later release may change them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jobsight_server.accounting.parsers.slurm.job import (
+    ExitCode,
+    SlurmJob,
+    checked_bytes,
+    checked_count,
+    checked_seconds,
+    checked_time,
+)
+from jobsight_server.accounting.parsers.slurm.quantities import tres
+from jobsight_server.accounting.parsers.slurm.steps import Step
+from jobsight_server.accounting.runs import AccountingError
+
+_MIB = 2**20
+# Slurm's NO_VAL and INFINITE, of 16, 32 and 64 bits, where a release writes them as they are.
+_NOT_A_NUMBER = frozenset({2**16 - 2, 2**16 - 1, 2**32 - 2, 2**32 - 1, 2**64 - 2, 2**64 - 1})
+
+
+class _Times(Struct):
+    start: Any = None
+    end: Any = None
+    submission: Any = None
+    eligible: Any = None
+    elapsed: Any = None
+    suspended: Any = None
+    limit: Any = None
+    total: Any = None
+
+
+class _Tres(Struct):
+    type: str | None = None
+    count: Any = None
+
+
+class _Requested(Struct):
+    total: list[_Tres] = []
+    min: list[_Tres] = []
+
+
+class _StepTres(Struct):
+    requested: _Requested | None = None
+
+
+class _Step(Struct):
+    time: _Times
+    step: dict[str, Any] = {}
+    state: Any = None
+    exit_code: Any = None
+    tres: _StepTres | None = None
+    tasks: dict[str, Any] = {}
+
+
+class _JobTres(Struct):
+    allocated: list[_Tres] = []
+    requested: list[_Tres] = []
+
+
+class _Association(Struct):
+    user: str | None = None
+    account: str | None = None
+
+
+class _Sacct(Struct):
+    """A record of ``sacct``."""
+
+    job_id: int
+    time: _Times
+    state: dict[str, Any]
+    user: str | None = None
+    group: str | None = None
+    account: str | None = None
+    name: str | None = None
+    partition: str | None = None
+    nodes: str | None = None
+    allocation_nodes: Any = None
+    association: _Association | None = None
+    required: dict[str, Any] = {}
+    exit_code: Any = None
+    derived_exit_code: Any = None
+    steps: list[_Step] = []
+    tres: _JobTres | None = None
+
+
+class _Squeue(Struct):
+    """A record of ``squeue``."""
+
+    job_id: int
+    job_state: Any
+    submit_time: Any
+    user_name: str | None = None
+    group_name: str | None = None
+    account: str | None = None
+    name: str | None = None
+    partition: str | None = None
+    eligible_time: Any = None
+    time_limit: Any = None
+    cpus: Any = None
+    node_count: Any = None
+    tres_req_str: str | None = None
+    nodes: str | None = None
+
+
+_decode_sacct = msgspec.json.Decoder(_Sacct).decode
+_decode_squeue = msgspec.json.Decoder(_Squeue).decode
+
+
+def parse_sacct(data: bytes) -> SlurmJob:
+    """The job in a record of ``sacct --json``.
+
+    Raises:
+        AccountingError: it cannot be used; the reason says why.
+    """
+    record: _Sacct = _decoded(_decode_sacct, data)
+    time, of_tres = record.time, record.tres or _JobTres()
+    allocated = {one.type: _count("tres.allocated", one.count) for one in of_tres.allocated}
+    requested = {one.type: _count("tres.requested", one.count) for one in of_tres.requested}
+    of_association = record.association or _Association()
+    memory_mib = requested.get("mem")
+    return SlurmJob(
+        job_id=str(record.job_id),
+        user=record.user or of_association.user,
+        states=_texts("state.current", record.state.get("current")),
+        submitted=_time("time.submission", time.submission),
+        eligible=_time("time.eligible", time.eligible),
+        start=_time("time.start", time.start),
+        end=_time("time.end", time.end),
+        elapsed_s=_seconds("time.elapsed", time.elapsed),
+        suspended_s=_seconds("time.suspended", time.suspended) or 0.0,
+        limit_s=_limit_s("time.limit", time.limit),
+        group=record.group,
+        account=record.account or of_association.account,
+        name=record.name,
+        partition=record.partition,
+        nodes=record.nodes or "",
+        node_count=checked_count("tres node", allocated.get("node") or requested.get("node")),
+        processors=checked_count(
+            "tres cpu", allocated.get("cpu") or requested.get("cpu") or _count("required", record.required.get("CPUs"))
+        ),
+        requested_memory_bytes=checked_bytes("tres mem", memory_mib and memory_mib * _MIB),
+        exit=_exit_code("exit_code", record.exit_code),
+        derived_exit=_exit_code("derived_exit_code", record.derived_exit_code),
+        used_cpu_s=_clock_s("time.total", time.total),
+        steps=tuple(_step(step) for step in record.steps),
+    )
+
+
+def parse_squeue(data: bytes) -> SlurmJob:
+    """The job in a record of ``squeue --json``; meant for those that wait.
+
+    Raises:
+        AccountingError: it cannot be used; the reason says why.
+    """
+    record: _Squeue = _decoded(_decode_squeue, data)
+    requested = tres("tres_req_str", record.tres_req_str or "")
+    return SlurmJob(
+        job_id=str(record.job_id),
+        user=record.user_name,
+        states=_texts("job_state", record.job_state),
+        submitted=_time("submit_time", record.submit_time),
+        eligible=_time("eligible_time", record.eligible_time),
+        limit_s=_limit_s("time_limit", record.time_limit),
+        group=record.group_name,
+        account=record.account,
+        name=record.name,
+        partition=record.partition,
+        nodes=record.nodes or "",
+        node_count=checked_count("node_count", _count("node_count", record.node_count)),
+        processors=checked_count("cpus", int(requested.get("cpu", 0)) or _count("cpus", record.cpus)),
+        requested_memory_bytes=checked_bytes("tres_req_str", int(requested["mem"]) if "mem" in requested else None),
+    )
+
+
+def _decoded(decode: Any, data: bytes) -> Any:
+    try:
+        return decode(data)
+    except msgspec.ValidationError as error:
+        if decode is _decode_sacct and b'"job_state"' in data:
+            raise AccountingError("a record of squeue: import what sacct says") from None
+        raise AccountingError("a field of another type than Slurm writes", f"{error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise AccountingError("not JSON", f"{error}") from None
+
+
+def _step(step: _Step) -> Step:
+    requested = step.tres.requested if step.tres is not None else None
+    used, least = ({}, {}) if requested is None else (_by_type(requested.total), _by_type(requested.min))
+    # A task without any memory was not measured, so the sum lacks it.
+    is_short = least.get("mem") == 0 and (_count("steps.tasks.count", step.tasks.get("count")) or 0) > 1
+    code = _exit_code("steps.exit_code", step.exit_code)
+    states = _texts("steps.state", step.state)
+    return Step(
+        step_id=_step_id(step.step),
+        start=_time("steps.time.start", step.time.start),
+        end=_time("steps.time.end", step.time.end),
+        memory_bytes=0 if is_short else checked_bytes("steps.tres mem", max(used.get("mem", 0), 0)) or 0,
+        # Of killed processes only the samples, in milliseconds, are known: no parent waited for them.
+        cpu_s=max(_clock_s("steps.time.total", step.time.total), max(used.get("cpu", 0), 0) / 1000.0),
+        out_of_memory="OUT_OF_MEMORY" in states or (code is not None and code.signal == 125),
+        exit_status=None if code is None else code.status,
+    )
+
+
+def _by_type(tres: list[_Tres]) -> dict[str | None, int]:
+    return {one.type: _count("steps.tres", one.count) or 0 for one in tres}
+
+
+def _step_id(step: dict[str, Any]) -> str:
+    """``batch`` of ``batch``, ``0`` of 0, ``7.0`` or ``{"job_id": 7, "step_id": "0"}``."""
+    found = step.get("id")
+    if isinstance(found, dict):
+        found = found.get("step_id")
+    return str(found).rpartition(".")[2].lower()
+
+
+def _count(what: str, value: Any) -> int | None:
+    """A number in any form; None if it is not set or unlimited."""
+    if isinstance(value, dict):
+        if value.get("infinite") or not value.get("set"):
+            return None
+        value = value.get("number")
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        raise AccountingError(f"{what} is not a number", f"{value}")
+    return None if value in _NOT_A_NUMBER else int(value)
+
+
+def _time(what: str, value: Any) -> float | None:
+    return checked_time(what, _count(what, value))
+
+
+def _seconds(what: str, value: Any) -> float | None:
+    return checked_seconds(what, _count(what, value))
+
+
+def _limit_s(what: str, value: Any) -> float | None:
+    """Seconds of a limit in minutes; None if there is none."""
+    minutes = _count(what, value)
+    return checked_seconds(what, minutes * 60.0 if minutes else None)
+
+
+def _clock_s(what: str, value: Any) -> float:
+    """Seconds of ``{"seconds": 3, "microseconds": 1043244}``; 0 without it."""
+    if value is None:
+        return 0.0
+    if not isinstance(value, dict):
+        raise AccountingError(f"{what} is not a duration", f"{value}")
+    seconds = (_count(what, value.get("seconds")) or 0) + (_count(what, value.get("microseconds")) or 0) / 1e6
+    return checked_seconds(what, seconds) or 0.0
+
+
+def _texts(what: str, value: Any) -> tuple[str, ...]:
+    """The texts of a text or a list, in capitals; of ``CANCELLED by 1002``, the first word."""
+    found = [value] if isinstance(value, str) else value
+    if found is None:
+        return ()
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise AccountingError(f"{what} is not a text", f"{value}")
+    return tuple(text.split()[0].upper() for text in found if text.split())
+
+
+def _exit_code(what: str, value: Any) -> ExitCode | None:
+    """Of ``{"status": ["SIGNALED"], "return_code": ..., "signal": {"id": ...}}``; ``signal_id`` before 23.11."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise AccountingError(f"{what} is not an exit code", f"{value}")
+    signal = value.get("signal")
+    number = None
+    if isinstance(signal, dict):
+        number = _count(what, signal.get("id", signal.get("signal_id")))
+    code = _count(what, value.get("return_code")) or 0
+    if not -(2**31) <= code < 2**31 or not 0 <= (number or 0) < 2**16:
+        raise AccountingError(f"{what} is not an exit code", f"{code}:{number}")
+    return ExitCode(code, number or 0)

@@ -1,0 +1,110 @@
+"""Times, durations and amounts as Slurm's commands write them in text."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LATEST, LONGEST_S
+from jobsight_server.accounting.runs import AccountingError
+
+UNKNOWN = frozenset({"", "Unknown", "None", "N/A", "NONE", "(null)", "unknown", "INVALID", "Invalid"})
+"""What stands where there is no value."""
+_UNLIMITED = frozenset({"UNLIMITED", "Partition_Limit", "PartitionLimit", "NOT_SET"})
+
+_EPOCH = re.compile(r"[0-9]{1,11}", re.ASCII)
+_STAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}", re.ASCII)
+_CLOCK = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,4}(?:\.[0-9]{1,9})?)", re.ASCII)
+_AMOUNT = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([KMGTPE]?)", re.ASCII)
+_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
+
+
+def moment(what: str, text: str) -> float | None:
+    """UTC epoch seconds of ``2026-11-20T18:20:15``, in this machine's zone, or of epoch seconds; None if unknown.
+
+    Raises:
+        AccountingError: neither.
+    """
+    if text in UNKNOWN or text == "0":
+        return None
+    if _EPOCH.fullmatch(text):
+        found = float(text)
+    elif _STAMP.fullmatch(text):
+        try:
+            found = datetime.fromisoformat(text).timestamp()
+        except (ValueError, OverflowError):
+            raise AccountingError(f"{what} is not a time", text) from None
+    else:
+        raise AccountingError(f"{what} is not a time", text)
+    if not 0 < found < LATEST:
+        raise AccountingError(f"{what} is not a time", text)
+    return found
+
+
+def clock_s(what: str, text: str) -> float | None:
+    """Seconds of ``D-HH:MM:SS``, ``HH:MM:SS`` or ``MM:SS.mmm``; None if unknown or unlimited.
+
+    >>> clock_s("Elapsed", "1-02:00:01"), clock_s("TotalCPU", "00:01.513"), clock_s("Timelimit", "UNLIMITED")
+    (93601.0, 1.513, None)
+
+    Raises:
+        AccountingError: it has another form.
+    """
+    if text in UNKNOWN or text in _UNLIMITED:
+        return None
+    if (match := _CLOCK.fullmatch(text)) is None:
+        raise AccountingError(f"{what} is not a duration", text)
+    days, hours, minutes, seconds = match.groups()
+    found = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes)) * 60 + float(seconds)
+    if found > LONGEST_S:
+        raise AccountingError(f"{what} is not a duration", text)
+    return found
+
+
+def amount(what: str, text: str) -> float:
+    """The number in ``300M``, ``1.50G`` or ``204800K``, in single units.
+
+    >>> amount("mem", "1.50G"), amount("mem", "293029")
+    (1610612736.0, 293029.0)
+
+    Raises:
+        AccountingError: it has another form, or is too large.
+    """
+    if (match := _AMOUNT.fullmatch(text)) is None:
+        raise AccountingError(f"{what} is not a size", text)
+    found = float(f"{match[1]}.{match[2] or 0}") * (1 << _POWERS[match[3]])
+    if found > LARGEST_BYTES:
+        raise AccountingError(f"{what} is not a size", text)
+    return found
+
+
+def tres(what: str, text: str) -> dict[str, float]:
+    """The processors, memory in bytes, nodes and processor time in ``cpu=4,mem=1200M,node=4``; others are left out.
+
+    >>> tres("AllocTRES", "billing=4,cpu=4,mem=1200M,node=4"), tres("TRESUsageInTot", "cpu=00:00:03,fs/disk=25,mem=9K")
+    ({'cpu': 4.0, 'mem': 1258291200.0, 'node': 4.0}, {'cpu': 3.0, 'mem': 9216.0})
+
+    Raises:
+        AccountingError: one of these has another form.
+    """
+    found = {}
+    for part in text.split(",") if text else ():
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise AccountingError(f"{what} is not name=amount", text)
+        if name in ("cpu", "mem", "node"):
+            found[name] = (clock_s(what, value) or 0.0) if ":" in value else amount(what, value)
+    return found
+
+
+def count(what: str, text: str) -> int | None:
+    """A whole number; None if unknown.
+
+    Raises:
+        AccountingError: it is not.
+    """
+    if text in UNKNOWN:
+        return None
+    if not _EPOCH.fullmatch(text) or int(text) >= 2**31:
+        raise AccountingError(f"{what} is not a whole number", text)
+    return int(text)

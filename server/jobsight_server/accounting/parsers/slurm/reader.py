@@ -1,0 +1,89 @@
+"""Reads what Slurm's commands and plugins write; the beginning of a file shows in which form it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from jobsight_server.accounting.files import Chunk, RawRecord
+from jobsight_server.accounting.parsers.slurm import filetxt
+from jobsight_server.accounting.parsers.slurm.job import SlurmJob, event_of
+from jobsight_server.accounting.parsers.slurm.json_job import parse_sacct
+from jobsight_server.accounting.parsers.slurm.json_records import JsonRecords, first_field
+from jobsight_server.accounting.parsers.slurm.pieces import LONGEST_RECORD
+from jobsight_server.accounting.parsers.slurm.text_job import NEEDED, job_of
+from jobsight_server.accounting.parsers.slurm.text_records import Header, JobRows, TextRecords
+from jobsight_server.accounting.runs import AccountingError, JobEvent
+
+CUT = "cut off: the file ends within the record"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonReader:
+    """Reads documents of ``sacct --json`` or, with another ``parse``, of ``squeue --json``."""
+
+    beginning: bytes
+    parse: Callable[[bytes], SlurmJob] = parse_sacct
+    by_lines: bool = False
+    form: str = "JSON of sacct"
+
+    def split(self, read: Callable[[int], bytes], tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
+        return JsonRecords(first_field(self.beginning)).split(read, tail, most_records)
+
+    def event(self, record: RawRecord) -> JobEvent:
+        self.check(record)
+        return event_of(self.parse(record.data))
+
+    def check(self, record: RawRecord) -> None:
+        """Raises AccountingError if the record is not whole."""
+        _check(record)
+
+
+@dataclass(frozen=True, slots=True)
+class TextReader:
+    """Reads ``sacct -P`` with this header."""
+
+    header: Header
+    by_lines: bool = False
+    form: str = "text of sacct"
+
+    def split(self, read: Callable[[int], bytes], tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
+        return TextRecords(self.header).split(read, tail, most_records)
+
+    def event(self, record: RawRecord) -> JobEvent:
+        _check(record)
+        if absent := [column for column in NEEDED if column not in self.header.columns]:
+            raise AccountingError(f"the header has no column {absent[0]}; ask sacct for it with --format")
+        assert isinstance(record, JobRows)
+        try:
+            rows = [row.decode("utf-8").split(self.header.delimiter.decode("utf-8")) for row in record.rows]
+        except UnicodeDecodeError:
+            raise AccountingError("not UTF-8 text") from None
+        return event_of(job_of([dict(zip(self.header.columns, row, strict=True)) for row in rows]))
+
+
+@dataclass(frozen=True, slots=True)
+class FiletxtReader:
+    """Reads the file of jobcomp/filetxt."""
+
+    by_lines: bool = False
+    form: str = "jobcomp/filetxt"
+
+    def split(self, read: Callable[[int], bytes], tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
+        return filetxt.split(read, tail, most_records)
+
+    def event(self, record: RawRecord) -> JobEvent:
+        _check(record)
+        try:
+            return filetxt.parse_record(record.data.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise AccountingError("not UTF-8 text") from None
+
+
+def _check(record: RawRecord) -> None:
+    if record.too_long:
+        raise AccountingError(f"longer than {LONGEST_RECORD} bytes")
+    if not record.complete:
+        raise AccountingError(CUT)
+    if record.damage is not None:
+        raise AccountingError(record.damage)

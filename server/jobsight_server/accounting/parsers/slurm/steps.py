@@ -1,0 +1,62 @@
+"""What a job used, from its steps: Slurm measures memory for steps only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+# Steps that Slurm makes by itself; the others are those that the job's script started.
+_OWN = frozenset({"batch", "extern", "interactive"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a job: the sums over its tasks; 0 where nothing was measured.
+
+    ``end`` is None while it runs, ``exit_status`` as a job's.
+    """
+
+    step_id: str
+    start: float | None
+    end: float | None
+    memory_bytes: int = 0
+    cpu_s: float = 0.0
+    out_of_memory: bool = False
+    exit_status: int | None = None
+
+
+def memory_bytes(steps: Sequence[Step], job_end: float) -> int | None:
+    """The largest sum over steps that ran at the same time; None if it was not measured.
+
+    Of a job with steps of its own, one of them must have been measured: what the batch script held beside them is not
+    what the job held. Steps that follow one another within a second do not overlap.
+    """
+    own = [step for step in steps if step.step_id not in _OWN]
+    if own and not any(step.memory_bytes for step in own):
+        return None
+    measured = [step for step in steps if step.memory_bytes > 0]
+    if not measured:
+        return None
+    # At one time, steps shorter than Slurm's clock come last: they follow one another, beside the longer ones.
+    lives = sorted((start, end <= start, end, used) for start, end, used in (_life(step, job_end) for step in measured))
+    held = largest = 0
+    ends: list[tuple[float, int]] = []  # of the steps that run, the first to end on top
+    for start, is_moment, end, used in lives:
+        while ends and ends[0][0] <= start:
+            held -= heappop(ends)[1]
+        largest = max(largest, held + used)
+        if not is_moment:
+            heappush(ends, (end, used))
+            held += used
+    return largest
+
+
+def cpu_s(steps: Sequence[Step]) -> float:
+    """The processor time of all steps; 0 if it was not measured."""
+    return sum(step.cpu_s for step in steps)
+
+
+def _life(step: Step, job_end: float) -> tuple[float, float, int]:
+    start = job_end if step.start is None else step.start
+    return start, job_end if step.end is None else step.end, step.memory_bytes

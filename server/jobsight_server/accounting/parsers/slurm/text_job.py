@@ -1,0 +1,139 @@
+"""A job in the text of ``sacct -P``: a row of the job and rows of its steps, in whatever columns were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jobsight_server.accounting.parsers.slurm.job import (
+    ExitCode,
+    SlurmJob,
+    checked_bytes,
+    checked_count,
+    checked_seconds,
+)
+from jobsight_server.accounting.parsers.slurm.quantities import UNKNOWN, amount, clock_s, count, moment, tres
+from jobsight_server.accounting.parsers.slurm.steps import Step
+from jobsight_server.accounting.runs import AccountingError
+
+Row = Mapping[str, str]
+"""Column -> text."""
+
+NEEDED = ("User", "State", "Submit", "Start", "End")
+"""Columns without which no job can be read, besides ``JobIDRaw``, or ``JobID`` where there are no arrays."""
+
+
+def job_of(rows: Sequence[Row]) -> SlurmJob:
+    """The job in its row and the rows of its steps.
+
+    Raises:
+        AccountingError: it cannot be used; the reason says why.
+    """
+    row = rows[0]
+    allocated, requested = tres("AllocTRES", _get(row, "AllocTRES")), tres("ReqTRES", _get(row, "ReqTRES"))
+    processors = (
+        count("AllocCPUS", _get(row, "AllocCPUS"))
+        or int(allocated.get("cpu", 0))
+        or count("NCPUS", _get(row, "NCPUS"))
+        or count("ReqCPUS", _get(row, "ReqCPUS"))
+    )
+    node_count = (
+        int(allocated.get("node", 0))
+        or count("NNodes", _get(row, "NNodes"))
+        or count("AllocNodes", _get(row, "AllocNodes"))
+        or count("ReqNodes", _get(row, "ReqNodes"))
+    )
+    start, end = moment("Start", row["Start"]), moment("End", row["End"])
+    return SlurmJob(
+        job_id=row.get("JobIDRaw") or row["JobID"],
+        user=row["User"],
+        states=tuple(row["State"].upper().split()[:1]),
+        submitted=moment("Submit", row["Submit"]),
+        eligible=moment("Eligible", _get(row, "Eligible")),
+        start=start,
+        end=end,
+        elapsed_s=_elapsed_s(row),
+        suspended_s=clock_s("Suspended", _get(row, "Suspended")) or 0.0,
+        limit_s=_limit_s(row),
+        group=row.get("Group"),
+        account=row.get("Account"),
+        name=row.get("JobName"),
+        partition=row.get("Partition"),
+        nodes=_get(row, "NodeList"),
+        node_count=checked_count("NNodes", node_count or None),
+        processors=checked_count("AllocCPUS", processors or None),
+        requested_memory_bytes=_requested_memory(row, requested, processors, node_count),
+        exit=_exit_code("ExitCode", row),
+        derived_exit=_exit_code("DerivedExitCode", row),
+        used_cpu_s=clock_s("TotalCPU", _get(row, "TotalCPU")) or 0.0,
+        steps=tuple(_step(step) for step in rows[1:]),
+    )
+
+
+def _get(row: Row, column: str) -> str:
+    return row.get(column) or ""
+
+
+def _step(row: Row) -> Step:
+    code = _exit_code("ExitCode", row)
+    used = tres("TRESUsageInTot", _get(row, "TRESUsageInTot"))
+    # A task without any memory was not measured, so the sum lacks it.
+    least = tres("TRESUsageInMin", _get(row, "TRESUsageInMin"))
+    is_short = least.get("mem") == 0 and (count("NTasks", _get(row, "NTasks")) or 0) > 1
+    memory = 0 if is_short else int(used["mem"] if "mem" in used else _resident(row))
+    states = row["State"].upper().split()[:1]
+    step_id = (row.get("JobIDRaw") or row["JobID"]).partition(".")[2].lower()
+    return Step(
+        step_id=step_id,
+        start=moment("Start", row["Start"]),
+        end=moment("End", row["End"]),
+        memory_bytes=checked_bytes("TRESUsageInTot", memory) or 0,
+        cpu_s=max(clock_s("TotalCPU", _get(row, "TotalCPU")) or 0.0, used.get("cpu", 0.0)),
+        out_of_memory="OUT_OF_MEMORY" in states or (code is not None and code.signal == 125),
+        exit_status=None if code is None else code.status,
+    )
+
+
+def _resident(row: Row) -> float:
+    """The sum over a step's tasks where only their average, or the only one's maximum, was asked for; 0 if neither."""
+    tasks = count("NTasks", _get(row, "NTasks"))
+    average, largest = _get(row, "AveRSS"), _get(row, "MaxRSS")
+    if average and tasks:
+        return amount("AveRSS", average) * tasks
+    return amount("MaxRSS", largest) if largest and tasks == 1 else 0.0
+
+
+def _elapsed_s(row: Row) -> float | None:
+    raw = count("ElapsedRaw", _get(row, "ElapsedRaw"))
+    return checked_seconds("ElapsedRaw", clock_s("Elapsed", _get(row, "Elapsed")) if raw is None else float(raw))
+
+
+def _limit_s(row: Row) -> float | None:
+    """``TimelimitRaw`` is in minutes; None without a limit."""
+    raw = _get(row, "TimelimitRaw")
+    if raw.isascii() and raw.isdigit():
+        return checked_seconds("TimelimitRaw", int(raw[:12]) * 60.0) or None
+    return clock_s("Timelimit", _get(row, "Timelimit")) or None
+
+
+def _requested_memory(
+    row: Row, requested: Mapping[str, float], processors: int | None, node_count: int | None
+) -> int | None:
+    """Of the whole job: ``ReqMem`` is, from 21.08 on; before that it ends in n for each node, or c for each CPU."""
+    text = _get(row, "ReqMem")
+    if text in UNKNOWN or text == "?":
+        return checked_bytes("ReqTRES", int(requested["mem"])) if "mem" in requested else None
+    if text[-1] in "nc":
+        times = node_count if text[-1] == "n" else processors
+        return checked_bytes("ReqMem", int(amount("ReqMem", text[:-1]) * times)) if times else None
+    return checked_bytes("ReqMem", int(amount("ReqMem", text)))
+
+
+def _exit_code(column: str, row: Row) -> ExitCode | None:
+    """Of ``0:125``: the code and the signal."""
+    text = _get(row, column)
+    if text in UNKNOWN:
+        return None
+    code, colon, signal = text.partition(":")
+    if not (colon and code.isascii() and code.isdigit() and signal.isascii() and signal.isdigit() and len(text) < 12):
+        raise AccountingError(f"{column} is not CODE:SIGNAL", text)
+    return ExitCode(int(code), int(signal))

@@ -1,0 +1,189 @@
+"""The jobs in the text of ``sacct -P``: the row of each job with the rows of its steps, which follow it.
+
+Job names and comments may hold newlines, so lines are joined until the row has all of its fields. A line that has them
+all by itself is a row again: after damage, reading goes on there. Values may hold ``|`` too, Slurm's own delimiter;
+a row with too many fields is rejected rather than guessed at, so ask sacct for another delimiter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from jobsight_server.accounting.files import Chunk, RawRecord
+from jobsight_server.accounting.parsers.slurm.pieces import (
+    HEAD_BYTES,
+    LONGEST_RECORD,
+    LONGEST_ROW,
+    ChunkBuilder,
+    lines_of,
+)
+
+TOO_MANY = "more fields than the header; use sacct --delimiter=$'\\x1f'"
+_TOO_FEW = "fewer fields than the header"
+_NO_ID = "not a job id"
+_NO_JOB = "a step without the row of its job"
+
+_HEADER = re.compile(rb"[A-Za-z]+([^A-Za-z0-9\r\n]+)[A-Za-z]+(?:\1[A-Za-z]+)*(?:\1)?\r?")
+_ROW_ID = re.compile(rb"([0-9]{1,10}(?:_[0-9]{1,10}|_\[[^\]]{0,500}\]|\+[0-9]{1,6})?)(\.[A-Za-z0-9+]{1,20})?")
+_FREE_TEXT = frozenset({"JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "WorkDir", "Extra"})
+
+
+@dataclass(frozen=True, slots=True)
+class JobRows(RawRecord):
+    """A record with its rows, each without its line end."""
+
+    rows: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The columns that sacct was asked for, what stands between them, and the line itself."""
+
+    columns: tuple[str, ...]
+    delimiter: bytes
+    line: bytes
+
+    @property
+    def id_column(self) -> int:
+        """The raw id, which is the one that nodes know; else the one that people see."""
+        return self.columns.index("JobIDRaw" if "JobIDRaw" in self.columns else "JobID")
+
+
+def header_of(beginning: bytes) -> Header | None:
+    """The header in the first line; None if it is none."""
+    line = beginning.partition(b"\n")[0].rstrip(b"\r")
+    match = _HEADER.fullmatch(line)
+    if match is None:
+        return None
+    columns = tuple(name.decode() for name in line.split(match[1]))
+    return Header(columns, match[1], line) if {"JobID", "JobIDRaw"} & set(columns) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row, or what is none (``job_id`` None): then ``damage`` says why, unless it is to be passed over."""
+
+    data: bytes
+    job_id: bytes | None = None
+    is_step: bool = False
+    damage: str | None = None
+    complete: bool = True
+
+
+@dataclass(slots=True)
+class _Group:
+    """The rows of one job so far; ``suspects`` are damaged ones that came after them."""
+
+    job_id: bytes | None = None
+    rows: list[_Row] = field(default_factory=list)
+    size: int = 0
+    damage: str | None = None
+    suspects: list[_Row] = field(default_factory=list)
+
+    def add(self, row: _Row) -> None:
+        """Adds a row of the job. What is damaged among its rows was one of them."""
+        for one in (*self.suspects, row):
+            self._take(one)
+        self.suspects.clear()
+
+    def _take(self, row: _Row) -> None:
+        self.damage = self.damage or row.damage
+        self.size += len(row.data)
+        if self.size <= LONGEST_RECORD:
+            self.rows.append(row)
+
+    def flush(self, built: ChunkBuilder) -> None:
+        """Adds the job, and then the damaged rows as records of their own.
+
+        One that holds the id of a step of the job was that step's, so the job is not whole without it.
+        """
+        if self.rows:
+            step = b"%s." % self.job_id
+            while self.suspects and step in self.suspects[0].data:
+                self._take(self.suspects.pop(0))
+            data = b"".join(row.data for row in self.rows)
+            too_long = self.size > LONGEST_RECORD
+            rows = () if too_long or self.damage else tuple(row.data.rstrip(b"\r\n") for row in self.rows)
+            shown = data[:HEAD_BYTES] if too_long else data
+            record = JobRows(shown, self.size, self.rows[-1].complete, too_long, self.damage, rows)
+            built.add(record, data)
+        for row in self.suspects:
+            built.add(JobRows(row.data[:HEAD_BYTES], len(row.data), row.complete, damage=row.damage), row.data)
+        self.job_id, self.rows, self.size, self.damage, self.suspects = None, [], 0, None, []
+
+
+class TextRecords:
+    """Splits text with this header."""
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+        self._delimiters = len(header.columns) - 1
+        self._id_column = header.id_column
+        self._open_ended = header.columns[-1] in _FREE_TEXT
+
+    def split(self, read: Callable[[int], bytes], tail: bytes, most_records: int) -> Iterator[Chunk]:
+        """Chunks of jobs; see ``RecordReader``."""
+        built = ChunkBuilder(tail, most_records)
+        group = _Group()
+        for row in self._rows(read):
+            if row.job_id is None and row.damage is None:
+                group.flush(built)
+                built.skip(row.data)
+            elif row.job_id is None:
+                group.suspects.append(row)
+            elif not row.is_step:
+                group.flush(built)
+                yield from built.full()
+                group.job_id = row.job_id
+                group.add(row)
+            elif row.job_id == group.job_id:
+                group.add(row)
+            else:
+                group.suspects.append(replace(row, damage=_NO_JOB))
+            if len(group.suspects) >= most_records:
+                group.flush(built)
+                yield from built.full()
+        group.flush(built)
+        yield from built.rest()
+
+    def _rows(self, read: Callable[[int], bytes]) -> Iterator[_Row]:
+        pending: list[bytes] = []  # lines that are not a whole row yet, their size and delimiters
+        size = found = 0
+        for line in lines_of(read):
+            count = line.count(self._header.delimiter)
+            if pending:
+                begins = count == self._delimiters and self._id_of(line) is not None
+                if not begins and found + count <= self._delimiters and size + len(line) <= LONGEST_ROW:
+                    pending.append(line)
+                    size, found = size + len(line), found + count
+                    if found == self._delimiters and not self._open_ended:
+                        yield self._row(b"".join(pending))
+                        pending = []
+                    continue
+                yield self._row(b"".join(pending))
+                pending = []
+            if count == self._delimiters and not self._open_ended:
+                yield self._row(line)
+            else:
+                pending, size, found = [line], len(line), count
+        if pending:
+            yield self._row(b"".join(pending))
+
+    def _row(self, data: bytes) -> _Row:
+        bare = data.rstrip(b"\r\n")
+        complete = data.endswith(b"\n")
+        if not bare or bare == self._header.line:
+            return _Row(data)
+        count = data.count(self._header.delimiter)
+        if count != self._delimiters:
+            return _Row(data, damage=TOO_MANY if count > self._delimiters else _TOO_FEW, complete=complete)
+        match = self._id_of(data)
+        if match is None:
+            return _Row(data, damage=_NO_ID, complete=complete)
+        return _Row(data, match[1], match[2] is not None, complete=complete)
+
+    def _id_of(self, data: bytes) -> re.Match[bytes] | None:
+        fields = data.split(self._header.delimiter, self._id_column + 1)
+        return _ROW_ID.fullmatch(fields[self._id_column].rstrip(b"\r\n"))

@@ -1,0 +1,115 @@
+"""The columns of tables of runs, with their units, and values in them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from math import isfinite
+
+from jobsight_server.accounting.parsers.exec_host import MOST_PER_JOB, MOST_PER_NODE
+from jobsight_server.accounting.parsers.quantities import LATEST
+from jobsight_server.accounting.runs import AccountingError
+
+TEXTS = (
+    "job_id",
+    "user",
+    "state",
+    "failure",
+    "name",
+    "group",
+    "account",
+    "queue",
+    "nodes",
+    "processors",
+    "exit_status",
+)
+TIMES = ("submitted", "eligible", "start", "end")
+DURATIONS = ("requested_walltime", "used_cpu")
+SIZES = ("requested_memory", "used_memory")
+
+_MOMENTS = {"epoch_s": 1.0, "epoch_ms": 1e-3, "utc": None}
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_BYTES = {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
+_UNITS = {
+    **{f"{field}_{unit}": (field, factor) for field in TIMES for unit, factor in _MOMENTS.items()},
+    **{f"{field}_{unit}": (field, factor) for field in DURATIONS for unit, factor in _SECONDS.items()},
+    **{f"{field}_{unit}": (field, factor) for field in SIZES for unit, factor in _BYTES.items()},
+}
+COLUMNS = (*TEXTS, *_UNITS)
+"""Every column; of those that differ in their unit only, a table has one."""
+
+_NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
+_WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+_PLACE = re.compile(r"([^\s:]{1,255})(?::([0-9]{1,7}))?", re.ASCII)
+
+
+def field_of(column: str) -> str:
+    """What the column is about, whatever its unit.
+
+    >>> field_of("start_epoch_ms"), field_of("job_id")
+    ('start', 'job_id')
+    """
+    return _UNITS[column][0] if column in _UNITS else column
+
+
+def amount(column: str, text: str, largest: float) -> float:
+    """The value in seconds or bytes.
+
+    >>> amount("used_memory_mib", "1.5", 1e12), amount("requested_walltime_h", "2", 1e9)
+    (1572864.0, 7200.0)
+    """
+    factor = _UNITS[column][1]
+    if not _NUMBER.fullmatch(text) or factor is None:
+        raise AccountingError(f"{column} is not a number", text)
+    value = float(text) * factor
+    if not isfinite(value) or not 0.0 <= value <= largest:
+        raise AccountingError(f"{column} is negative, or larger than can be", text)
+    return value
+
+
+def whole(column: str, text: str) -> int:
+    """A whole number, which may be negative."""
+    if not _WHOLE.fullmatch(text):
+        raise AccountingError(f"{column} is not a whole number", text)
+    return int(text)
+
+
+def seconds_of_epoch(column: str, text: str) -> float:
+    """The moment, in UTC epoch seconds.
+
+    >>> seconds_of_epoch("start_epoch_ms", "1790000000250"), seconds_of_epoch("end_utc", "2026-09-21T14:13:20Z")
+    (1790000000.25, 1790000000.0)
+    """
+    if _UNITS[column][1] is not None:
+        return amount(column, text, LATEST)
+    try:
+        moment = datetime.fromisoformat(text)
+        found = moment.timestamp()
+    except (ValueError, OverflowError):
+        raise AccountingError(f"{column} is not a time such as 2026-11-20T20:00:38Z", text) from None
+    if moment.tzinfo is None:
+        raise AccountingError(f"{column} has no offset from UTC; end it in Z or +01:00", text)
+    if not 0.0 <= found <= LATEST:
+        raise AccountingError(f"{column} is negative, or larger than can be", text)
+    return found
+
+
+def places(text: str, processors: int | None) -> dict[str, int]:
+    """Processors by node of ``n1:4 n2:4``. Without numbers, those of a single node are all; others are unknown, 0.
+
+    >>> places("n1:4 n2:2 n1:1", None), places("n1", 8), places("n1 n2", 8)
+    ({'n1': 5, 'n2': 2}, {'n1': 8}, {'n1': 0, 'n2': 0})
+    """
+    found: dict[str, int] = {}
+    words = text.split()
+    for word in words:
+        match = _PLACE.fullmatch(word)
+        if match is None:
+            raise AccountingError("nodes has a part that is not NODE or NODE:PROCESSORS", word)
+        known = processors if match[2] is None and len(words) == 1 else None
+        found[match[1]] = found.get(match[1], 0) + int(match[2] or known or 0)
+        if found[match[1]] > MOST_PER_NODE:
+            raise AccountingError(f"nodes gives a node more than {MOST_PER_NODE} processors", word)
+    if sum(found.values()) > MOST_PER_JOB:
+        raise AccountingError(f"nodes gives the job more than {MOST_PER_JOB} processors")
+    return found

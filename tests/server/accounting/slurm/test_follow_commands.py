@@ -1,0 +1,330 @@
+"""A Slurm followed by its commands: scripts that print what they are given, fail, hang or print half."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Engine, select
+
+from jobsight_server.accounting.follow_slurm import SlurmFollower
+from jobsight_server.seldom import Seldom
+from jobsight_server.settings import AccountingSource
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.schema import accounting_files, accounting_rejects, jobs
+
+NOON = 1_700_000_000
+NOT_STARTED: dict[str, Any] = {"start": 0, "end": 0, "nodes": "None assigned", "steps": [], "allocated": []}
+
+
+class FakeSlurm:
+    """Two commands that print files; ``behaviour`` is what else a shell does."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        for name in ("sacct", "squeue"):
+            script = directory / name
+            script.write_text(
+                f'#!/bin/sh\ncd {directory}\necho "$*" >> calls\n'
+                f". ./{name}.behaviour\ncat {name}.json\n. ./{name}.after\n"
+            )
+            script.chmod(0o755)
+            self.answers(name, b'{"jobs": []}')
+
+    def answers(self, name: str, data: bytes, before: str = ":", after: str = "exit 0") -> None:
+        (self.directory / f"{name}.json").write_bytes(data)
+        (self.directory / f"{name}.behaviour").write_text(before)
+        (self.directory / f"{name}.after").write_text(after)
+
+    @property
+    def calls(self) -> list[str]:
+        return (self.directory / "calls").read_text().splitlines()
+
+    def source(self, **more: Any) -> AccountingSource:
+        commands = {"sacct": (str(self.directory / "sacct"),), "squeue": (str(self.directory / "squeue"),)}
+        return AccountingSource("lab", format="slurm", **{**commands, **more})
+
+
+def waiting(release: Any, job_id: int, submitted: int = NOON - 60, state: str = "PENDING") -> dict[str, Any]:
+    return {
+        "account": "physics",
+        "job_id": job_id,
+        "job_state": release.state(state),
+        "submit_time": release.number(submitted),
+        "user_name": "ann",
+        "group_name": "hpc",
+        "name": "name",
+        "partition": "batch",
+        "time_limit": release.number(5),
+        "cpus": release.number(4),
+        "node_count": release.number(2),
+        "tres_req_str": "cpu=4,mem=1200M,node=2,billing=4",
+    }
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> FakeSlurm:
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    return FakeSlurm(directory)
+
+
+@pytest.fixture
+def follow(sqlite_engine: Engine, slurm: FakeSlurm) -> Callable[..., SlurmFollower]:
+    def make(clock: Callable[[], float] = lambda: NOON + 1000.0, **more: Any) -> SlurmFollower:
+        return SlurmFollower(sqlite_engine, slurm.source(**more), clock, Seldom(60.0, 100))
+
+    return make
+
+
+def rows(engine: Engine, *columns: str) -> list[tuple[Any, ...]]:
+    with engine.connect() as connection:
+        return [
+            tuple(row) for row in connection.execute(select(*(jobs.c[name] for name in columns)).order_by(jobs.c.id))
+        ]
+
+
+def counted(engine: Engine, name: str) -> dict[str, int]:
+    with engine.connect() as connection:
+        return {label: n for (counter, label), n in read_event_counts(connection).items() if counter == name and n}
+
+
+def test_a_job_from_its_submission_to_its_end(
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], release: Any
+) -> None:
+    follower = follow()
+    slurm.answers("squeue", release.document(waiting(release, 7), waiting(release, 6, state="RUNNING")))
+    assert follower.read().unreadable == {}
+    columns = ("job_id", "state", "submitted", "processors", "requested_memory_bytes", "requested_walltime_s")
+    assert rows(sqlite_engine, *columns) == [("7", "queued", NOON - 60.0, 4, 1200 * 2**20, 300.0)]
+    slurm.answers("squeue", release.document(waiting(release, 7, state="RUNNING")))
+    slurm.answers("sacct", release.document(release.job(state=("RUNNING",), end=0)))
+    follower.read()
+    assert rows(sqlite_engine, "job_id", "state", "start") == [("7", "running", NOON)]
+    ended = release.job(steps=[])
+    slurm.answers("sacct", release.document(ended))
+    follower.read()
+    assert rows(sqlite_engine, "state", "end", "used_memory_bytes") == [("ended", NOON + 100, None)]
+    # The steps of a job may be recorded after its end.
+    slurm.answers("sacct", release.document(release.job()))
+    follower.read()
+    assert rows(sqlite_engine, "state", "used_memory_bytes") == [("ended", 10 * 2**20)]
+    before = counted(sqlite_engine, "accounting_lines")
+    assert before == {"Q": 1, "S": 1, "E": 2}
+    for _ in range(3):
+        follower.read()
+    assert counted(sqlite_engine, "accounting_lines") == before
+
+
+def test_what_is_asked(slurm: FakeSlurm, follow: Callable[..., SlurmFollower]) -> None:
+    now = [NOON + 0.0]
+    follower = follow(lambda: now[0], overlap_s=100.0, history_s=5000.0)
+    follower.read()
+    now[0] += 30.5
+    follower.read()
+    slurm.answers("sacct", b"", before="exit 1")
+    now[0] += 30
+    follower.read()
+    now[0] += 30
+    slurm.answers("sacct", b'{"jobs": []}')
+    follower.read()
+    sacct = [call for call in slurm.calls if "--starttime" in call]
+    assert [call.rpartition("now-")[2] for call in sacct] == ["5100", "131", "131", "161"]
+    assert sacct[0].startswith("--allusers --duplicates --json --starttime")
+    # Another process goes on where this one stopped.
+    now[0] += 10
+    follow(lambda: now[0], overlap_s=0.0, sacct=(str(slurm.directory / "sacct"), "-S", "now-{seconds}")).read()
+    assert "-S now-11" in slurm.calls
+
+
+def test_failures_are_counted_and_shown_and_do_not_stop_the_other(
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+) -> None:
+    slurm.answers("sacct", b"", before="echo 'sacct: error: slurmdbd: Connection refused' >&2; exit 1")
+    slurm.answers("squeue", newest.document(waiting(newest, 7)))
+    report = follow().read()
+    assert report.unreadable == {"command sacct": "exit status 1: sacct: error: slurmdbd: Connection refused"}
+    assert counted(sqlite_engine, "accounting_unreadable") == {"command sacct: exit status 1": 1}
+    assert rows(sqlite_engine, "state") == [("queued",)]
+
+
+@pytest.mark.parametrize(
+    ("before", "data", "after", "cause"),
+    [
+        ("kill -9 $$", b"", "", "ended by signal 9"),
+        (":", b'{"jobs": []}', "exit 3", "exit status 3"),
+        (":", b"slurmdbd is away\n", "exit 0", "its output is neither a whole JSON"),
+        (":", b"", "exit 0", "its output is neither a whole JSON"),
+        (":", b'{"errors": []}', "exit 0", "its output is neither a whole JSON"),
+        (":", b'{"jobs": [', "exit 0", "its output is neither a whole JSON"),
+        ("sleep 60", b"", "", "not done after 1 s"),
+        (":", b'{"jobs": []}', "exec >&-; exec 2>&-; sleep 60", "not done after 1 s"),
+    ],
+)
+def test_every_way_to_fail(
+    sqlite_engine: Engine,
+    slurm: FakeSlurm,
+    follow: Callable[..., SlurmFollower],
+    before: str,
+    data: bytes,
+    after: str,
+    cause: str,
+) -> None:
+    asleep = f"sleep 60.{os.getpid()}"  # other processes may sleep, too
+    slurm.answers("sacct", data, before.replace("sleep 60", asleep), after.replace("sleep 60", asleep))
+    began = time.monotonic()
+    report = follow(timeout_s=1.0, squeue=()).read()
+    assert time.monotonic() - began < 10
+    (said,) = report.unreadable.values()
+    assert said.startswith(cause)
+    with sqlite_engine.connect() as connection:
+        assert connection.execute(select(accounting_files)).all() == []
+    assert asleep not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+
+
+def test_an_output_that_ends_within_a_record_is_read_again(
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+) -> None:
+    whole = newest.document(newest.job(job_id=1), newest.job(job_id=2))
+    slurm.answers("sacct", whole[: whole.index(b'"job_id": 2')])
+    follower = follow(squeue=())
+    assert list(follower.read().unreadable.values()) == ["its output ends within a record"]
+    slurm.answers("sacct", whole)
+    assert follower.read().unreadable == {}
+    assert rows(sqlite_engine, "job_id") == [("1",), ("2",)]
+    assert counted(sqlite_engine, "accounting_lines") == {"E": 2}
+
+
+def test_a_damaged_record_is_listed_once(
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+) -> None:
+    damaged = newest.job(job_id=2)
+    damaged["time"]["start"] = "x"
+    slurm.answers("sacct", newest.document(newest.job(job_id=1), damaged, newest.job(job_id=3)))
+    follower = follow(squeue=())
+    for _ in range(3):
+        assert follower.read().unreadable == {}
+    assert counted(sqlite_engine, "accounting_lines") == {"E": 2, "rejected": 1}
+    with sqlite_engine.connect() as connection:
+        (reject,) = connection.execute(select(accounting_rejects))
+    assert (reject.path, reject.reason) == ("command sacct", "time.start is not a number: 'x'")
+
+
+def test_waiting_jobs_that_vanish(
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+) -> None:
+    now = [NOON + 0.0]
+    follower = follow(lambda: now[0])
+    slurm.answers("squeue", newest.document(*(waiting(newest, number, NOON - 10) for number in (7, 8))))
+    follower.read()
+    slurm.answers("squeue", newest.document(waiting(newest, 8, NOON - 10)))
+    follower.read()
+    assert rows(sqlite_engine, "job_id") == [("7",), ("8",)]  # it may have started just now
+    now[0] += 300
+    slurm.answers("squeue", b"", before="exit 1")
+    follower.read()
+    assert rows(sqlite_engine, "job_id") == [("7",), ("8",)]
+    # squeue goes on listing a cancelled job for some minutes.
+    cancelled = waiting(newest, 7, NOON - 10, state="CANCELLED")
+    slurm.answers("squeue", newest.document(waiting(newest, 8, NOON - 10), cancelled))
+    follower.read()
+    assert rows(sqlite_engine, "job_id") == [("8",)]
+    assert counted(sqlite_engine, "accounting_queued_gone") == {"": 1}
+
+
+def test_a_job_whose_end_was_recorded_late_is_asked_for(
+    slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+) -> None:
+    now = [NOON + 100.0]
+    follower = follow(lambda: now[0], overlap_s=0.0, squeue=())
+    slurm.answers("sacct", newest.document(newest.job(state=("RUNNING",), end=0)))
+    follower.read()
+    slurm.answers("sacct", b'{"jobs": []}')
+    for _ in range(3):
+        now[0] += 100
+        follower.read()
+    # Not listed at +200, so the next question goes back to its start, once.
+    assert [call.rpartition("now-")[2] for call in slurm.calls][1:] == ["100", "300", "100"]
+
+
+def test_another_form_of_output(sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower]) -> None:
+    header = "JobIDRaw|User|State|Submit|Start|End|NodeList"
+    text = f"{header}\n7|ann|COMPLETED|{NOON - 9}|{NOON}|{NOON + 9}|n1\n"
+    slurm.answers("sacct", text.encode())
+    assert follow(squeue=()).read().unreadable == {}
+    assert rows(sqlite_engine, "job_id", "user", "end") == [("7", "ann", NOON + 9)]
+
+
+def test_it_stops_at_once_when_told(slurm: FakeSlurm, follow: Callable[..., SlurmFollower]) -> None:
+    slurm.answers("sacct", b"", before="sleep 60")
+    stop = threading.Event()
+    timer = threading.Timer(0.5, stop.set)
+    timer.start()
+    began = time.monotonic()
+    assert follow().read(stop).unreadable == {}
+    assert time.monotonic() - began < 5
+    timer.join()
+
+
+def test_settings_of_a_source() -> None:
+    def source(**fields: Any) -> AccountingSource:
+        return msgspec.convert({"cluster": "x", **fields}, AccountingSource)
+
+    assert source(format="slurm", sacct=["ssh", "login", "sacct"]).sacct == ("ssh", "login", "sacct")
+    for wrong, why in (
+        ({"format": "slurm"}, "directory, file or sacct"),
+        ({"format": "torque", "sacct": ["sacct"]}, "format = 'slurm'"),
+        ({"format": "slurm", "sacct": ["sacct"], "interval_s": 0}, "interval_s"),
+    ):
+        with pytest.raises(msgspec.ValidationError, match=why):
+            source(**wrong)
+
+
+_CHILD = """
+import sys
+from jobsight_server.accounting.follow_slurm import SlurmFollower
+from jobsight_server.seldom import Seldom
+from jobsight_server.settings import AccountingSource
+from jobsight_server.storage.engine import open_engine
+
+def clock():
+    print("in a transaction", flush=True)
+    return 1700001000.0
+
+source = AccountingSource("lab", format="slurm", sacct=(sys.argv[2],))
+SlurmFollower(open_engine(sys.argv[1]), source, clock, Seldom(60.0, 9)).read()
+print("done", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_time_it_loses_and_doubles_nothing(sqlite_engine: Engine, slurm: FakeSlurm, newest: Any) -> None:
+    slurm.answers("sacct", newest.document(*(newest.job(job_id=number) for number in range(1, 1501))))
+    kills = 0
+    for lines in range(2, 7):
+        child = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, str(sqlite_engine.url), str(slurm.directory / "sacct")],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        assert child.stdout is not None
+        over = "done\n" in [child.stdout.readline() for _ in range(lines)]
+        child.send_signal(signal.SIGKILL)
+        child.wait(timeout=30)
+        child.stdout.close()
+        if over:
+            break
+        kills += 1
+    assert kills >= 3
+    SlurmFollower(sqlite_engine, slurm.source(squeue=()), lambda: NOON + 1000.0, Seldom(60.0, 9)).read()
+    assert sorted(int(job_id) for (job_id,) in rows(sqlite_engine, "job_id")) == list(range(1, 1501))

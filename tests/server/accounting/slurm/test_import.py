@@ -1,0 +1,262 @@
+"""Slurm's records in the database: once each, whatever the form, in whatever state they were seen before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event, select
+
+from jobsight_server.accounting.log_reader import LogReader
+from jobsight_server.accounting.read_logs import ImportReport, follow_once, import_files
+from jobsight_server.cli import main
+from jobsight_server.settings import AccountingSource
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.schema import accounting_rejects, jobs
+
+from .conftest import NOON
+from .test_text import FILETXT, row, text
+
+SAMPLES = Path(os.environ.get("JOBSIGHT_TRACES", "../shared/traces")).parent / "accounting" / "slurm"
+needs_samples = pytest.mark.skipif(not SAMPLES.exists(), reason=f"no samples of Slurm in {SAMPLES}")
+
+
+def take_in(engine: Engine, *files: Path) -> ImportReport:
+    report = import_files(engine, files, "lab", lambda: 1.8e9, "slurm")
+    assert report.figures.lost_without_reason == 0
+    return report
+
+
+def stored(engine: Engine, *columns: str) -> list[tuple[Any, ...]]:
+    with engine.connect() as connection:
+        query = select(*(jobs.c[name] for name in columns)).order_by(jobs.c.job_id, jobs.c.start)
+        return [tuple(row) for row in connection.execute(query)]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, bytes], Path]:
+    def written(name: str, data: bytes) -> Path:
+        file = tmp_path / name
+        file.write_bytes(data)
+        return file
+
+    return written
+
+
+def test_twice_is_once(
+    engine: Engine, newest: Any, write: Callable[[str, bytes], Path], dump: Callable[[Engine], Any]
+) -> None:
+    data = newest.document(*(newest.job(job_id=number) for number in range(1, 1200)))
+    file = write("a.json", data.replace(b'"job_id": 700,', b'"job_id": 700 '))
+    report = take_in(engine, file)
+    assert (report.figures.lines, report.taken_in.lines, report.new_runs) == (1199, 1199, 1198)
+    assert report.figures.rejected == {"not JSON": 1}
+    with engine.connect() as connection:
+        (reject,) = connection.execute(select(accounting_rejects.c.line, accounting_rejects.c.text))
+    assert (reject.line, '"job_id": 700 ' in reject.text or reject.text.startswith("{")) == (700, True)
+    before = dump(engine)
+    again = take_in(engine, file)
+    assert (again.figures.lines, again.taken_in.lines, again.new_runs) == (1199, 0, 0)
+    assert dump(engine) == before
+
+
+def test_a_file_that_was_cut_and_is_whole_now(engine: Engine, newest: Any, write: Callable[[str, bytes], Path]) -> None:
+    data = newest.document(newest.job(job_id=1), newest.job(job_id=2), newest.job(job_id=3))
+    cut = data.index(b'"job_id": 2')
+    report = take_in(engine, write("a.json", data[:cut]))
+    assert report.figures.rejected == {"cut off: the file ends within the record": 1}
+    for _ in range(2):
+        report = take_in(engine, write("a.json", data))
+        assert (report.figures.rejected, report.figures.lines) == ({}, 3)
+    assert stored(engine, "job_id") == [("1",), ("2",), ("3",)]
+    with engine.connect() as connection:
+        assert connection.execute(select(accounting_rejects)).all() == []
+
+
+def test_a_job_waits_runs_is_requeued_and_ends(
+    engine: Engine, newest: Any, write: Callable[[str, bytes], Path]
+) -> None:
+    nothing = {"nodes": "None assigned", "steps": [], "allocated": []}
+    waits = newest.job(state=("PENDING",), start=0, end=0, **nothing)
+    runs = newest.job(state=("RUNNING",), end=0)
+    # Nodes that had to boot: the start is later than it seemed.
+    runs_later = newest.job(state=("RUNNING",), start=NOON + 30, end=0)
+    requeued = newest.job(state=("REQUEUED",), start=NOON + 30, end=NOON + 50)
+    waits_again = newest.job(state=("PENDING",), submission=NOON + 50, start=0, end=0, **nothing)
+    ends = newest.job(submission=NOON + 50, start=NOON + 60, end=NOON + 90)
+    seen = []
+    for number, documents in enumerate(
+        [[waits], [waits], [runs], [runs_later], [requeued, waits_again], [requeued, ends], [requeued, ends]]
+    ):
+        take_in(engine, write(f"{number}.json", newest.document(*documents)))
+        seen.append(stored(engine, "state", "start", "end"))
+    inf = float("inf")
+    assert seen == [
+        [("queued", inf, None)],
+        [("queued", inf, None)],
+        [("running", NOON, None)],
+        [("running", NOON + 30, None)],
+        [("requeued", NOON + 30, NOON + 50), ("queued", inf, None)],
+        [("requeued", NOON + 30, NOON + 50), ("ended", NOON + 60, NOON + 90)],
+        [("requeued", NOON + 30, NOON + 50), ("ended", NOON + 60, NOON + 90)],
+    ]
+
+
+def test_a_job_cancelled_while_it_waits_leaves_no_run(
+    engine: Engine, newest: Any, write: Callable[[str, bytes], Path]
+) -> None:
+    nothing = {"nodes": "None assigned", "steps": [], "allocated": []}
+    waits = newest.job(state=("PENDING",), start=0, end=0, **nothing)
+    cancelled = newest.job(state=("CANCELLED",), start=0, **nothing)
+    take_in(engine, write("1.json", newest.document(waits)))
+    report = take_in(engine, write("2.json", newest.document(cancelled)))
+    assert stored(engine, "state") == []
+    assert dict(report.taken_in.outcomes) == {("D", "never ran"): 1}
+    report = take_in(engine, write("3.json", newest.document(cancelled, indent=None)))
+    assert dict(report.taken_in.outcomes) == {("D", "never ran, not known"): 1}
+
+
+def test_two_submissions_that_started_at_the_same_second(
+    engine: Engine, newest: Any, write: Callable[[str, bytes], Path]
+) -> None:
+    first = newest.job(state=("REQUEUED",), end=NOON)
+    second = newest.job(submission=NOON, end=NOON + 20)
+    report = take_in(engine, write("1.json", newest.document(first, second)))
+    assert stored(engine, "state", "start") == [("requeued", NOON)]
+    assert report.taken_in.outcomes["E", "another run of it began at the same time"] == 1
+
+
+class PowerCutError(RuntimeError):
+    pass
+
+
+@pytest.mark.parametrize("form", ["json", "compact json", "text", "filetxt"])
+def test_a_file_is_gone_on_with_where_it_was_left(
+    sqlite_engine: Engine, newest: Any, write: Callable[[str, bytes], Path], form: str
+) -> None:
+    numbers = range(1, 41)
+    file = write("log", written_as(form, newest, numbers))
+    commits = 0
+
+    def cut(_connection: Any) -> None:
+        nonlocal commits
+        commits += 1
+        if commits % 3 == 0:
+            raise PowerCutError
+
+    event.listen(sqlite_engine, "commit", cut)
+    cuts, reader = 0, None
+    for _ in range(40):
+        reader = LogReader(sqlite_engine, "lab", lambda: 1.8e9, "slurm", most_records=4)
+        try:
+            reader.read(file, final=True)
+            break
+        except PowerCutError:
+            cuts += 1
+    event.remove(sqlite_engine, "commit", cut)
+    assert cuts >= 3
+    assert sorted(int(row[0]) for row in stored(sqlite_engine, "job_id")) == list(numbers)
+    with sqlite_engine.connect() as connection:
+        counts = read_event_counts(connection)
+        assert connection.execute(select(accounting_rejects)).all() == []
+    assert counts["accounting_lines", "E"] == len(numbers)
+
+
+def written_as(form: str, release: Any, numbers: range) -> bytes:
+    """Jobs of these numbers in one of the forms."""
+    if "json" in form:
+        jobs_of = [release.job(job_id=number) for number in numbers]
+        document: bytes = release.document(*jobs_of, indent=None if form == "compact json" else 2)
+        return document
+    if form == "text":
+        return text(*(one for number in numbers for one in (row(f"{number}"), row(f"{number}.batch", JobName="a\nb"))))
+    lines = (FILETXT.replace("JobId=7", f"JobId={n}").replace("a b=c", "two\nlines") for n in numbers)
+    return "".join(lines).encode()
+
+
+@pytest.mark.parametrize("end", [20, 300, -2])
+def test_a_growing_jobcomp_file(sqlite_engine: Engine, tmp_path: Path, newest: Any, end: int) -> None:
+    whole = written_as("filetxt", newest, range(1, 6))
+    file = tmp_path / "log"
+    record = len(whole) // 5
+    for size in (0, end % record, record + end % record, 3 * record + 9, len(whole)):
+        file.write_bytes(whole[:size])
+        report = follow_once(sqlite_engine, AccountingSource("lab", file=file, format="slurm"), lambda: 1.8e9)
+        assert (report.rejected, report.unreadable) == ({}, {})
+    assert stored(sqlite_engine, "job_id") == [(f"{number}",) for number in range(1, 6)]
+
+
+@needs_samples
+def test_every_record_of_the_samples(engine: Engine) -> None:
+    report = take_in(engine, SAMPLES / "sacct.json.gz")
+    assert report.figures.rejected == {}
+    # Two never ran: one was cancelled, one could not.
+    assert (dict(report.figures.records), report.new_runs) == ({"D": 2, "E": 27}, 27)
+    memory = dict(stored(engine, "job_id", "used_memory_bytes"))
+    assert memory["6"] == 11_587_584 + 540_594_176
+    assert memory["7"] == 11_845_632 + 372_924_416  # its steps followed each other
+    assert (memory["24"], memory["27"]) == (None, None)  # too short to be measured
+    failures = {row[0]: row[1] for row in stored(engine, "job_id", "failure") if row[1]}
+    assert failures == {"11": "time"}
+    text = take_in(engine, SAMPLES / "sacct-P-ALL.txt.gz")
+    # The one whose name and comment hold the delimiter, and its step.
+    assert (dict(text.figures.records), text.figures.rejected.total(), text.new_runs) == ({"D": 2, "E": 26}, 2, 0)
+
+
+@needs_samples
+def test_text_and_json_of_the_samples_say_the_same(engine: Engine, tmp_path: Path) -> None:
+    from tests.server.accounting.slurm.conftest import read_events
+
+    in_json = {event.job_id: event for event in read_events(SAMPLES / "sacct.json.gz") if not isinstance(event, str)}
+    compared = 0
+    for found in read_events(SAMPLES / "sacct-P-ALL.txt.gz"):
+        if isinstance(found, str) or found.run is None:
+            continue
+        other = in_json[found.job_id].run
+        assert other is not None
+        compared += 1
+        # Text has whole codes where the JSON of this release has 0, and processor time in whole seconds.
+        for one, two in zip(astuple(found.run), astuple(other), strict=True):
+            if one in (found.run.exit_status, found.run.used_cpu_s) and one not in (0, None):
+                continue
+            assert one == two, found.job_id
+    assert compared == 26
+
+
+@needs_samples
+def test_a_requeue_and_a_node_failure_of_the_samples(engine: Engine) -> None:
+    for _ in range(2):
+        take_in(engine, SAMPLES / "sacct-requeue-nodefail.json.gz")
+        assert stored(engine, "job_id", "state", "used_walltime_s", "suspended_s") == [
+            ("1", "requeued", 0.0, None),
+            ("1", "ended", 6.0, None),
+            ("2", "requeued", 3.0, None),
+            ("3", "ended", 9.0, 3.0),
+        ]
+
+
+@needs_samples
+def test_a_sample_without_header_is_refused_line_by_line(engine: Engine) -> None:
+    report = take_in(engine, SAMPLES / "sacct-noconvert.txt.gz")
+    assert report.figures.rejected == {"not JSON of sacct, and no header of its text: run sacct without --noheader": 60}
+
+
+def test_the_form_is_said(
+    sqlite_engine: Engine, newest: Any, write: Callable[[str, bytes], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [write(form, written_as(form, newest, range(1, 4))) for form in ("json", "text", "filetxt")]
+    where = ["--cluster", "lab", "--database", str(sqlite_engine.url)]
+    forms = ("JSON of sacct", "text of sacct", "jobcomp/filetxt")
+    assert main(["import", *map(str, files), *where]) == 0
+    shown = capsys.readouterr().out
+    for file, form in zip(files, forms, strict=True):
+        assert f"{file}: slurm, {form} (guessed)" in shown
+    assert main(["import", "slurm", str(files[0]), *where]) == 0
+    assert f"{files[0]}: slurm, JSON of sacct\n" in capsys.readouterr().out
+    queue = newest.document({"job_id": 1, "job_state": ["PENDING"], "submit_time": 5})
+    assert main(["import", "slurm", str(write("squeue", queue)), *where]) == 1
+    assert "a record of squeue: import what sacct says" in capsys.readouterr().err

@@ -1,0 +1,339 @@
+"""What every format keeps to: order, position, once only, nothing lost or doubled, every line counted.
+
+A format joins by an entry in ``WRITTEN``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, event, func, select
+
+from jobsight_server.accounting.clock_offset import ClockOffset
+from jobsight_server.accounting.files import RawRecord
+from jobsight_server.accounting.formats import RecordReader, reader_of
+from jobsight_server.accounting.log_reader import LogReader
+from jobsight_server.accounting.read_logs import import_files
+from jobsight_server.accounting.runs import AccountingError, JobEvent
+from jobsight_server.settings import ACCOUNTING_FORMATS, AccountingFormat
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.schema import accounting_files, accounting_rejects, job_nodes, jobs
+
+T0 = 1_790_000_000
+STAMP = "09/21/2026 14:13:20"  # T0 in UTC
+COUNT = 30
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a scheduler writes about ``COUNT`` runs that ended: a line for each, perhaps after a header.
+
+    ``between``: what separates fields.
+    """
+
+    format: AccountingFormat
+    records: tuple[str, ...]
+    between: str
+    header: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> bytes:
+        return "".join(f"{line}\n" for line in (*self.header, *self.records)).encode()
+
+    @property
+    def reader(self) -> RecordReader:
+        return reader_of(self.format, self.data)
+
+
+def torque(number: int) -> str:
+    start = T0 + number
+    return (
+        f"{STAMP};E;{number}.s;user=ann group=staff jobname=j{number} queue=q ctime={T0} qtime={T0} etime={T0} "
+        f"start={start} owner=ann@login exec_host=n1/0+n2/1 Resource_List.mem=1gb Resource_List.walltime=01:00:00 "
+        f"session=1 end={start + 60} Exit_status=0 resources_used.cput=00:01:00 resources_used.mem=2048kb"
+    )
+
+
+def pbspro(number: int) -> str:
+    start = T0 + number
+    return (
+        f'{STAMP};E;{number}.s;user=ann group="s t" project=_pbs_project_default jobname=j{number} queue=q ctime={T0} '
+        f"qtime={T0} etime=0 start={start} exec_host=n1/0*2 exec_vnode=(n1:ncpus=2) Resource_List.mem=1gb session=1 "
+        f"end={start + 60} Exit_status=-27 resources_used.cput=00:01:00 resources_used.mem=2048kb run_count=1"
+    )
+
+
+def gridengine(number: int) -> str:
+    start = T0 + number
+    zeros = "0:" * 14
+    return (
+        f"all.q:n1:staff:ann:j:{number}:{number + 1}:sge:0:{T0}:{start}:{start + 60}:0:0:60:50.5:1.5:4096.0:{zeros}"
+        "NONE:d:NONE:1:0:52.25:1.5:0:-l h_rt=3600,h_vmem=2G:0:NONE:8388608.0:0:0"
+    )
+
+
+def table(number: int) -> str:
+    return f'{number},ann,"j \'{number}",{T0},{T0 + number},{T0 + number + 60},n1:2 n2:2,3600,2,60,1.5,0,'
+
+
+TABLE_HEADER = (
+    "job_id,user,name,submitted_epoch_s,start_epoch_s,end_epoch_s,nodes,requested_walltime_s,requested_memory_gib,"
+    "used_cpu_s,used_memory_mib,exit_status,failure"
+)
+
+
+def table_json(number: int) -> str:
+    return (
+        f'{{"job_id": {number}, "user": "ann", "start_epoch_s": {T0 + number}, "end_epoch_s": {T0 + number + 60}, '
+        f'"nodes": "n1:2", "used_memory_gib": 1.5, "failure": null}}'
+    )
+
+
+def all_of(line: Callable[[int], str]) -> tuple[str, ...]:
+    return tuple(line(number) for number in range(COUNT))
+
+
+WRITTEN = {
+    "torque": Written("torque", all_of(torque), r"[ ;=+/:]"),
+    "pbspro": Written("pbspro", all_of(pbspro), r"[ ;=+/:]"),
+    "gridengine": Written("gridengine", all_of(gridengine), r"[:,=]", ("# Version: 8.1.9",)),
+    "table": Written("table", all_of(table), r"[,: ]", (TABLE_HEADER,)),
+    "table of JSON": Written("table", all_of(table_json), r"[,:]"),
+}
+every_format = pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN)
+
+
+def test_every_format_but_that_with_a_suite_of_its_own_is_here() -> None:
+    assert {written.format for written in WRITTEN.values()} | {"slurm"} == set(ACCOUNTING_FORMATS)
+
+
+def read(engine: Engine, file: Path, log_format: AccountingFormat, final: bool = True) -> LogReader:
+    reader = LogReader(engine, "c", lambda: 1.9e9, log_format, ClockOffset(), most_records=7)
+    reader.read(file, final=final)
+    return reader
+
+
+def stored(engine: Engine) -> list[tuple[Any, ...]]:
+    """The runs in order of their starts, with their nodes; without what differs from reading to reading."""
+    left_out = {"id", "recorded_at"}
+    with engine.connect() as connection:
+        rows = connection.execute(select(jobs).order_by(jobs.c.start)).mappings().all()
+        places = connection.execute(select(job_nodes).order_by(job_nodes.c.run_id, job_nodes.c.node)).all()
+    nodes = {row["id"]: tuple((p.node, p.processors) for p in places if p.run_id == row["id"]) for row in rows}
+    return [(*(v for k, v in row.items() if k not in left_out), nodes[row["id"]]) for row in rows]
+
+
+def counts(engine: Engine) -> dict[tuple[str, str], int]:
+    with engine.connect() as connection:
+        found = read_event_counts(connection)
+    return {key: n for key, n in found.items() if key[0].startswith("accounting_") and n}
+
+
+def expected_runs(written: Written) -> list[JobEvent]:
+    (chunk,) = written.reader.split(_bytes(written.data))
+    return [event for record in chunk.records if (event := written.reader.event(record)).run is not None]
+
+
+def _bytes(data: bytes) -> Callable[[int], bytes]:
+    pieces = [data]
+    return lambda _size: pieces.pop() if pieces else b""
+
+
+@every_format
+def test_records_in_order_once_only_and_every_line_counted(engine: Engine, tmp_path: Path, written: Written) -> None:
+    file = tmp_path / "log"
+    file.write_bytes(written.data + b"rubbish\n" + b"\xff\xfe\n")
+    report = import_files(engine, [file], "c", lambda: 1.9e9, written.format)
+    figures = report.figures
+    assert (figures.lines, figures.lost_without_reason) == (COUNT + len(written.header) + 2, 0)
+    assert (figures.records["E"], figures.rejected.total()) == (COUNT, 2)
+    with engine.connect() as connection:
+        listed = connection.execute(select(accounting_rejects.c.line, accounting_rejects.c.text)).all()
+    assert sorted(tuple(row) for row in listed) == [(figures.lines - 1, "rubbish"), (figures.lines, "\\xff\\xfe")]
+    before, counted = stored(engine), counts(engine)
+    assert [row[1] for row in before] == [event.job_id for event in expected_runs(written)]
+    again = import_files(engine, [file], "c", lambda: 2.0e9, written.format)
+    assert (again.taken_in.lines, again.new_runs, again.figures) == (0, 0, figures)
+    assert (stored(engine), counts(engine)) == (before, counted)
+    copy = tmp_path / "copy"
+    copy.write_bytes(written.data[: len(written.data) // 2])  # not recognised by its beginning: read to another place
+    import_files(engine, [copy], "c", lambda: 2.0e9, written.format)
+    assert stored(engine) == before
+
+
+class PowerCutError(RuntimeError):
+    pass
+
+
+@every_format
+def test_the_position_is_in_the_transaction_of_the_rows(engine: Engine, tmp_path: Path, written: Written) -> None:
+    file = tmp_path / "log"
+    file.write_bytes(written.data)
+    commits = 0
+
+    def cut(_connection: Any) -> None:
+        nonlocal commits
+        commits += 1
+        if commits % 3 == 0:
+            raise PowerCutError
+
+    event.listen(engine, "commit", cut)
+    cuts = 0
+    for _ in range(20):
+        try:
+            read(engine, file, written.format)
+            break
+        except PowerCutError:
+            cuts += 1
+            with engine.connect() as connection:
+                lines = connection.scalar(select(func.max(accounting_files.c.lines))) or 0
+                runs = connection.scalar(select(func.count()).select_from(jobs))
+            assert runs == max(0, lines - len(written.header)), "as many runs as lines"
+            assert counts(engine).get(("accounting_lines", "E"), 0) == runs
+    event.remove(engine, "commit", cut)
+    assert cuts >= 2
+    assert [row[1] for row in stored(engine)] == [event.job_id for event in expected_runs(written)]
+    assert counts(engine)["accounting_lines", "E"] == COUNT
+
+
+@every_format
+def test_a_log_that_grows_byte_by_byte_is_read_like_a_whole_one(
+    sqlite_engine: Engine, tmp_path: Path, written: Written
+) -> None:
+    file, whole = tmp_path / "log", written.data
+    for end in (0, 1, len(whole) // 3, len(whole) // 2, len(whole) - 1, len(whole)):
+        file.write_bytes(whole[:end])
+        report = read(sqlite_engine, file, written.format, final=False).report
+        assert not report.rejected
+    assert [row[1] for row in stored(sqlite_engine)] == [event.job_id for event in expected_runs(written)]
+    assert counts(sqlite_engine)["accounting_lines", "E"] == COUNT
+
+
+_CHILD = """
+import sys
+from pathlib import Path
+from jobsight_server.accounting.log_reader import LogReader
+from jobsight_server.storage.engine import open_engine
+
+def clock():
+    print("in a transaction", flush=True)
+    return 1.9e9
+
+url, file, log_format = sys.argv[1:]
+LogReader(open_engine(url), "c", clock, log_format, most_records=2).read(Path(file), final=True)
+"""
+
+
+@every_format
+def test_killed_while_it_reads_it_loses_and_doubles_nothing(
+    sqlite_engine: Engine, tmp_path: Path, written: Written
+) -> None:
+    file = tmp_path / "log"
+    file.write_bytes(written.data)
+    child = subprocess.Popen(
+        [sys.executable, "-c", _CHILD, sqlite_engine.url.render_as_string(), str(file), written.format],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert child.stdout is not None
+    for _ in range(5):
+        child.stdout.readline()
+    child.send_signal(signal.SIGKILL)
+    child.wait(timeout=30)
+    child.stdout.close()
+    before = len(stored(sqlite_engine))
+    assert 0 < before < COUNT
+    read(sqlite_engine, file, written.format)
+    assert [row[1] for row in stored(sqlite_engine)] == [event.job_id for event in expected_runs(written)]
+    assert counts(sqlite_engine)["accounting_lines", "E"] == COUNT
+
+
+damages = st.sampled_from(["cut", "emptied", "swapped", "doubled", "latin-1", "bytes", "number", "quoted", "line cut"])
+NUMBERS = ("-1", "0", "nan", "inf", "1e400", "9" * 400, "0x10", "٣", "1_000")
+
+
+def damaged(line: str, between: str, kind: str, at: int, other: int, number: str) -> bytes:
+    """The line with one of its fields damaged."""
+    parts = re.split(f"({between})", line)
+    fields = list(range(0, len(parts), 2))
+    field, second = fields[at % len(fields)], fields[other % len(fields)]
+    changed = {
+        "cut": parts[field][: len(parts[field]) // 2],
+        "emptied": "",
+        "swapped": parts[second],
+        "doubled": parts[field] * 2,
+        "latin-1": f"{parts[field]}ä",
+        "bytes": f"{parts[field]}\x00\x1b[0m",
+        "number": number,
+        "quoted": f"\"{parts[field]}'",
+    }
+    parts[second] = parts[field] if kind == "swapped" else parts[second]
+    if kind == "line cut":
+        return "".join(parts[:field]).encode()
+    parts[field] = changed[kind]
+    return "".join(parts).encode("latin-1" if kind == "latin-1" else "utf-8", "replace")
+
+
+@every_format
+@settings(max_examples=100)
+@given(kind=damages, at=st.integers(0, 60), other=st.integers(0, 60), number=st.sampled_from(NUMBERS))
+def test_a_damaged_field_costs_its_own_record_only(
+    written: Written, kind: str, at: int, other: int, number: str
+) -> None:
+    lines = [line.encode() for line in (*written.header, *written.records[:4])]
+    victim = len(written.header) + 1
+    lines[victim] = damaged(written.records[1], written.between, kind, at, other, number)
+    reader = written.reader
+    records = [record for chunk in reader.split(_bytes(b"\n".join(lines) + b"\n")) for record in chunk.records]
+    assert len(records) == len(lines)
+    undamaged = replace(written, records=written.records[:4])
+    expected = {event.job_id: event for event in expected_runs(undamaged)}
+    for position, record in enumerate(records):
+        found = outcome(reader, record)
+        if position != victim:
+            assert not isinstance(found, AccountingError)
+            assert found.run is None or found == expected[found.job_id]
+        elif isinstance(found, AccountingError):
+            assert found.reason
+        else:
+            assert found.run is None or found.run.end is None or found.run.start <= found.run.end
+
+
+def outcome(reader: RecordReader, record: RawRecord) -> JobEvent | AccountingError:
+    try:
+        return reader.event(record)
+    except AccountingError as error:
+        return error
+
+
+@every_format
+def test_what_is_damaged_is_listed_and_the_rest_is_stored(
+    sqlite_engine: Engine, tmp_path: Path, written: Written
+) -> None:
+    lines = [line.encode() for line in (*written.header, *written.records)]
+    victims = [len(written.header) + 5 * number for number in range(1, 5)]
+    for number, victim in enumerate(victims):
+        lines[victim] = (lines[victim][: 20 + number], b"\xff" + lines[victim], b"x" * 70_000, b"\x00" * 9)[number]
+    file = tmp_path / "log"
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    report = read(sqlite_engine, file, written.format).report
+    assert (report.lines, report.rejected.total()) == (len(lines), 4)
+    with sqlite_engine.connect() as connection:
+        listed = set(connection.scalars(select(accounting_rejects.c.line)))
+    assert listed == {victim + 1 for victim in victims}
+    gone = {expected_runs(written)[5 * number].job_id for number in range(1, 5)}
+    assert [row[1] for row in stored(sqlite_engine)] == [
+        event.job_id for event in expected_runs(written) if event.job_id not in gone
+    ]

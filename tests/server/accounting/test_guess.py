@@ -1,0 +1,264 @@
+"""Which scheduler wrote a file, and a file that grows and is rotated."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, func, select
+
+from jobsight_server.accounting.files import Content
+from jobsight_server.accounting.guess import WrongFormatError, check_format, guess_format
+from jobsight_server.accounting.load import LoadReport
+from jobsight_server.accounting.read_logs import follow_once
+from jobsight_server.cli import main
+from jobsight_server.settings import AccountingFormat, AccountingSource
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.schema import jobs
+
+TORQUE = (
+    "09/08/2011 00:02:21;E;1.s;user=ann group=g jobname=j queue=q ctime=1315413989 qtime=1315413989 etime=1315413989 "
+    "start=1315415070 owner=ann@login exec_host=n1/0 session=1 end=1315458141 Exit_status=0 "
+)
+PBSPRO = (
+    '11/20/2026 20:00:50;E;1.pbs1;user=ann group=g account="a b" jobname=j queue=q ctime=1795204838 qtime=1795204838 '
+    "etime=0 start=1795204838 exec_host=n2/0*2 exec_vnode=(n2:ncpus=2) session=1 end=1795204850 Exit_status=0 "
+)
+GRIDENGINE = (
+    "all.q:n1:g:ann:cfd:7:sge:0:1790000000:1790000100:1790000160:0:0:60:1:1:4096:0:0:0:0:0:0:0:0:0:0:0:0:0:0:"
+    "NONE:d:NONE:1:0:2.0:0:0:NONE:0:NONE:4096:0:0"
+)
+TABLE = "job_id,user,start_epoch_s,end_epoch_s\n1,ann,1790000000,1790000060"
+TABLE_JSON = '{"job_id": 1, "user": "ann", "start_epoch_s": 1790000000}'
+WRITTEN: dict[str, AccountingFormat] = {
+    TORQUE: "torque",
+    PBSPRO: "pbspro",
+    GRIDENGINE: "gridengine",
+    f"# Version: 8.1.9\n#\n{GRIDENGINE}": "gridengine",
+    f"rubbish\n{TORQUE}": "torque",
+    TABLE: "table",
+    TABLE_JSON: "table",
+}
+
+
+def written(directory: Path, text: str, packed: bool = False) -> Path:
+    file = directory / "log"
+    data = f"{text}\n".encode()
+    file.write_bytes(gzip.compress(data) if packed else data)
+    return file
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("text", WRITTEN)
+def test_the_format_is_guessed(tmp_path: Path, text: str, packed: bool) -> None:
+    with Content(written(tmp_path, text, packed)) as content:
+        assert guess_format(content) == WRITTEN[text]
+        check_format(content, WRITTEN[text])
+
+
+@pytest.mark.parametrize(("text", "shown"), [("free text", "it begins with 'free text'"), ("", "it is empty")])
+def test_what_no_scheduler_wrote_is_not_guessed(tmp_path: Path, text: str, shown: str) -> None:
+    with Content(written(tmp_path, text)) as content:
+        with pytest.raises(WrongFormatError, match=shown):
+            guess_format(content)
+        check_format(content, "torque")  # nothing shows another format: its lines are rejected one by one
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "shown"),
+    [
+        (PBSPRO, "torque", "not torque but pbspro: line 1 has exec_vnode= '11/20/2026"),
+        (TORQUE, "pbspro", "not pbspro but torque: line 1 has owner="),
+        (f"#\n{GRIDENGINE}", "torque", "not torque but gridengine: line 1: fewer than four fields"),
+        (TORQUE, "gridengine", "not gridengine but torque: line 1: fewer than 45 fields separated by colons: '09/08"),
+        (TABLE, "gridengine", "not gridengine but table: line 1: fewer than 45 fields.*'job_id,user"),
+        (GRIDENGINE, "table", "not table but gridengine: line 1: unknown column"),
+    ],
+)
+def test_a_wrong_format_is_refused_with_the_line(
+    tmp_path: Path, text: str, named: AccountingFormat, shown: str
+) -> None:
+    with Content(written(tmp_path, text)) as content, pytest.raises(WrongFormatError, match=shown):
+        check_format(content, named)
+
+
+QACCT = f"{'=' * 62}\nqname        all.q\nhostname     sge1\n"
+SQUEUE = '{\n "meta": {"plugin": {"type": "openapi\\/%s", "name": "x"}}, "jobs": []}'
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "shown"),
+    [
+        (QACCT, "gridengine", r"^output of qacct: give the file \$SGE_ROOT"),
+        (SQUEUE % "v0.0.38", "slurm", "^output of squeue: give what sacct prints"),
+        (SQUEUE % "slurmctld", "slurm", "^output of squeue"),
+    ],
+)
+def test_what_another_command_prints_is_refused_with_its_name(
+    tmp_path: Path, text: str, named: AccountingFormat, shown: str
+) -> None:
+    with Content(written(tmp_path, text)) as content:
+        with pytest.raises(WrongFormatError, match=shown):
+            guess_format(content)
+        with pytest.raises(WrongFormatError, match=shown):
+            check_format(content, named)
+    with Content(written(tmp_path, SQUEUE % "dbv0.0.38")) as content:  # that is sacct
+        check_format(content, "slurm")
+
+
+def test_a_torque_log_with_select_is_no_pbspro_log(tmp_path: Path) -> None:
+    text = TORQUE.replace("exec_host", "Resource_List.select=1 exec_host")
+    with Content(written(tmp_path, text)) as content:
+        with pytest.raises(WrongFormatError, match="not pbspro but torque: line 1 has owner="):
+            check_format(content, "pbspro")
+        assert guess_format(content) == "torque"
+
+
+def run_import(engine: Engine, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    url = engine.url.render_as_string(hide_password=False)
+    status = main(["import", *map(str, arguments), "--database", url, "--cluster", "c"])
+    shown = capsys.readouterr()
+    return status, shown.out, shown.err
+
+
+def test_import_says_what_it_guessed(sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, GRIDENGINE)
+    status, out, _ = run_import(sqlite_engine, capsys, file)
+    assert (status, f"{file}: gridengine (guessed)" in out, "1 new run, 1 profiled" in out) == (0, True, True)
+    status, out, _ = run_import(sqlite_engine, capsys, "gridengine", file)
+    assert (status, "guessed" in out) == (0, False)
+    status, out, _ = run_import(sqlite_engine, capsys, file, "--json")
+    assert json.loads(out)["formats"] == {str(file): "gridengine"}
+
+
+def test_import_refuses_a_wrong_format_before_anything_is_read(
+    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right, wrong, unknown = (tmp_path / name for name in ("right", "wrong", "unknown"))
+    right.write_text(f"{TORQUE}\n")
+    wrong.write_text(f"{PBSPRO}\n")
+    unknown.write_text("free text")
+    status, _, said = run_import(sqlite_engine, capsys, "torque", right, wrong)
+    assert status == 1
+    assert f"{wrong}: not torque but pbspro: line 1 has exec_vnode=" in said
+    with sqlite_engine.connect() as connection:
+        assert connection.scalar(select(func.count()).select_from(jobs)) == 0
+    status, _, said = run_import(sqlite_engine, capsys, unknown)
+    assert (status, f"{unknown}: no known format; it begins with 'free text'. Name one: torque, " in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("openpbs", "unknown format 'openpbs'; OpenPBS is pbspro; formats are torque, "),
+        ("SGE", "unknown format 'SGE'; SGE is gridengine; "),
+        ("condor", "unknown format 'condor'; formats are "),
+        ("20261101", "no such file: 20261101; formats are "),
+    ],
+)
+def test_what_is_no_format_is_said(
+    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str, shown: str
+) -> None:
+    status, _, said = run_import(sqlite_engine, capsys, word, written(tmp_path, GRIDENGINE))
+    assert (status, shown in said) == (1, True)
+
+
+def test_the_summary_has_words_and_no_line_for_what_there_is_none_of(
+    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, f"# a comment\n{GRIDENGINE}")
+    _, out, _ = run_import(sqlite_engine, capsys, "gridengine", file)
+    lines = ["into cluster c", "2 lines of 1 file: 1 ended (E), 1 comment", "1 run of 1 job and 1 user ended"]
+    assert out.splitlines() == [*lines, "1 new run, 1 profiled"]
+    assert main(["import", str(file), "--database", sqlite_engine.url.render_as_string()]) == 0
+    assert "into cluster c, the only one known\n" in capsys.readouterr().out
+
+
+def test_what_cannot_be_read_is_said_once(
+    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    status, out, _ = run_import(sqlite_engine, capsys, "torque", tmp_path)
+    hint = "file: not a regular file; it is a directory: name the files in it"
+    assert (status, out) == (1, f"into cluster c\nunreadable: {tmp_path}: {hint}\n")
+    assert caplog.messages == []
+
+
+def follow(engine: Engine, file: Path, named: AccountingFormat | None = "gridengine") -> LoadReport:
+    return follow_once(engine, AccountingSource("c", file=file, format=named), lambda: 1.9e9)
+
+
+def record(number: int) -> str:
+    return GRIDENGINE.replace(":7:", f":{number}:", 1) + "\n"
+
+
+def known(engine: Engine) -> set[str]:
+    with engine.connect() as connection:
+        return set(connection.scalars(select(jobs.c.job_id)))
+
+
+@pytest.mark.parametrize("names", [("accounting.1", "accounting.2"), ("accounting-20261120", "accounting-20261121.gz")])
+def test_a_file_that_grows_is_followed_across_rotation(engine: Engine, tmp_path: Path, names: tuple[str, str]) -> None:
+    file = tmp_path / "accounting"
+    file.write_text("# Version: 8.1.9\n" + record(1) + record(2)[:40])
+    assert follow(engine, file).kinds == {"comment": 1, "E": 1}
+    file.write_text("# Version: 8.1.9\n" + record(1) + record(2) + record(3))
+    first, second = (tmp_path / name for name in names)
+    first.write_bytes(file.read_bytes())
+    file.write_text(record(4))
+    assert follow(engine, file).kinds == {"E": 3}, "the rest of the old file, then the new one"
+    content = (record(4) + record(5)).encode()
+    second.write_bytes(gzip.compress(content) if second.suffix == ".gz" else content)
+    file.write_text(record(6))
+    (tmp_path / "accounting.lock").write_text("not a log")
+    (tmp_path / "accountings.1").write_text("not a log")
+    report = follow(engine, file)
+    assert (report.kinds, report.unreadable) == ({"E": 2}, {})
+    assert known(engine) == {"1", "2", "3", "4", "5", "6"}
+    assert follow(engine, file).lines == 0
+    with engine.connect() as connection:
+        counts = read_event_counts(connection)
+    assert (counts["accounting_lines", "E"], counts.get(("accounting_lines", "rejected"), 0)) == (6, 0)
+
+
+def test_a_link_to_a_file_elsewhere_is_not_followed(sqlite_engine: Engine, tmp_path: Path) -> None:
+    """The server may read files that the writer of the log may not."""
+    (tmp_path / "secret").write_text(record(1))
+    directory = tmp_path / "common"
+    directory.mkdir()
+    for name in ("accounting", "accounting.1"):
+        (directory / name).symlink_to(tmp_path / "secret")
+    report = follow(sqlite_engine, directory / "accounting")
+    assert set(report.unreadable.values()) == {"a symbolic link out of the directory: not followed"}
+    assert (len(report.unreadable), report.lines, known(sqlite_engine)) == (2, 0, set())
+
+
+def test_following_guesses_and_refuses_too(sqlite_engine: Engine, tmp_path: Path) -> None:
+    file = written(tmp_path, GRIDENGINE)
+    report = follow(sqlite_engine, file, "torque")
+    assert (report.lines, list(report.unreadable)) == (0, [str(file)])
+    assert report.unreadable[str(file)].startswith("not torque but gridengine: line 1: fewer than four fields")
+    with sqlite_engine.connect() as connection:
+        assert read_event_counts(connection)["accounting_unreadable", "not torque but gridengine"] == 1
+    assert follow(sqlite_engine, file, None).kinds == {"E": 1}
+    assert known(sqlite_engine) == {"7"}
+    assert follow(sqlite_engine, tmp_path / "absent" / "log").unreadable
+
+
+@pytest.mark.parametrize("beginning", ["", "# Version: 8.1.9\n#\n", "# Version: 8.1.9\n" + GRIDENGINE[:40]])
+def test_a_format_is_guessed_once_there_is_a_record(sqlite_engine: Engine, tmp_path: Path, beginning: str) -> None:
+    file = tmp_path / "accounting"
+    file.write_text(beginning)
+    report = follow(sqlite_engine, file, None)
+    assert (report.lines, report.unreadable) == (0, {})
+    file.write_text(f"# Version: 8.1.9\n{GRIDENGINE}\n")
+    assert follow(sqlite_engine, file, None).kinds["E"] == 1
+
+
+def test_a_source_is_a_directory_or_a_file(tmp_path: Path) -> None:
+    both: Any = {"directory": tmp_path, "file": tmp_path / "a"}
+    for given in ({}, both):
+        with pytest.raises(ValueError, match="directory, file or sacct, one of them"):
+            AccountingSource("c", **given)

@@ -1,0 +1,271 @@
+"""Tables of runs, as a site's converter writes them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobsight_server.accounting.parsers.table import parser_of
+from jobsight_server.accounting.parsers.table_columns import COLUMNS
+from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
+
+T0 = 1_790_000_000
+ROW: dict[str, Any] = {
+    "job_id": "7[3]",
+    "user": "ann",
+    "group": "staff",
+    "account": "proj",
+    "name": 'a "b", c',
+    "queue": "long",
+    "submitted_epoch_s": T0 - 60,
+    "start_epoch_ms": T0 * 1000 + 250,
+    "end_utc": "2026-09-21T15:14:20+01:00",
+    "nodes": "n1:4 n2:4",
+    "requested_walltime_h": 1.5,
+    "requested_memory_gib": 2,
+    "used_cpu_min": 3,
+    "used_memory_mib": 1.5,
+    "exit_status": -9,
+    "failure": "memory",
+}
+RUN = RunRecord(
+    user="ann",
+    start=T0 + 0.25,
+    end=T0 + 60.0,
+    group="staff",
+    account="proj",
+    name='a "b", c',
+    queue="long",
+    queued=T0 - 60.0,
+    exec_host="n1:4 n2:4",
+    nodes=(("n1", 4), ("n2", 4)),
+    processors=8,
+    exit_status=-9,
+    requested_walltime_s=5400.0,
+    requested_memory_bytes=2**31,
+    used_cpu_s=180.0,
+    used_memory_bytes=3 * 2**19,
+    used_walltime_s=59.75,
+    failure="memory",
+)
+
+
+def as_csv(*rows: dict[str, Any], delimiter: str = ",") -> list[str]:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().splitlines()
+
+
+def parsed(*lines: str) -> list[JobEvent]:
+    parse = parser_of("\n".join(lines).encode())
+    return [parse(line) for line in lines]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_whole_row_of_csv(delimiter: str) -> None:
+    header, event = parsed(*as_csv(ROW, delimiter=delimiter))
+    assert (header.kind, event.kind, event.job_id) == ("header", "E", "7[3]")
+    assert event.run == RUN
+
+
+def test_a_whole_row_of_json() -> None:
+    (event,) = parsed(json.dumps(ROW))
+    assert event.run == RUN
+    (event,) = parsed(json.dumps({**ROW, "job_id": 7, "account": None}))
+    assert event.run is not None
+    assert (event.job_id, event.run.account) == ("7", None)
+
+
+def test_a_byte_order_mark_and_carriage_returns_do_not_matter() -> None:
+    header, line = as_csv(ROW)
+    parse = parser_of(f"\ufeff{header}\r\n{line}\r\n".encode())
+    assert parse(f"\ufeff{header}").kind == "header"
+    assert parse(line).run == RUN
+
+
+def few(**more: Any) -> dict[str, Any]:
+    return {"job_id": 1, "user": "ann", "start_epoch_s": T0, "end_epoch_s": T0 + 60, **more}
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        (few(), "E"),
+        (few(end_epoch_s=None), "S"),
+        (few(state="requeued"), "R"),
+        (few(state="running", end_epoch_s=None), "S"),
+        (few(start_epoch_s=None), "N"),
+    ],
+)
+def test_states(row: dict[str, Any], kind: str) -> None:
+    assert parsed(json.dumps(row))[0].kind == kind
+
+
+@pytest.mark.parametrize(
+    ("nodes", "processors", "found", "total"),
+    [
+        ("n1:4 n2:2 n1:1", None, (("n1", 5), ("n2", 2)), 7),
+        ("n1", 8, (("n1", 8),), 8),
+        ("n1 n2", 8, (("n1", 0), ("n2", 0)), 8),
+        ("", 8, (), 8),
+        ("n1", None, (("n1", 0),), None),
+    ],
+)
+def test_nodes(nodes: str, processors: int | None, found: tuple[tuple[str, int], ...], total: int | None) -> None:
+    run = parsed(json.dumps(few(nodes=nodes, processors=processors)))[0].run
+    assert run is not None
+    assert (run.nodes, run.processors) == (found, total)
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("job_id,user,start_epoch_s,used_memory", "unknown column: 'used_memory; nearest: used_memory_"),
+        ("job_id,user,start_epoch_s,usr", "unknown column: 'usr; nearest: user'"),
+        ("JobID,user,start_epoch_s", "unknown column: 'JobID; nearest: "),
+        ("job_id,user,start_epoch_s,start_utc", "two columns for the same: 'start_epoch_s, start_utc'"),
+        ("job_id,user", "a column is missing: 'start_epoch_s or start_epoch_ms or start_utc'"),
+        ("", "a column is missing: 'job_id'"),
+        ('job_id,"user', "not a line of CSV"),
+    ],
+)
+def test_a_wrong_header_names_the_column_and_the_nearest(header: str, reason: str) -> None:
+    with pytest.raises(AccountingError, match=reason):
+        parser_of(f"{header}\n1,ann,1\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"user": ""}, "user is missing"),
+        ({"job_id": " "}, "job_id is missing"),
+        ({"end_epoch_s": T0 - 1}, "the end is before the start"),
+        ({"start_epoch_s": "yesterday"}, "start_epoch_s is not a number"),
+        ({"start_epoch_s": -1}, "start_epoch_s is negative"),
+        ({"start_epoch_s": "1e300"}, "start_epoch_s is negative, or larger"),
+        ({"start_epoch_s": "nan"}, "start_epoch_s is not a number"),
+        ({"used_memory_gib": "4 GB"}, "used_memory_gib is not a number"),
+        ({"processors": 1.5}, "processors is not a whole number"),
+        ({"processors": 0}, "processors is not a number of processors"),
+        ({"exit_status": 2**40}, "exit_status is not a whole number of 32 bits"),
+        ({"failure": "disk"}, "failure is not one of memory, time"),
+        ({"state": "done"}, "state is not one of ended, requeued, running"),
+        ({"state": "running"}, "running with an end"),
+        ({"nodes": "n1:x"}, "nodes has a part"),
+        ({"nodes": "n1:70000"}, "nodes gives a node more than"),
+        ({"user": "u" * 256}, "user is longer than 255"),
+        ({"name": "a\x07"}, "control characters in name"),
+        ({"name": ["a"]}, "name is neither a text nor a number"),
+        ({"name": True}, "name is neither a text nor a number"),
+        ({"memory": 1}, "unknown column"),
+    ],
+)
+def test_a_wrong_value_names_its_column(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(AccountingError, match=reason):
+        parsed(json.dumps(few(**changes)))
+
+
+@pytest.mark.parametrize("text", ["2026-09-21T15:14:20", "21.9.2026", "2026-13-01T00:00:00Z"])
+def test_a_time_needs_its_offset_from_utc(text: str) -> None:
+    row = few(end_utc=text)
+    del row["end_epoch_s"]
+    with pytest.raises(AccountingError, match="end_utc"):
+        parsed(json.dumps(row))
+
+
+@pytest.mark.parametrize("line", ["1,ann", "1,ann,2,3,4", '1,"ann,2,3', "", '{"job_id": 1}', "{"])
+def test_a_damaged_line_costs_itself_only(line: str) -> None:
+    header, good = as_csv(few())
+    parse = parser_of(f"{header}\n{line}\n{good}\n".encode())
+    with pytest.raises(AccountingError):
+        parse(line)
+    assert parse(good).kind == "E"
+
+
+BACCT = """
+Accounting information about jobs that are:
+  - submitted by all users.
+  - accounted on all projects.
+------------------------------------------------------------------------------
+
+Job <1743>, Job Name <cfd>, User <ann>, Project <fluids>, Status <DONE>, Queue <normal>, Command <./cfd 1>
+Mon Sep 21 14:12:20: Submitted from host <login>, CWD <$HOME>, Output File </dev/null>;
+Mon Sep 21 14:13:20: Dispatched 6 Task(s) on Host(s) <4*n1> <2*n2>, Allocated 6 Slot(s) on Host(s) <4*n1> <2*n2>;
+Mon Sep 21 14:14:20: Completed <done>.
+
+Accounting information about this job:
+     CPU_T     WAIT     TURNAROUND   STATUS     HOG_FACTOR    MEM    SWAP
+    300.19       60            120     done         2.5016     1.5G   216M
+------------------------------------------------------------------------------
+
+Job <1744[3]>, User <bob>, Project <default>, Status <EXIT>, Queue <normal>, Command <./cfd 2>
+Mon Sep 21 14:12:20 2026: Submitted from host <login>, CWD <$HOME>;
+Mon Sep 21 14:13:20 2026: [3] dispatched to <n1>;
+Mon Sep 21 14:13:50 2026: Completed <exit>; TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.
+
+Accounting information about this job:
+     CPU_T     WAIT     TURNAROUND   STATUS     HOG_FACTOR    MEM    SWAP
+      0.19       60             90     exit         0.0012    512M     -
+------------------------------------------------------------------------------
+
+Job <1745>, User <bob>, Project <default>, Status <EXIT>, Queue <normal>, Command <sleep 9>
+Mon Sep 21 14:12:20: Submitted from host <login>, CWD <$HOME>;
+Mon Sep 21 14:12:30: Completed <exit>; TERM_OWNER: job killed by owner.
+
+Accounting information about this job:
+     CPU_T     WAIT     TURNAROUND   STATUS     HOG_FACTOR    MEM    SWAP
+      0.00       10             10     exit         0.0000      -      -
+------------------------------------------------------------------------------
+
+SUMMARY:      ( time unit: second )
+ Total number of done jobs:       1      Total number of exited jobs:     2
+"""
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_converter_of_bacct_makes_a_table() -> None:
+    converter = ROOT / "examples" / "lsf_to_table.py"
+    made = subprocess.run(
+        [sys.executable, str(converter), "2026"],
+        input=BACCT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "TZ": "UTC"},
+    )
+    done, killed, never_ran = parsed(*made.stdout.splitlines())
+    assert done.run == RunRecord(
+        user="ann",
+        account="fluids",
+        name="cfd",
+        queue="normal",
+        queued=T0 - 60.0,
+        start=float(T0),
+        end=T0 + 60.0,
+        exec_host="n1:4 n2:2",
+        nodes=(("n1", 4), ("n2", 2)),
+        processors=6,
+        used_cpu_s=300.19,
+        used_memory_bytes=3 * 2**29,
+        used_walltime_s=60.0,
+    )
+    assert killed.run is not None
+    assert (killed.job_id, killed.run.nodes, killed.run.failure) == ("1744[3]", (("n1", 1),), "memory")
+    assert killed.run.used_memory_bytes == 2**29
+    assert (never_ran.job_id, never_ran.kind) == ("1745", "N")
+
+
+def test_the_documents_show_the_converter_and_every_column() -> None:
+    text = (ROOT / "docs" / "accounting.md").read_text()
+    assert f"```python\n{(ROOT / 'examples' / 'lsf_to_table.py').read_text()}```" in text
+    assert {name for name in COLUMNS if f"`{name}`" not in text} == set()
