@@ -46,7 +46,7 @@ def test_server_reads_the_accounting_table_that_the_example_shows(tmp_path: Path
     file = tmp_path / "jobsight.toml"
     file.write_text("[[accounting]]\n" + re.sub(r"^# ", "", table, flags=re.MULTILINE))
     directory = Path("/var/spool/torque/server_priv/accounting")
-    assert load_settings(file).accounting == (AccountingSource("default", directory, "torque"),)
+    assert load_settings(file).accounting == (AccountingSource("default", directory, format="torque"),)
 
 
 def test_agent_reads_its_example() -> None:

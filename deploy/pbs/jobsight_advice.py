@@ -1,0 +1,226 @@
+"""Asks Jobsight what a job that is being submitted should ask for: for the PBS hook and the TORQUE filter.
+
+A question takes ``limit_s`` at most, from the first byte to the last, however slowly the server answers. After
+``failures`` of them in a row, none is asked for ``pause_s``; then one tries again. Python 3.6 or later, nothing else.
+"""
+
+import json
+import re
+import socket
+import time
+from pathlib import Path
+
+ANSWER_BYTES = 64 * 1024
+SHOWN = 200
+DEFAULTS = {
+    "address": "127.0.0.1",
+    "port": 8470,
+    "cluster": "default",
+    "token_file": "/etc/jobsight/submitter-token",
+    "limit_s": 0.1,
+    "failures": 3,
+    "pause_s": 60,
+    "breaker_file": None,
+}
+
+
+class NoAdviceError(Exception):
+    """Why there is no advice; ``counts`` says whether the question was in vain, as with a server that hangs."""
+
+    def __init__(self, reason, counts=False):
+        super().__init__(one_line(reason))
+        self.counts = counts
+
+
+def advice(settings, question):
+    """The answer of ``POST /api/v1/advice``, a dict whose ``text`` is a text.
+
+    Raises:
+        NoAdviceError: there is none.
+    """
+    settings = {**DEFAULTS, **settings}
+    failed = _failed(settings)
+    try:
+        answer = _ask(settings, question)
+    except NoAdviceError as error:
+        _note(settings, failed + 1 if error.counts else 0)
+        raise
+    if failed:
+        _note(settings, 0)
+    return answer
+
+
+def one_line(text, length=SHOWN):
+    """The text's first ``length`` characters, without control characters."""
+    return "".join(c if c.isprintable() else " " for c in str(text))[:length]
+
+
+def wanted(mode, asked, recommended):
+    """Whether a value is to be set, where the job asks for ``asked`` or for nothing (None); see ``SET``."""
+    if recommended is None or mode not in ("missing", "lower", "always"):
+        return False
+    if asked is None:
+        return True
+    return (mode == "lower" and recommended < asked) or (mode == "always" and recommended != asked)
+
+
+def requested(answer, metric):
+    """What the server understood that the job asks for, in bytes or seconds; None for nothing."""
+    forecasts = answer.get("forecasts")
+    for entry in forecasts if isinstance(forecasts, list) else ():
+        if isinstance(entry, dict) and entry.get("metric") == metric:
+            return _number(entry.get("requested"))
+    return None
+
+
+def such_jobs(answer):
+    """How many such jobs of the user have been measured."""
+    return _number(answer.get("such_jobs")) or 0
+
+
+def in_words(answer, name, form):
+    """A recommendation of the answer in PBS's words, if it has this form; None where there is none."""
+    words = answer.get("pbs")
+    value = words.get(name) if isinstance(words, dict) else None
+    return value if isinstance(value, str) and re.fullmatch(form, value) else None
+
+
+def megabytes(text):
+    """Bytes of ``2300mb``."""
+    return None if text is None else int(text[:-2]) * 2**20
+
+
+def clock_s(text):
+    """Seconds of ``HH:MM:SS``."""
+    if text is None:
+        return None
+    hours, minutes, seconds = (int(part) for part in text.split(":"))
+    return hours * 3600 + minutes * 60 + seconds
+
+
+MEMORY = "[1-9][0-9]{0,11}mb"
+CLOCK = "[0-9]{2,6}:[0-5][0-9]:[0-5][0-9]"
+SELECT = "[A-Za-z0-9_.,:=/+-]{1,4000}"
+
+
+def _number(value):
+    numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if numeric and 0 < value < 2**63 else None
+
+
+def _ask(settings, question):
+    try:
+        with Path(settings["token_file"]).open(encoding="ascii") as file:
+            token = file.read(4096).strip()
+    except (OSError, ValueError) as error:
+        raise NoAdviceError(f"cannot read the token: {error}") from error
+    if not re.fullmatch("[A-Za-z0-9_-]+", token):
+        raise NoAdviceError(f"{settings['token_file']} has no token; write the output of `jobsight token create` to it")
+    body = json.dumps({"cluster": settings["cluster"], **question}).encode()
+    head = (
+        f"POST /api/v1/advice HTTP/1.1\r\nHost: {settings['address']}:{settings['port']}\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    status, text = _exchange(settings, head.encode() + body)
+    try:
+        answer = json.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        raise NoAdviceError(f"answered {status}, not with JSON: {text[:60]!r}", counts=True) from error
+    if status != 200:
+        said = answer.get("error", answer) if isinstance(answer, dict) else answer
+        raise NoAdviceError(f"answered {status}: {said}", counts=status >= 500)
+    if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
+        raise NoAdviceError(f"answered without a text: {text[:60]!r}", counts=True)
+    return answer
+
+
+def _exchange(settings, request):
+    """Status and body of the answer. Each step gets the time that is left: a server may send a byte now and then."""
+    address, late = settings["address"], f"no answer within {settings['limit_s'] * 1000:.0f} ms"
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        socket.inet_pton(family, address)
+    except OSError:
+        raise NoAdviceError(
+            f"address {address}: give an IP address, because looking up a name has no time limit"
+        ) from None
+    end = time.monotonic() + settings["limit_s"]
+    received = b""
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as connection:
+            connection.settimeout(settings["limit_s"])
+            connection.connect((address, settings["port"]))
+            _leave(connection, end, late)
+            connection.sendall(request)
+            while True:
+                _leave(connection, end, late)
+                part = connection.recv(8192)
+                received += part
+                if len(received) > ANSWER_BYTES:
+                    raise NoAdviceError(f"an answer of more than {ANSWER_BYTES} bytes", counts=True)
+                answer = _parse(received, closed=not part)
+                if answer is not None:
+                    return answer
+    except OSError as error:
+        raise NoAdviceError(late if isinstance(error, socket.timeout) else error, counts=True) from error
+
+
+def _leave(connection, end, late):
+    left = end - time.monotonic()
+    if left <= 0:
+        raise NoAdviceError(late, counts=True)
+    connection.settimeout(left)
+
+
+def _parse(received, closed):
+    """Status and body; None while they are incomplete."""
+    head, found, body = received.partition(b"\r\n\r\n")
+    if not found:
+        if closed:
+            raise NoAdviceError("the connection was closed before an answer", counts=True)
+        return None
+    status = re.match(rb"HTTP/1\.\d (\d{3})", head)
+    if status is None:
+        raise NoAdviceError(f"not an answer in HTTP: {head[:60]!r}", counts=True)
+    length = re.search(rb"\r\ncontent-length:[ \t]*(\d{1,9})(?=\r\n|$)", head.lower())
+    expected = None if length is None else int(length.group(1))
+    if expected is not None and len(body) >= expected:
+        return int(status.group(1)), body[:expected]
+    if not closed:
+        return None
+    if expected is not None:
+        raise NoAdviceError(f"the answer is cut after {len(body)} of {expected} bytes", counts=True)
+    return int(status.group(1)), body
+
+
+def _failed(settings):
+    """How many questions in a row failed.
+
+    Raises:
+        NoAdviceError: so many that none is asked now.
+    """
+    path = settings["breaker_file"]
+    try:
+        with Path(path or "").open(encoding="ascii") as file:
+            found = re.fullmatch(r"(\d{1,9}) (\d{1,12})", file.read(100))
+    except (OSError, ValueError):
+        return 0
+    if found is None:
+        return 0
+    failed, rest = int(found.group(1)), int(found.group(2)) - int(time.time())
+    if 0 < rest <= settings["pause_s"]:  # more: the clock was set back
+        raise NoAdviceError(f"not asked: {failed} questions in a row failed")
+    return failed
+
+
+def _note(settings, failed):
+    path = settings["breaker_file"]
+    if not path:
+        return
+    until = int(time.time()) + settings["pause_s"] if failed >= settings["failures"] else 0
+    try:
+        with Path(path).open("w", encoding="ascii") as file:
+            file.write(f"{failed} {until}")
+    except OSError:
+        return  # without the file each question is asked, and limited

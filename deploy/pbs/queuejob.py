@@ -1,0 +1,101 @@
+"""Hook of PBS Professional and OpenPBS for the event queuejob: asks Jobsight about each job that is submitted.
+
+It writes what Jobsight says to the job's comment and the server's log and, where SET says so, sets the job's memory and
+run time. It never rejects a job, and waits 100 ms at most. docs/submission.md shows how to install it.
+"""
+
+import sys
+
+import pbs
+
+SETTINGS = {
+    "address": "127.0.0.1",  # of the Jobsight server: an IP address, because looking up a name has no time limit
+    "port": 8470,
+    "cluster": "default",  # this cluster's name in Jobsight
+    "token_file": "/etc/jobsight/pbs-token",  # of a token of role submitter; readable by root only
+    "limit_s": 0.1,  # for the whole question; the server handles one submission at a time
+    "failures": 3,  # after so many in a row, do not ask ...
+    "pause_s": 60,  # ... for so long, counted in this file
+    "breaker_file": "/var/spool/pbs/server_priv/jobsight-submission",
+}
+
+# What to set, by queue; "*" is every other one. "no": nothing. "missing": where the job asks for nothing. "lower":
+# that, and where it asks for more than is recommended. "always": that, and where it asks for less.
+SET = {
+    "*": {"memory": "no", "time": "no"},
+}
+
+SUCH_JOBS = 5  # set nothing before so many such jobs of the user have been measured
+LIBRARY = "/usr/local/lib/jobsight"  # where jobsight_advice.py is
+
+WORDS = ("select", "nodes", "ncpus", "mem", "pmem", "walltime")
+
+
+def text_of(value):
+    """An attribute as text; None where it is not set."""
+    text = "" if value is None else str(value).strip()
+    return text or None
+
+
+def question_of(event):
+    job = event.job
+    question = {
+        "user": text_of(event.requestor),
+        "application": text_of(job.Job_Name),
+        "queue": text_of(getattr(job.queue, "name", job.queue)),
+        "account": text_of(job.Account_Name),
+        "pbs": {name: text_of(job.Resource_List[name]) for name in WORDS},
+    }
+    return {name: value for name, value in question.items() if value is not None}
+
+
+def set_request(job, library, answer, mode):
+    """Sets what ``mode`` allows; returns a text for each value that was set."""
+    done = []
+    requested = job.Resource_List
+    names = {"select": library.SELECT} if text_of(requested["select"]) else {"mem": library.MEMORY}
+    if text_of(requested["pmem"]) and not text_of(requested["mem"]) and "mem" in names:
+        names = {"pmem": library.MEMORY}
+    memory = library.megabytes(library.in_words(answer, "mem", library.MEMORY))
+    if library.wanted(mode.get("memory"), library.requested(answer, "memory"), memory):
+        for name, form in names.items():
+            value = library.in_words(answer, name, form)
+            if value is not None:
+                done.append(f"{name} {requested[name]} -> {value}")
+                requested[name] = pbs.select(value) if name == "select" else pbs.size(value)
+    walltime = library.in_words(answer, "walltime", library.CLOCK)
+    if library.wanted(mode.get("time"), library.requested(answer, "runtime"), library.clock_s(walltime)):
+        done.append(f"walltime {requested['walltime']} -> {walltime}")
+        requested["walltime"] = pbs.duration(walltime)
+    return done
+
+
+def advise(event):
+    if LIBRARY not in sys.path:
+        sys.path.insert(0, LIBRARY)
+    import jobsight_advice as library
+
+    question = question_of(event)
+    try:
+        answer = library.advice(SETTINGS, question)
+    except library.NoAdviceError as error:
+        pbs.logmsg(pbs.LOG_WARNING, f"jobsight: no advice: {error}")
+        return
+    done = []
+    if library.such_jobs(answer) >= SUCH_JOBS:
+        done = set_request(event.job, library, answer, SET.get(question.get("queue"), SET.get("*", {})))
+    text = "jobsight: " + library.one_line(answer["text"], 400) + (" Set: " + ", ".join(done) if done else "")
+    pbs.logmsg(pbs.LOG_DEBUG, f"{question['user']}: {text}")
+    event.job.comment = text
+
+
+def main():
+    event = pbs.event()
+    try:
+        advise(event)
+    except Exception as error:  # noqa: BLE001 - PBS rejects the job if its hook fails, whatever the fault is
+        pbs.logmsg(pbs.LOG_ERROR, f"jobsight: {type(error).__name__}: {error}")
+    event.accept()
+
+
+main()

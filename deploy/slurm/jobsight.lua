@@ -1,0 +1,258 @@
+-- Asks Jobsight what a job that is being submitted should ask for. For job_submit.lua, cli_filter.lua, or a site's own:
+--
+--   local jobsight = dofile("/etc/slurm/jobsight.lua")
+--   local client = jobsight.client({address = "127.0.0.1", port = 8470, cluster = "default", token_file = "..."})
+--   local advice, reason = client:advice({user = "ada", application = "cfd", slurm = {num_tasks = 16, mem = "32G"}})
+--
+-- `advice` is the answer of POST /api/v1/advice, or nil with the reason; nothing raises an error. A question takes
+-- `limit_s` at most, from the first byte to the last: Slurm waits meanwhile. After `failures` of them in a row, none is
+-- asked for `pause_s`; then one tries again. Lua 5.1 or later, with LuaSocket and cjson (Debian: lua-socket, lua-cjson).
+
+local jobsight = {}
+
+local DEFAULTS = {
+  address = "127.0.0.1",
+  port = 8470,
+  cluster = "default",
+  token_file = "/etc/jobsight/slurm-token",
+  limit_s = 0.1,
+  failures = 3,
+  pause_s = 60,
+}
+
+local ANSWER_BYTES = 64 * 1024
+local CHUNK_BYTES = 8192
+local SHOWN = 200
+
+-- One line of at most `length` printable characters.
+function jobsight.line(text, length)
+  return (tostring(text):gsub("%c+", " "):sub(1, length or SHOWN))
+end
+
+-- A finite number above 0, or nil: what is not in the answer, JSON's null included, is not used.
+function jobsight.amount(value)
+  if type(value) == "number" and value > 0 and value < 2 ^ 53 then
+    return value
+  end
+  return nil
+end
+
+-- A table in the answer, or an empty one.
+function jobsight.part(answer, name)
+  local found = answer[name]
+  return type(found) == "table" and found or {}
+end
+
+local function read_token(path)
+  local file, problem = io.open(path, "r")
+  if not file then
+    return nil, "cannot read the token: " .. problem
+  end
+  local text = (file:read(4096) or ""):match("^%s*([%w_-]+)%s*$")
+  file:close()
+  if not text then
+    return nil, path .. " has no token; write the output of `jobsight token create` to it"
+  end
+  return text
+end
+
+-- The body of a whole response, nil while it is incomplete; or nil and why it is none.
+local function parse(text, closed)
+  local head_end, body_start = text:find("\r\n\r\n", 1, true)
+  if not head_end then
+    return nil, closed and "the connection was closed before an answer" or nil
+  end
+  local head = text:sub(1, head_end + 1)
+  local status = head:match("^HTTP/1%.%d (%d%d%d)")
+  if not status then
+    return nil, "not an answer in HTTP: " .. jobsight.line(head, 60)
+  end
+  local body = text:sub(body_start + 1)
+  local length = tonumber(head:lower():match("\r\ncontent%-length:%s*(%d+)\r\n"))
+  if length and #body >= length then
+    body = body:sub(1, length)
+  elseif length and closed then
+    return nil, "the answer is cut after " .. #body .. " of " .. length .. " bytes"
+  elseif not closed then
+    return nil
+  end
+  return body, nil, tonumber(status)
+end
+
+-- Sends `request` and returns body, nil, status; or nil and the reason. Each step gets the time that is left, because a
+-- limit for each of them would let a server that sends a byte now and then take any time.
+local function exchange(socket, settings, request)
+  local connection, problem = socket.tcp()
+  if not connection then
+    return nil, problem
+  end
+  local started = socket.gettime()
+
+  local function wait_at_most_the_rest()
+    local spent = socket.gettime() - started
+    if spent < 0 or spent >= settings.limit_s then -- below 0: the clock was set back
+      return false
+    end
+    connection:settimeout(settings.limit_s - spent, "t")
+    return true
+  end
+
+  local function talk()
+    local late = ("no answer within %d ms"):format(settings.limit_s * 1000)
+    wait_at_most_the_rest()
+    local done, why = connection:connect(settings.address, settings.port)
+    if not done then
+      return nil, why == "timeout" and late or why
+    end
+    if not wait_at_most_the_rest() then
+      return nil, late
+    end
+    done, why = connection:send(request)
+    if not done then
+      return nil, why == "timeout" and late or why
+    end
+    local received, closed = "", false
+    while not closed do
+      if not wait_at_most_the_rest() then
+        return nil, late
+      end
+      -- Waits for the first byte and takes what has come with it. No select(), which fails beyond 1,024 open files.
+      local first, receive_problem = connection:receive(1)
+      if first then
+        connection:settimeout(0)
+        local rest, _, partial = connection:receive(CHUNK_BYTES - 1)
+        received = received .. first .. (rest or partial or "")
+      elseif receive_problem == "closed" then
+        closed = true
+      else
+        return nil, receive_problem == "timeout" and late or receive_problem
+      end
+      if #received > ANSWER_BYTES then
+        return nil, "an answer of more than " .. ANSWER_BYTES .. " bytes"
+      end
+      local body, fault, status = parse(received, closed)
+      if body or fault then
+        return body, fault, status
+      end
+    end
+    return nil, "the connection was closed before an answer"
+  end
+
+  local ran, body, reason, status = pcall(talk)
+  connection:close()
+  if not ran then
+    return nil, tostring(body)
+  end
+  return body, reason, status
+end
+
+-- How many questions in a row failed, and until when none is asked: kept in this table, or in a file, for commands that
+-- end after one question.
+local function read_breaker(client)
+  local path = client.settings.breaker_file
+  local file = path and io.open(path, "r")
+  if file then
+    local failed, open_until = (file:read(100) or ""):match("^(%d+) (%d+)$")
+    file:close()
+    client.failed, client.open_until = tonumber(failed) or 0, tonumber(open_until) or 0
+  end
+end
+
+local function note(client, success)
+  local settings, before = client.settings, client.failed
+  client.failed = success and 0 or client.failed + 1
+  client.open_until = client.failed >= settings.failures and os.time() + settings.pause_s or 0
+  local file = settings.breaker_file and (client.failed > 0 or before > 0) and io.open(settings.breaker_file, "w")
+  if file then
+    file:write(("%d %d"):format(client.failed, client.open_until))
+    file:close()
+  end
+end
+
+local function is_open(client)
+  local rest = client.open_until - os.time()
+  return rest > 0 and rest <= client.settings.pause_s -- more: the clock was set back
+end
+
+local function ask(client, question)
+  local settings = client.settings
+  local token, problem = read_token(settings.token_file)
+  if not token then
+    return nil, problem
+  end
+  question.cluster = settings.cluster
+  local body = client.cjson.encode(question)
+  local request = table.concat({
+    "POST /api/v1/advice HTTP/1.1",
+    ("Host: %s:%d"):format(settings.address, settings.port),
+    "Authorization: Bearer " .. token,
+    "Content-Type: application/json",
+    "Content-Length: " .. #body,
+    "Connection: close",
+    "",
+    body,
+  }, "\r\n")
+  local text, reason, status = exchange(client.socket, settings, request)
+  local decoded, answer
+  if text then
+    decoded, answer = pcall(client.cjson.decode, text)
+    if not decoded or type(answer) ~= "table" then
+      reason = "answered " .. status .. ", not with JSON: " .. jobsight.line(text, 60)
+    elseif status ~= 200 then
+      reason = "answered " .. status .. ": " .. jobsight.line(answer.error or text)
+    elseif type(answer.text) ~= "string" then
+      reason = "answered without a text: " .. jobsight.line(text, 60)
+    end
+  end
+  -- A question that is refused costs no time, and says nothing about the next one.
+  note(client, not reason or (status ~= nil and status >= 400 and status < 500 and decoded))
+  if reason then
+    return nil, reason
+  end
+  return answer
+end
+
+local Client = {}
+Client.__index = Client
+
+function Client:advice(question)
+  if self.problem then
+    return nil, self.problem
+  end
+  read_breaker(self)
+  if is_open(self) then
+    return nil, "not asked: " .. self.failed .. " questions in a row failed", true
+  end
+  local ran, answer, reason = pcall(ask, self, question)
+  if not ran then
+    return nil, jobsight.line(answer)
+  end
+  return answer, reason
+end
+
+-- A client with these settings, and the defaults for the rest. Where something is missing it has no advice, but a reason.
+function jobsight.client(settings)
+  local client = setmetatable({ settings = {}, failed = 0, open_until = 0 }, Client)
+  for name, value in pairs(DEFAULTS) do
+    client.settings[name] = value
+  end
+  for name, value in pairs(settings) do
+    client.settings[name] = value
+  end
+  local address = client.settings.address
+  if not (address:match("^%d+%.%d+%.%d+%.%d+$") or address:match("^[%x:]+$")) then
+    client.problem = "address " .. address .. ": give an IP address, because looking up a name has no time limit"
+    return client
+  end
+  for name, library in pairs({ socket = "socket", cjson = "cjson" }) do
+    local found, module = pcall(require, library)
+    if not found then
+      client.problem = "the Lua library " .. library .. " is missing: " .. jobsight.line(module)
+      return client
+    end
+    client[name] = module
+  end
+  return client
+end
+
+return jobsight

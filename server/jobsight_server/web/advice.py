@@ -1,0 +1,78 @@
+"""``/api/v1/advice``: what a job that is being submitted should ask for, in its scheduler's words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from werkzeug.exceptions import BadRequest
+
+from jobsight_server.advice.advise import Advice, advise
+from jobsight_server.advice.job_request import JobRequest, RequestError
+from jobsight_server.advice.pbs_words import PbsRequest, pbs_request
+from jobsight_server.advice.slurm_words import SlurmRequest, slurm_request
+from jobsight_server.forecasts.job import job_question
+from jobsight_server.web.context import context
+from jobsight_server.web.inputs import parsed_body
+from jobsight_server.web.questions import DescribedJob, job_in_body
+from jobsight_server.web.routes import Route
+
+_SHAPE = '{"cluster": C, "user": U, "application": NAME, "slurm": {"num_tasks": 4, "mem": "4G", "time_limit": 60}}'
+
+
+class AdviceQuestion(DescribedJob, kw_only=True):
+    """The job that is being submitted.
+
+    Its resources are in Slurm's words, in those of PBS, or else in ``processors``, ``memory_bytes`` and ``walltime_s``.
+    Slurm's partition is the ``queue``.
+    """
+
+    slurm: SlurmRequest | None = None
+    pbs: PbsRequest | None = None
+
+
+def give_advice() -> Advice:
+    asked = parsed_body(AdviceQuestion, _SHAPE)
+    words = [name for name in ("slurm", "pbs") if getattr(asked, name) is not None]
+    plain = [name for name in ("processors", "memory_bytes", "walltime_s") if getattr(asked, name) is not None]
+    if len(words) > 1 or (words and plain):
+        raise BadRequest(
+            f"{', '.join((*words, *plain))}: say what the job asks for in one of slurm, pbs or plain fields"
+        )
+    cluster, question = job_in_body(asked, "")
+    try:
+        if asked.slurm is not None:
+            request = slurm_request(asked.slurm)
+        elif asked.pbs is not None:
+            request = pbs_request(asked.pbs)
+        else:
+            processors = question.processors or 1
+            memory = question.requested_memory_bytes
+            whole = None if memory is None else memory * processors
+            request = JobRequest(processors, 1, whole, question.requested_time_s)
+    except RequestError as error:
+        raise BadRequest(str(error)) from error
+    resources = job_question("", None, None, request.processors, request.memory_bytes, request.walltime_s)
+    question = replace(
+        question,
+        processors=resources.processors,
+        requested_memory_bytes=resources.requested_memory_bytes,
+        requested_time_s=resources.requested_time_s,
+    )
+    here = context()
+    with here.read_engine.connect() as connection:
+        slurm = asked.slurm is not None
+        return advise(connection, here.answers, cluster, question, request, asked.pbs, slurm=slurm)
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/advice",
+        give_advice,
+        ("scheduler", "submitter"),
+        "What a job that is being submitted should ask for: forecasts for the whole job, what such jobs used, one line "
+        "of text, and the recommendation in the scheduler's words",
+        body=AdviceQuestion,
+        errors=(400, 404, 413, 415),
+    ),
+)

@@ -1,0 +1,99 @@
+"""Servers that misbehave each in their own way, for clients that must not wait for them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+Serve = Callable[[socket.socket], None]
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+
+def hang(connection: socket.socket) -> None:
+    """Accepts and never answers."""
+    connection.recv(65536)
+    time.sleep(2)
+
+
+def drip(connection: socket.socket) -> None:
+    """A valid answer, a byte every 10 ms: two seconds in all."""
+    for byte in _HEAD % 200 + b'{"text": "late"}':
+        connection.sendall(bytes([byte]))
+        time.sleep(0.01)
+
+
+def huge(connection: socket.socket) -> None:
+    """A header that never ends, as fast as it is read."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        connection.sendall(b"X: " + b"y" * 65536)
+
+
+def says(answer: bytes) -> Serve:
+    """Answers with these bytes, whatever is asked, and closes."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(answer)
+
+    return serve
+
+
+def with_body(body: bytes, length: int | None = None) -> Serve:
+    """Answers 200 with this body."""
+    return says(_HEAD % (len(body) if length is None else length) + body)
+
+
+GARBAGE = {
+    "nothing": says(b""),
+    "noise": says(bytes(range(256)) * 40),
+    "html": with_body(b"<html>It works!</html>"),
+    "no json": with_body(b'{"text": '),
+    "a number": with_body(b"7"),
+    "null": with_body(b"null"),
+    "no text": with_body(b'{"text": null, "slurm": {"mem": 1}}'),
+    "deep": with_body(b"[" * 30_000),
+    "cut": with_body(b'{"text": "cut', 5000),
+    "error": says(b"HTTP/1.1 500 Oh\r\nContent-Length: 12\r\n\r\nnot this one"),
+    "chunked": says(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{"text": "abcd"}\r\n0\r\n\r\n'),
+}
+
+
+@contextmanager
+def serving(serve: Serve) -> Iterator[int]:
+    """The port of such a server, while the block runs; each connection has a thread."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.05)
+        over = threading.Event()
+
+        def handle(connection: socket.socket) -> None:
+            with connection:
+                connection.settimeout(5)
+                with suppress(OSError):  # the client has left, as it should
+                    serve(connection)
+
+        def accept() -> None:
+            while not over.is_set():
+                try:
+                    connection, _ = listening.accept()
+                except TimeoutError:
+                    continue
+                threading.Thread(target=handle, args=(connection,), daemon=True).start()
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            over.set()
+            thread.join()
+
+
+def closed_port() -> int:
+    """A port on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

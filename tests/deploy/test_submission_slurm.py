@@ -1,0 +1,320 @@
+"""The plugins for Slurm in a real Lua interpreter: asked of a real server, and of servers that misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from .conftest import Submission
+from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, with_body
+
+SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
+HARNESS = Path(__file__).parent / "slurm" / "harness.lua"
+LUA = shutil.which("lua5.1") or shutil.which("lua5.3") or shutil.which("lua5.4")
+SLACK_S = 0.15  # a busy machine's, beyond the limit of 0.1 s
+SAYS = (
+    "Your last 14 such jobs used at most 2.1 GB and ran at most 40 min; this one asks for 64 GB and 1 d. Recommended:"
+)
+
+
+def _missing() -> str | None:
+    if LUA is None:
+        return "no Lua interpreter (Debian: lua5.1)"
+    code = "require 'socket'; require 'cjson'"
+    done = subprocess.run([LUA, "-e", code], capture_output=True, check=False)
+    return None if done.returncode == 0 else "no LuaSocket or cjson (Debian: lua-socket, lua-cjson)"
+
+
+pytestmark = pytest.mark.skipif(_missing() is not None, reason=_missing() or "")
+
+Run = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def run(submission: Submission, tmp_path: Path) -> Run:
+    """Installs the scripts with other settings, and has the interpreter make these calls."""
+
+    def start(script: str, calls: list[dict[str, Any]], port: int | None = None, **settings: str) -> Any:
+        text = (SLURM / script).read_text()
+        here = {
+            "port": str(port or submission.port), "cluster": '"alpha"', "token_file": f'"{submission.token_file}"',
+            **settings,
+        }  # fmt: skip
+        for name, value in here.items():
+            place = rf'^(\s*(?:local )?{name} = )("[^"]*"|\{{.*\}}|[^,\s]+)'
+            text, replaced = re.subn(place, rf"\g<1>{value}", text, flags=re.MULTILINE)
+            assert replaced == 1, name
+        (tmp_path / script).write_text(text)
+        shutil.copy(SLURM / "jobsight.lua", tmp_path)
+        asked = json.dumps({"script": str(tmp_path / script), "calls": calls})
+        environment = {**os.environ, "USER": "ada", "XDG_RUNTIME_DIR": str(tmp_path)}
+        done = subprocess.run([str(LUA), HARNESS], input=asked, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        answers = json.loads(done.stdout)
+        for answer in answers:  # Lua has one kind of empty table
+            answer |= {name: list(answer[name]) for name in ("lines", "messages", "debug")}
+        return answers
+
+    return start
+
+
+def job(**fields: Any) -> dict[str, Any]:
+    known = {"user_name": "ada", "name": "cfd.sh", "partition": "batch", "num_tasks": 4, "min_mem_per_node": 65536}
+    return {
+        "job": {name: value for name, value in (known | {"time_limit": 1440} | fields).items() if value is not None}
+    }
+
+
+def descendants(process: int) -> list[int]:
+    children = [
+        int(child)
+        for task in Path(f"/proc/{process}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+    return [*children, *(pid for child in children for pid in descendants(child))]
+
+
+def setting(memory: str, time: str) -> dict[str, str]:
+    return {r'\["\*"\]': f'{{ memory = "{memory}", time = "{time}" }}'}
+
+
+def test_a_job_gets_what_is_known_as_its_comment_and_keeps_its_request(run: Run) -> None:
+    [answer] = run("job_submit.lua", [job(admin_comment="by hand")], limit_s="5")
+    assert answer["changed"].keys() == {"admin_comment"}
+    assert answer["changed"]["admin_comment"].startswith(f"by hand; jobsight: {SAYS}")
+    assert (answer["status"], answer["lines"], answer["messages"]) == (0, [], [])
+
+
+def test_memory_and_time_are_set_only_where_the_settings_say_so(run: Run) -> None:
+    small = {"min_mem_per_node": 100, "time_limit": 1}
+    missing = {"min_mem_per_node": None, "time_limit": None}
+    calls = [job(), job(**small), job(**missing), job(partition="other")]
+    found = {}
+    for mode in ("no", "missing", "lower", "always"):
+        answers = run("job_submit.lua", calls, limit_s="5", **setting(mode, mode))
+        found[mode] = [set(answer["changed"]) - {"admin_comment"} for answer in answers]
+        for answer in answers:
+            changed = answer["changed"]
+            assert 2150 <= changed.get("min_mem_per_node", 2150) <= 6000
+            assert 40 <= changed.get("time_limit", 40) <= 200
+            assert ("Set: min_mem_per_node" in changed["admin_comment"]) == ("min_mem_per_node" in changed)
+            assert bool(answer["lines"]) == (len(changed) > 1)
+    both = {"min_mem_per_node", "time_limit"}
+    assert found == {
+        "no": [set(), set(), set(), set()],
+        "missing": [set(), set(), both, set()],
+        "lower": [both, set(), both, both],
+        "always": [both, both, both, both],
+    }
+
+
+def test_a_partition_has_settings_of_its_own_and_limits(run: Run) -> None:
+    tables = '{ memory = "no", time = "no" }, batch = { memory = "always", time = "always" }'
+    partition = {"flag_default": 1, "max_time": 30, "max_mem_per_node": 2000, "default_time": 7}
+    calls = [{**job(partition=name), "partitions": {"batch": partition}} for name in (None, "batch", "batch,b", "b")]
+    answers = run("job_submit.lua", calls, limit_s="5", **{r'\["\*"\]': tables})
+    for answer in answers[:3]:
+        assert (answer["changed"]["min_mem_per_node"], answer["changed"]["time_limit"]) == (2000, 30)
+    assert answers[3]["changed"].keys() == {"admin_comment"}
+
+
+def test_memory_per_processor_stays_per_processor_and_all_of_a_node_stays(run: Run) -> None:
+    calls = [
+        job(min_mem_per_node=None, min_mem_per_cpu=16384), job(min_mem_per_node=0),
+        job(min_mem_per_node=None, mem_per_tres="gres:gpu:4096"), job(user_name=None), job(name=None, num_tasks=None),
+    ]  # fmt: skip
+    answers = run("job_submit.lua", calls, limit_s="5", **setting("always", "no"))
+    assert 540 <= answers[0]["changed"]["min_mem_per_cpu"] <= 1500
+    assert SAYS in answers[0]["changed"]["admin_comment"]
+    assert "asks for no amount of memory and 1 d" in answers[1]["changed"]["admin_comment"]
+    assert [set(answer["changed"]) for answer in answers[1:4]] == [{"admin_comment"}, {"admin_comment"}, set()]
+    assert answers[4]["status"] == 0
+
+
+def test_nothing_is_set_before_enough_such_jobs_have_been_measured(run: Run) -> None:
+    [answer] = run("job_submit.lua", [job()], limit_s="5", SUCH_JOBS="15", **setting("always", "always"))
+    assert answer["changed"].keys() == {"admin_comment"}
+
+
+def test_the_user_gets_the_line_where_the_settings_say_so(run: Run) -> None:
+    fitting = job(min_mem_per_node=4000, time_limit=240)
+    for mode, counts in (("no", [0, 0]), ("notable", [1, 0]), ("always", [1, 1])):
+        answers = run("job_submit.lua", [job(), fitting], limit_s="5", MESSAGE=f'"{mode}"')
+        assert [len(answer["messages"]) for answer in answers] == counts
+    assert answers[0]["messages"][0].startswith(SAYS)
+    [answer] = run("job_submit.lua", [job(name="100 % %s")], limit_s="5", MESSAGE='"notable"')
+    assert (answer["messages"], answer["lines"]) == ([], []), "no such job is known"
+
+
+@pytest.mark.parametrize("name", ["closed", "hung", "drip", "huge", "stopped"])
+def test_a_server_that_does_not_answer_costs_a_tenth_of_a_second_and_then_nothing(
+    run: Run, submission: Submission, name: str
+) -> None:
+    calls = [job() for _ in range(5)]
+    if name == "closed":
+        answers = run("job_submit.lua", calls, closed_port())
+    elif name == "stopped":
+        assert submission.site.process is not None
+        processes = [submission.site.process.pid, *descendants(submission.site.process.pid)]
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            answers = run("job_submit.lua", calls)
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
+    else:
+        with serving({"hung": hang, "drip": drip, "huge": huge}[name]) as port:
+            answers = run("job_submit.lua", calls, port)
+    assert [(answer["status"], answer["changed"]) for answer in answers] == [(0, {})] * 5
+    # Medians: on a busy machine one of them may have to wait for a core.
+    assert median(answer["seconds"] for answer in answers[:3]) < 0.1 + SLACK_S
+    why = {"closed": "connection refused", "huge": "an answer of more than|no answer"}.get(
+        name, "no answer within 100 ms"
+    )
+    assert [re.search(why, line) is not None for answer in answers[:3] for line in answer["lines"]] == [True] * 3
+    # The circuit is open: the fourth is not asked, which is logged once.
+    assert min(answer["seconds"] for answer in answers[3:]) < 0.02
+    assert [answer["lines"] for answer in answers[3:]] == [
+        ["jobsight: no advice: not asked: 3 questions in a row failed"], []
+    ]  # fmt: skip
+
+
+def test_after_the_pause_one_question_tries_again(run: Run, submission: Submission) -> None:
+    calls = [job(), job(), job(), {**job(), "sleep": 2.1}, job()]
+    answers = run("job_submit.lua", calls, closed_port(), failures="2", pause_s="2")
+    tried = ["connection refused" in line for answer in answers for line in answer["lines"]]
+    assert tried == [True, True, False, True, False]
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_changes_nothing(run: Run, name: str) -> None:
+    with serving(GARBAGE[name]) as port:
+        [answer] = run("job_submit.lua", [job()], port, limit_s="5", **setting("always", "always"))
+    assert (answer["status"], answer["changed"], len(answer["lines"])) == (0, {}, 1)
+    assert "jobsight: no advice: " in answer["lines"][0]
+    assert answer["seconds"] < 1
+
+
+@pytest.mark.parametrize("memory", [0, -5, "all", None, 1e300, [], {"MiB": 1}])
+def test_an_answer_with_a_strange_amount_sets_no_memory(run: Run, memory: Any) -> None:
+    body = {"text": "x\n\x1b[31m" + "y" * 5000, "such_jobs": 99, "slurm": {"mem": memory, "time_limit": 5}}
+    with serving(with_body(json.dumps(body).encode())) as port:
+        [answer] = run("job_submit.lua", [job()], port, limit_s="5", **setting("always", "always"))
+    assert answer["changed"].keys() == {"admin_comment", "time_limit"}
+    assert answer["changed"]["admin_comment"].isprintable()
+    assert len(answer["changed"]["admin_comment"]) < 500
+
+
+def test_what_is_wrong_with_the_installation_is_logged_and_costs_nothing(
+    run: Run, submission: Submission, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong-token"
+    wrong.write_text("wrong\n")
+    empty = tmp_path / "empty-token"
+    empty.touch()
+    for settings, why in (
+        ({"token_file": '"/nowhere"'}, "cannot read the token: /nowhere: No such file"),
+        ({"token_file": f'"{empty}"'}, "has no token"),
+        ({"token_file": f'"{wrong}"'}, "answered 401: this token is unknown or revoked"),
+        ({"cluster": '"beta"'}, "answered 404: cluster = 'beta': unknown cluster; known: alpha"),
+        ({"address": '"localhost"'}, "give an IP address"),
+    ):
+        answers = run("job_submit.lua", [job()] * 5, limit_s="5", **settings)
+        assert [(answer["status"], answer["changed"]) for answer in answers] == [(0, {})] * 5
+        assert all(why in answer["lines"][0] for answer in answers), why
+    [named] = run("job_submit.lua", [job(name="\\udcff" + "n" * 3000)], limit_s="5")
+    assert named["status"] == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run programs as another user")
+def test_a_user_cannot_read_the_schedulers_token(submission: Submission) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        place.chmod(0o755)
+        for file in (SLURM / "jobsight.lua", HARNESS):
+            shutil.copy(file, place)
+        token = place / "token"
+        shutil.copy(submission.token_file, token)
+        token.chmod(0o400)
+        text = (SLURM / "job_submit.lua").read_text().replace("/etc/jobsight/slurm-token", str(token))
+        (place / "job_submit.lua").write_text(text.replace("8470", str(submission.port)))
+        asked = json.dumps({"script": f"{place}/job_submit.lua", "calls": [job()]})
+        command = [str(LUA), f"{place}/harness.lua"]
+        done = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, user="nobody", cwd="/")
+        [answer] = json.loads(done.stdout)
+    assert (answer["status"], answer["changed"]) == (0, {})
+    assert answer["lines"] == [f"jobsight: no advice: cannot read the token: {token}: Permission denied"]
+
+
+def test_without_its_library_the_plugin_loads_and_lets_jobs_pass(submission: Submission, tmp_path: Path) -> None:
+    for script in ("job_submit.lua", "cli_filter.lua"):
+        shutil.copy(SLURM / script, tmp_path)
+    for script, call in (("job_submit.lua", job()), ("cli_filter.lua", {"options": {}})):
+        asked = json.dumps({"script": str(tmp_path / script), "calls": [call]})
+        done = subprocess.run([str(LUA), HARNESS], input=asked, capture_output=True, text=True, check=True)
+        [answer] = json.loads(done.stdout)
+        assert (answer["status"], answer["changed"]) == (0, {})
+
+
+def options(**given: str) -> dict[str, Any]:
+    """What `sbatch` has of a command line; numbers that were not given have their default."""
+    known = {"type": "sbatch", "ntasks": "4", "mem": "64G", "time": "1-00:00:00", "partition": "batch"}
+    return {"options": known | {"job-name": "cfd.sh", "cpus-per-task": "1", "nodes": "1-2"} | given}
+
+
+def test_the_filter_says_to_the_user_what_such_jobs_used(run: Run) -> None:
+    fitting = options(mem="4000M", time="04:00:00")
+    script = options(argv=["/home/ada/cfd.sh", "7"])
+    del script["options"]["job-name"]
+    calls = [
+        options(),
+        fitting,
+        script,
+        options(mem="unset", time="2982616-04:14:00"),
+        options(ntasks="0-", nodes="many"),
+    ]
+    answers = run("cli_filter.lua", calls, limit_s="5")
+    assert [len(answer["lines"]) for answer in answers] == [1, 0, 1, 0, 1]
+    assert answers[0]["lines"][0].startswith(SAYS)
+    assert answers[2]["lines"] == answers[0]["lines"]
+    answers = run("cli_filter.lua", [fitting, options(**{"job-name": "strange"})], limit_s="5", MESSAGE='"always"')
+    assert answers[0]["lines"][0].startswith("Your last 14 such jobs used at most 2.1 GB and ran at most 40 min; this")
+    assert answers[1]["lines"][0].startswith("No such job of yours has been measured yet")
+    assert {answer["status"] for answer in answers} == {0}
+
+
+def test_the_filter_leaves_steps_of_a_running_job_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    answers = run("cli_filter.lua", [options(type="srun"), options(type="sbatch")], limit_s="5")
+    assert [len(answer["lines"]) for answer in answers] == [0, 1]
+
+
+def test_commands_of_one_user_share_the_pause_in_a_file(run: Run, submission: Submission, tmp_path: Path) -> None:
+    port = closed_port()
+    reasons = [run("cli_filter.lua", [options()], port)[0]["debug"] for _ in range(5)]
+    assert ["connection refused" in reason for [reason] in reasons] == [True, True, True, False, False]
+    assert "not asked: 3 questions in a row failed" in reasons[3][0]
+    breaker = tmp_path / "jobsight-submission"
+    for text, lines in (("garbage", 1), (f"3 {2**60}", 1), ("3 1", 1)):
+        breaker.write_text(text)
+        assert len(run("cli_filter.lua", [options()], limit_s="5")[0]["lines"]) == lines
+    assert breaker.read_text() == "0 0"
+    breaker.unlink()
+    breaker.mkdir()
+    assert run("cli_filter.lua", [options()], port)[0]["status"] == 0
+    with serving(hang) as silent:
+        [answer] = run("cli_filter.lua", [options()], silent)
+    assert (answer["status"], answer["lines"]) == (0, [])
+    assert answer["seconds"] < 0.1 + SLACK_S

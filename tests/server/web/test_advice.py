@@ -1,0 +1,202 @@
+"""What a submitted job should ask for, asked in each scheduler's words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, update
+
+from jobsight_server.forecasts import rebuild
+from jobsight_server.storage import schema
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+GIB = 2**30
+
+
+@pytest.fixture
+def learned(served: Any) -> Any:
+    """User `eve` ran 14 jobs of 4 processors that used up to 2.1 GiB of the 64 GiB requested, and 40 min of a day."""
+    with served.engine.begin() as connection:
+        for i in range(14):
+            run = {
+                "id": 2000 + i, "cluster": "gamma", "job_id": f"e{i}", "start": i * 1e4, "end": i * 1e4 + 2400.0,
+                "state": "ended", "user": "eve", "name": f"cfd_{i}", "queue": "batch", "processors": 4,
+                "requested_memory_bytes": 64 * GIB, "requested_walltime_s": 86400.0, "recorded_at": 0.0,
+                "profiled": True,
+            }  # fmt: skip
+            connection.execute(insert(schema.jobs).values(run))
+            memory = (2.1 if i == 3 else 1.8 + 0.02 * (i % 5)) * GIB / 4
+            for metric, value in (("memory", memory), ("runtime", 2400.0 - 10 * (i % 4))):
+                row = {"run_id": 2000 + i, "metric": metric, "learn_seq": 5000 + i, "value": value}
+                connection.execute(insert(schema.profiles).values(row))
+        # A neighbour's job, and a share of a node, that must not count.
+        other = {"cluster": "gamma", "job_id": "x", "start": 0.0, "end": 9e5, "state": "ended", "processors": 4}
+        other |= {"recorded_at": 0.0, "profiled": True}
+        for number, user, name in ((3000, "mallory", "cfd_1"), (3001, "eve", "post")):
+            row = other | {"id": number, "job_id": f"x{number}", "user": user, "name": name}
+            connection.execute(insert(schema.jobs).values(row))
+            value = {"run_id": number, "metric": "memory", "learn_seq": 6000 + number, "value": 50.0 * GIB}
+            connection.execute(insert(schema.profiles).values(value | {"shown_only": number == 3001}))
+    rebuild(served.engine)
+    return served
+
+
+def ask(served: Any, role: str = "scheduler", **asked: Any) -> Any:
+    body = {"cluster": "gamma", "user": "eve", "application": "cfd_99", "queue": "batch"} | asked
+    return served.client(role).post("/api/v1/advice", json={key: value for key, value in body.items() if value})
+
+
+def test_one_line_says_what_such_jobs_used_and_what_this_one_asks_for(learned: Any) -> None:
+    slurm = {"num_tasks": 4, "nodes": 2, "mem": "32G", "time_limit": 1440}
+    answer = ask(learned, "submitter", slurm=slurm).json
+    assert answer["text"].startswith(
+        "Your last 14 such jobs used at most 2.1 GB and ran at most 40 min; this one asks for 64 GB and 1 d. "
+        "Recommended: "
+    )
+    assert (answer["such_jobs"], answer["notable"], answer["processors"], answer["nodes"]) == (14, True, 4, 2)
+    assert answer["such_jobs_memory_bytes"] == pytest.approx(2.1 * GIB)
+    assert answer["such_jobs_runtime_s"] == 2400.0
+    forecasts = {entry["metric"]: entry for entry in answer["forecasts"]}
+    assert forecasts["memory"]["requested"] == 64 * GIB
+    assert forecasts["memory"]["unit"] == "bytes"
+    assert 1.8 * GIB <= forecasts["memory"]["forecast"] <= 2.1 * GIB <= forecasts["memory"]["reserve"] <= 6 * GIB
+    assert forecasts["runtime"]["requested"] == 86400.0
+    assert forecasts.keys() == {"memory", "runtime"}
+    # The recommendation in Slurm's words covers the whole reservation, and at most a MiB per node or a minute more.
+    reserve, asked = forecasts["memory"]["reserve"], answer["slurm"]
+    assert 0 <= asked["mem"] * 2 * 2**20 - reserve < 2 * 2**20
+    assert 0 <= asked["mem_per_cpu"] * 4 * 2**20 - reserve < 4 * 2**20
+    assert 0 <= asked["time_limit"] * 60 - forecasts["runtime"]["reserve"] < 60
+    assert answer["pbs"] is None
+
+
+def test_all_words_for_one_request_get_one_answer(learned: Any) -> None:
+    asked = [
+        {"slurm": {"num_tasks": 4, "mem": "64G", "time_limit": 1440}},
+        {"slurm": {"num_tasks": 2, "cpus_per_task": 2, "mem": 65536, "time_limit": "1-00"}},
+        {"slurm": {"nodes": 2, "ntasks_per_node": 2, "mem": "32768M", "time_limit": "1440:00"}},
+        {"slurm": {"cpus": 4, "mem_per_cpu": "16G", "time_limit": "24:00:00"}},
+        {"pbs": {"select": "2:ncpus=2:mem=32gb", "walltime": "24:00:00"}},
+        {"pbs": {"select": "ncpus=2:mem=32gb+1:ncpus=2:mem=32gb:host=n1", "walltime": "86400"}},
+        {"pbs": {"nodes": "2:ppn=2", "mem": "64gb", "walltime": "1:00:00:00"}},
+        {"pbs": {"procs": "4", "pmem": "16gb", "walltime": "24:00:00"}},
+        {"processors": 4, "memory_bytes": "64gb", "walltime_s": 86400},
+    ]
+    answers = [ask(learned, **words).json for words in asked]
+    for words, answer in zip(asked, answers, strict=True):
+        assert answer["forecasts"] == answers[0]["forecasts"], words
+        assert answer["text"] == answers[0]["text"], words
+    asked_for = answers[4]["pbs"]
+    megabytes = int(asked_for["mem"].removesuffix("mb"))
+    assert 0 <= int(asked_for["pmem"].removesuffix("mb")) * 4 - megabytes <= 4
+    chunk = asked_for["select"].removeprefix("2:ncpus=2:mem=").removesuffix("mb")
+    assert 0 <= int(chunk) * 2 - megabytes <= 2
+    minutes = answers[0]["slurm"]["time_limit"]
+    assert asked_for["walltime"] == f"{minutes // 60:02}:{minutes % 60:02}:00"
+    assert answers[5]["pbs"]["select"] is None, "chunks of two kinds"
+
+
+def test_it_agrees_with_predictions_for_the_whole_job(learned: Any) -> None:
+    job = {"application": "cfd_99", "queue": "batch", "processors": 4, "memory_bytes": "64gb", "walltime_s": 86400}
+    query = {"cluster": "gamma", "user": "eve", "per": "job", **job}
+    predictions = learned.client("scheduler").get("/api/v1/predictions", query_string=query).json["predictions"]
+    advice = ask(learned, **job).json["forecasts"]
+    assert [
+        (p["metric"], p["value"], p["bound"], p["level"]) for p in predictions if p["metric"] in ("memory", "runtime")
+    ] == [(a["metric"], a["forecast"], a["reserve"], a["level"]) for a in advice]
+
+
+def test_with_other_processors_memory_is_scaled_and_says_so(learned: Any) -> None:
+    answer = ask(learned, slurm={"num_tasks": 8, "mem": "64G"}).json
+    assert answer["such_jobs_memory_bytes"] == pytest.approx(4.2 * GIB)
+    assert "used at most 4.2 GB for as many processors" in answer["text"]
+
+
+def test_a_request_below_what_such_jobs_used_gets_more_recommended(learned: Any) -> None:
+    enough = ask(learned, slurm={"num_tasks": 4, "mem": "64G", "time_limit": 1440}).json
+    for slurm in (
+        {"mem": "100M", "time_limit": 1440},
+        {"mem": "64G", "time_limit": 5},
+        {"mem": "100M", "time_limit": 5},
+    ):
+        answer = ask(learned, slurm={"num_tasks": 4, **slurm}).json
+        assert answer["notable"] is True
+        assert answer["slurm"]["mem"] >= 2.1 * 1024, "all that such jobs used"
+        assert answer["slurm"]["time_limit"] >= 40
+        assert answer["slurm"]["mem"] <= 2 * enough["slurm"]["mem"]
+
+
+def test_an_unlimited_or_missing_request_is_no_amount(learned: Any) -> None:
+    for slurm in ({"num_tasks": 4}, {"num_tasks": 4, "mem": 0, "time_limit": "UNLIMITED"}):
+        answer = ask(learned, slurm=slurm).json
+        assert "this one asks for no amount of memory and no time limit." in answer["text"]
+        assert answer["notable"] is False
+        assert answer["slurm"]["mem"] is not None
+
+
+def test_where_nothing_is_known_it_says_so_and_recommends_nothing(served: Any) -> None:
+    answer = ask(served, user="stranger", cluster="nowhere", slurm={"num_tasks": 2, "mem": "4G"}).json
+    assert answer["text"] == "No such job of yours has been measured yet."
+    assert answer["slurm"] == {"mem": None, "mem_per_cpu": None, "time_limit": None}
+    assert answer["notable"] is False
+    assert all(entry["reason"].startswith("no history") for entry in answer["forecasts"])
+
+
+UNREADABLE = [
+    ({"slurm": {"num_tasks": 0.5}}, "slurm.num_tasks = 0.5 is not a whole number"),
+    ({"slurm": {"num_tasks": 4294967294}}, "slurm.num_tasks = 4294967294"),
+    ({"slurm": {"num_tasks": 1e9, "cpus_per_task": 1e9}}, "processors = 1e+18 is not a whole number"),
+    ({"slurm": {"mem": "4 elephants"}}, "slurm.mem = '4 elephants' is not an amount of memory"),
+    ({"slurm": {"mem": -1}}, "slurm.mem = -1.0 is not an amount of memory"),
+    ({"slurm": {"time_limit": "1-2-3"}}, "slurm.time_limit = '1-2-3' is not a time limit"),
+    ({"slurm": {"gres": "gpu:1"}}, "unknown field `gres`"),
+    ({"slurm": {"mem": "4G"}, "pbs": {"mem": "4gb"}}, "slurm, pbs: say what the job asks for in one of"),
+    ({"slurm": {"mem": "4G"}, "processors": 4}, "slurm, processors: say what the job asks for in one of"),
+    ({"pbs": {"select": "2:ncpus=eight"}}, "pbs.select ncpus = 'eight' is not a whole number"),
+    ({"pbs": {"select": "1+" * 1001}}, "pbs.select has 1002 chunks"),
+    ({"pbs": {"select": "2:=8"}}, "is not a chunk"),
+    ({"pbs": {"mem": "lots"}}, "pbs.mem = 'lots' is not an amount of memory"),
+    ({"pbs": {"walltime": "soon"}}, "pbs.walltime = 'soon' is not a run time; give seconds or HH:MM:SS"),
+]
+
+
+def test_a_request_that_cannot_be_read_is_refused_with_its_place(served: Any) -> None:
+    for asked, message in UNREADABLE:
+        answer = ask(served, **asked)
+        assert answer.status_code == 400, message
+        assert message in answer.json["error"]
+
+
+def test_a_submitters_token_may_ask_nothing_else(learned: Any) -> None:
+    assert ask(learned, "submitter", processors=4).status_code == 200
+    client = learned.client("submitter")
+    for path in ("/api/v1/predictions?cluster=gamma&user=eve", "/api/v1/jobs", "/api/v1/users", "/metrics"):
+        assert client.get(path).status_code == 403
+    assert client.post("/login", data={"token": learned.tokens["submitter"]}).status_code != 303
+
+
+def test_the_page_of_a_job_shows_what_it_used_of_what_it_asked_for(learned: Any) -> None:
+    job = learned.client("scheduler").get("/api/v1/jobs/e3?cluster=gamma").json["runs"][0]
+    memory = next(entry for entry in job["efficiency"] if entry["resource"] == "memory")
+    assert memory["efficiency"] == pytest.approx(2.1 / 64)
+    client = learned.client()
+    assert client.post("/login", data={"token": learned.tokens["admin"]}).status_code == 303
+    page = client.get("/jobs/gamma/e3").text
+    section = page.partition("<h2>Efficiency</h2>")[2].partition("</table>")[0]
+    rows = [re.sub(r"<[^>]+>|\s+", " ", row).split() for row in section.split("<tr>")[2:]]
+    assert [row[0] for row in rows] == ["Processors", "Memory", "Run", "Bandwidth"]
+    assert rows[1][:7] == ["Memory", "64.0", "GiB", "2.10", "GiB", "3", "%"]
+    assert "not profiled yet" in section, "its processors and bandwidth, which are not measured"
+    assert "0 %" not in section
+    assert "<h2>Efficiency</h2>" not in client.get("/jobs/alpha/77.server").text, "it still runs"
+
+
+def test_such_jobs_that_ran_out_are_said(learned: Any) -> None:
+    with learned.engine.begin() as connection:
+        connection.execute(update(schema.jobs).where(schema.jobs.c.id.in_([2001, 2002])).values(failure="memory"))
+        connection.execute(update(schema.jobs).where(schema.jobs.c.id == 2005).values(failure="time"))
+    text = ask(learned, slurm={"num_tasks": 4, "mem": "64G"}).json["text"]
+    assert "ran at most 40 min (2 ran out of memory, 1 ran out of time); this one asks for" in text
