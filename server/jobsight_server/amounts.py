@@ -104,6 +104,15 @@ def utc_day(text: str) -> int:
     raise ValueError(f"{text[:_SHOWN]!r} is not a day; give a date such as 2026-11-22, or UTC epoch seconds")
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """A share between 0 and 1, as commands print it.
+
+    >>> percent(0.974), percent(0.042, 1)
+    ('97 %', '4.2 %')
+    """
+    return f"{100.0 * share:.{digits}f} %"
+
+
 def _clock_s(days: str | None, parts: list[int]) -> float:
     if days is None:  # read from the right: seconds, minutes, hours, days
         return float(sum(part * size for part, size in zip(reversed(parts), (1, 60, 3600, 86400), strict=False)))

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 
+from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.matching.changes import begin_change
@@ -65,77 +67,33 @@ def run_until(
         job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         timezone="UTC",
     )
-    for source in settings.accounting:
-        name = f"follow {source.cluster} {source.directory}"
-        scheduler.add_job(
-            Periodic(name, _follow),
-            "interval",
-            seconds=settings.follow_interval_s,
-            args=(stop, engine, source, clock, set(), Seldom(_UNREADABLE_S, _MOST_UNREADABLE)),
-            id=name,
-        )
-    scheduler.add_job(
-        Periodic("profile", _profile),
-        "interval",
-        seconds=settings.profile_interval_s,
-        args=(stop, engine, settings, clock),
-        id="profile",
-    )
-    scheduler.add_job(
-        Periodic("running", watch_running),
-        "interval",
-        seconds=_LOOK_AT_RUNNING_S,
-        args=(engine, clock),
-        kwargs={"stop": stop},
-        id="running",
-    )
-    scheduler.add_job(
-        Periodic("requirements", _keep_requirements),
-        "interval",
-        seconds=_LOOK_AT_REQUIREMENTS_S,
-        args=(stop, engine, settings, clock),
-        id="requirements",
-    )
-    scheduler.add_job(
-        Periodic("machines", update_machines),
-        "interval",
-        seconds=settings.ranks_interval_s,
-        args=(engine, ranks, clock, stop),
-        id="machines",
-    )
-    scheduler.add_job(
-        Periodic("plan", _keep_plan),
-        "interval",
-        seconds=_LOOK_AT_PLAN_S,
-        args=(stop, engine, settings, clock),
-        id="plan",
-    )
-    scheduler.add_job(
-        Periodic("holds", _end_holds),
-        "interval",
-        seconds=_LOOK_AT_HOLDS_S,
-        args=(stop, engine, clock),
-        id="holds",
-    )
+
+    def every(seconds: float, name: str, work: Callable[..., object], *args: object) -> None:
+        scheduler.add_job(Periodic(name, work), "interval", seconds=seconds, args=args, id=name)
+
+    for number, source in enumerate(settings.accounting):
+        name, said = f"follow {source.cluster} {source.name}", Seldom(_UNREADABLE_S, _MOST_UNREADABLE)
+        if not source.sacct:
+            every(settings.follow_interval_s, name, _follow, stop, engine, source, clock, set(), said)
+        else:
+            # A command may hang until its deadline: nothing else waits for it.
+            scheduler.add_executor(ThreadPoolExecutor(1), executor := f"commands {number}")
+            follower = Periodic(name, SlurmFollower(engine, source, clock, said).read)
+            seconds, now = source.interval_s, datetime.now(UTC)
+            scheduler.add_job(
+                follower, "interval", seconds=seconds, args=(stop,), id=name, executor=executor, next_run_time=now
+            )
+    every(settings.profile_interval_s, "profile", _profile, stop, engine, settings, clock)
+    every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
+    every(_LOOK_AT_REQUIREMENTS_S, "requirements", _keep_requirements, stop, engine, settings, clock)
+    every(settings.ranks_interval_s, "machines", update_machines, engine, ranks, clock, stop)
+    every(_LOOK_AT_PLAN_S, "plan", _keep_plan, stop, engine, settings, clock)
+    every(_LOOK_AT_HOLDS_S, "holds", _end_holds, stop, engine, clock)
     if settings.resources_from_agents:
-        scheduler.add_job(
-            Periodic("node resources", report_nodes),
-            "interval",
-            seconds=_LOOK_AT_NODES_S,
-            args=(engine, clock),
-            kwargs={
-                "expiry_s": settings.resource_expiry_s,
-                "reliability": partial(ranks_of, MachineBoard(ranks), replace(ranks, method="survival")),
-            },
-            id="node resources",
-        )
-    scheduler.add_job(
-        Periodic("upkeep", _keep_up),
-        "interval",
-        seconds=settings.upkeep_interval_s,
-        args=(stop, engine, settings, clock),
-        id="upkeep",
-    )
+        reliability = partial(ranks_of, MachineBoard(ranks), replace(ranks, method="survival"))
+        report = partial(report_nodes, expiry_s=settings.resource_expiry_s, reliability=reliability)
+        every(_LOOK_AT_NODES_S, "node resources", report, engine, clock)
+    every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
     stop_interrupted(engine, clock())
     scheduler.add_job(
         Periodic("simulations", run_queued, lambda: stop_interrupted(engine, clock())),
@@ -149,8 +107,10 @@ def run_until(
     # Queued jobs wait for nothing else that is done here.
     matching = threading.Thread(target=_match_queued, args=(stop, engine, settings, clock), name="matching")
     matching.start()
-    log.info("following %d accounting directories", len(settings.accounting))
-    stop.wait()
+    log.info("following %d accounting logs", len(settings.accounting))
+    # A wait without limit would not notice a signal that another thread of this process received.
+    while not stop.wait(1.0):
+        pass
     matching.join()
     scheduler.shutdown(wait=True)
 
@@ -160,11 +120,11 @@ def _follow(
     engine: Engine,
     source: AccountingSource,
     clock: Callable[[], float],
-    links_seen: set[Path],
+    skipped: set[Path],
     said: Seldom,
 ) -> None:
     if not stop.is_set():
-        follow_once(engine, source, clock, stop, links_seen=links_seen, said=said)
+        follow_once(engine, source, clock, stop, skipped=skipped, said=said)
 
 
 def _profile(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

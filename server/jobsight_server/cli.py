@@ -11,7 +11,7 @@ from importlib import metadata
 from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.errors import UserError
 
-# Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``.
+# Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``, perhaps ``PARSE``.
 COMMANDS = {
     "serve": ("jobsight_server.commands.serve", "run the collector, the API and the pages"),
     "import": ("jobsight_server.commands.import_logs", "read accounting files once"),
@@ -35,6 +35,7 @@ COMMANDS = {
         "jobsight_server.commands.resources",
         "report resources from Ganglia or another server",
     ),
+    "seff": ("jobsight_server.commands.seff", "show what a job used of what it asked for"),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
     "ranks": ("jobsight_server.commands.ranks", "rank machines for a job, for HTCondor and Slurm too"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
@@ -84,7 +85,8 @@ def _run(argv: Sequence[str] | None) -> int:
     parser = HelpParser(prog=f"jobsight {name}", description=f"{help_text[:1].upper()}{help_text[1:]}.")
     module.add_arguments(parser)
     try:
-        status: int = module.run(parser.parse_args(arguments[1:]))
+        parse = getattr(module, "PARSE", HelpParser.parse_args)
+        status: int = module.run(parse(parser, arguments[1:]))
     except UserError as error:
         print(f"jobsight {name}: {error}", file=sys.stderr)
         return 1

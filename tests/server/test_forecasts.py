@@ -198,8 +198,9 @@ def test_the_command_takes_what_is_known_of_the_job(
     (whole,) = json.loads(capsys.readouterr().out)["predictions"]
     assert (whole["value"], whole["unit"], whole["per"]) == (4 * 800, "bit/s", "job")
     assert cli.main([*ask, "--per", "job"]) == 1
-    assert "values per job need the number of processors" in capsys.readouterr().err
-    for flag, says in (("--memory", "is not an amount of memory; give"), ("--walltime", "is not a time; give")):
+    assert "--per job: give the job's --processors, such as 16" in capsys.readouterr().err
+    assert cli.main([*ask, "--walltime", "6h"]) == 0
+    for flag, says in (("--memory", "is not an amount of memory; give"), ("--walltime", "is not a run time; give")):
         with pytest.raises(SystemExit):
             cli.main([*ask, flag, "4 apples"])
         assert f"argument {flag}: '4 apples' {says}" in capsys.readouterr().err
@@ -220,7 +221,7 @@ def test_on_a_terminal_everything_stands_in_eighty_columns(engine: Engine) -> No
     assert asked.value is not None
     assert asked.bound is not None
     assert asked.runner_up is not None
-    memory = next(line.split() for line in lines if line.startswith(" memory, MiB"))
+    memory = next(line.replace(" %", "%").split() for line in lines if line.startswith(" memory, MiB"))
     assert memory[2] == f"{asked.value / 2**20:,.0f}"
     assert memory[4] == f"{asked.bound / 2**20:,.0f}"
     assert memory[5] == f"{asked.exceed_probability:.1%}"

@@ -61,3 +61,20 @@ def test_the_overview_keeps_names_and_explanations_apart(capsys: pytest.CaptureF
     lines = capsys.readouterr().out.splitlines()[3:]
     assert [re.split(r"\s{2,}", line.strip())[0] for line in lines] == list(cli.COMMANDS)
     assert all(len(line) <= 80 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "--load", "80%"], "argument --load: '80%' is not a number; give one such as 0.8 or 60"),
+        (["match", "--deadline", "soon", "x"], "argument --deadline: 'soon' is not a number; give one such as"),
+        (["quarantine", "retry", "--wait", "long"], "argument --wait: 'long' is not a number"),
+        (["backtest", "x", "--coverage", "95%"], "argument --coverage: 95% is not a fraction above 0 and below 1"),
+    ],
+)
+def test_what_is_no_number_is_said_in_plain_words(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(arguments)
+    assert message in capsys.readouterr().err

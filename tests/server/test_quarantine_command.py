@@ -80,3 +80,5 @@ def test_nothing_to_retry_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFi
     engine.dispose()
     assert main(["quarantine", "retry", "--database", url]) == 0
     assert "the quarantine is empty" in capsys.readouterr().out
+    assert main(["quarantine", "--database", url]) == 0
+    assert capsys.readouterr().out.startswith("nothing was rejected\n")

@@ -87,11 +87,11 @@ def test_the_parameters_of_the_five_may_differ_by_metric(tmp_path: Path, text: s
         ('job_groups = ["user", "usr+queue"]', "unknown field 'usr'"),
         (
             '[[accounting]]\ncluster = "a"',
-            r"accounting = \[{'cluster': 'a'}\]: .*missing required field `directory`.*; write",
+            r"accounting = \[{'cluster': 'a'}\]: .*expected directory, file or sacct, one of them.*; write",
         ),
         (
             '[[accounting]]\ncluster = "a"\ndirectory = "b"\nformat = "lsf"',
-            r"invalid enum value 'lsf'.*format \(torque, pbspro\)",
+            r"invalid enum value 'lsf'.*directory, file or sacct, and format \(torque, pbspro, ",
         ),
         ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nfromat = "torque"', "unknown field `fromat`"),
         ("window = 0", r"window = 0: '0' is not a whole number from 1 to 1000"),
@@ -111,6 +111,13 @@ def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, text: str, mess
     with pytest.raises(SettingsError, match=message) as caught:
         load_settings(file, {})
     assert "jobsight.toml" in str(caught.value)
+
+
+def test_a_fraction_and_a_missing_file_in_plain_words(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"^--coverage 95: give a fraction between 0 and 1, such as 0\.95$"):
+        load_settings(flags={"coverage": "95"})
+    with pytest.raises(SettingsError, match=r"^settings file .*absent: No such file or directory$"):
+        load_settings(tmp_path / "absent")
 
 
 def test_environment_and_flags_are_named_too() -> None:

@@ -100,6 +100,12 @@ def test_every_policy_is_compared_and_its_own_schedule_checks(
     assert again["broken_rules"] == 0
 
 
+def test_the_report_has_the_means_of_all_jobs(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(trace), "--policy", "easy"]) == 0
+    # By hand as above: 49 s of wait for four jobs, slowdowns 1, 70/30, 1 and 18/10 (12.25 and 1.53).
+    assert "Mean wait 12 s, mean bounded slowdown 1.5." in capsys.readouterr().out
+
+
 def test_a_schedule_that_breaks_the_rules_fails(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

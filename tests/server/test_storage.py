@@ -119,15 +119,41 @@ def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
                     ),
                     {"node": node, "sequence": sequence, "last": last},
                 )
+                connection.execute(
+                    text(
+                        "INSERT INTO job_samples (node_id, job_id, first_time, last_time, samples, readings) "
+                        "VALUES (:node, '1', :last, :last, 1, '{}')"
+                    ),
+                    {"node": node, "last": last},
+                )
     stop = threading.Event()
     assert delete_old(engine, 50_000.0, stop) == 100
     refresh_statistics(engine)
     with engine.connect() as connection:
         assert connection.execute(text("SELECT count(*), min(time) FROM samples")).one() == (100, 50_000.0)
         assert connection.execute(text("SELECT count(*) FROM batches")).scalar() == 2
+        assert connection.execute(text("SELECT count(*) FROM job_samples")).scalar() == 2
         assert read_event_counts(connection) == {("samples_expired", ""): 100}
     stop.set()
     assert delete_old(engine, 80_000.0, stop) == 0
+
+
+def test_marks_of_earlier_releases_lose_the_domain_of_the_jobs_server(database_url: str) -> None:
+    engine = open_engine(database_url)
+    config = alembic_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0021")
+        for job_id in ("1.head.example.org", "2[3].head", "4711"):
+            connection.execute(
+                text("INSERT INTO marks (node_id, job_id, event, time) VALUES (1, :job_id, 'start', 5)"),
+                {"job_id": job_id},
+            )
+    upgrade(engine)
+    with engine.connect() as connection:
+        found = connection.execute(text("SELECT job_id FROM marks")).scalars()
+        assert sorted(found) == ["1.head", "2[3].head", "4711"]
+    engine.dispose()
 
 
 def test_answers_stored_by_the_first_release_get_the_new_name_of_a_field(database_url: str) -> None:

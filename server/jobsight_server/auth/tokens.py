@@ -15,7 +15,7 @@ from jobsight_server.errors import UserError
 from jobsight_server.storage.dialect import driver_sql
 from jobsight_server.storage.schema import tokens
 
-ROLES = ("agent", "scheduler", "admin")
+ROLES = ("agent", "scheduler", "submitter", "admin")
 KEEP_S = 5.0
 _CACHED_AT_MOST = 4096
 

@@ -6,6 +6,8 @@ import argparse
 import textwrap
 from typing import Any
 
+_SHOWN = 60
+
 
 class WholeWords(argparse.HelpFormatter):
     """Wraps between words only; a word wider than the column sticks out."""
@@ -15,7 +17,15 @@ class WholeWords(argparse.HelpFormatter):
 
 
 class HelpParser(argparse.ArgumentParser):
-    """A parser, and parsers of subcommands, with such help."""
+    """A parser, and parsers of subcommands, with such help, and with plain words for what is no number."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": WholeWords, **settings})
+        self.register("type", float, _number)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:_SHOWN]!r} is not a number; give one such as 0.8 or 60") from None

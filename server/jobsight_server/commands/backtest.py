@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -121,7 +122,10 @@ def _check_plot(file: Path) -> None:
 
 
 def _share(text: str) -> float:
-    share = float(text)
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
     if not 0.0 < share < 1.0:
         raise argparse.ArgumentTypeError(f"{text} is not a fraction above 0 and below 1, such as 0.95")
     return share

@@ -28,6 +28,7 @@ from jobsight_scheduler.validator import Finding
 from jobsight_scheduler.validator.spread_jobs import check
 from jobsight_scheduler.workload.communication import Habits
 from jobsight_scheduler.workload.load import scaled_to
+from jobsight_server.amounts import percent
 from jobsight_server.command_line.cluster_sizes import cluster_sizes
 from jobsight_server.command_line.run_simulation import carry_out
 from jobsight_server.command_line.schedule_outputs import add_outputs, check_outputs, write_jobs
@@ -206,8 +207,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         show(account, Console())
         print(
-            f"Spread: {account['spread']:.1%} of jobs, {account['mean_stretch']:.2f} times as long as alone; "
-            f"links saturated {account['saturated']:.1%} of their time."
+            f"Spread: {percent(account['spread'], 1)} of jobs, {account['mean_stretch']:.2f} times as long as alone; "
+            f"links saturated {percent(account['saturated'], 1)} of their time."
         )
         rate = account["jobs_per_hour"]
         print(

@@ -9,15 +9,11 @@ import importlib
 EXPERIMENTS = {
     "matching": (
         "jobsight_server.commands.experiment_matching",
-        "matching batches of jobs to shared resources: objectives, sizes, shapes and greedy orders",
+        "matching batches of jobs to shared resources: objectives, sizes and shapes, in process and through HTTP",
     ),
     "coallocation": (
         "jobsight_server.commands.experiment_coallocation",
         "spreading jobs over four clusters of 32 processors: six policies, uplinks and loads",
-    ),
-    "matching-service": (
-        "jobsight_server.commands.experiment_matching_service",
-        "matching through HTTP: where the time of a batch goes, and arrivals at random",
     ),
     "overprovisioning": (
         "jobsight_server.commands.experiment_overprovisioning",

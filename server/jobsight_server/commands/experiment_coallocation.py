@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from jobsight_scheduler.experiments.coallocation_results import account, claims
 from jobsight_scheduler.experiments.coallocation_runs import (
@@ -30,6 +27,7 @@ from jobsight_scheduler.experiments.coallocation_worth import worth
 from jobsight_server.command_line.cluster_sizes import cluster_sizes
 from jobsight_server.errors import UserError
 from jobsight_server.experiments.finished import FinishedRuns
+from jobsight_server.experiments.outcome import add_outcome_arguments, check_outcome, give_out
 from jobsight_server.experiments.progress import watched
 from jobsight_server.experiments.workers import in_processes, on_dask
 from jobsight_server.reports.coallocation import show
@@ -109,8 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file of finished runs, one per line; runs already in it are skipped (default: coallocation.jsonl)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
+    add_outcome_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -147,15 +144,7 @@ def run(args: argparse.Namespace) -> int:
         "claims": claims(rows),
         "worth": worth(runs),
     }
-    if args.plot is not None:
-        from jobsight_server.plots.coallocation import draw_experiment  # takes half a second to load
-
-        draw_experiment(rows, args.plot)
-        print(f"jobsight experiment: plots written to {args.plot}", file=sys.stderr)
-    if args.json:
-        print(json.dumps(result, indent=2))
-    else:
-        show(result, Console())
+    give_out(result, args, "jobsight_server.plots.coallocation", show)
     return 0
 
 
@@ -197,5 +186,4 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"{flag} {' '.join(map(str, values))}: give numbers above 0")
     if not args.out.parent.is_dir():
         raise UserError(f"--out {args.out}: there is no directory {args.out.parent}; create it first")
-    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
-        raise UserError(f"--plot {args.plot}: is a file; name a directory")
+    check_outcome(args)

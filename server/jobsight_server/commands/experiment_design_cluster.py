@@ -20,6 +20,7 @@ from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
 from jobsight_scheduler.memory.policies import MEMORY_POLICIES
 from jobsight_scheduler.workload.load import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
+from jobsight_server.amounts import percent
 from jobsight_server.commands.experiment_overprovisioning import TRACE
 from jobsight_server.errors import UserError
 from jobsight_server.experiments.progress import watched
@@ -129,8 +130,8 @@ def _show(account: dict[str, Any], console: Console) -> None:
             f"{row['cost']:,.0f}",
             f"{row['helped_processors']:,.0f}",
             f"{row['busy_nodes']:.0f}",
-            f"{row['utilisation']:.1%}",
-            f"{row['failed_share']:.2%}",
+            percent(row["utilisation"], 1),
+            percent(row["failed_share"], 2),
             f"{row['mean_bounded_slowdown']:,.0f}",
         )
     console.print(table)

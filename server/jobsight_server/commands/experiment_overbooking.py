@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,8 +11,6 @@ from itertools import product
 from math import isfinite, prod
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from jobsight_scheduler.experiments.overbooking_jobs import (
     LAST_JOBS,
@@ -40,6 +36,7 @@ from jobsight_scheduler.overbooking.plan import CHOICES
 from jobsight_scheduler.overbooking.strategies import STRATEGIES
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.errors import UserError
+from jobsight_server.experiments.outcome import add_outcome_arguments, check_outcome, give_out
 from jobsight_server.experiments.progress import watched
 from jobsight_server.experiments.workers import in_processes
 from jobsight_server.reports.overbooking import show
@@ -101,8 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--exact-estimates", action="store_true", help="run times as requested: nothing to be gained")
     add("--risk", choices=tuple(RISK_FORMS), default="exact", help="how PoS is computed (exact)")
     add("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
-    add("--json", action="store_true", help="print JSON")
-    add("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
+    add_outcome_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -127,15 +123,7 @@ def run(args: argparse.Namespace) -> int:
     finished = dict(watched("overbooking", runs, len(tasks)))
 
     account = _account(args, sources, groups, finished)
-    if args.plot is not None:
-        from jobsight_server.plots.overbooking import draw  # takes half a second to load
-
-        draw(account, args.plot)
-        print(f"jobsight experiment: plots written to {args.plot}", file=sys.stderr)
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        show(account, Console())
+    give_out(account, args, "jobsight_server.plots.overbooking", show)
     return 0
 
 
@@ -254,8 +242,7 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"{flag} {' '.join(map(str, values))}: out of range; see --help for an example")
     if args.low_load and args.arrival is not None:
         raise UserError(f"--low-load sets --arrival, which is also given ({args.arrival:g}); give one of them")
-    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
-        raise UserError(f"--plot {args.plot}: is a file; name a directory")
+    check_outcome(args)
 
 
 def _files(given: Sequence[str] | None) -> list[Path]:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-from rich.console import Console
 
 from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_predictor.question import FIELDS
@@ -43,6 +39,7 @@ from jobsight_scheduler.workload.load import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.command_line.trace_argument import cluster_of, open_database_trace, write_site_trace
 from jobsight_server.errors import UserError
+from jobsight_server.experiments.outcome import add_outcome_arguments, check_outcome, give_out
 from jobsight_server.experiments.progress import watched
 from jobsight_server.experiments.site_nodes import node_classes
 from jobsight_server.experiments.workers import in_processes
@@ -119,8 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--search-groups", action="store_true", help="also find the fields that gain the most")
     parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
+    add_outcome_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -172,15 +168,7 @@ def _run(args: argparse.Namespace, directory: Path) -> int:
         account["group_fields"] = ranked(
             [{"fields": of.fields} | finished[kind, case, of] for kind, case, of in tasks if kind == "fields"]
         )
-    if args.plot is not None:
-        from jobsight_server.plots.overprovisioning import draw  # takes half a second to load
-
-        draw(account, args.plot)
-        print(f"jobsight experiment: plots written to {args.plot}", file=sys.stderr)
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        show(account, Console())
+    give_out(account, args, "jobsight_server.plots.overprovisioning", show)
     return 0
 
 
@@ -231,8 +219,7 @@ def _check(args: argparse.Namespace) -> None:
     ):
         if not good:
             raise UserError(f"{flag} {' '.join(map(str, values))}: out of range; see --help for an example")
-    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
-        raise UserError(f"--plot {args.plot}: is a file; name a directory")
+    check_outcome(args)
 
 
 def _file(args: argparse.Namespace, directory: Path) -> Path:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from jobsight_predictor.evaluation.tuning import GRID
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
@@ -29,6 +26,7 @@ from jobsight_scheduler.experiments.profile_guided_users import PUBLISHED_PARAME
 from jobsight_server.command_line.five_parameters import add_parameters, parameters_of
 from jobsight_server.errors import UserError
 from jobsight_server.experiments.emulated import EmulatedUse, measured_use, true_use
+from jobsight_server.experiments.outcome import add_outcome_arguments, check_outcome, give_out
 from jobsight_server.experiments.progress import watched
 from jobsight_server.experiments.workers import in_processes
 from jobsight_server.reports.profile_guided import show
@@ -53,8 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_parameters(parser, PUBLISHED_PARAMETERS)
     parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
+    add_outcome_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,15 +65,7 @@ def run(args: argparse.Namespace) -> int:
     runs = in_processes(emulate, tasks, workers) if workers > 1 else ((task, emulate(task)) for task in tasks)
     finished = dict(watched("profile-guided", runs, len(tasks)))
     account = _account(finished, args.seeds, args.site_seeds, parameters)
-    if args.plot is not None:
-        from jobsight_server.plots.profile_guided import draw  # takes half a second to load
-
-        draw(account, args.plot)
-        print(f"jobsight experiment: plots written to {args.plot}", file=sys.stderr)
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        show(account, Console())
+    give_out(account, args, "jobsight_server.plots.profile_guided", show)
     return 0
 
 
@@ -189,6 +178,5 @@ def _check(args: argparse.Namespace) -> FiveParameters:
     ):
         if not least <= value <= most:
             raise UserError(f"{flag} {value}: give {least} to {most}")
-    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
-        raise UserError(f"--plot {args.plot}: is a file; name a directory")
+    check_outcome(args)
     return parameters_of(args)

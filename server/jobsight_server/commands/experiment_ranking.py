@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from jobsight_scheduler.campus.job_sets import SETS
 from jobsight_scheduler.experiments.ranking_results import by_run_time, by_seed, gains, published, row
@@ -28,6 +23,7 @@ from jobsight_scheduler.experiments.ranking_runs import (
     variant_cases,
 )
 from jobsight_server.errors import UserError
+from jobsight_server.experiments.outcome import add_outcome_arguments, check_outcome, give_out
 from jobsight_server.experiments.progress import watched
 from jobsight_server.experiments.workers import in_processes
 from jobsight_server.reports.ranking import show
@@ -80,8 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--on-eviction", choices=("restart", "checkpoint"), help="what a job that lost its machine does"
     )
     parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
+    add_outcome_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -91,15 +86,7 @@ def run(args: argparse.Namespace) -> int:
     runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
     finished = dict(watched("ranking", runs, len(tasks)))
     account = _account([(part, case, finished[part, case]) for part, case in tasks])
-    if args.plot is not None:
-        from jobsight_server.plots.ranking import draw  # takes half a second to load
-
-        draw(account, args.plot)
-        print(f"jobsight experiment: plots written to {args.plot}", file=sys.stderr)
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        show(account, Console())
+    give_out(account, args, "jobsight_server.plots.ranking", show)
     return 0
 
 
@@ -172,5 +159,4 @@ def _check(args: argparse.Namespace) -> None:
     ):
         if not good:
             raise UserError(f"{flag} {' '.join(map(str, values or ()))}: out of range; {example}")
-    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
-        raise UserError(f"--plot {args.plot}: is a file; name a directory")
+    check_outcome(args)

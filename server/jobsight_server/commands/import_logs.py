@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,18 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from sqlalchemy import Engine
 
+from jobsight_server.accounting.files import Content, UnreadableError
+from jobsight_server.accounting.formats import open_reader
+from jobsight_server.accounting.guess import WrongFormatError, check_format, guess_format
 from jobsight_server.accounting.read_logs import ImportReport, import_files
+from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_database, settings_of
+from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.profiler.ready import Own, count_waiting, sent_since
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME, Settings
+from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME, AccountingFormat, Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
 
 # For a long log it is faster to learn many jobs together; other writers wait for a second or so.
@@ -29,9 +34,40 @@ _RUNS_AT_ONCE = 1000
 _LIVE_WITHIN_S = 86_400.0
 
 
+_OTHER_NAMES = {
+    "openpbs": "OpenPBS is pbspro",
+    "pbs": "PBS Pro and OpenPBS are pbspro",
+    "sge": "SGE is gridengine",
+    "uge": "UGE is gridengine",
+    "slurmdbd": "what sacct prints is slurm",
+    "sacct": "what sacct prints is slurm",
+    "lsf": "convert LSF's log to a table, see docs/accounting.md",
+}
+_KINDS = {
+    "Q": "queued",
+    "S": "started",
+    "E": "ended",
+    "R": "requeued",
+    "D": "deleted",
+    "A": "aborted",
+    "N": "did not start",
+    "T": "parallel tasks",
+}
+
+
+PARSE = HelpParser.parse_intermixed_args
+"""Options may stand between the format and the files."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("format", choices=ACCOUNTING_FORMATS, help="scheduler that wrote the files")
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="accounting files, plain or gzip")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="[FORMAT] FILE",
+        help=f"accounting files, plain or gzip, perhaps after their format: {', '.join(ACCOUNTING_FORMATS)} "
+        "(default: guessed from each file)",
+    )
     parser.add_argument(
         "--cluster", metavar="NAME", help="cluster that the files are from (default: the only one known)"
     )
@@ -40,28 +76,77 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    absent = [str(file) for file in args.files if not file.exists()]
-    if absent:
-        raise UserError(f"no such file: {', '.join(absent)}")
+    _split_format(args)
+    given = args.cluster
+    formats = {str(file): _format_of(file, args.format) for file in args.files}
     engine = open_database(args)
     try:
         with engine.connect().execution_options(reading=True) as connection:
             args.cluster = _cluster(args.cluster, stored_clusters(connection) | settings_of(args).declared_clusters)
         report = _import(engine, args)
-        own = Own(args.cluster, report.figures.starts)
+        own = Own(args.cluster, report.figures.runs)
         profiled = _profile(engine, settings_of(args), own)
         waiting = count_waiting(engine, own)
     finally:
         engine.dispose()
-    shown = as_json(report, args.files, args.cluster, profiled, waiting)
+    shown = as_json(report, formats, args.cluster, profiled, waiting)
     if args.json:
         print(json.dumps(shown))
     else:
-        _print(shown)
+        for name, found in formats.items():
+            form = _form_of(Path(name), found)
+            if form or args.format is None:
+                print(f"{name}: {found or 'unreadable'}{form}{' (guessed)' if args.format is None else ''}")
+        print(f"into cluster {args.cluster}{', the only one known' if given is None else ''}")
+        _print(shown, "line" if report.figures.by_lines else "record")
     if not report.figures.records:
-        print(f"jobsight import: no {args.format} record in {', '.join(shown['files'])}", file=sys.stderr)
+        print(f"jobsight import: no record of a job in {', '.join(shown['files'])}", file=sys.stderr)
         return 1
     return 1 if report.taken_in.unreadable else 0
+
+
+def _split_format(args: argparse.Namespace) -> None:
+    """The first argument is a format if it names one and a file follows."""
+    named = [name for name in ACCOUNTING_FORMATS if str(args.files[0]) == name and len(args.files) > 1]
+    args.format = named[0] if named else None
+    args.files = args.files[len(named) :]
+    absent = [str(file) for file in args.files if not file.exists()]
+    if absent and not named:
+        _refuse_format(str(args.files[0]), len(args.files))
+    if absent:
+        raise UserError(f"no such file: {', '.join(absent)}; formats are {', '.join(ACCOUNTING_FORMATS)}")
+
+
+def _refuse_format(word: str, count: int) -> None:
+    """Refuses the first argument if it looks like a format, and is none."""
+    hint = _OTHER_NAMES.get(word.lower())
+    if not Path(word).exists() and (hint or (count > 1 and word.isalpha())):
+        formats = f"formats are {', '.join(ACCOUNTING_FORMATS)}"
+        raise UserError(f"unknown format {word!r}; {f'{hint}; ' if hint else ''}{formats}")
+
+
+def _format_of(file: Path, named: AccountingFormat | None) -> AccountingFormat | None:
+    """The format of a file, guessed if it is not named; None if it cannot be read, which the import reports."""
+    try:
+        with Content(file) as content:
+            if named is None:
+                return guess_format(content)
+            check_format(content, named, whole=True)
+    except (WrongFormatError, AccountingError) as error:
+        raise UserError(f"{file}: {error}") from error
+    except UnreadableError:
+        return named
+    return named
+
+
+def _form_of(file: Path, log_format: AccountingFormat | None) -> str:
+    """In which of its forms a file of this format is, to follow the format's name; empty if there is only one."""
+    try:
+        with Content(file) as content:
+            form = "" if log_format is None else open_reader(log_format, content).form
+    except (UnreadableError, AccountingError):
+        return ""  # which the import reports
+    return f", {form}" if form else ""
 
 
 def _cluster(given: str | None, known: set[str]) -> str:
@@ -80,8 +165,10 @@ def _cluster(given: str | None, known: set[str]) -> str:
     return given
 
 
-def as_json(report: ImportReport, files: Sequence[Path], cluster: str, profiled: int, waiting: int) -> dict[str, Any]:
-    """The report as it is printed. ``runs``, ``job_ids`` and ``users`` are those of E records in the files.
+def as_json(
+    report: ImportReport, formats: Mapping[str, str | None], cluster: str, profiled: int, waiting: int
+) -> dict[str, Any]:
+    """The report as it is printed. ``runs``, ``job_ids`` and ``users`` are those of E records.
 
     ``ran_more_than_once`` counts jobs by S records too: a requeued run has no E record.
     ``waiting`` counts runs of the files that the server will profile once their samples have had time to arrive.
@@ -89,12 +176,13 @@ def as_json(report: ImportReport, files: Sequence[Path], cluster: str, profiled:
     figures = report.figures
     repeated = figures.ran_more_than_once
     return {
-        "files": [str(file) for file in files],
+        "files": list(formats),
+        "formats": dict(formats),
         "cluster": cluster,
         "lines": figures.lines,
         "records": dict(sorted(figures.records.items())),
-        "runs": sum(len(starts) for starts in figures.ended.values()),
-        "job_ids": len(figures.ended),
+        "runs": len(figures.ended),
+        "job_ids": figures.ended.job_ids,
         "ran_more_than_once": len(repeated),
         "runs_of_these": sum(repeated),
         "users": len(figures.users),
@@ -143,18 +231,35 @@ def _profile(engine: Engine, settings: Settings, own: Own) -> int:
     return profiled
 
 
-def _print(shown: dict[str, Any]) -> None:
-    records = ", ".join(f"{n} {kind}" for kind, n in shown["records"].items())
-    files = "1 file" if len(shown["files"]) == 1 else f"{len(shown['files'])} files"
-    print(f"{shown['lines']} lines of {files}: {records or 'no records'}")
-    print(f"{shown['runs']} runs of {shown['job_ids']} job ids ended, {shown['users']} users")
-    print(f"{shown['runs_of_these']} runs are of the {shown['ran_more_than_once']} jobs that ran more than once")
-    print(f"{shown['new_runs']} runs are new, {shown['profiled']} were profiled")
-    if shown["waiting"]:
-        print(f"{shown['waiting']} runs wait for their nodes' last samples: `jobsight serve` profiles them later")
+def _print(shown: dict[str, Any], unit: str) -> None:
+    records = ", ".join(_of_kind(n, kind) for kind, n in shown["records"].items())
+    if shown["lines"]:
+        lines = _counted(shown["lines"], unit)
+        print(f"{lines} of {_counted(len(shown['files']), 'file')}: {records or 'none of a job'}")
+    if shown["runs"]:
+        of_users = f"of {_counted(shown['job_ids'], 'job')} and {_counted(shown['users'], 'user')}"
+        print(f"{_counted(shown['runs'], 'run')} {of_users} ended")
+    if repeated := shown["ran_more_than_once"]:
+        print(f"{_counted(repeated, 'job')} ran more than once, in {_counted(shown['runs_of_these'], 'run')}")
+    if shown["records"]:
+        print(f"{_counted(shown['new_runs'], 'new run')}, {shown['profiled']} profiled")
+    if waiting := shown["waiting"]:
+        print(f"{_counted(waiting, 'run')} to be profiled by `jobsight serve`, after the last samples of the nodes")
     for reason, count in shown["rejected"].items():
         print(f"{count:>10}  rejected: {reason}")
     if shown["lost_without_reason"]:
         print(f"{shown['lost_without_reason']:>10}  LOST WITHOUT A REASON")
     for path, cause in shown["unreadable"].items():
-        print(f"unreadable: {path}: {cause}")
+        hint = "; it is a directory: name the files in it" if Path(path).is_dir() else ""
+        print(f"unreadable: {path}: {cause}{hint}")
+
+
+def _of_kind(count: int, kind: str) -> str:
+    """How many records of a kind, in words; a kind with a letter of its own has that too."""
+    if kind in _KINDS:
+        return f"{count} {_KINDS[kind]} ({kind})"
+    return f"{count} of kind {kind}" if len(kind) == 1 else _counted(count, kind)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

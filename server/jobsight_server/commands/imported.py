@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cluster", metavar="NAME", help="cluster that the files are from (default: all, or the only one)"
     )
     parser.add_argument(
-        "--format", choices=ACCOUNTING_FORMATS, default=ACCOUNTING_FORMATS[0], help="scheduler that wrote the files"
+        "--format", choices=ACCOUNTING_FORMATS, help="scheduler that wrote the files (default: guessed from each)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings(parser, "database", *LEARNING)
@@ -73,9 +73,11 @@ def _forget(args: argparse.Namespace) -> int:
     try:
         with engine.connect().execution_options(reading=True) as connection:
             cluster = _cluster(args.cluster, {entry["cluster"] for entry in _read_files(connection)})
-        followed = [source.directory.absolute() for source in settings.accounting if source.cluster == cluster]
+        followed = {
+            source.place.absolute() for source in settings.accounting if source.cluster == cluster and not source.sacct
+        }
         for file in args.forget:
-            if file.absolute().parent in followed:
+            if followed & {file.absolute(), file.absolute().parent}:
                 raise UserError(f"{file}: the server follows this directory and would read it again; move it out first")
         found = withdraw(engine, args.forget, cluster, args.format)
         if found.runs:

@@ -15,12 +15,12 @@ from sqlalchemy import Connection, select
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.amounts import memory_bytes, time_s
+from jobsight_server.amounts import memory_bytes, percent, span_s
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
 from jobsight_server.forecasts.job import job_question
-from jobsight_server.forecasts.per import PER
+from jobsight_server.forecasts.per import PER, UnknownProcessorsError
 from jobsight_server.forecasts.prediction import Prediction, Predictions
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     job.add_argument("--processors", type=_processors, metavar="COUNT", help="processors requested")
     memory = "memory requested for the whole job: bytes, or with a unit, such as 4096mb, 4gb, 4G"
     job.add_argument("--memory", type=_amount(memory_bytes), metavar="SIZE", help=memory)
-    walltime = "run time requested: seconds, or a time such as 01:00:00 or 2-12:00:00"
-    job.add_argument("--walltime", type=_amount(time_s), metavar="TIME", help=walltime)
+    walltime = "run time requested: seconds, or a time such as 6h, 01:00:00 or 2-12:00:00"
+    job.add_argument("--walltime", type=_amount(span_s), metavar="TIME", help=walltime)
     parser.add_argument(
         "--per", choices=PER, default=PER[0], help="values per processor (default) or for the whole job of --processors"
     )
@@ -70,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
         with engine.connect() as connection:
             _say_who_is_unknown(connection, args.cluster, args.user, settings)
         reply = reader.reply([request])
+    except UnknownProcessorsError as error:
+        raise UserError("--per job: give the job's --processors, such as 16") from error
     finally:
         reader.close()
         engine.dispose()
@@ -104,7 +106,7 @@ def show(found: Sequence[Prediction], console: Console) -> None:
     if any(answer.value is not None for answer in found):
         share = found[0].coverage
         console.print(
-            f"sure: probability of being within 20 %. reserve: meant to be enough for {share:.0%} of all jobs."
+            f"sure: probability of being within 20 %. reserve: meant to be enough for {percent(share)} of all jobs."
         )
         console.print("exceeds: probability that this job needs more than the reserve. --json gives SI units.")
         for answer in found:
@@ -125,7 +127,7 @@ def _answered(found: Sequence[Prediction], title: Text) -> Table:
             _figure(answer.value, scale),
             _share(answer.probability),
             _figure(answer.bound, scale),
-            "-" if answer.exceed_probability is None else f"{answer.exceed_probability:.1%}",
+            "-" if answer.exceed_probability is None else percent(answer.exceed_probability, 1),
             _figure(None if other is None else other.value, scale),
         )
     return table
@@ -143,8 +145,8 @@ def _held(answer: Prediction) -> str:
     text = f" reserve {answer.metric} by {answer.bound_basis}"
     if answer.observed_coverage is None:
         return text
-    by_use = "" if answer.observed_cost_coverage is None else f", {answer.observed_cost_coverage:.1%} by use"
-    return f"{text}; so far enough for {answer.observed_coverage:.1%} of jobs{by_use}"
+    by_use = "" if answer.observed_cost_coverage is None else f", {percent(answer.observed_cost_coverage, 1)} by use"
+    return f"{text}; so far enough for {percent(answer.observed_coverage, 1)} of jobs{by_use}"
 
 
 def _of_five(found: Sequence[Prediction]) -> Table:
@@ -183,7 +185,7 @@ def _figure(value: float | None, scale: float) -> str:
 
 
 def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
+    return "-" if value is None else percent(value)
 
 
 def _processors(text: str) -> int:

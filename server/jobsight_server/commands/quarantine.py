@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_list(found: Rejected) -> None:
-    print("rejected, by reason")
+    print("rejected, by reason" if found.rejected else "nothing was rejected")
     for count in found.rejected:
         print(f"{count.value:>10}  {count.name}  {_shown(count.label)}")
     print(

@@ -9,10 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import msgspec
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.exports import classad, exportable, rank_expression, slurm_weights
@@ -21,15 +18,16 @@ from jobsight_server.command_line.arguments import LEARNING, add_settings, open_
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
 from jobsight_server.forecasts.job import job_question
-from jobsight_server.queries.machines import MachineRanking, RankedMachine, machine_ranking
+from jobsight_server.queries.machines import MachineRanking, machine_ranking
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.reliability.ask import RankQuestion
-from jobsight_server.reliability.board import MachineBoard
+from jobsight_server.reliability.board import MachineBoard, MachineColumns
 from jobsight_server.reliability.condor_attempts import count_attempts
 from jobsight_server.reliability.condor_log import LONGEST_LINE, read_condor_log
 from jobsight_server.reliability.config import rank_config
+from jobsight_server.reports.ranks import show
 from jobsight_server.settings.load import LONGEST_NAME
-from jobsight_server.storage.clusters import listed
+from jobsight_server.storage.clusters import listed, stored_clusters
 
 _LISTED = 20
 _ALL = 10**9
@@ -84,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
     config = rank_config(settings)
     try:
         with engine.connect().execution_options(reading=True) as connection:
+            columns = MachineBoard(config).columns(connection)
+            _check_cluster(connection, columns, args.cluster)
             run_time_s, predicted = 3600.0 if args.run_time is None else args.run_time, False
             if args.user is not None:
                 reader = AnswerReader(engine, forecast_config(settings))
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
             limit = args.limit or (_LISTED if args.format == "table" else _ALL)
             found = machine_ranking(
                 connection,
-                MachineBoard(config).columns(connection),
+                columns,
                 config,
                 question,
                 time.time(),
@@ -111,30 +111,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def show(found: MachineRanking, console: Console) -> None:
-    """A row for each machine, best first."""
-    if not found.machines:
-        console.print("No machine has a rank: agents, accounting logs and HTCondor's event log make machines known.")
-        return
-    console.print(f"For a job of {found.run_time_s / 3600.0:,.2f} h, by {found.method}", highlight=False)
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("machine", overflow="fold", min_width=10)
-    for head in ("score", "range", "stays", "RA", "JS", "CA", "up h", "boots", "done", "evicted", "failed"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("state")
-    for row in found.machines:
-        table.add_row(Text(f"{row.cluster}/{row.name}"), *_cells(row), row.state)
-    console.print(table)
-    if more := found.ranked - len(found.machines):
-        console.print(f"{more:,} more; --limit {found.ranked} prints all", highlight=False)
-
-
-def _cells(row: RankedMachine) -> list[str]:
-    known = f"{row.low:.2f}-{row.high:.2f}" if row.known else "no history"
-    up = "-" if row.age_s is None else f"{row.age_s / 3600.0:,.1f}"
-    terms = [f"{term:.2f}" for term in (row.survival, row.availability, row.success, row.capacity)]
-    counts = [f"{count:,}" for count in (row.boots, row.successes, row.evictions, row.failures)]
-    return ["-" if row.score is None else f"{row.score:.3f}", known, *terms, up, *counts]
+def _check_cluster(connection: Connection, columns: MachineColumns, cluster: str | None) -> None:
+    """Machines of HTCondor's event log are on clusters that may have neither jobs nor nodes."""
+    known = {of for of, _ in columns.names} | stored_clusters(connection)
+    if cluster is not None and cluster not in known:
+        raise UserError(f"unknown cluster {cluster!r}; known: {listed(known)}")
 
 
 def _print_for(form: str, found: MachineRanking, alone: bool) -> None:

@@ -118,8 +118,10 @@ def _token(file: Path | None) -> str:
     else:
         try:
             found = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{file}: {error}") from error
+        except OSError as error:
+            raise UserError(f"token file {file}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"token file {file}: {error}") from error
     token = found.strip()
     if not token or not token.isascii() or not token.isprintable():
         raise UserError(f"no token: give --token-file FILE, or set {TOKEN}")

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection
 
-from jobsight_server.amounts import utc_day
+from jobsight_server.amounts import percent, utc_day
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
@@ -26,9 +26,10 @@ _LISTED = 20
 _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"}
 _HOURS = {"memory": 2**30 * 3600.0, "runtime": 3600.0}
 _HEADS = ("ask for", "freed", "share", "requested", "reserved", "used", "jobs", "run out")
+_NOTHING = "No job is counted on these days: jobs are counted when they have been profiled."
 _NOTE = (
-    "Ask for: per processor, or as run time, of the user's application that could save most (--json names it); "
-    "--by application --user NAME shows each."
+    "Ask for: per processor, or as run time, where it is better than going on as before; of the user's application "
+    "that could save most (--json names it); --by application --user NAME shows each."
 )
 _AMOUNTS = ("requested", "used", "reserved", "repeated", "freed")
 _REASONS = {
@@ -69,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     elif args.csv:
         _write_csv(found)
+        if found.first_day is None:
+            print(f"jobsight savings: {_NOTHING}", file=sys.stderr)
     else:
         show(found, Console())
     return 0
@@ -90,7 +93,7 @@ def _cluster(connection: Connection, cluster: str | None, user: str | None) -> s
 def show(found: Savings, console: Console) -> None:
     """For each metric a sentence, and a table with the greatest saving first."""
     if found.first_day is None:
-        console.print("No job is counted on these days: jobs are counted when they have been profiled.")
+        console.print(_NOTHING)
         return
     console.print(f"Jobs that ended from {found.first_day} to {found.last_day} (UTC)", highlight=False)
     for metric in found.metrics:
@@ -112,11 +115,11 @@ def _sentence(metric: MetricSavings) -> str:
     if not total.jobs:
         return "No job has a request, a measured value and a recommendation at its submission."
     effect = "freed" if total.freed >= 0 else "taken another"
-    share = "" if total.freed_share is None else f" ({abs(total.freed_share):.0%})"
+    share = "" if total.freed_share is None else f" ({percent(abs(total.freed_share))})"
     return (
         f"Reserving as recommended would have {effect} {_hours(metric, abs(total.freed))}{share}, repeats included. "
-        f"{total.would_run_out:,} of {total.jobs:,} jobs ({total.would_run_out / total.jobs:.1%}) would have run out "
-        f"of it; with the users' own requests {total.ran_out:,}."
+        f"{total.would_run_out:,} of {total.jobs:,} jobs ({percent(total.would_run_out / total.jobs, 1)}) would have "
+        f"run out of it; with the users' own requests {total.ran_out:,}."
     )
 
 
@@ -130,10 +133,10 @@ def _table(by: str, metric: MetricSavings) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     for row in metric.rows:
         of = "/".join(part for part in (row.cluster, row.name if by != "cluster" else "") if part)
-        share = "-" if row.freed_share is None else f"{row.freed_share:.0%}"
+        share = "-" if row.freed_share is None else percent(row.freed_share)
         amounts = [_hours(metric, amount) for amount in (row.requested, row.reserved, row.used)]
         cells = (
-            _asked(metric, row.ask_for),
+            _asked(metric, row.ask_for if row.is_worth_asking else None),
             _hours(metric, row.freed),
             share,
             *amounts,

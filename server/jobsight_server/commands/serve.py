@@ -52,8 +52,8 @@ def _serve(args: argparse.Namespace, settings: Settings, lock: ServerLock) -> No
         signal.signal(number, lambda *_: stop.set())
     print(f"jobsight: database {shown_database(engine)}")
     for source in settings.accounting:
-        absent = "" if source.directory.is_dir() else " (does not exist yet)"
-        print(f"jobsight: following {source.directory} as cluster {source.cluster}{absent}")
+        absent = "" if source.sacct or source.place.exists() else " (does not exist yet)"
+        print(f"jobsight: following {source.name} as cluster {source.cluster}{absent}")
     sys.stdout.flush()
     Supervisor(settings, lock.renew, lambda: _say_ready(settings)).run(stop)
 

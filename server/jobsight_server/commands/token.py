@@ -101,7 +101,7 @@ def _print_list(found: list[dict[str, object]], *, as_json: bool) -> None:
 
 
 def _scope(token: dict[str, object]) -> str:
-    if token["role"] == "scheduler":
+    if token["role"] in ("scheduler", "submitter"):
         return "-"
     if token["cluster"] is None:
         return "any cluster"

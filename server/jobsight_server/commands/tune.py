@@ -27,6 +27,7 @@ from jobsight_predictor.evaluation.tuning import (
 )
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.amounts import percent
 from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.command_line.trace_argument import read_jobs
 from jobsight_server.errors import UserError
@@ -153,21 +154,22 @@ def _show(account: Mapping[str, Any], console: Console) -> None:
             f"{metric} of {account['trace']}: chosen on {row['earlier']:,} earlier jobs, accuracy on {row['later']:,} "
             "later ones"
         )
-        table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
-        for column in ("forecaster", "parameter", "chosen", "accuracy", "default", "accuracy", "gain", "95 % interval"):
-            table.add_column(column, justify="left" if column in ("forecaster", "parameter") else "right", no_wrap=True)
+        table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1, 0, 0), title_justify="left")
+        for column in ("forecaster", "chosen", "%", "default", "%", "gain", "95 %"):
+            table.add_column(column, justify="left" if column == "forecaster" else "right", no_wrap=True)
         for name, line in row["parameters"].items():
             limits = line["gain_interval"]
             table.add_row(
-                line["forecaster"], name, f"{line['chosen']:g}", f"{line['accuracy_chosen']:.2%}",
-                f"{line['default']:g}", f"{line['accuracy_default']:.2%}", f"{100 * line['gain']:+.2f}",
+                line["forecaster"], f"{name} {line['chosen']:g}", f"{100 * line['accuracy_chosen']:.2f}",
+                f"{line['default']:g}", f"{100 * line['accuracy_default']:.2f}", f"{100 * line['gain']:+.2f}",
                 "one user only" if limits is None else f"{100 * limits[0]:+.2f} to {100 * limits[1]:+.2f}",
             )  # fmt: skip
         console.print(table)
         beside = row["beside"]
         console.print(
-            f"On the same later jobs: last value {beside['locality']:.2%}, mean of the history "
-            f"{beside['history']:.2%}, Jobsight's answer {beside['jobsight']:.2%} (which uses none of the three)."
+            f"On the same later jobs: last value {percent(beside['locality'], 2)}, mean of the history "
+            f"{percent(beside['history'], 2)}, Jobsight's answer {percent(beside['jobsight'], 2)} "
+            "(which uses none of the three)."
         )
     for metric, reason in account["left_out"].items():
         console.print(Text(f"Left out: {metric}: {reason}"))

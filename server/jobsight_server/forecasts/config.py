@@ -24,7 +24,8 @@ class ForecastConfig:
 
     ``job_groups`` go from specific to general. ``coverage`` is the target fraction of jobs within their bounds,
     ``objective`` says where it must hold, ``walltime_limit`` whether requested times are enforced. ``five`` has the
-    parameters of the published five for metrics in which they are not the default.
+    parameters of the published five for metrics in which they are not the default, and ``fabric`` the network whose
+    bandwidth is learned.
     """
 
     job_groups: tuple[JobGroup, ...] = DEFAULT_JOB_GROUPS
@@ -33,6 +34,7 @@ class ForecastConfig:
     objective: Objective = "cost"
     walltime_limit: Limit = "auto"
     five: Mapping[str, FiveParameters] = field(default_factory=dict)
+    fabric: str = "fastest"
 
     def learns(self, attribution: str | None) -> bool:
         """Whether a value of this attribution is learned; others are only shown (docs/definitions.md, Attribution)."""
@@ -73,4 +75,6 @@ def forecast_config(settings: Settings) -> ForecastConfig:
     (objective,) = [name for name in OBJECTIVES if name == settings.bound_objective]
     (limit,) = [name for name in LIMITS if name == settings.walltime_limit]
     five = five_parameters(settings.window, settings.bins, settings.alpha)
-    return ForecastConfig(job_groups, settings.coverage, settings.learn_apportioned, objective, limit, five)
+    return ForecastConfig(
+        job_groups, settings.coverage, settings.learn_apportioned, objective, limit, five, settings.fabric
+    )

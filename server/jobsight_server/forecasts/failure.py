@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import msgspec
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection
 
-from jobsight_predictor.question import FIELDS
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.events import RanOut
 from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.per import WHOLE
+from jobsight_server.forecasts.ran_out import store_reported
 from jobsight_server.forecasts.reader import AnswerReader
 from jobsight_server.forecasts.request import ForecastRequest
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
-from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.schema import failures
 
 SLIP = 100.0
 """A reported reservation this many times above or below the recommended one is taken for a wrong unit."""
 
 
-def record_failure(connection: Connection, reader: AnswerReader, request: ForecastRequest, reserved: float) -> str:
+def record_failure(
+    connection: Connection, reader: AnswerReader, request: ForecastRequest, reserved: float, job_id: str | None = None
+) -> str:
     """Stores and learns the report within the caller's transaction; returns the new answer, as JSON text.
 
-    ``request`` names a cluster and a metric, and ``reserved`` is in the unit of its answer.
+    ``request`` names a cluster and a metric, and ``reserved`` is in the unit of its answer. A report that repeats one
+    about the job ``job_id`` changes nothing.
 
     Raises:
         UserError: far from the recommendation: one wrong unit would spoil recommendations from then on.
@@ -40,21 +40,15 @@ def record_failure(connection: Connection, reader: AnswerReader, request: Foreca
         )
     if request.scale is not None and metric not in WHOLE:
         reserved /= request.scale
-    row = {
-        "cluster": cluster,
-        "metric": metric,
-        "question": msgspec.json.encode([getattr(question, field) for field in FIELDS]).decode(),
-        "reserved": reserved,
-        "learn_seq": last_learn_seq(connection),
-    }
-    connection.execute(insert(failures).values(row))
-    add_event_counts(connection, {("reservations_ran_out", metric): 1})
+    event = RanOut(cluster, metric, question, reserved)
+    if not store_reported(connection, event, question, job_id, last_learn_seq(connection)):
+        return reader.texts(connection, [request])[0]
     learner = Learner(reader.config)
     try:
         learner.load(connection, [(cluster, question)], [metric])
     except ValueError:  # trained with other job groups: everything is about to be retrained, with this
         pass
     else:
-        learner.learn([RanOut(cluster, metric, question, reserved)])
+        learner.learn([event])
         learner.store(connection)
     return reader.texts(connection, [request])[0]

@@ -5,9 +5,9 @@ Groups are found by these values, so both sides must write them in the same way.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
+from string import digits
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, select
@@ -36,7 +36,7 @@ COLUMNS = (
 
 LONGEST_GROUP = 255  # characters
 _AT_ONCE = 500
-_RUN_NUMBER = re.compile(r"\d+(?=(?:\.[A-Za-z]+)?$)")
+_SEPARATORS = "-_. "
 
 
 class ForecastJob(NamedTuple):
@@ -128,10 +128,14 @@ def application(name: str) -> str | None:
     """The application that a job's name stands for: without directories and without the number of the run.
 
     Logs do not name applications; a job's name, by default that of its script, comes closest. Users number the runs of
-    one application, at the end of the name or before its extension; every other part of a name distinguishes
-    applications as often as runs, and is kept. None if nothing is left.
+    one application, at the end of the name or before its extension, often after a separator; every other part of a
+    name distinguishes applications as often as runs, and is kept. None if nothing is left.
 
-    >>> [application(name) for name in ("run_017", "bin/run_18.sh", "cfd-large", "4711")]
-    ['run_', 'run_.sh', 'cfd-large', None]
+    >>> [application(name) for name in ("run_017", "bin/run_18.sh", "run", "run-", "cfd-large", "cfd-64-2", "4711")]
+    ['run', 'run.sh', 'run', 'run', 'cfd-large', 'cfd-64', None]
     """
-    return _RUN_NUMBER.sub("", name.rpartition("/")[2]) or None
+    file = name.rpartition("/")[2]
+    stem, dot, extension = file.rpartition(".")
+    if not (dot and extension.isascii() and extension.isalpha()):
+        stem, dot, extension = file, "", ""
+    return stem.rstrip(digits).rstrip(_SEPARATORS) + dot + extension or None

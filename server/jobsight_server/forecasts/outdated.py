@@ -12,7 +12,7 @@ _LEARNED = text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL A
 # The condition of the index on ``shown_only``, so that it is a look-up.
 _APPORTIONED_OTHERWISE = text(
     "SELECT EXISTS (SELECT 1 FROM profiles WHERE attribution = 'apportioned' AND value IS NOT NULL "
-    "AND shown_only = :learned)"
+    "AND shown_only = :learned AND NOT lower_bound)"
 )
 
 

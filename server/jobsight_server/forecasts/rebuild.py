@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Engine, and_, delete, or_, select, text
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.question import Question
 from jobsight_server.forecasts.collection import no_collection
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted
 from jobsight_server.forecasts.job import COLUMNS, ForecastJob, job_of, read_jobs
 from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.outdated import is_outdated
+from jobsight_server.forecasts.ran_out import decoded
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
 from jobsight_server.storage.savings_to_do import mark_apportioned
 from jobsight_server.storage.schema import (
@@ -34,9 +32,9 @@ log = logging.getLogger(__name__)
 _STEP = 5000
 _SHOWN_ONLY = text(
     "UPDATE profiles SET shown_only = :shown_only "
-    "WHERE attribution = 'apportioned' AND value IS NOT NULL AND shown_only <> :shown_only"
+    "WHERE attribution = 'apportioned' AND value IS NOT NULL AND shown_only <> :shown_only AND NOT lower_bound"
 )
-_WAITS = and_(jobs.c.profiled.is_(False), jobs.c.state.in_(("running", "ended")))
+_WAITS = and_(jobs.c.profiled.is_(False), jobs.c.state.in_(("queued", "running", "ended")))
 
 RunsRebuilt = Callable[[int, int], None]
 
@@ -102,14 +100,15 @@ def _finished(
     connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Finished]]:
     """A run's use of the metrics learned at each ``learn_seq``; a late value has one of its own."""
-    columns = (profiles.c.learn_seq, profiles.c.run_id, profiles.c.metric, profiles.c.value, profiles.c.attribution)
-    query = select(*columns).where(profiles.c.learn_seq > begin).order_by(profiles.c.learn_seq, profiles.c.run_id)
+    names = ("learn_seq", "run_id", "metric", "value", "attribution", "lower_bound")
+    query = select(*(profiles.c[name] for name in names)).where(profiles.c.learn_seq > begin)
+    query = query.order_by(profiles.c.learn_seq, profiles.c.run_id)
     if end is not None:
         query = query.where(profiles.c.learn_seq <= end)
     found: dict[tuple[int, int], dict[str, float | None]] = {}
-    for learn_seq, run_id, metric, value, attribution in connection.execute(query):
+    for learn_seq, run_id, metric, value, attribution, lower_bound in connection.execute(query):
         values = found.setdefault((learn_seq, run_id), {})
-        if value is not None and config.learns(attribution):
+        if value is not None and config.learns(attribution) and not lower_bound:
             values[metric] = value
     known = read_jobs(connection, [run_id for _, run_id in found if run_id not in under_way])
     known |= {run_id: under_way.pop(run_id) for _, run_id in found if run_id in under_way}
@@ -145,9 +144,7 @@ def _ran_out(connection: Connection, begin: int, end: int | None) -> list[tuple[
     query = select(failures).where(failures.c.learn_seq >= begin).order_by(failures.c.id)
     if end is not None:
         query = query.where(failures.c.learn_seq < end)
-    return [(row.learn_seq, _ran_out_of(row)) for row in connection.execute(query)]
-
-
-def _ran_out_of(row: Any) -> RanOut:
-    question = Question(*msgspec.json.decode(row.question, type=tuple[Any, ...]))
-    return RanOut(row.cluster, row.metric, question, row.reserved)
+    return [
+        (row.learn_seq, RanOut(row.cluster, row.metric, decoded(row.question), row.reserved))
+        for row in connection.execute(query)
+    ]

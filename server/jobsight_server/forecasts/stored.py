@@ -46,7 +46,7 @@ _WRITE_PENDING = "INSERT INTO pending_forecasts (run_id, metric, state) VALUES (
 # Removed, requeued, or learned by ``rebuild`` in the meantime: nothing will score these.
 _SWEEP_PENDING = text(
     "DELETE FROM pending_forecasts WHERE run_id IN (SELECT p.run_id FROM pending_forecasts p "
-    "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('running', 'ended'))"
+    "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('queued', 'running', 'ended'))"
 )
 
 _encode = msgspec.json.Encoder().encode

@@ -17,6 +17,8 @@ from jobsight_server.errors import UserError
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
+_OF_METRIC = ("value", "reason", "attribution", "shown_only", "lower_bound")
+
 
 def jobs_of_database(connection: Connection, metric: str, cluster: str | None, name: str) -> Jobs:
     """The ended runs with a value of ``metric``; of one cluster, or of all as one site.
@@ -59,9 +61,7 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
 def _query(metric: str, cluster: str | None) -> Any:
     is_measured = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == metric)
     query = (
-        select(jobs, profiles.c.value, profiles.c.reason, profiles.c.attribution, profiles.c.shown_only)
-        .outerjoin(profiles, is_measured)
-        .order_by(jobs.c.id)
+        select(jobs, *(profiles.c[name] for name in _OF_METRIC)).outerjoin(profiles, is_measured).order_by(jobs.c.id)
     )
     return query if cluster is None else query.where(jobs.c.cluster == cluster)
 
@@ -75,6 +75,8 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
         return "ends before it was submitted"
     if row.value is None:
         return f"no {metric} value: {row.reason or 'not profiled yet'}"
+    if row.lower_bound:
+        return f"{metric} value is a lower bound: the job ran out of it"
     if row.shown_only:
         return f"{metric} value is {row.attribution}: shown, not learned"
     return None if 0.0 <= row.value <= LARGEST else f"{metric} value is not a measurement"

@@ -9,6 +9,7 @@ from msgspec import Struct
 class CounterState(Struct, omit_defaults=True):
     """The counters of a node after one reading.
 
+    ``ib_in`` and ``ib_out`` are the part of ``net_in`` and ``net_out`` that InfiniBand and Omni-Path moved.
     ``raw`` holds per interface the raw counters in and out and the time when they were read. ``raw_cpu`` was read at
     ``raw_cpu_time``, or at ``time`` where that is None.
     """
@@ -22,6 +23,8 @@ class CounterState(Struct, omit_defaults=True):
     raw_cpu: float | None = None
     raw: dict[str, tuple[int, int, float]] = {}
     raw_cpu_time: float | None = None
+    ib_in: int = 0
+    ib_out: int = 0
 
 
 _decoder = msgspec.json.Decoder(CounterState)

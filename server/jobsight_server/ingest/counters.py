@@ -14,7 +14,7 @@ import operator
 from dataclasses import dataclass, field
 
 from jobsight_server.ingest.counter_state import CounterState
-from jobsight_server.ingest.wire import Batch, BatchInterface
+from jobsight_server.ingest.wire import INFINIBAND, Batch, BatchInterface
 from jobsight_server.storage.totals import modulo
 
 # No interface moves more in a second, or between two readings less than a second apart (8.8 Tbit/s): a larger
@@ -27,12 +27,15 @@ _CLOCK_SLACK = 1.1
 # Some kernels let the busy time of /proc/stat step back by a tick; that is not a reset.
 _CPU_STEP_BACK_S = 0.5
 
-SampleRow = tuple[float, int | None, int | None, float | None, int | None, float]
+SampleRow = tuple[float, int | None, int | None, float | None, int | None, float, int | None, int | None]
 
 
 @dataclass(slots=True)
 class Corrected:
-    """A batch's rows ``(time, net_in, net_out, cpu_busy, memory_used, gap)``, and the counts of events in it."""
+    """A batch's rows ``(time, net_in, net_out, cpu_busy, memory_used, gap, ib_in, ib_out)``, and the counts of events.
+
+    ``ib_in`` and ``ib_out`` are None on a node without InfiniBand and Omni-Path.
+    """
 
     rows: list[SampleRow]
     first: CounterState
@@ -49,6 +52,8 @@ class _Step:
 
     net_in: int = 0
     net_out: int = 0
+    ib_in: int = 0
+    ib_out: int = 0
     known: bool = True
     unknown_since: float | None = None
     raw: dict[str, tuple[int, int, float]] = field(default_factory=dict)
@@ -92,19 +97,43 @@ def _correct_rising(batch: Batch, before: CounterState) -> Corrected:
     totals_out = list(map(sum, zip(*batch.bytes_out, strict=True)))
     offset_in = before.net_in - sum(raw[0] for raw in before.raw.values())
     offset_out = before.net_out - sum(raw[1] for raw in before.raw.values())
+    ib_in, ib_out = _rising_infiniband(batch, before)
     assert before.raw_cpu is not None
     offset_cpu, gap = before.cpu - before.raw_cpu, before.gap
     rows: list[SampleRow] = [
-        (time, modulo(total_in + offset_in), modulo(total_out + offset_out), busy + offset_cpu, memory, gap)  # type: ignore[operator]
-        for time, total_in, total_out, busy, memory in zip(
-            batch.time, totals_in, totals_out, batch.cpu_busy_s, batch.memory_used_bytes, strict=True
+        (
+            time,
+            modulo(total_in + offset_in),
+            modulo(total_out + offset_out),
+            busy + offset_cpu,
+            memory,
+            gap,
+            received,
+            sent,
+        )
+        for time, total_in, total_out, busy, memory, received, sent in zip(
+            batch.time, totals_in, totals_out, batch.cpu_busy_s, batch.memory_used_bytes, ib_in, ib_out, strict=True
         )
     ]
-    return Corrected(rows, _state_at(batch, rows, 0), _state_at(batch, rows, -1))
+    return Corrected(rows, _state_at(batch, rows, 0, before), _state_at(batch, rows, -1, before))
 
 
-def _state_at(batch: Batch, rows: list[SampleRow], index: int) -> CounterState:
-    time, net_in, net_out, cpu, _, gap = rows[index]
+def _rising_infiniband(batch: Batch, before: CounterState) -> tuple[list[int | None], list[int | None]]:
+    """The totals in and out of InfiniBand and Omni-Path alone."""
+    ports = [position for position, interface in enumerate(batch.interfaces) if interface.kind in INFINIBAND]
+    if not ports:
+        nothing: list[int | None] = [None] * len(batch.time)
+        return nothing, nothing
+    found: list[list[int | None]] = []
+    for which, columns, total in ((0, batch.bytes_in, before.ib_in), (1, batch.bytes_out, before.ib_out)):
+        offset = total - sum(before.raw[batch.interfaces[port].name][which] for port in ports)
+        sums = [sum(values) for values in zip(*(columns[port] for port in ports), strict=True)]
+        found.append([modulo(moved + offset) for moved in sums])
+    return found[0], found[1]
+
+
+def _state_at(batch: Batch, rows: list[SampleRow], index: int, before: CounterState) -> CounterState:
+    time, net_in, net_out, cpu, _, gap, ib_in, ib_out = rows[index]
     assert net_in is not None
     assert net_out is not None
     assert cpu is not None
@@ -112,11 +141,14 @@ def _state_at(batch: Batch, rows: list[SampleRow], index: int) -> CounterState:
         interface.name: (column_in[index], column_out[index], time)
         for interface, column_in, column_out in zip(batch.interfaces, batch.bytes_in, batch.bytes_out, strict=True)
     }
-    return CounterState(batch.boot_id, time, net_in, net_out, cpu, gap, batch.cpu_busy_s[index], raw)  # type: ignore[arg-type]
+    busy = batch.cpu_busy_s[index]
+    infiniband = (before.ib_in, before.ib_out) if ib_in is None or ib_out is None else (ib_in, ib_out)
+    return CounterState(batch.boot_id, time, net_in, net_out, cpu, gap, busy, raw, None, *infiniband)  # type: ignore[arg-type]
 
 
 def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: float) -> Corrected:
     """The general path, reading by reading."""
+    infiniband = any(interface.kind in INFINIBAND for interface in batch.interfaces)
     result = Corrected([], CounterState(batch.boot_id, batch.time[0]), CounterState(batch.boot_id, batch.time[0]))
     state = before
     for index, time in enumerate(batch.time):
@@ -136,7 +168,7 @@ def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: 
             gap = time - min(step.unknown_since or time, raw_cpu_time if cpu is None else time)
             result.resets += step.unknown_since is not None
         if gap:
-            step.net_in = step.net_out = 0
+            step.net_in = step.net_out = step.ib_in = step.ib_out = 0
         memory = batch.memory_used_bytes[index]
         result.missing += memory is None
         state = CounterState(
@@ -149,6 +181,8 @@ def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: 
             state.raw_cpu if busy is None and not rebooted else busy,
             step.raw,
             raw_cpu_time if busy is None and not rebooted else None,
+            modulo(state.ib_in + step.ib_in),
+            modulo(state.ib_out + step.ib_out),
         )
         result.rows.append(
             (
@@ -158,6 +192,8 @@ def _correct_each(batch: Batch, before: CounterState | None, assumed_speed_bps: 
                 None if busy is None else state.cpu,
                 memory,
                 state.gap,
+                state.ib_in if step.known and infiniband else None,
+                state.ib_out if step.known and infiniband else None,
             )
         )
         if index == 0:
@@ -198,6 +234,9 @@ def _network_step(
         result.wraps += wraps_in + wraps_out
         step.net_in += delta_in
         step.net_out += delta_out
+        if interface.kind in INFINIBAND:
+            step.ib_in += delta_in
+            step.ib_out += delta_out
     if before:
         # One that is gone: what it carried since its last reading is unknown.
         for name in before.raw.keys() - {interface.name for interface in batch.interfaces}:
@@ -216,7 +255,7 @@ def _delta(
     if 0 <= delta < at_most:
         return delta, 0
     if interface.width_bits == 32 and delta < 0:
-        words = 4 if interface.kind in {"infiniband", "opa"} else 1
+        words = 4 if interface.kind in INFINIBAND else 1
         unwrapped = delta + 2**32 * words
         if 0 <= unwrapped <= possible_bytes:
             return unwrapped, 1

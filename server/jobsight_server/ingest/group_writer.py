@@ -11,16 +11,19 @@ from sqlalchemy import Connection, Engine
 
 from jobsight_server.ingest.batch_ends import BatchEnds, dump_ends
 from jobsight_server.ingest.counters import Corrected, correct
+from jobsight_server.ingest.job_rows import INSERT as JOB_INSERT
+from jobsight_server.ingest.job_rows import JobRow, job_rows
 from jobsight_server.ingest.relink import counters_before, relink
 from jobsight_server.ingest.shifts import Amounts, Shift, added, amounts_at, as_stored, step, write_shifts
 from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.ingest.writer_cache import CachedNode, WriterCache, write_nodes
+from jobsight_server.job_ids import job_key
 from jobsight_server.storage import late_batches
 from jobsight_server.storage.dialect import driver_sql
 
 _SAMPLES = (
-    "INSERT INTO samples (node_id, time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    "INSERT INTO samples (node_id, time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s, "
+    "ib_in_bytes, ib_out_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
 _BATCH = (
     "INSERT INTO batches (node_id, boot_id, sequence, checksum, first_time, last_time, samples, received_at, "
@@ -41,11 +44,12 @@ class Statements:
     mark: str
     acknowledged: str
     late: str
+    jobs: str
 
     @classmethod
     def of(cls, engine: Engine) -> Statements:
         """As the engine's driver takes them."""
-        own = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, late_batches.INSERT)
+        own = (_SAMPLES, _BATCH, _MARK, _ACKNOWLEDGED, late_batches.INSERT, JOB_INSERT)
         return cls(*(driver_sql(engine, statement) for statement in own))
 
 
@@ -67,6 +71,7 @@ class GroupWriter:
         self._counts = counts
         self._samples: list[tuple[Any, ...]] = []
         self._marks: list[tuple[int, str, str, float]] = []
+        self._jobs: list[JobRow] = []
         self._spans: list[tuple[int, float, float]] = []
         self._touched: dict[int, CachedNode] = {}
 
@@ -119,7 +124,8 @@ class GroupWriter:
             ),
         )
         self._spans.append((node.id, batch.time[0], batch.time[-1]))
-        self._marks += [(node.id, mark.job, mark.event, batch.time[mark.index]) for mark in batch.marks]
+        self._marks += [(node.id, job_key(mark.job), mark.event, batch.time[mark.index]) for mark in batch.marks]
+        self._jobs += job_rows(node.id, batch)
         if late:
             self._counts["batches_late", ""] += 1
             self.write_samples()
@@ -176,4 +182,8 @@ class GroupWriter:
             self._connection.exec_driver_sql(self._sql.late, late)
         if self._marks:
             self._connection.exec_driver_sql(self._sql.mark, self._marks)
+        if self._jobs:
+            stored = self._connection.exec_driver_sql(self._sql.jobs, self._jobs).rowcount
+            self._counts["job_samples_stored", ""] += stored
+            self._counts["job_samples_overlapping", ""] += len(self._jobs) - stored
         write_nodes(self._connection, self._touched.values())

@@ -79,8 +79,10 @@ def relink(
         modulo(joined.net_out - was.net_out),
         joined.cpu - was.cpu,
         joined.gap - was.gap,
+        modulo(joined.ib_in - was.ib_in),
+        modulo(joined.ib_out - was.ib_out),
     )
-    if off.net_in == off.net_out == 0 and max(abs(off.cpu), abs(off.gap)) < _SAME_S:
+    if off.net_in == off.net_out == off.ib_in == off.ib_out == 0 and max(abs(off.cpu), abs(off.gap)) < _SAME_S:
         return None
     return row.first_time, off
 

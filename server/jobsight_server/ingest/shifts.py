@@ -33,6 +33,8 @@ _NEXT = text(
 _ADD = text(
     f"UPDATE samples SET net_in_bytes = ((net_in_bytes & {MASK}) + :net_in) & {MASK}, "
     f"net_out_bytes = ((net_out_bytes & {MASK}) + :net_out) & {MASK}, "
+    f"ib_in_bytes = ((ib_in_bytes & {MASK}) + :ib_in) & {MASK}, "
+    f"ib_out_bytes = ((ib_out_bytes & {MASK}) + :ib_out) & {MASK}, "
     "cpu_busy_s = cpu_busy_s + :cpu, gap_s = gap_s + :gap "
     "WHERE node_id = :node_id AND time >= :since AND time < :until"
 )
@@ -49,6 +51,8 @@ class Amounts:
     net_out: int = 0
     cpu: float = 0.0
     gap: float = 0.0
+    ib_in: int = 0
+    ib_out: int = 0
 
     def __add__(self, other: Amounts) -> Amounts:
         return Amounts(
@@ -56,10 +60,14 @@ class Amounts:
             modulo(self.net_out + other.net_out),
             self.cpu + other.cpu,
             self.gap + other.gap,
+            modulo(self.ib_in + other.ib_in),
+            modulo(self.ib_out + other.ib_out),
         )
 
     def __neg__(self) -> Amounts:
-        return Amounts(modulo(-self.net_in), modulo(-self.net_out), -self.cpu, -self.gap)
+        return Amounts(
+            modulo(-self.net_in), modulo(-self.net_out), -self.cpu, -self.gap, modulo(-self.ib_in), modulo(-self.ib_out)
+        )
 
     def to_state(self, state: CounterState) -> CounterState:
         """``state`` with these amounts added."""
@@ -69,6 +77,8 @@ class Amounts:
             net_out=modulo(state.net_out + self.net_out),
             cpu=state.cpu + self.cpu,
             gap=state.gap + self.gap,
+            ib_in=modulo(state.ib_in + self.ib_in),
+            ib_out=modulo(state.ib_out + self.ib_out),
         )
 
 
@@ -102,7 +112,7 @@ def as_stored(rows: list[SampleRow], shifts: Sequence[Shift]) -> list[SampleRow]
     if not shifts:
         return rows
     stored: list[SampleRow] = []
-    for time, net_in, net_out, cpu, memory, gap in rows:
+    for time, net_in, net_out, cpu, memory, gap, ib_in, ib_out in rows:
         less = -amounts_at(shifts, time)
         stored.append(
             (
@@ -112,6 +122,8 @@ def as_stored(rows: list[SampleRow], shifts: Sequence[Shift]) -> list[SampleRow]
                 None if cpu is None else cpu + less.cpu,
                 memory,
                 gap + less.gap,
+                None if ib_in is None else modulo(ib_in + less.ib_in),
+                None if ib_out is None else modulo(ib_out + less.ib_out),
             )
         )
     return stored
@@ -148,6 +160,8 @@ def write_shifts(connection: Connection, node_id: int, shifts: Sequence[Shift]) 
                 "net_out_bytes": shift.amounts.net_out,
                 "cpu_busy_s": shift.amounts.cpu,
                 "gap_s": shift.amounts.gap,
+                "ib_in_bytes": shift.amounts.ib_in,
+                "ib_out_bytes": shift.amounts.ib_out,
             }
             for shift in shifts
         ]
@@ -161,6 +175,7 @@ def step(connection: Connection, node_id: int, shifts: Sequence[Shift]) -> list[
     until = connection.execute(_NEXT, place).scalar() or first.until
     amounts = first.amounts
     values = {"net_in": amounts.net_in, "net_out": amounts.net_out, "cpu": amounts.cpu, "gap": amounts.gap}
+    values |= {"ib_in": amounts.ib_in, "ib_out": amounts.ib_out}
     connection.execute(_ADD, {**place, "until": until, **values})
     _move_ends(connection, node_id, first.since, until, amounts)
     left = [replace(first, since=until), *rest] if until < first.until else rest

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 
 from jobsight_server.ingest.wire import (
     MAX_INTERFACES,
+    MAX_JOB_READINGS,
+    MAX_JOBS,
     MAX_MARKS,
     MAX_READINGS,
     TooLargeError,
@@ -29,9 +31,9 @@ _DECODED_FACTOR = 10
 
 # As many as in a batch of the largest allowed shape, and some for punctuation in names.
 _MOST_OF = {
-    b",": MAX_READINGS * (2 * MAX_INTERFACES + 3) + 3 * MAX_MARKS + 10_000,
-    b":": 50_000,
-    b"[": 20_000,
+    b",": MAX_READINGS * (2 * MAX_INTERFACES + 3) + 3 * MAX_MARKS + 6 * MAX_JOB_READINGS + 8 * MAX_JOBS + 10_000,
+    b":": 50_000 + 8 * MAX_JOBS,
+    b"[": 20_000 + 6 * MAX_JOBS,
 }
 
 

@@ -13,6 +13,9 @@ MAX_READINGS = 5_000
 MAX_INTERFACES = 64
 MAX_MARKS = 2_000
 MAX_WORDS = 64
+MAX_JOBS = 4_000
+MAX_JOB_READINGS = 100_000  # of all jobs together
+INFINIBAND = ("infiniband", "opa")  # kinds of interfaces that count words of four bytes
 LARGEST_COUNTER = 2**64 - 1
 LARGEST_INTEGER = 2**63 - 1
 
@@ -43,6 +46,19 @@ class BatchMark(Struct, frozen=True):
     index: Annotated[int, Meta(ge=0, lt=MAX_READINGS)]
     job: Name
     event: Literal["start", "end"]
+
+
+class BatchJob(Struct, frozen=True):
+    """What the cgroup of one job held at the readings ``index``: columns of equal length, memory in bytes."""
+
+    job: Name
+    index: Annotated[list[Annotated[int, Meta(ge=0, lt=MAX_READINGS)]], Meta(min_length=1)]
+    cpu_s: list[Seconds | None]
+    anon_bytes: list[Count | None]
+    shmem_bytes: list[Count | None]
+    file_bytes: list[Count | None]
+    charged_bytes: list[Count | None]
+    peak_bytes: Count | None = None
 
 
 class AgentReport(Struct, frozen=True):
@@ -83,7 +99,7 @@ class BatchMachine(Struct, frozen=True):
 class Batch(Struct, frozen=True):
     """One batch as sent: columns of n readings."""
 
-    format: Literal[1]
+    format: Literal[1, 2]
     cluster: Name
     node: Name
     boot_id: Annotated[str, Meta(min_length=1, max_length=64)]
@@ -100,6 +116,7 @@ class Batch(Struct, frozen=True):
     marks: Annotated[list[BatchMark], Meta(max_length=MAX_MARKS)] = []
     agent: AgentReport = AgentReport()
     machine: BatchMachine | None = None
+    jobs: Annotated[list[BatchJob], Meta(max_length=MAX_JOBS)] = []
 
 
 _decoder = msgspec.json.Decoder(Batch)
@@ -135,10 +152,30 @@ def decode(payload: bytes | bytearray) -> Batch:
     for mark in batch.marks:
         if mark.index >= n:
             raise WireError(f"a mark of job {mark.job!r} points to reading {mark.index} of {n}")
+    _check_jobs(batch)
     for text in (batch.cluster, batch.node, batch.boot_id, *(mark.job for mark in batch.marks), *_words(batch)):
         if "\x00" in text:
             raise WireError(f"the name {text!r} contains a NUL character")
     return batch
+
+
+def _check_jobs(batch: Batch) -> None:
+    if batch.jobs and batch.format == 1:
+        raise WireError("format 1 has no jobs; send format 2")
+    if sum(len(job.index) for job in batch.jobs) > MAX_JOB_READINGS:
+        raise WireError(f"more than {MAX_JOB_READINGS} readings of jobs")
+    if len({job.job for job in batch.jobs}) != len(batch.jobs):
+        raise WireError("two entries of jobs have the same id")
+    for job in batch.jobs:
+        if not job.job.isprintable():
+            raise WireError(f"{job.job!r:.100} is not a job id: not printable")
+        if not all(map(operator.lt, job.index, job.index[1:])) or job.index[-1] >= len(batch.time):
+            raise WireError(f"index of job {job.job!r}: it must rise and stay below {len(batch.time)}")
+        for name in ("cpu_s", "anon_bytes", "shmem_bytes", "file_bytes", "charged_bytes"):
+            if len(getattr(job, name)) != len(job.index):
+                raise WireError(
+                    f"{name} of job {job.job!r} has {len(getattr(job, name))} values for {len(job.index)} readings"
+                )
 
 
 def _words(batch: Batch) -> list[str]:
@@ -157,7 +194,7 @@ def _check_counter(name: str, interface: BatchInterface, column: list[int | None
     limit = LARGEST_COUNTER
     if interface.width_bits == 32:
         # An InfiniBand counter counts 4-byte words and is sent in bytes.
-        limit = (2**32 - 1) * (4 if interface.kind in {"infiniband", "opa"} else 1)
+        limit = (2**32 - 1) * (4 if interface.kind in INFINIBAND else 1)
     largest = max((value for value in column if value is not None), default=0)
     if largest > limit:
         raise WireError(f"{name} of {interface.name}: {largest} does not fit a {interface.width_bits}-bit counter")

@@ -29,6 +29,7 @@ _REPORTED = (
         offers.c.state.in_(("confirmed", "running")),
         offers.c.job_id.is_not(None),
         (jobs.c.state != "running") | offers.c.started.is_(None),
+        jobs.c.state != "queued",
         jobs.c.start >= offers.c.offered_at - _SLACK_S,
     )
     .order_by(offers.c.id, jobs.c.start)

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from sqlalchemy import Connection
 
+from jobsight_server.profiler.fabrics import FASTEST
 from jobsight_server.profiler.idle import FRESH_S, Idle, idle_before, idle_beside
+from jobsight_server.profiler.job_cgroup import job_cgroup, read_job_rows
 from jobsight_server.profiler.memory import inside
 from jobsight_server.profiler.profile import Measurements, NodeEvidence, profile, shifted
 from jobsight_server.profiler.readings import Boundaries, MarkTime, Readings, boundaries, read_marks, read_windows
@@ -28,16 +30,23 @@ _NODE_SECONDS_AT_ONCE = 1e6
 
 
 def profiles_of(
-    connection: Connection, runs: Sequence[EndedRun], sampled_nodes: SampledNodes, stop: threading.Event | None = None
+    connection: Connection,
+    runs: Sequence[EndedRun],
+    sampled_nodes: SampledNodes,
+    stop: threading.Event | None = None,
+    fabric: str = FASTEST,
 ) -> list[tuple[EndedRun, Measurements]]:
-    """The profile of each run, from the current tables; fewer if ``stop`` is set in the meantime."""
+    """The profile of each run, from the current tables; fewer if ``stop`` is set in the meantime.
+
+    ``fabric``: the network whose bandwidth is learned, as in the settings.
+    """
     histories = read_node_histories(connection, runs)
     found: list[tuple[EndedRun, Measurements]] = []
     for some in _portions(runs):
         for run, nodes in _gathered(connection, some, sampled_nodes, histories):
             if stop and stop.is_set():
                 return found
-            found.append((run, profile(run, nodes)))
+            found.append((run, profile(run, nodes, fabric)))
     return found
 
 
@@ -62,7 +71,8 @@ def _gathered(
     places: list[tuple[EndedRun, str, SampledNode | None]] = [
         (run, node, sampled_nodes.find(run.cluster, node)) for run in runs if run.end > run.start for node in run.nodes
     ]
-    marks = read_marks(connection, [(sampled.id, run.job_id) for run, _, sampled in places if sampled is not None])
+    asked = [(sampled.id, run.job_id) for run, _, sampled in places if sampled is not None]
+    marks, groups = read_marks(connection, asked), read_job_rows(connection, asked)
     lives = [
         _life(run, [] if sampled is None else marks.get((sampled.id, run.job_id), [])) for run, _, sampled in places
     ]
@@ -76,7 +86,10 @@ def _gathered(
         readings = None if sampled is None else windows.around(sampled.id, at.start, at.end)
         beside = neighbours(run, there, *_span(readings, at))
         idle = None if sampled is None else _idle(connection, sampled.id, run, readings, at, beside, there)
-        found[run.id].append(NodeEvidence(node, run.nodes[node], readings, at, beside, idle))
+        rows = [] if sampled is None else groups.get((sampled.id, run.job_id), [])
+        group = job_cgroup(rows, at, run.next_start)
+        speeds = {} if sampled is None else sampled.speeds
+        found[run.id].append(NodeEvidence(node, run.nodes[node], readings, at, beside, idle, group, speeds))
     for run in runs:
         yield run, found[run.id]
 

@@ -17,11 +17,12 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, Engine, bindparam, update
 
 from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.forecasts.ran_out import LoggedFailure
 from jobsight_server.forecasts.round import last_learn_seq, learn_late, lock_learning
 from jobsight_server.profiler.gather import profiles_of
 from jobsight_server.profiler.profile import Measurements
 from jobsight_server.profiler.ready import SampledNodes, complete, read_incomplete
-from jobsight_server.profiler.rows import EventCounts, accepted, learned, row
+from jobsight_server.profiler.rows import EventCounts, accepted, learned, logged_failure, row
 from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.savings.totals import count_again
 from jobsight_server.storage.event_counts import add_event_counts
@@ -88,7 +89,7 @@ def _fill(
             near = [run for run in runs if _concerned(run, sampled_nodes, spans)]
             if whole:
                 near = [run for run in near if complete(connection, run, sampled_nodes)]
-            profiled = profiles_of(connection, near, sampled_nodes, stop)
+            profiled = profiles_of(connection, near, sampled_nodes, stop, config.fabric)
         if profiled:
             with engine.begin() as connection:
                 found += _store(connection, profiled, config)
@@ -109,7 +110,8 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
     """Stores and learns the values of metrics that had none; returns how many there were."""
     lock_learning(connection)
     counts: EventCounts = Counter()
-    learn_seq = last_learn_seq(connection)
+    before = learn_seq = last_learn_seq(connection)
+    failed: dict[int, LoggedFailure] = {}
     values: dict[int, dict[str, float | None]] = {}
     for run, profile in profiled:
         filled = {}
@@ -124,7 +126,9 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
         if filled:
             learn_seq += 1
             values[run.id] = learned(filled, config, counts)
-    learn_late(connection, config, values)
+            if (failure := logged_failure(run, filled)) is not None:
+                failed[run.id] = failure
+    learn_late(connection, config, values, before, failed)
     count_again(connection, {day_of(run.end) for run, _ in profiled if run.id in values})
     add_event_counts(connection, counts)
     return sum(len(found) for found in values.values())

@@ -68,7 +68,7 @@ def node_memory(
         return Missing("{node} used less memory during its life than before")
     # Just after an edge the piece behind it counts; for the last reading, the piece before.
     pieces = np.minimum(np.searchsorted(edges, time), len(share) - 1)
-    good_for_s = GOOD_FOR_INTERVALS * float(np.median(np.diff(readings.time)))
+    good_for_s = GOOD_FOR_INTERVALS * _interval_s(readings.time)
     life_s = interval.end - interval.start
     since, until = time - interval.start, np.append(time[1:], interval.end) - interval.start
     until = np.minimum(until, since + good_for_s)
@@ -76,6 +76,19 @@ def node_memory(
     if (until - since).sum() < (1.0 - MOST_UNKNOWN) * life_s:
         return UNKNOWN
     return NodeMemory(mean, used * share[pieces], since, until, life_s)
+
+
+def _interval_s(time: Floats) -> float:
+    """How far apart the agent's regular readings are: the median, or if longer the interval in which half of the time
+    passes. The hooks of other jobs add readings between them, which would make the median as short as one likes. The
+    longest interval is left out, as it may be an outage.
+    """
+    steps = np.sort(np.diff(time))
+    median = float(np.median(steps))
+    passed = steps[:-1].cumsum()
+    if not len(passed):
+        return median
+    return max(median, float(steps[np.searchsorted(passed, passed[-1] / 2)]))
 
 
 def inside(readings: Readings, interval: JobInterval) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

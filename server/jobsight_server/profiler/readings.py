@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from jobsight_server.job_ids import job_key
 from jobsight_server.storage.fetch import fetch, fetch_by_keys
 from jobsight_server.storage.totals import MODULUS, SETTLED
 
@@ -24,7 +25,8 @@ _TOGETHER_S = 60.0
 
 _EVER = 1e18
 _SAMPLES = (
-    f"SELECT time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s FROM {SETTLED} WHERE node_id = ? "
+    "SELECT time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s, ib_in_bytes, ib_out_bytes "
+    f"FROM {SETTLED} WHERE node_id = ? "
     "AND time >= coalesce((SELECT s.time FROM samples s WHERE s.node_id = ? AND s.time < ? "
     f"ORDER BY s.time DESC LIMIT 1 OFFSET {_AROUND - 1}), ?) "
     "AND time <= coalesce((SELECT s.time FROM samples s WHERE s.node_id = ? AND s.time > ? "
@@ -46,6 +48,7 @@ class Readings:
     """Columns of equal length, rising in time; NaN where a reading lacks the metric.
 
     Times in seconds of the node's clock; the cumulative columns count from the first reading that has them.
+    ``infiniband`` is the part of the bytes in and out that InfiniBand and Omni-Path moved; None without such ports.
     """
 
     time: Floats
@@ -54,6 +57,7 @@ class Readings:
     cpu_busy_s: Floats
     memory_used_bytes: Floats
     gap_s: Floats
+    infiniband: tuple[Floats, Floats] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +76,11 @@ class Boundaries:
 
 def read_marks(connection: Connection, asked: Iterable[tuple[int, str]]) -> dict[tuple[int, str], list[MarkTime]]:
     """The marks of jobs on nodes, by (node id, job id), in order of time."""
+    keys = {(node_id, job_id): (node_id, job_key(job_id)) for node_id, job_id in asked}
     found: dict[tuple[int, str], list[MarkTime]] = {}
-    for node_id, job_id, event, time in fetch_by_keys(connection, _MARKS, list(dict.fromkeys(asked))):
+    for node_id, job_id, event, time in fetch_by_keys(connection, _MARKS, list(dict.fromkeys(keys.values()))):
         found.setdefault((node_id, job_id), []).append((event, time))
-    return found
+    return {place: found[key] for place, key in keys.items() if key in found}
 
 
 def boundaries(marks: Sequence[MarkTime], start: float, end: float, next_start: float | None = None) -> Boundaries:
@@ -109,6 +114,7 @@ class ReadingColumns:
     cpu_busy_s: NDArray[Any]
     memory_used_bytes: Floats
     gap_s: Floats
+    infiniband: tuple[NDArray[Any], NDArray[Any]] | None = None
 
     def cut(self, first: int, last: int) -> Readings:
         """The readings at ``first`` up to before ``last``."""
@@ -119,7 +125,14 @@ class ReadingColumns:
             _counted(self.cpu_busy_s[first:last]),
             self.memory_used_bytes[first:last],
             self.gap_s[first:last],
+            self._infiniband(first, last),
         )
+
+    def _infiniband(self, first: int, last: int) -> tuple[Floats, Floats] | None:
+        if self.infiniband is None:
+            return None
+        received, sent = (_moved(column[first:last]) for column in self.infiniband)
+        return (received, sent) if np.isfinite(received).any() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +188,12 @@ def _samples(connection: Connection, node_id: int, start: float, end: float) -> 
 
 
 def columns_of(rows: Sequence[Sequence[Any]]) -> ReadingColumns:
-    """Rows ``(time, net_in, net_out, cpu_busy, memory_used, gap)`` as columns."""
+    """Rows ``(time, net_in, net_out, cpu_busy, memory_used, gap)`` as columns; ``ib_in, ib_out`` may follow."""
     if not rows:
-        return ReadingColumns(*(np.empty(0) for _ in range(6)))
-    time, net_in, net_out, cpu, memory, gap = zip(*rows, strict=True)
+        nothing = np.empty(0)
+        return ReadingColumns(nothing, nothing, nothing, nothing, nothing, nothing)
+    time, net_in, net_out, cpu, memory, gap, *infiniband = zip(*rows, strict=True)
+    received, sent = infiniband or ((), ())
     return ReadingColumns(
         np.array(time, dtype=np.float64),
         _stored(net_in),
@@ -186,6 +201,7 @@ def columns_of(rows: Sequence[Sequence[Any]]) -> ReadingColumns:
         _stored(cpu),
         np.array(memory, dtype=np.float64),
         np.array(gap, dtype=np.float64),
+        None if received.count(None) == len(received) else (_stored(received), _stored(sent)),
     )
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, bindparam, text
 
+from jobsight_server.profiler.fabrics import Speeds, link_speeds
 from jobsight_server.profiler.sharing import EndedRun
 
 # Clocks of a node and its scheduler differ a little.
 _SLACK_S = 1.0
 
 _RUNS = (
-    'SELECT id, cluster, job_id, "user", start, "end", processors, used_cpu_s, used_memory_bytes, recorded_at, '
-    "(SELECT min(again.start) FROM jobs again WHERE again.cluster = jobs.cluster AND again.job_id = jobs.job_id "
-    "AND again.start > jobs.start) FROM jobs "
+    'SELECT id, cluster, job_id, "user", start, "end", processors, used_cpu_s, used_memory_bytes, failure, '
+    "recorded_at, (SELECT min(again.start) FROM jobs again WHERE again.cluster = jobs.cluster "
+    "AND again.job_id = jobs.job_id AND again.start > jobs.start), suspended_s FROM jobs "
 )
 _FINISHED = text(
     f'{_RUNS} WHERE profiled = :no AND state = \'ended\' AND ("end" > :end OR ("end" = :end AND id > :id)) '
@@ -34,7 +35,7 @@ _NODES_OF = text(
 ).bindparams(bindparam("runs", expanding=True))
 _WAITING = text("SELECT job_id, start FROM jobs WHERE profiled = :no AND state = 'ended' AND cluster = :cluster")
 _SENT_SINCE = text("SELECT EXISTS (SELECT 1 FROM nodes WHERE cluster = :cluster AND received_at >= :since)")
-_SAMPLED_NODES = text("SELECT cluster, name, id, last_time FROM nodes")
+_SAMPLED_NODES = text("SELECT cluster, name, id, last_time, interfaces FROM nodes")
 _LAST_BEFORE = text(
     "SELECT boot_id, sequence FROM batches WHERE node_id = :node_id AND last_time < :end "
     "ORDER BY last_time DESC LIMIT 1"
@@ -46,20 +47,21 @@ _FIRST_AFTER = text(
 
 @dataclass(frozen=True, slots=True)
 class SampledNode:
-    """A node that has sent samples, and the time of its newest."""
+    """A node that has sent samples, the time of its newest, and the link speeds of its networks."""
 
     id: int
     last_time: float
+    speeds: Speeds
 
 
 class Own(NamedTuple):
-    """The runs of an import: their cluster, and per job id their starts."""
+    """The runs of an import, by job id and start, and their cluster."""
 
     cluster: str
-    starts: Mapping[str, Set[float]]
+    runs: Container[tuple[str, float]]
 
     def has(self, run: EndedRun) -> bool:
-        return run.cluster == self.cluster and run.start in self.starts.get(run.job_id, ())
+        return run.cluster == self.cluster and (run.job_id, run.start) in self.runs
 
 
 class SampledNodes:
@@ -67,13 +69,18 @@ class SampledNodes:
 
     def __init__(self, connection: Connection) -> None:
         self._known = {
-            (cluster, name): SampledNode(node_id, last_time)
-            for cluster, name, node_id, last_time in connection.execute(_SAMPLED_NODES)
+            (cluster, name): SampledNode(node_id, last_time, link_speeds(interfaces))
+            for cluster, name, node_id, last_time, interfaces in connection.execute(_SAMPLED_NODES)
         }
+        self._clusters = {cluster for cluster, _ in self._known}
 
     def find(self, cluster: str, node: str) -> SampledNode | None:
         """The node of exactly that name, else of the short name before the first dot; None if it never sent any."""
         return self._known.get((cluster, node)) or self._known.get((cluster, node.partition(".")[0]))
+
+    def any_of(self, cluster: str) -> bool:
+        """Whether a node of the cluster has ever sent samples."""
+        return cluster in self._clusters
 
 
 def read_finished(connection: Connection, after: tuple[float, int], limit: int) -> list[EndedRun]:
@@ -111,11 +118,13 @@ def ready(
 ) -> list[EndedRun]:
     """Those of ``runs`` whose samples have arrived, or whose record was read at or before ``waited_since``.
 
-    An ``imported`` record does not show how long samples had time to arrive: there the end of the run counts.
+    An ``imported`` record does not show how long samples had time to arrive: there the end of the run counts. So it
+    does on a cluster without agents, where nothing will come for the jobs of an old log.
     """
 
     def waited(run: EndedRun) -> bool:
-        return (min(run.recorded_at, run.end) if imported else run.recorded_at) <= waited_since
+        by_end = imported or not sampled_nodes.any_of(run.cluster)
+        return (min(run.recorded_at, run.end) if by_end else run.recorded_at) <= waited_since
 
     return [run for run in runs if waited(run) or complete(connection, run, sampled_nodes)]
 
@@ -152,4 +161,4 @@ def count_waiting(engine: Engine, own: Own) -> int:
     """How many of these runs have ended and are not profiled yet."""
     with engine.connect().execution_options(reading=True) as connection:
         rows = connection.execute(_WAITING, {"cluster": own.cluster, "no": False})
-        return sum(start in own.starts.get(job_id, ()) for job_id, start in rows)
+        return sum((job_id, start) in own.runs for job_id, start in rows)

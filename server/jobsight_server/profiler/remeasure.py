@@ -45,7 +45,8 @@ def measure_again(engine: Engine, config: ForecastConfig, limit: int = 200, stop
             if not wanted:
                 break
             runs = read_runs(connection, list(dict.fromkeys(run_id for run_id, _ in wanted)))
-            found = {run.id: entries for run, entries in profiles_of(connection, runs, SampledNodes(connection), stop)}
+            again = profiles_of(connection, runs, SampledNodes(connection), stop, config.fabric)
+            found = {run.id: entries for run, entries in again}
         counts: EventCounts = Counter()
         with engine.begin() as connection:
             lock_learning(connection)

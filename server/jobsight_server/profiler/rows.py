@@ -6,10 +6,15 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.learn import learnable
+from jobsight_server.forecasts.ran_out import LoggedFailure
 from jobsight_server.profiler.profile import ABOVE, Measurement, Measurements, missing_labels
+from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.profiler.usage import Missing
 
 EventCounts = Counter[tuple[str, str]]
@@ -28,10 +33,21 @@ def learned(entries: Measurements, config: ForecastConfig, counts: EventCounts) 
     """Per metric the value to learn; None if there is none, or if it is only shown, which is counted."""
     found: dict[str, float | None] = {}
     for metric, entry in entries.items():
-        learned = config.learns(entry.attribution)
+        learned = _is_learned(entry, config)
         found[metric] = entry.value if learned else None
-        counts["profiles_shown_only", f"{metric}: {entry.attribution}"] += entry.value is not None and not learned
+        why = "lower bound" if entry.lower_bound else entry.attribution
+        counts["profiles_shown_only", f"{metric}: {why}"] += entry.value is not None and not learned
     return found
+
+
+def logged_failure(run: EndedRun, entries: Measurements) -> LoggedFailure | None:
+    """What the run ran out of, if the log says so and ``entries`` have that metric."""
+    metric = None if run.failure is None else FAILED_METRIC[run.failure]
+    return None if metric is None or metric not in entries else LoggedFailure(run.job_id, metric, entries[metric].value)
+
+
+def _is_learned(entry: Measurement, config: ForecastConfig) -> bool:
+    return config.learns(entry.attribution) and not entry.lower_bound
 
 
 def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
@@ -42,7 +58,13 @@ def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
     counts["profiles_refused", kind] += 1
     missing = Missing(f"its value is {kind}: {entry.value!r}")
     return replace(
-        entry, value=None, peak=None, mean=None, reason=missing.reason, missing=Missing(f"its value is {kind}")
+        entry,
+        value=None,
+        peak=None,
+        mean=None,
+        lower_bound=False,
+        reason=missing.reason,
+        missing=Missing(f"its value is {kind}"),
     )
 
 
@@ -53,10 +75,15 @@ def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
         "peak": entry.peak,
         "mean": entry.mean,
         "idle_age_s": entry.idle_age_s,
+        "cache": entry.cache,
+        "charged_peak": entry.charged_peak,
+        "fabric": entry.fabric,
+        "fabrics": None if entry.fabrics is None else msgspec.json.encode(entry.fabrics).decode(),
         "source": entry.source,
         "attribution": entry.attribution,
         "reason": entry.reason,
-        "shown_only": entry.value is not None and not config.learns(entry.attribution),
+        "shown_only": entry.value is not None and not _is_learned(entry, config),
+        "lower_bound": entry.lower_bound,
     }
 
 

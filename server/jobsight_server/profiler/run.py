@@ -16,7 +16,7 @@ from jobsight_server.profiler.gather import profiles_of
 from jobsight_server.profiler.profile import Measurement, Measurements
 from jobsight_server.profiler.ready import Own, SampledNodes, read_finished, ready
 from jobsight_server.profiler.remeasure import measure_again
-from jobsight_server.profiler.rows import accepted, forecast_of, learned, row
+from jobsight_server.profiler.rows import accepted, forecast_of, learned, logged_failure, row
 from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.savings.totals import add_runs, count_marked
 from jobsight_server.storage.event_counts import add_event_counts
@@ -43,7 +43,8 @@ def profile_finished(
 ) -> int:
     """Profiles and learns every ended run whose samples have arrived, or whose record was read ``grace_s`` ago.
 
-    With ``own``, only these runs, and not before ``grace_s`` after their end. At most ``limit`` runs are committed
+    On a cluster whose nodes never sent samples, those that ended ``grace_s`` ago. With ``own``, only these runs, and
+    not before ``grace_s`` after their end. At most ``limit`` runs are committed
     together. Returns how many were profiled; ends early when ``stop`` is set. What an older release measured
     differently is measured again first, and a model from another ``config`` is retrained.
     """
@@ -64,7 +65,7 @@ def profile_finished(
                 break
             wanted = finished if own is None else [run for run in finished if own.has(run)]
             runs = ready(connection, wanted, sampled_nodes, clock() - grace_s, imported=own is not None)
-            profiled = profiles_of(connection, runs, sampled_nodes, stop)
+            profiled = profiles_of(connection, runs, sampled_nodes, stop, config.fabric)
         if profiled:
             with engine.begin() as connection, no_collection():
                 done += _store(connection, profiled, config)
@@ -86,7 +87,9 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
                 counts["profiles", metric] += 1
     if stored:
         values = {run: learned(entries, config, counts) for run, entries in stored.items()}
-        learned_forecasts = learn_round(connection, config, values, last)
+        logged = {run.id: logged_failure(run, stored[run.id]) for run, _ in profiled if run.id in stored}
+        failed = {run: failure for run, failure in logged.items() if failure is not None}
+        learned_forecasts = learn_round(connection, config, values, last, failed)
         rows = [
             {
                 **row(entry, config),

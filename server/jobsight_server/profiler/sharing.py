@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection
 
+from jobsight_server.accounting.runs import Failure
 from jobsight_server.profiler.idle import AFTER_S, FRESH_S
 from jobsight_server.storage.fetch import fetch
 
@@ -36,6 +37,8 @@ class EndedRun:
     """A finished run, as far as its profile depends on the accounting log. Times are the scheduler's.
 
     ``next_start``: when the same job was started again, if it was. ``nodes``: processors held on each node.
+    ``failure``: what it ran out of, if the log says so.
+    Between start and end it was suspended for ``suspended_s``.
     """
 
     id: int
@@ -47,9 +50,16 @@ class EndedRun:
     processors: int | None
     used_cpu_s: float | None
     used_memory_bytes: int | None
+    failure: Failure | None = None
     recorded_at: float = 0.0
     next_start: float | None = None
+    suspended_s: float | None = None
     nodes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def run_s(self) -> float:
+        """How long it ran, without the time for which it was suspended."""
+        return self.end - self.start - (self.suspended_s or 0.0)
 
 
 class NodeRun(NamedTuple):

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Subquery, func, select
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.forecasts.config import GROUP_FIELDS, ForecastConfig
 from jobsight_server.forecasts.group_series import UserGroupKey, read_group_series
 from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
@@ -96,7 +97,7 @@ def _grouped(by: str, cluster: str | None, search: str | None) -> Subquery:
             func.min(jobs.c.start).label("first_start"),
             func.max(jobs.c.end).label("last_end"),
         )
-        .where(name.is_not(None))
+        .where(name.is_not(None), jobs.c.state != QUEUED)
         .group_by(jobs.c.cluster, name)
     )
     if cluster is not None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from msgspec import Meta
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, func, or_, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.accounting.runs import STATES
+from jobsight_server.accounting.runs import QUEUED, STATES, Failure
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
@@ -22,14 +24,16 @@ RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
 
 class Run(Record):
-    """A run of a job, from the accounting log.
+    """A run of a job, from the accounting log. ``start`` is None while it waits; between start and end it was suspended
+    for ``suspended_s``.
 
-    ``over_bound``: the metrics in which it, while running, already exceeds its recommended reservation.
+    ``failure``: what it ran out of, if the log says so. ``over_bound``: the metrics in which it, while running, already
+    exceeds its recommended reservation.
     """
 
     cluster: str
     job_id: str
-    start: float
+    start: float | None
     end: float | None
     state: RunState
     user: str
@@ -42,12 +46,14 @@ class Run(Record):
     eligible: float | None
     processors: int | None
     exit_status: int | None
+    failure: Failure | None
     requested_walltime_s: float | None
     requested_memory_bytes: int | None
     requested_nodes: str | None
     used_cpu_s: float | None
     used_memory_bytes: int | None
     used_walltime_s: float | None
+    suspended_s: float | None
     recorded_at: float
     profiled: bool
     over_bound: list[Metric]
@@ -63,7 +69,8 @@ class RunMetric(Record):
     """A run's use in one metric, or why that is unknown, and the forecast at its submission.
 
     ``so_far``: what a running one has used until now; ``provisional``: the forecast may still change;
-    ``learned``: whether the value counts for later forecasts.
+    ``learned``: whether the value counts for later forecasts; ``lower_bound``: the job ran out of it. Of bandwidth,
+    ``fabric`` is the network that the value is of, and ``fabrics`` has the value of each where there are several.
     """
 
     metric: Metric
@@ -79,6 +86,9 @@ class RunMetric(Record):
     provisional: bool
     so_far: float | None
     learned: bool
+    lower_bound: bool
+    fabric: str | None
+    fabrics: dict[str, float] | None
 
 
 class RunNode(Record):
@@ -91,13 +101,21 @@ class RunNode(Record):
 
 
 class RunDetail(Run):
-    """A run with its values and its nodes; for memory also the time average, in bytes per processor."""
+    """A run with its values and its nodes; for memory also the time average, in bytes per processor.
+
+    From its cgroups, where they were read: ``memory_cache``, the page cache at most, and ``memory_charged_peak``, the
+    most that was charged to them in all, both in bytes per processor.
+    ``efficiency``: what it used of what it asked for, once it has ended.
+    """
 
     exec_host: str | None
     profile: list[RunMetric]
     memory_mean: float | None
     memory_source: str | None
     memory_idle_age_s: float | None
+    memory_cache: float | None
+    memory_charged_peak: float | None
+    efficiency: list[Efficiency]
     nodes: list[RunNode]
     nodes_drawn: int
 
@@ -119,19 +137,25 @@ def job_list(
     user: str | None = None,
     state: str | None = None,
     page: int = 1,
+    job_id: str | None = None,
 ) -> JobList:
-    """One page of runs, last recorded first, with the metrics in which running ones already exceed their bounds."""
+    """One page of runs, last recorded first, with the metrics in which running ones already exceed their bounds.
+
+    ``job_id``: also what stands before a dot in the id in the log, such as the number before the server's name.
+    """
     wanted = [
         column == value
         for column, value in ((jobs.c.cluster, cluster), (jobs.c.user, user), (jobs.c.state, state))
         if value is not None
     ]
+    if job_id is not None:
+        wanted.append(or_(jobs.c.job_id == job_id, jobs.c.job_id.startswith(f"{job_id}.", autoescape=True)))
     total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
     query = select(jobs).where(*wanted).order_by(jobs.c.id.desc())
     rows = connection.execute(query.limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)).all()
     running = [row for row in rows if row.state == "running"]
     forecasts, used = forecasts_of(connection, reader, running, WATCHED), used_so_far(connection, running, now)
-    listed = [Run.of_row(row, over_bound=over_bound(row.id, forecasts, used)) for row in rows]
+    listed = [Run.of_row(row, start=_started(row), over_bound=over_bound(row.id, forecasts, used)) for row in rows]
     return JobList(page, pages_of(total), total, listed)
 
 
@@ -163,19 +187,28 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
     forecasts = {} if found else forecasts_of(connection, reader, [run])
     memory = found.get("memory", {})
     nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, points)
+    profile = [
+        _metric(metric, found.get(metric), forecasts.get((run.id, metric)), used.get((run.id, metric)), run.state)
+        for metric in METRICS
+    ]
     return RunDetail.of_row(
         run,
+        start=_started(run),
         over_bound=over_bound(run.id, forecasts, used),
-        profile=[
-            _metric(metric, found.get(metric), forecasts.get((run.id, metric)), used.get((run.id, metric)), run.state)
-            for metric in METRICS
-        ],
+        profile=profile,
         memory_mean=memory.get("mean"),
         memory_source=memory.get("source"),
         memory_idle_age_s=memory.get("idle_age_s"),
+        memory_cache=memory.get("cache"),
+        memory_charged_peak=memory.get("charged_peak"),
+        efficiency=efficiencies(connection, reader, run, profile, len(nodes_of_run)),
         nodes=nodes_of_run,
         nodes_drawn=sum(node.series is not None for node in nodes_of_run),
     )
+
+
+def _started(run: Row[Any]) -> float | None:
+    return None if run.state == QUEUED else run.start
 
 
 def _metric(
@@ -191,10 +224,15 @@ def _metric(
         provisional=forecast is not None and forecast.provisional,
         so_far=so_far and so_far.value,
         learned=entry["value"] is not None and not entry.get("shown_only"),
+        lower_bound=bool(entry.get("lower_bound")),
+        fabric=entry.get("fabric"),
+        fabrics=None if (fabrics := entry.get("fabrics")) is None else json.loads(fabrics),
     )
 
 
 def _why_not(state: str, so_far: SoFar | None) -> str:
+    if state == QUEUED:
+        return "the job waits"
     if state == "running":
         return "the job still runs" if so_far is None or so_far.reason is None else f"so far: {so_far.reason}"
     return "not profiled yet" if state == "ended" else f"a run that is {state} is not profiled"

@@ -33,8 +33,12 @@ class NodeFigures(Record):
 
 
 class RunFigures(Record):
-    """Numbers of runs by state; of the ended ones, how many are ``profiled`` and how many ``waiting`` to be."""
+    """Numbers of runs by state; of the ended ones, how many are ``profiled`` and how many ``waiting`` to be.
 
+    ``queued`` ones have not started; only some schedulers' logs show them.
+    """
+
+    queued: int
     running: int
     ended: int
     requeued: int

@@ -29,6 +29,7 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "offers_rejected": ("reason",),
     "profiles": ("metric",),
     "profiles_dropped": ("metric", "reason"),
+    "logged_failures_without_amount": ("metric",),
     "matches_deleted": ("reason",),
     "matches_ended": ("state",),
     "profiles_late": ("metric",),

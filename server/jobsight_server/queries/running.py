@@ -49,7 +49,7 @@ def forecasts_of(
         for (run_id, metric), forecast in fixed.items()
         if metric in metrics and forecast.value is not None
     }
-    open_runs = [run for run in runs if run.forecast_seq is None and run.state in ("running", "ended")]
+    open_runs = [run for run in runs if run.forecast_seq is None and run.state in ("queued", "running", "ended")]
     asked = [(run.id, metric, _request(run, metric)) for run in open_runs for metric in metrics]
     answers = reader.answers(connection, [request for _, _, request in asked])
     for (run_id, metric, _), answer in zip(asked, answers, strict=True):

@@ -68,6 +68,13 @@ class SavingsRow(SavedAmounts):
     asked_for: float | None
     ask_for: float | None
 
+    @property
+    def is_worth_asking(self) -> bool:
+        """Whether ``ask_for`` is better than going on as before: less where it frees something, more after failures."""
+        if self.ask_for is None or self.asked_for is None:
+            return False
+        return self.freed > 0 if self.ask_for < self.asked_for else self.ran_out > 0
+
 
 class LeftOut(Record):
     """Jobs that are left out, each counted once, by what they lack."""

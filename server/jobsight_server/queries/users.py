@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, Subquery, func, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
+from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.stored import SeriesKey
@@ -143,7 +144,8 @@ def _grouped(cluster: str | None, search: str | None) -> Subquery:
         func.count().label("jobs"),
         func.min(jobs.c.start).label("first_start"),
         func.max(jobs.c.end).label("last_end"),
-    ).group_by(jobs.c.cluster, jobs.c.user)
+    )
+    query = query.where(jobs.c.state != QUEUED).group_by(jobs.c.cluster, jobs.c.user)
     if cluster is not None:
         query = query.where(jobs.c.cluster == cluster)
     if search:

@@ -36,7 +36,10 @@ _OF_GROUP = (
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """A run that ended on ``nodes``, each with its processors there; ``recorded_at``: when the log was read."""
+    """A run that ended on ``nodes``, each with its processors there; ``recorded_at``: when the log was read.
+
+    ``failure``: what it ran out of, if the log says so.
+    """
 
     cluster: str
     job_id: str
@@ -48,11 +51,12 @@ class JudgedRun:
     requeued: bool
     exit_status: int | None
     recorded_at: float
+    failure: str | None = None
 
     @property
     def is_bad(self) -> bool:
         """Whether someone is to be blamed for its end; the end of a run without an exit status says nothing."""
-        return self.requeued or self.exit_status not in (0, None, *USERS_DOING)
+        return self.requeued or (self.failure is None and self.exit_status not in (0, None, *USERS_DOING))
 
 
 def went_away(

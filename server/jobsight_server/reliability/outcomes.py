@@ -25,9 +25,9 @@ _KEYS_AT_ONCE = 500
 _UNDECIDED_S = 3600.0
 
 _TOP = "SELECT recorded_at FROM jobs WHERE recorded_at > ? AND recorded_at <= ? ORDER BY recorded_at LIMIT 1 OFFSET ?"
-_OF_RUN = tuple(
-    jobs.c[name]
-    for name in ("id", "cluster", "job_id", "start", "end", "state", "user", "name", "exit_status", "recorded_at")
+_OF_RUN = (
+    *(jobs.c[name] for name in ("id", "cluster", "job_id", "start", "end", "state", "user", "name")),
+    *(jobs.c[name] for name in ("exit_status", "recorded_at", "failure")),
 )
 _ENDED = jobs.c.state.in_(("ended", "requeued")) & jobs.c.end.is_not(None)
 _RECORDED = select(*_OF_RUN).where(
@@ -122,6 +122,7 @@ def _runs(connection: Connection, rows: dict[int, Any]) -> dict[int, JudgedRun]:
             row.state == "requeued",
             row.exit_status,
             row.recorded_at,
+            row.failure,
         )
         for number, row in rows.items()
         if number in places

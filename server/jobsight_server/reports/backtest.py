@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.amounts import percent
 
 WASTED = {"memory": "B s", "bandwidth": "bit", "cpu": "CPU s", "runtime": "s s"}
 _PREFIXES = " kMGTPEZY"
@@ -144,7 +145,7 @@ def _figure(value: float | None) -> str:
 
 
 def _percent(value: float | None, digits: int = 0) -> str:
-    return "-" if value is None else f"{value:.{digits}%}".replace("%", " %")
+    return "-" if value is None else percent(value, digits)
 
 
 def _prefixed(value: float) -> str:

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_server.amounts import percent
+
 
 def show(account: Mapping[str, Any], console: Console) -> None:
     """The policies compared with ``none`` for each trace, uplink and load, and the claims about predictions."""
@@ -32,8 +34,8 @@ def show(account: Mapping[str, Any], console: Console) -> None:
                 f"{_percent(mean)} %",
                 "" if low is None else _percent(low) + " to " + _percent(high),
                 "" if row["wait_percent"][0] is None else f"{_percent(row['wait_percent'][0])} %",
-                f"{row['saturated']:.1%}",
-                f"{row['spread']:.1%}",
+                percent(row["saturated"], 1),
+                percent(row["spread"], 1),
             )
         console.print(table)
     table = Table(title=Text("aware predicted", "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")

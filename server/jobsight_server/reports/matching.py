@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_scheduler.matching import Answer
+from jobsight_server.amounts import percent
 
 
 def show(answer: Answer, console: Console) -> None:
@@ -27,7 +28,7 @@ def show(answer: Answer, console: Console) -> None:
         console.print(table)
     for objective in answer.objectives:
         bound = "" if objective.bound is None else f", bound {objective.bound:,.6g}"
-        gap = "" if objective.gap is None else f", gap {objective.gap:.2%}"
+        gap = "" if objective.gap is None else f", gap {percent(objective.gap, 2)}"
         console.print(Text(f"{objective.name}: {objective.value:,.6g}{bound}{gap}"))
     matched, total = len(answer.matches), len(answer.matches) + len(answer.unmatched)
     console.print(

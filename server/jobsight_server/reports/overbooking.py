@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_server.amounts import percent
+
 Row = Mapping[str, Any]
 
 VARIED = ("penalty_ratio", "arrival_factor", "failures", "migration_h")
@@ -34,15 +36,15 @@ def show(account: Mapping[str, Any], console: Console) -> None:
                 f"{row['net_hours']['mean']:,.0f}",
                 f"{_half(row['net_hours']):,.0f}",
                 f"{row['node_hours']['mean']:,.0f}",
-                f"{row['predicted_failure']:.1%}",
-                f"{row['observed_failure']:.1%}",
+                percent(row["predicted_failure"], 1),
+                percent(row["observed_failure"], 1),
             )
         console.print(table)
         _best(rows, gain_of, console)
         if (known := account["published"].get(trace)) and not setting:
             console.print(
                 f"Published: backfilling {known['net_jobs']} jobs net, {known['net_hours']:,} hours net; time-slice at "
-                f"its best {known['time_slice_gain']:+.0%} at P_max {known['at_pmax']:g}."
+                f"its best {100.0 * known['time_slice_gain']:+.0f} % at P_max {known['at_pmax']:g}."
             )
     console.print(
         "net: successful minus failed jobs, their requested hours, and these times nodes; +-: 95 % confidence; pred., "
@@ -74,7 +76,7 @@ def _best(rows: Sequence[Row], gain_of: Mapping[Any, Row], console: Console) -> 
 def _signed(gain: Row, measure: str) -> str:
     """The gain in per cent; marked if zero is within its confidence interval."""
     found = gain[measure]
-    text = "?" if found["ratio"] is None else f"{found['ratio'] - 1.0:+.1%}"
+    text = "?" if found["ratio"] is None else f"{100.0 * (found['ratio'] - 1.0):+.1f} %"
     return text if found["low"] > 0.0 or found["high"] < 0.0 else f"{text} (not significant)"
 
 

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_server.amounts import percent
+
 Row = Mapping[str, Any]
 
 
@@ -24,10 +26,10 @@ def show(account: Mapping[str, Any], console: Console) -> None:
             table.add_row(
                 f"{row['load']:g}",
                 row["estimator"],
-                f"{row['utilisation']:.1%}",
+                percent(row["utilisation"], 1),
                 f"{ratio[_key(row)]:.2f}" if _key(row) in ratio else "",
-                f"{row['failed_share']:.2%}",
-                f"{row['lowered_share']:.1%}",
+                percent(row["failed_share"], 2),
+                percent(row["lowered_share"], 1),
                 f"{row['mean_wait_s'] / 3600.0:,.1f}",
             )
         console.print(table)
@@ -61,17 +63,17 @@ def _groups(account: Mapping[str, Any], console: Console) -> None:
     )
     if over["jobs"]:
         console.print(
-            f"{over['at_least_double_share']:.1%} of {over['jobs']:,} jobs request at least twice what they use, up to "
-            f"{over['largest']:.0f} times."
+            f"{percent(over['at_least_double_share'], 1)} of {over['jobs']:,} jobs request at least twice what they "
+            f"use, up to {over['largest']:.0f} times."
         )
     console.print(
-        f"Groups of 10 jobs or more are {sizes['groups_share'][ten]:.1%} of all and hold "
-        f"{sizes['jobs_share'][ten]:.0%} of the jobs."
+        f"Groups of 10 jobs or more are {percent(sizes['groups_share'][ten], 1)} of all and hold "
+        f"{percent(sizes['jobs_share'][ten])} of the jobs."
     )
     if gain["alike_share"] is not None:
         console.print(
-            f"In {gain['alike_share']:.1%} of these the largest use is at most {gain['similarity_range']:g} times the "
-            "smallest."
+            f"In {percent(gain['alike_share'], 1)} of these the largest use is at most {gain['similarity_range']:g} "
+            "times the smallest."
         )
 
 
@@ -82,7 +84,7 @@ def _worth(rows: Sequence[Row], console: Console) -> None:
         given = first["jobsight"]["mean_wait_s"]
         console.print(
             f"With what they request, jobs wait {asked / 3600.0:,.1f} hours on average; with what jobsight gives them, "
-            f"{given / 3600.0:,.1f} ({abs(1.0 - given / asked):.0%} {'less' if given <= asked else 'more'})."
+            f"{given / 3600.0:,.1f} ({percent(abs(1.0 - given / asked))} {'less' if given <= asked else 'more'})."
         )
 
 
@@ -90,7 +92,7 @@ def _ranked(rows: Sequence[Row], names: Sequence[str], title: str, console: Cons
     table = _table(title, *names, "use", "failed")
     for row in rows:
         values = [" + ".join(row[name]) if name == "fields" else f"{row[name]}" for name in names]
-        table.add_row(*values, f"{row['utilisation']:.1%}", f"{row['failed_share']:.2%}")
+        table.add_row(*values, percent(row["utilisation"], 1), percent(row["failed_share"], 2))
     console.print(table)
 
 

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_server.amounts import percent
+
 Row = Mapping[str, Any]
 
 
@@ -54,7 +56,7 @@ def _ranks(title: str, rows: Sequence[Row], console: Console) -> None:
             name += " " + " ".join(f"{weight:g}" for weight in row["weights"])
         table.add_row(
             name,
-            f"{row['completed_share']['mean']:.1%}",
+            percent(row["completed_share"]["mean"], 1),
             _interval(row["completed_share"], 100.0),
             f"{row['makespan_s'] / 3600.0:,.0f}",
             f"{row['lost_cpu_h']:,.0f}",

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_scheduler.validator import Finding
+from jobsight_server.amounts import percent
 
 SHOWN_USERS = 10
 SHOWN_FINDINGS = 10
@@ -32,8 +33,11 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     for reason, count in account["repairs"].items():
         console.print(Text(f"{count:>9,}  {reason} (first: {account['first_places'][reason]})"))
     console.print(
-        f"Makespan {account['makespan_s']:,.0f} s, utilisation {account['useful_utilisation']:.1%}, "
+        f"Makespan {account['makespan_s']:,.0f} s, utilisation {percent(account['useful_utilisation'], 1)}, "
         f"longest wait {account['max_wait_s']:,.0f} s."
+    )
+    console.print(
+        f"Mean wait {account['mean_wait_s']:,.0f} s, mean bounded slowdown {account['mean_bounded_slowdown']:,.1f}."
     )
     if "cpu_s" in account:
         rate = account["jobs_per_cpu_s"]
@@ -90,6 +94,6 @@ def _against(account: Mapping[str, Any], measure: str, name: str, digits: int) -
             f"{figures[f'mean_{measure}']:,.{digits}f}",
             "" if mean is None else f"{mean:+,.{digits}f}",
             "" if mean is None else f"{low:+,.{digits}f} to {high:+,.{digits}f}",
-            f"{figures['useful_utilisation']:.1%}",
+            percent(figures["useful_utilisation"], 1),
         )
     return table

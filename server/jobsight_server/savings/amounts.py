@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, nextafter
 from typing import Any
 
 from jobsight_predictor.profile.retries import wasted
@@ -31,7 +32,10 @@ _UNITS = {"memory": 2.0**20, "runtime": 1.0}
 
 
 def amounts_of(job: Any, metric: str, value: float | None, bound: float | None) -> tuple[float, ...]:
-    """The columns of one job, a row of ``jobs``; ``value`` is None if it was not measured or is only shown."""
+    """The columns of one job, a row of ``jobs`` with ``lower_bound``; ``value`` is None if not measured or only shown.
+
+    A job that ran out of its request needed more, however little was measured.
+    """
     processors = job.processors or 0
     if metric == "memory":
         weight, request = processors * (job.end - job.start), job.requested_memory_bytes
@@ -44,6 +48,8 @@ def amounts_of(job: Any, metric: str, value: float | None, bound: float | None) 
         return _left_out("without_request")
     if bound is None:
         return _left_out("without_bound")
+    if job.lower_bound:
+        value = max(value, nextafter(request, inf))
     unit = _UNITS[metric]
     per_unit = (request, value, bound, value + wasted(request, value), value + wasted(bound, value))
     amounts = [round(weight), *(round(amount * weight / unit) * unit for amount in per_unit)]

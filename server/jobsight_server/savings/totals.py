@@ -42,6 +42,7 @@ _JOBS = (
         profiles.c.value,
         profiles.c.bound,
         profiles.c.shown_only,
+        profiles.c.lower_bound,
     )
     .join_from(jobs, profiles, profiles.c.run_id == jobs.c.id)
     .where(profiles.c.metric.in_(METRICS))
@@ -139,7 +140,7 @@ def add_jobs(connection: Connection, rows: Iterable[Any]) -> None:
     sums: dict[Any, list[float]] = {}
     for row in rows:
         name = group_name(row.cluster, row.user, row.name and application(row.name), row.queue)
-        value = None if row.shown_only else row.value
+        value = None if row.shown_only and not row.lower_bound else row.value
         key = (row.metric, day_of(row.end), name)
         total = sums.setdefault(key, [0] * len(COLUMNS))
         for i, amount in enumerate(amounts_of(row, row.metric, value, row.bound)):

@@ -15,7 +15,7 @@ from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, job_group_text
 from jobsight_predictor.profile.bound import Objective
 from jobsight_predictor.profile.requests import Limit
 
-AccountingFormat = Literal["torque", "pbspro"]
+AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
 RequirementsEstimator = Literal[
     "none",
@@ -26,6 +26,7 @@ RequirementsEstimator = Literal[
     "regression",
     "jobsight",
 ]
+Fabric = Literal["fastest", "sum", "ethernet", "infiniband", "opa", "other"]
 PlanStrategy = Literal["conservative", "first-fit", "highest-pos", "best-profit"]
 
 
@@ -41,11 +42,44 @@ def from_text(kind: type, value: str) -> Any:
 
 
 class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
-    """A directory of accounting files of one cluster's scheduler."""
+    """The log of one cluster's scheduler: a directory of files, one file that grows, or Slurm's commands.
+
+    The format of files is guessed if it is not named. ``sacct`` and ``squeue`` are argument lists, run every
+    ``interval_s`` and ended after ``timeout_s``. sacct is asked again for the last ``overlap_s``, and the first time
+    for ``history_s``.
+    """
 
     cluster: Annotated[str, Meta(min_length=1)]
-    directory: Path
-    format: AccountingFormat = "torque"
+    directory: Path | None = None
+    file: Path | None = None
+    format: AccountingFormat | None = None
+    sacct: tuple[str, ...] = ()
+    squeue: tuple[str, ...] = ()
+    interval_s: Annotated[float, Meta(ge=0.5)] = 30.0
+    timeout_s: Annotated[float, Meta(ge=1)] = 120.0
+    overlap_s: Annotated[float, Meta(ge=0)] = 900.0
+    history_s: Annotated[float, Meta(ge=0)] = 86400.0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which msgspec reports with the place."""
+        if [self.directory is None, self.file is None, not self.sacct].count(False) != 1:
+            raise ValueError("expected directory, file or sacct, one of them")
+        if self.sacct and self.format not in (None, "slurm"):
+            raise ValueError(f"expected format = 'slurm' for sacct, got {self.format!r}")
+        if self.squeue and not self.sacct:
+            raise ValueError("expected sacct beside squeue")
+
+    @property
+    def name(self) -> str:
+        """What is followed, as it is shown."""
+        return " ".join(self.sacct) or str(self.place)
+
+    @property
+    def place(self) -> Path:
+        """The directory or the file, where there is one."""
+        found = self.directory or self.file
+        assert found is not None
+        return found
 
 
 def _meta(help_text: str, metavar: str | None = None, **bounds: Any) -> Meta:
@@ -129,6 +163,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     learn_apportioned: Annotated[
         bool, _meta("learn values measured on shared nodes and split by processors held; changing it retrains")
     ] = False
+    fabric: Annotated[
+        Fabric,
+        _meta(
+            "network whose bandwidth is learned: fastest, of those with traffic; sum, of all; or one by its kind; "
+            "applies to jobs that end from then on"
+        ),
+    ] = "fastest"
     upkeep_interval_s: Annotated[float, _meta("how often to run retention and database upkeep", ge=1)] = 3600.0
     simulations_kept: Annotated[int, _meta("simulations kept for the pages; a new one replaces the oldest", ge=1)] = 20
     simulation_trace_bytes: Annotated[int, _meta("largest trace accepted for a simulation, unpacked", ge=1)] = (

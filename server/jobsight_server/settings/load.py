@@ -79,6 +79,10 @@ class Setting(Struct, frozen=True):
             if self.name in _BY_METRIC:
                 _BY_METRIC[self.name](parsed)
         except ValueError as error:
+            if self.metavar == "FRACTION" and source == self.flag:
+                raise SettingsError(
+                    f"{source} {value}: give a fraction between 0 and 1, such as {self.default:g}"
+                ) from error
             choices = f"; choose from {', '.join(self.choices)}" if self.choices else ""
             raise SettingsError(f"{source}: {self.name} = {value!r}: {_lower(error)}{choices}") from error
         return parsed
@@ -189,7 +193,9 @@ def load_settings(
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise SettingsError(f"settings file {file}: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"settings file {file}: {error}") from error
 
 
@@ -198,8 +204,8 @@ def _accounting(tables: Any, place: str) -> tuple[AccountingSource, ...]:
         return msgspec.convert(tables, tuple[AccountingSource, ...], dec_hook=from_text)
     except msgspec.ValidationError as error:
         raise SettingsError(
-            f"{place}: accounting = {tables!r}: {_lower(error)}; write [[accounting]] tables with cluster, directory "
-            f"and format ({', '.join(ACCOUNTING_FORMATS)})"
+            f"{place}: accounting = {tables!r}: {_lower(error)}; write [[accounting]] tables with cluster, "
+            f"directory, file or sacct, and format ({', '.join(ACCOUNTING_FORMATS)})"
         ) from error
 
 

@@ -12,7 +12,8 @@ DAY_S = 86400.0
 
 _MARK = text("INSERT INTO savings_to_do (day) VALUES (:day) ON CONFLICT DO NOTHING")
 _OTHERWISE = (
-    "profiles.attribution = 'apportioned' AND profiles.value IS NOT NULL AND profiles.shown_only <> :shown_only"
+    "profiles.attribution = 'apportioned' AND profiles.value IS NOT NULL AND profiles.shown_only <> :shown_only "
+    "AND NOT profiles.lower_bound"
 )
 
 

@@ -17,7 +17,9 @@ SETTLED = f"""(
         ((s.net_in_bytes & {MASK}) + coalesce(h.net_in_bytes, 0)) & {MASK} AS net_in_bytes,
         ((s.net_out_bytes & {MASK}) + coalesce(h.net_out_bytes, 0)) & {MASK} AS net_out_bytes,
         s.cpu_busy_s + coalesce(h.cpu_busy_s, 0) AS cpu_busy_s,
-        s.memory_used_bytes, s.gap_s + coalesce(h.gap_s, 0) AS gap_s
+        s.memory_used_bytes, s.gap_s + coalesce(h.gap_s, 0) AS gap_s,
+        ((s.ib_in_bytes & {MASK}) + coalesce(h.ib_in_bytes, 0)) & {MASK} AS ib_in_bytes,
+        ((s.ib_out_bytes & {MASK}) + coalesce(h.ib_out_bytes, 0)) & {MASK} AS ib_out_bytes
     FROM samples s LEFT JOIN shifts h ON h.node_id = s.node_id AND h.since <= s.time AND s.time < h.until
 ) AS settled"""
 

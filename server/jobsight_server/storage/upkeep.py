@@ -12,7 +12,9 @@ _PIECE_S = 6 * 3600.0  # of one node's samples deleted in one transaction, so th
 
 
 def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
-    """Deletes samples, marks, acknowledged batches and pending forecasts older than ``before``; profiles and jobs stay.
+    """Deletes samples of nodes and jobs, marks, acknowledged batches and pending forecasts older than ``before``.
+
+    Profiles and jobs stay.
 
     Returns the number of samples deleted, which is also counted. Interrupted by ``stop`` between transactions.
     """
@@ -37,6 +39,7 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
             # deleted here can never be stored a second time.
             key = {"node_id": node_id, "before": before}
             connection.execute(text("DELETE FROM batches WHERE node_id = :node_id AND last_time < :before"), key)
+            connection.execute(text("DELETE FROM job_samples WHERE node_id = :node_id AND last_time < :before"), key)
             connection.execute(text("DELETE FROM marks WHERE node_id = :node_id AND time < :before"), key)
     with engine.begin() as connection:
         # Runs whose end was never logged. If it comes after all, the forecast is judged as of then.

@@ -24,6 +24,7 @@ from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.migrate import newest_version
 from jobsight_server.web import (
+    advice,
     groups,
     health,
     jobs,
@@ -67,7 +68,7 @@ NOUNS_WITH_PAGES = (
 )
 ROUTES = tuple(
     route
-    for noun in (predictions, *NOUNS_WITH_PAGES, risk, offers, samples_proxy, health, openapi)
+    for noun in (predictions, advice, *NOUNS_WITH_PAGES, risk, offers, samples_proxy, health, openapi)
     for route in noun.ROUTES
 )
 

@@ -11,7 +11,7 @@ from functools import partial
 from flask import Flask, Response, request
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
-from werkzeug.exceptions import HTTPException, ServiceUnavailable, Unauthorized
+from werkzeug.exceptions import HTTPException, NotFound, ServiceUnavailable, Unauthorized
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.tokens import AuthError
@@ -23,6 +23,7 @@ from jobsight_server.web.routes import error_reply
 log = logging.getLogger(__name__)
 
 _RETRY_S = 2.0
+_SHOWN = 100
 _NOT_PAGES = frozenset({"/health", "/ready", "/metrics"})
 
 
@@ -47,7 +48,13 @@ def _on_http_error(error: HTTPException) -> AnyResponse:
     if not is_api():
         return error_page(error)
     headers = {name: value for name, value in error.get_headers() if name not in {"Content-Type", "Content-Length"}}
-    return error_reply(error.description or error.name, error.code, headers)
+    return error_reply(_message(error), error.code, headers)
+
+
+def _message(error: HTTPException) -> str:
+    if isinstance(error, NotFound) and error.description == NotFound.description:  # no route, and no words of ours
+        return f"{request.path[:_SHOWN]!r} is no address of this API; GET /api/v1/openapi.json describes all of them"
+    return error.description or error.name
 
 
 def _on_auth_error(error: AuthError) -> AnyResponse:

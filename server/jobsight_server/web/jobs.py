@@ -26,9 +26,9 @@ from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, by_query, c
 
 def jobs() -> JobList:
     cluster, user, state = cluster_argument(), name_argument("user"), choice_argument("state", STATES)
-    here, number = context(), integer_argument("page", 1, PAGES_AT_MOST)
+    here, job_id, number = context(), name_argument("job_id"), integer_argument("page", 1, PAGES_AT_MOST)
     with here.read_engine.connect() as connection:
-        return job_list(connection, here.answers, here.clock(), cluster, user, state, number)
+        return job_list(connection, here.answers, here.clock(), cluster, user, state, number, job_id)
 
 
 def job() -> Job:
@@ -52,6 +52,7 @@ JOBS = Route(
         Parameter("cluster", "only this cluster's", NAME),
         Parameter("user", "only this user's", NAME),
         Parameter("state", "only runs in this state", choice_of(STATES)),
+        Parameter("job_id", "only runs of this job; without the domain of the scheduler's server, if it has one", NAME),
         Parameter("page", "from 1", PAGE),
     ),
     errors=(400, 404),
@@ -76,7 +77,7 @@ def add_pages(pages: Blueprint) -> None:
     @pages.get("/jobs", endpoint="jobs")
     def show() -> Response:
         found = jobs()
-        wanted = {name: given(name) for name in ("cluster", "user", "state")}
+        wanted = {name: given(name) for name in ("cluster", "user", "state", "job_id")}
         return page("jobs.html", found, JOBS, wanted=wanted, states=STATES, clusters=clusters_offered())
 
     @pages.get("/job", endpoint="job_by_query")

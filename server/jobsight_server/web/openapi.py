@@ -136,6 +136,11 @@ _NOT_IN_IDS = str.maketrans({"{": "", "}": "", ".": "_", "-": "_"})
 
 ROUTES = (
     Route(
-        "GET", "/api/v1/openapi.json", show_openapi, ("agent", "scheduler"), "This description", answer=dict[str, Any]
+        "GET",
+        "/api/v1/openapi.json",
+        show_openapi,
+        ("agent", "scheduler", "submitter"),
+        "This description",
+        answer=dict[str, Any],
     ),
 )

@@ -10,13 +10,14 @@ from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED
 from jobsight_server.amounts import memory_bytes, time_s
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import ForecastRequest, Prediction, record_failure
 from jobsight_server.forecasts.prediction import Predictions
 from jobsight_server.record import Metric
 from jobsight_server.web.context import context
-from jobsight_server.web.inputs import amount_of, cluster_argument, json_body, metric_argument, name_argument
+from jobsight_server.web.inputs import amount_of, cluster_argument, json_body, metric_argument, name_argument, name_text
 from jobsight_server.web.questions import (
     METRIC_CHOICES,
     PARAMETERS,
@@ -51,10 +52,20 @@ class Questions(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ReportedFailure(JobFields, kw_only=True):
-    """The job as in a question, and its reservation, in the unit of the answer."""
+    """The job as in a question, and its reservation, in the unit of the answer; ``job_id``, so that it counts once."""
 
     metric: Metric
     reserved: Reserved
+    job_id: (
+        Annotated[
+            str,
+            Meta(
+                description="the job's id as in the accounting log",
+                extra_json_schema={**NAME, "maxLength": LONGEST_INDEXED},
+            ),
+        ]
+        | None
+    ) = None
 
 
 _decode_questions = msgspec.json.Decoder(Questions).decode
@@ -86,9 +97,12 @@ def report_failure() -> Response:
         raise BadRequest(f"{error}; send {shape}, and whatever else is known about the job") from error
     request = request_of(reported, reported.metric, "")
     reserved = amount_of(reported.reserved, "reserved", _READ.get(reported.metric, _number), RESERVED_AT_MOST)
+    job_id = None if reported.job_id is None else name_text(reported.job_id, "job_id")
+    if job_id is not None and len(job_id) > LONGEST_INDEXED:
+        raise BadRequest(f"job_id = {job_id[:60]!r} is longer than {LONGEST_INDEXED} characters; no log has such a job")
     try:
         with here.write_engine.begin() as connection:
-            return json_text(record_failure(connection, here.answers, request, reserved))
+            return json_text(record_failure(connection, here.answers, request, reserved, job_id))
     except UserError as error:
         raise BadRequest(str(error)) from error
 

@@ -44,8 +44,8 @@ def size(value: float | None) -> str:
 
 def duration(value: float | None) -> str:
     """
-    >>> [duration(seconds) for seconds in (0.25, 12.34, 15, 754, 18_720, 273_600)]
-    ['250 ms', '12.3 s', '15 s', '12 min 34 s', '5 h 12 min', '3 d 4 h']
+    >>> [duration(seconds) for seconds in (0.25, 12.34, 15, 754, 18_720, 21_600, 273_600)]
+    ['250 ms', '12.3 s', '15 s', '12 min 34 s', '5 h 12 min', '6 h', '3 d 4 h']
     """
     if value is None:
         return DASH
@@ -56,10 +56,10 @@ def duration(value: float | None) -> str:
         return f"{sign}{_fixed(seconds, 0 if seconds == int(seconds) else 1)} s"
     whole = int(_fixed(seconds, 0))
     if whole < 3600:
-        return f"{sign}{whole // 60} min {whole % 60} s"
+        return f"{sign}{_two_units(whole // 60, 'min', whole % 60, 's')}"
     if whole < 86400:
-        return f"{sign}{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{sign}{whole // 86400} d {whole % 86400 // 3600} h"
+        return f"{sign}{_two_units(whole // 3600, 'h', whole % 3600 // 60, 'min')}"
+    return f"{sign}{_two_units(whole // 86400, 'd', whole % 86400 // 3600, 'h')}"
 
 
 def age(value: float | None) -> str:
@@ -93,6 +93,17 @@ def decimal(value: float | None) -> str:
     '1,234.6'
     """
     return DASH if value is None else f"{Decimal(_fixed(value, 1)):,}"
+
+
+def brief(value: float | None) -> str:
+    """Whole numbers without decimals, others with one.
+
+    >>> [brief(value) for value in (4.0, 3.87, 0.04)]
+    ['4', '3.9', '0.04']
+    """
+    if value is None:
+        return DASH
+    return count(value) if value == int(value) else f"{value:.1f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def gib_hours(value: float | None) -> str:
@@ -197,6 +208,7 @@ REJECTION_TITLES = {
 }
 SAVINGS_FORMATS = {"memory": "gib_hours", "runtime": "processor_hours"}
 SAVINGS_UNITS = {"memory": "GiB-hours", "runtime": "processor-hours"}
+RESOURCE_TITLES = {"processors": "Processors", "memory": "Memory", "runtime": "Run time", "bandwidth": "Bandwidth"}
 METRIC_FORMATS = {"bandwidth": "bps", "memory": "bytes", "cpu": "share", "runtime": "seconds"}
 
 
@@ -205,7 +217,16 @@ def metric_value(value: float | None, metric: str) -> str:
     return FORMATS[METRIC_FORMATS.get(metric, "text")](value)
 
 
-FILTERS = {**{f"as_{name}": write for name, write in FORMATS.items()}, "as_metric": metric_value}
+def resource_value(value: float | None, resource: str) -> str:
+    """An amount of a resource of a whole job."""
+    return brief(value) if resource == "processors" else metric_value(value, resource)
+
+
+FILTERS = {
+    **{f"as_{name}": write for name, write in FORMATS.items()},
+    "as_metric": metric_value,
+    "as_resource": resource_value,
+}
 FOR_TEMPLATES = {
     "formats": FORMATS,
     "metric_formats": METRIC_FORMATS,
@@ -213,6 +234,7 @@ FOR_TEMPLATES = {
     "savings_formats": SAVINGS_FORMATS,
     "savings_units": SAVINGS_UNITS,
     "rejection_titles": REJECTION_TITLES,
+    "resource_titles": RESOURCE_TITLES,
     "accuracy_value": accuracy_value,
 }
 
@@ -232,6 +254,10 @@ def _scaled(value: float, step: float, prefixes: tuple[str, ...], unit: str) -> 
     sign = "-" if value < 0 else ""
     number = f"{scaled:,.0f}" if whole else _three_digits(scaled)
     return f"{sign}{number} {prefixes[position]}{unit}"
+
+
+def _two_units(large: int, unit: str, small: int, smaller: str) -> str:
+    return f"{large} {unit} {small} {smaller}" if small else f"{large} {unit}"
 
 
 def _three_digits(value: float) -> str:

@@ -89,7 +89,10 @@ def trace(file: Path, jobs: Jobs) -> str:
     return str(file)
 
 
-def test_the_command_prints_settings_that_a_server_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_settings_that_a_server_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     file = trace(tmp_path / "walks.swf", wandering(600, 6))
     assert cli.main(["tune", file, "--metric", "memory", "runtime", "--workers", "1", "--json"]) == 0
     account = json.loads(capsys.readouterr().out)
@@ -108,6 +111,7 @@ def test_the_command_prints_settings_that_a_server_reads(tmp_path: Path, capsys:
     assert forecast_config(load_settings(settings)).parameters("memory").window == 1
     assert forecast_config(load_settings(settings)).parameters("cpu") == FiveParameters()
     assert "Jobsight's answer" in printed
+    assert "…" not in printed
 
 
 def test_what_cannot_be_tuned_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -191,7 +191,7 @@ def _part(batch: Batch, begin: int, end: int) -> Batch:
 @settings(deadline=None, max_examples=100)
 def test_the_fast_way_equals_the_slow_one(steps: list[tuple[int, int, float]]) -> None:
     n = len(steps)
-    pair = [BatchInterface("eth0", "ethernet", 64, 1e10), BatchInterface("eth1", "ethernet", 64, 1e10)]
+    pair = [BatchInterface("eth0", "ethernet", 64, 1e10), BatchInterface("mlx5_0/1", "infiniband", 64, 1e10)]
     totals = [(0, 0, 0.0)]
     for a, b, cpu in steps:
         totals.append((totals[-1][0] + a, totals[-1][1] + b, totals[-1][2] + cpu))
@@ -206,3 +206,25 @@ def test_the_fast_way_equals_the_slow_one(steps: list[tuple[int, int, float]]) -
     for quick, careful in zip(fast.rows, slow.rows, strict=True):
         assert quick == pytest.approx(careful, abs=1e-9)
     assert fast.last.raw == slow.last.raw
+    assert (fast.last.ib_in, fast.last.ib_out) == (slow.last.ib_in, slow.last.ib_out)
+    assert [(row[6], row[7]) for row in fast.rows] == [(b - outs[0], a - ins[0]) for a, b, _ in totals[2:]]
+
+
+def test_infiniband_is_counted_by_itself_and_a_node_without_has_none(make_batch: MakeBatch) -> None:
+    pair = [BatchInterface("eth0", "ethernet", 64, 1e9), BatchInterface("hfi1_0/1", "opa", 64, 1e11)]
+    columns = {"bytes_in": [[10, 20, None], [400, 800, 1200]], "bytes_out": [[0, 0, 0], [4, 8, 16]]}
+    result = correct(make_batch(interfaces=pair, **columns), None, SPEED)
+    assert [(row[1], row[6], row[7]) for row in result.rows] == [(0, 0, 0), (410, 400, 4), (None, None, None)]
+    after = {"bytes_in": [[40], [2000]], "bytes_out": [[0], [20]]}
+    late = correct(
+        make_batch(interfaces=pair, time=[1030.0], cpu_busy_s=[9.0], memory_used_bytes=[1], **after), result.last, SPEED
+    )
+    assert late.rows[0][1] == 10 + 400 + 400 + 20 + 800
+    assert (late.rows[0][6], late.rows[0][7]) == (1600, 16)
+    # A reset of one port leaves the interval unknown for both.
+    reset = {"bytes_in": [[50], [0]], "bytes_out": [[0], [0]]}
+    gone = correct(
+        make_batch(interfaces=pair, time=[1040.0], cpu_busy_s=[9.5], memory_used_bytes=[1], **reset), late.last, SPEED
+    )
+    assert (gone.rows[0][6], gone.rows[0][5]) == (1600, 10.0)
+    assert all(row[6:] == (None, None) for row in correct(make_batch(), None, SPEED).rows)

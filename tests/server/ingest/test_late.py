@@ -13,6 +13,7 @@ from sqlalchemy import Engine, text
 from jobsight_server.ingest.shifts import STEP_ROWS, Amounts, Shift, added, amounts_at
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
+from jobsight_server.ingest.wire import BatchInterface
 from jobsight_server.profiler.readings import read_windows
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage.event_counts import read_event_counts
@@ -39,9 +40,15 @@ def settle(store: SampleStore) -> int:
 
 
 class Node:
-    """A node with a 32-bit counter; ``true`` is what an unbounded one would show at reading ``i``, every 10 s."""
+    """A node with a 32-bit counter; ``true`` is what an unbounded one would show at reading ``i``, every 10 s.
 
-    def __init__(self, make_batch: MakeBatch, readings: int, most: int, seed: int = 1) -> None:
+    With ``infiniband``, a port's counter of as many words.
+    """
+
+    def __init__(
+        self, make_batch: MakeBatch, readings: int, most: int, seed: int = 1, *, infiniband: bool = False
+    ) -> None:
+        self.port = BatchInterface("mlx4_0/1", "infiniband", 32, 1e9) if infiniband else None
         rng = random.Random(seed)
         self.true = [0]
         for _ in range(readings):
@@ -51,10 +58,10 @@ class Node:
     def batch(self, number: int) -> Any:
         part = range(PER_BATCH * number, PER_BATCH * (number + 1))
         return self._make(
-            width=32,
+            **({"width": 32} if self.port is None else {"interfaces": [self.port]}),
             sequence=number,
             time=[1000.0 + 10 * i for i in part],
-            bytes_in=[self.true[i] % 2**32 for i in part],
+            bytes_in=[self.true[i] % (2**32 if self.port is None else 2**34) for i in part],
             cpu_busy_s=[float(i) for i in part],
         )
 
@@ -77,7 +84,7 @@ class Node:
 
 def rows_of(engine: Engine) -> list[tuple[Any, ...]]:
     with engine.connect() as connection:
-        query = "SELECT time, net_in_bytes, cpu_busy_s, gap_s FROM samples ORDER BY time"
+        query = "SELECT time, net_in_bytes, cpu_busy_s, gap_s, ib_in_bytes FROM samples ORDER BY time"
         return [tuple(row) for row in connection.execute(text(query))]
 
 
@@ -155,7 +162,7 @@ def test_no_reader_sees_a_step_and_no_crash_loses_one(engine: Engine, make_batch
 def test_any_order_gives_the_same_rows(engine: Engine, make_batch: MakeBatch, seed: int) -> None:
     """With boots between, steps at random moments and a process that ends at random moments."""
     rng = random.Random(seed)
-    node = Node(make_batch, 12 * PER_BATCH, 10**9, seed)
+    node = Node(make_batch, 12 * PER_BATCH, 10**9, seed, infiniband=seed == 2)
     boots = ["a"] * 5 + ["b"] * 7
     batches = [node.batch(n).__class__(**{**_fields(node.batch(n)), "boot_id": boots[n]}) for n in range(12)]
     results = []
@@ -172,7 +179,8 @@ def test_any_order_gives_the_same_rows(engine: Engine, make_batch: MakeBatch, se
                 store.settle()
         settle(store)
         raw = rows_of(engine)
-        results.append([(time, net - raw[0][1], cpu - raw[0][2], gap - raw[0][3]) for time, net, cpu, gap in raw])
+        results.append([(time, net - raw[0][1], cpu - raw[0][2], gap - raw[0][3]) for time, net, cpu, gap, _ in raw])
+        assert all(ib == (net if node.port else None) for _, net, _, _, ib in raw)
         with engine.begin() as connection:
             for table in ("samples", "batches", "nodes", "marks"):
                 connection.execute(text(f"DELETE FROM {table}"))

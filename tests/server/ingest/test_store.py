@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +17,10 @@ from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import Batch
 from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.job_samples import load_columns
 
 MakeBatch = Callable[..., Batch]
+GOLDEN_JOBS = Path(__file__).parents[2] / "golden" / "batch-jobs.json"
 
 
 @pytest.fixture
@@ -140,3 +144,23 @@ def test_quarantine_is_bounded_and_everything_is_counted(store: SampleStore, eng
     ]  # fmt: skip
     sums = balance(engine)
     assert (sums["batches_received"], sums["batches_quarantined"], sums["batches_rejected"]) == (6, 5, 1)
+
+
+def test_jobs_of_a_batch_are_stored_once_and_under_one_form_of_their_id(writer: Any) -> None:
+    body = GOLDEN_JOBS.read_text().replace('"4711.server"', '"4711.server.example.org"').encode()
+    assert writer.post(body) == (200, {"status": "stored", "samples": 4})
+    assert writer.post(body) == (200, {"status": "duplicate"})
+    query = "SELECT job_id, first_time, last_time, samples, peak_bytes, readings FROM job_samples ORDER BY job_id"
+    first, second = writer.rows(query)
+    assert first[:5] == ("4711.server", 1700000010.0, 1700000020.0, 3, 1_300_000_000)
+    columns = load_columns(first[5])
+    assert columns.time == [1700000010.0, 1700000017.25, 1700000020.0]
+    assert (columns.cpu_s, columns.used) == ([40.0, 44.25, 51.5], [320_000_000, 330_000_000, None])
+    assert columns.cache == [500_000_000, 900_000_000, None]
+    assert second[:5] == ("4712[3].server", 1700000020.0, 1700000020.0, 1, None)
+    assert writer.rows("SELECT job_id FROM marks") == [("4711.server",)]
+    # The same job's readings once more, in a batch of its own: what is stored stays.
+    again = json.dumps({**json.loads(body), "sequence": 5}).encode()
+    assert writer.post(again)[0] == 200
+    assert writer.counts()["job_samples_stored", ""] == 2
+    assert writer.counts()["job_samples_overlapping", ""] == 2

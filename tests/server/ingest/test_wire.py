@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.ingest.unpacking import unpack
+from jobsight_server.ingest.unpacking import check_size, unpack
 from jobsight_server.ingest.wire import TooLargeError, WireError, decode
 
 GOLDEN = (Path(__file__).parents[2] / "golden" / "batch.json").read_bytes()
+
+GOLDEN_JOBS = (Path(__file__).parents[2] / "golden" / "batch-jobs.json").read_bytes()
 
 
 def changed(**changes: Any) -> bytes:
@@ -32,10 +34,76 @@ def test_golden_batch() -> None:
     assert batch.agent.metrics_missed == {"memory": 1}
 
 
+def test_golden_batch_with_jobs() -> None:
+    first, second = decode(GOLDEN_JOBS).jobs
+    assert (first.job, first.index, first.cpu_s) == ("4711.server", [1, 2, 3], [40.0, 44.25, 51.5])
+    assert (first.anon_bytes[1], first.shmem_bytes[1], first.anon_bytes[2]) == (310_000_000, 20_000_000, None)
+    assert (first.file_bytes[0], first.charged_bytes[1], first.peak_bytes) == (
+        500_000_000,
+        1_240_000_000,
+        1_300_000_000,
+    )
+    assert (second.job, second.index, second.peak_bytes) == ("4712[3].server", [3], None)
+    assert decode(GOLDEN).jobs == []
+
+
+def a_job(**changes: Any) -> dict[str, Any]:
+    columns = {name: [1, 2] for name in ("cpu_s", "anon_bytes", "shmem_bytes", "file_bytes", "charged_bytes")}
+    return {"job": "1", "index": [0, 1], **columns, **changes}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "reason"),
+    [
+        ([a_job(job="")], "length >= 1"),
+        ([a_job(job="1" * 256)], "length <= 255"),
+        ([a_job(job=5)], "Expected `str`"),
+        ([a_job(job="1\n2")], "not a job id"),
+        ([a_job(), a_job()], "same id"),
+        ([a_job(index=[])], "length >= 1"),
+        ([a_job(index=[1, 1])], "index of job '1': it must rise"),
+        ([a_job(index=[3, 4])], "stay below 4"),
+        ([a_job(index=[0, -1])], ">= 0"),
+        ([a_job(cpu_s=[1])], "cpu_s of job '1' has 1 values for 2 readings"),
+        ([a_job(cpu_s=[1, -1])], ">= 0"),
+        ([a_job(cpu_s=[1, 1e16])], "<= 1"),
+        ([a_job(anon_bytes=[1, 2**63])], "<= 9223372036854775807"),
+        ([a_job(file_bytes=[1.5, 2])], "Expected `int"),
+        ([a_job(peak_bytes=-1)], ">= 0"),
+        ([a_job(job=str(number)) for number in range(4001)], "length <= 4000"),
+    ],
+)
+def test_wrong_jobs_are_named(jobs: list[dict[str, Any]], reason: str) -> None:
+    with pytest.raises(WireError, match=reason.replace("(", r"\(")):
+        decode(changed(format=2, jobs=jobs))
+
+
+def test_format_1_has_no_jobs_and_nan_is_no_number() -> None:
+    with pytest.raises(WireError, match="format 1 has no jobs"):
+        decode(changed(jobs=[a_job()]))
+    with pytest.raises(WireError, match="invalid"):
+        decode(changed(format=2, jobs=[a_job(cpu_s=[1, float("nan")])]))
+
+
+def test_a_hundred_thousand_jobs_are_refused_before_they_take_memory() -> None:
+    payload = changed(format=2, jobs=[a_job(job=str(number)) for number in range(100_000)])
+    with pytest.raises(WireError, match="no batch has that many values"):
+        check_size(payload)
+    long = list(range(4000))
+    columns = dict.fromkeys(("cpu_s", "anon_bytes", "shmem_bytes", "file_bytes", "charged_bytes"), long)
+    column = [[1] * 4000] * 2
+    many = changed(
+        format=2, time=[1e9 + i for i in long], bytes_in=column, bytes_out=column, memory_used_bytes=[1] * 4000,
+        cpu_busy_s=[1] * 4000, jobs=[a_job(job=str(number), index=long, **columns) for number in range(26)],
+    )  # fmt: skip
+    with pytest.raises(WireError, match="more than 100000 readings of jobs"):
+        decode(many)
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"format": 2}, "format"),
+        ({"format": 3}, "format"),
         ({"cluster": ""}, "length >= 1"),
         ({"cluster": "x" * 256}, "length <= 255"),
         ({"cluster": "a\x00b"}, "NUL"),

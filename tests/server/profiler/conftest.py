@@ -8,10 +8,22 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, case, insert, select, update
 
-from jobsight_server.storage.schema import batches, job_nodes, jobs, late_batches, marks, nodes, profiles, samples
+from jobsight_server.storage.job_samples import JobColumns, dump_columns
+from jobsight_server.storage.schema import (
+    batches,
+    job_nodes,
+    job_samples,
+    jobs,
+    late_batches,
+    marks,
+    nodes,
+    profiles,
+    samples,
+)
 
 LATE_S = 300.0
-Row = tuple[float, int | None, int | None, float | None, int | None, float]
+# Two more where the node has InfiniBand: of the bytes in and out what passed it.
+Row = tuple[Any, ...]
 
 
 class Site:
@@ -35,7 +47,7 @@ class Site:
             "received_at": 0.0,
             **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
         }
-        names = [column.name for column in samples.c][1:]
+        names = [column.name for column in samples.c][1 : 1 + max(map(len, rows), default=0)]
         with self.engine.begin() as connection:
             node_id: int = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()
             if rows:
@@ -47,6 +59,25 @@ class Site:
     def mark(self, node_id: int, job_id: str, event: str, time: float) -> None:
         with self.engine.begin() as connection:
             connection.execute(insert(marks).values(node_id=node_id, job_id=job_id, event=event, time=time))
+
+    def job_samples(
+        self,
+        node_id: int,
+        job_id: str,
+        rows: Sequence[tuple[float, float | None, int | None, int | None]],
+        peak_bytes: int | None = None,
+    ) -> None:
+        """What the job's cgroup showed: ``(time, cpu_s, used, cache)``, in batches of three."""
+        values = []
+        for begin in range(0, len(rows), 3):
+            time, cpu_s, used, cache = (list(column) for column in zip(*rows[begin : begin + 3], strict=True))
+            readings = dump_columns(JobColumns(time, cpu_s, used, cache))
+            times = {"first_time": time[0], "last_time": time[-1], "samples": len(time)}
+            values.append(
+                {"node_id": node_id, "job_id": job_id, **times, "peak_bytes": peak_bytes, "readings": readings}
+            )
+        with self.engine.begin() as connection:
+            connection.execute(insert(job_samples), values)
 
     def batch(self, node_id: int, sequence: int, first: float, last: float) -> None:
         values = {
@@ -61,7 +92,7 @@ class Site:
 
     def arrive(self, node_id: int, sequence: int, rows: Sequence[Row], received_at: float = 0.0) -> None:
         """Further readings of a node, as a batch that was received then."""
-        names = [column.name for column in samples.c][1:]
+        names = [column.name for column in samples.c][1 : 1 + max(map(len, rows), default=0)]
         values = {"node_id": node_id, "boot_id": "boot", "sequence": sequence, "checksum": 0, "counters": "{}"}
         times = {"first_time": rows[0][0], "last_time": rows[-1][0], "received_at": received_at}
         newest = case((nodes.c.last_time > rows[-1][0], nodes.c.last_time), else_=rows[-1][0])

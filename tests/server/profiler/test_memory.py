@@ -131,6 +131,18 @@ def test_what_cannot_be_known_has_a_reason(
     assert expected in reason(node_memory(readings(levels), interval, [], idle * GIB))
 
 
+def test_readings_for_other_jobs_do_not_take_the_memory_away() -> None:
+    """Ninety jobs start beside it within a second: their hooks have the agent read ninety times more."""
+    regular = [float(t) for t in range(10, 600, 10)]
+    marked = [300 + number / 90 for number in range(1, 90)]
+    found = use(node_memory(readings(dict.fromkeys(sorted([*regular, *marked]), 2)), JobInterval(0, 600, 1), [], 0.0))
+    assert found == MemoryUse(2 * GIB, 2 * GIB)
+    few = [t for t in regular if not 220 < t < 380]
+    assert "leave more than 10 % of its life unknown" in reason(
+        node_memory(readings(dict.fromkeys(sorted([*few, *marked]), 2)), JobInterval(0, 600, 1), [], 0.0)
+    )
+
+
 def test_nodes_that_were_read_at_different_times_have_no_sum() -> None:
     interval = JobInterval(0, 2400, 1)
     times = [float(t) for t in range(60, 2400, 60)]

@@ -122,6 +122,17 @@ def test_runs_wait_for_their_samples_but_not_for_ever(site: Any) -> None:
     assert go(site.engine, now=2100.0) == 1
 
 
+def test_an_old_log_of_a_cluster_without_agents_waits_for_nothing(site: Any) -> None:
+    site.run("1.s", 0, 500, {"n1": 1}, recorded_at=1000.0)
+    site.run("2.s", 0, 900, {"n1": 1}, recorded_at=1000.0)  # an agent that is started now may have seen it
+    site.run("3.s", 0, 500, {"n1": 1}, cluster="beta", recorded_at=1000.0)
+    site.node("n9", readings(600, 1000, 0), cluster="beta")
+    assert go(site.engine, now=1101.0) == 1
+    assert go(site.engine, now=1499.0) == 0
+    assert go(site.engine, now=1501.0) == 1
+    assert go(site.engine, now=1601.0) == 1
+
+
 def test_only_ended_runs_are_profiled(site: Any) -> None:
     for position, state in enumerate(("requeued", "deleted", "lost")):
         site.run(f"{position}.s", 0, 100, state=state)

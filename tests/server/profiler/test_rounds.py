@@ -34,7 +34,7 @@ from jobsight_server.storage.schema import jobs, model_state, pending_forecasts,
 Planned = dict[str, Any]
 
 
-def plan(seed: int, count: int) -> list[Planned]:
+def plan(seed: int, count: int, failing: bool = False) -> list[Planned]:
     """Jobs that queue, run and end all over each other, of few users, often at the same instants."""
     rng = random.Random(seed)
     planned = []
@@ -50,6 +50,8 @@ def plan(seed: int, count: int) -> list[Planned]:
             "requested_walltime_s": rng.choice([None, 3600.0]),
         }
         end = start + rng.choice([10.0, 20.0, 20.0, rng.randrange(1, 900)])
+        if failing:
+            told["failure"] = rng.choice([None, None, None, "memory", "time"])
         planned.append({"job_id": f"{number}.s", "submitted": submitted, "start": start, "end": end, **told})
     return planned
 
@@ -105,7 +107,7 @@ def test_each_forecast_stands_as_it_stood_when_the_job_was_submitted(site: Any, 
 def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any) -> None:
     """Rounds as jobs come, end, vanish and are profiled late; then everything from the start."""
     rng = random.Random(5)
-    planned = plan(4, 200)
+    planned = plan(4, 200, failing=True)
     ids: dict[str, int] = {}
     ended: set[str] = set()
     for now in range(0, 3200, 150):

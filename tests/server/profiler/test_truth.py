@@ -25,11 +25,8 @@ REQUESTED = 4 * 2**30
 END = 1_790_000_040
 
 
-@pytest.mark.slow
-def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
-    site = sqlite_site
-    faults = Faults(outage_every_s=1.5 * 86_400, lost_marks=0.05, skewed_nodes=0.5)
-    plan = Plan(nodes=12, clusters=2, start=END - 6 * 86_400, end=END, interval_s=INTERVAL_S, faults=faults)
+def _profiled(site: Any, plan: Plan) -> tuple[Any, dict[tuple[str, float], Any]]:
+    """The emulation, taken in and profiled, and what is true of each run."""
     emulation = make_emulation(plan, batch_readings=100)
     store = SampleStore(site.engine, assumed_speed_bps=1e10, quarantine_bytes=10**6)
     for until in range(plan.start + 6000, plan.end + 6000, 6000):
@@ -47,8 +44,20 @@ def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
         on = {name: truth.processors // len(names) for name in names}
         told = {"cluster": truth.cluster, "user": truth.user, "name": truth.application}
         site.run(truth.job_id, truth.start, truth.end, on, requested_memory_bytes=REQUESTED * truth.processors, **told)
-    done = profile_finished(site.engine, 600.0, lambda: 0.0) + profile_finished(site.engine, 0.0, lambda: 1.0)
-    assert done == len(truths) > 100
+    both = ForecastConfig(fabric="sum")  # an emulated job's traffic passes both networks of its nodes
+    done = profile_finished(site.engine, 600.0, lambda: 0.0, config=both)
+    done += profile_finished(site.engine, 0.0, lambda: 1.0, config=both)
+    assert done == len(truths)
+    return emulation, truths
+
+
+@pytest.mark.slow
+def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
+    site = sqlite_site
+    faults = Faults(outage_every_s=1.5 * 86_400, lost_marks=0.05, skewed_nodes=0.5)
+    plan = Plan(nodes=12, clusters=2, start=END - 6 * 86_400, end=END, interval_s=INTERVAL_S, faults=faults)
+    emulation, truths = _profiled(site, plan)
+    assert len(truths) > 100
 
     query = select(jobs.c.job_id, jobs.c.start, profiles).join(profiles, profiles.c.run_id == jobs.c.id)
     seen: Counter[str] = Counter()
@@ -81,6 +90,35 @@ def test_profiles_are_within_one_percent_of_the_truth(sqlite_site: Any) -> None:
     assert len(wrong) <= 0.01 * seen["judged"], wrong
     assert seen["missing"] <= 0.05 * seen["judged"]
     _savings_agree(site, truths, rows)
+
+
+def test_jobs_on_shared_nodes_are_measured_and_learned_by_their_cgroups(sqlite_site: Any) -> None:
+    """Without cgroups, nothing that shared a node is learned but its run time."""
+    site = sqlite_site
+    plan = Plan(
+        nodes=8, clusters=1, start=END - 3 * 86_400, end=END, interval_s=INTERVAL_S, faults=Faults(skewed_nodes=0.5),
+        cgroups=True,
+    )  # fmt: skip
+    _, truths = _profiled(site, plan)
+    with site.engine.connect() as connection:
+        rows = connection.execute(
+            select(jobs.c.job_id, jobs.c.start, profiles).join(profiles, profiles.c.run_id == jobs.c.id)
+        ).all()
+    measured: Counter[str] = Counter()
+    for row in rows:
+        truth = truths[row.job_id, row.start]
+        if row.metric not in {"memory", "cpu"} or truth.exclusive or truth.runtime_s < 20 * INTERVAL_S:
+            continue
+        measured[f"{row.metric} {row.source}"] += 1
+        if row.source == "cgroup":
+            memory = row.metric == "memory"
+            true = truth.memory_peak_bytes_per_processor if memory else truth.cpu_utilisation
+            assert row.value == pytest.approx(true, rel=0.01)
+            assert not row.shown_only
+            assert not memory or row.cache == pytest.approx(0.5 * truth.memory_bytes_per_processor, rel=0.01)
+    for metric in ("memory", "cpu"):
+        assert measured[f"{metric} cgroup"] > 20
+        assert measured[f"{metric} cgroup"] > 0.95 * sum(n for key, n in measured.items() if key.startswith(metric))
 
 
 def _savings_agree(site: Any, truths: dict[tuple[str, float], Any], rows: Any) -> None:

@@ -78,6 +78,7 @@ class Farm:
         start: float,
         end: float | None,
         exit_status: int | None = 0,
+        failure: str | None = None,
         state: str = "ended",
         user: str = "ada",
         name: str = "cfd",
@@ -94,6 +95,7 @@ class Farm:
             "user": user,
             "name": name,
             "exit_status": exit_status,
+            "failure": failure,
             "recorded_at": self.now,
             "profiled": True,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,46 @@ def test_what_cannot_be_read_is_said(sqlite_engine: Engine, tmp_path: Path, caps
         main(["ranks", "--database", url, "--for", "1e30h"])
     assert main(["ranks", "--database", url]) == 0
     assert "No machine has a rank" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_list_shows_each_machine_by_its_whole_name(
+    sqlite_engine: Engine,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    url, long = str(sqlite_engine.url), "workstation-117.chemistry"
+    file = tmp_path / "job.log"
+    file.write_text(LOG.replace("alias=n6", f"alias={long}"))
+    cluster = "pool-of-the-campus"
+    assert main(["ranks", "--database", url, "--read-condor", str(file), "--cluster", cluster]) == 0
+    farm = Farm(sqlite_engine, time.time())
+    farm.up("n9", 2.0)
+    farm.round()
+    capsys.readouterr()
+    assert main(["ranks", "--database", url, "--for", "6h"]) == 0
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    assert "…" not in printed
+    assert max(map(len, lines)) <= width
+    heads, names = lines[1].split(), [line.split()[0] for line in lines[3:7]]
+    assert heads[:4] == ["machine", "state", "score", "stays"]
+    whole = {f"{cluster}/{name}" for name in ("n5", "workstation-117", "192.0.2.7")} | {"alpha/n9"}
+    assert set(names) == whole
+    assert ("CA" in heads) == (width == 200)
+    assert ("CA: --format json has all" in printed) == (width == 80)
+
+
+def test_an_unknown_cluster_is_named_with_the_known_ones(
+    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = str(sqlite_engine.url)
+    (tmp_path / "job.log").write_text(LOG)
+    assert main(["ranks", "--database", url, "--read-condor", str(tmp_path / "job.log"), "--cluster", "pool"]) == 0
+    assert main(["ranks", "--database", url, "--cluster", "pool"]) == 0
+    assert "pool/n5" in capsys.readouterr().out
+    assert main(["ranks", "--database", url, "--cluster", "gamma"]) == 1
+    assert "unknown cluster 'gamma'; known: pool" in capsys.readouterr().err

@@ -103,6 +103,16 @@ def test_what_an_exit_status_says_of_the_machine(farm: Farm, status: int | None,
     assert farm.row("n1").score == score
 
 
+@pytest.mark.parametrize(("status", "failure"), [(-27, "memory"), (137, "time"), (137, None)])
+def test_a_job_that_ran_out_of_what_it_asked_for_does_not_count_against_its_machine(
+    farm: Farm, status: int, failure: str | None
+) -> None:
+    fleet(farm, "n1")
+    farm.job(["n1"], start=START - 4000, end=START - 3000, exit_status=status, failure=failure)
+    farm.round()
+    assert farm.row("n1").score == (-1.0 if failure is None else 0.0)
+
+
 def test_blame_for_users_and_work_done_are_options(farm: Farm) -> None:
     farm.config = RankConfig(vector=VectorSettings(by_work=True, blame_users=True))
     fleet(farm, "n1")

@@ -19,6 +19,7 @@ class Job(NamedTuple):
     requested_walltime_s: float | None = 4 * HOUR
     start: float = 0.0
     end: float = HOUR
+    lower_bound: bool = False
 
 
 def amounts(job: Job, metric: str, value: float | None, bound: float | None) -> dict[str, float]:

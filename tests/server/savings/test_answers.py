@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
+from jobsight_server.queries.savings import SavingsRow
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.savings_to_do import DAY_S
 from jobsight_server.web.app import create_app
@@ -70,7 +71,7 @@ def test_the_greatest_saving_comes_first_with_what_to_ask_for(ask: Ask, client: 
     assert (first["ran_out"], first["would_run_out"] >= 1) == (1, True)
     assert first["asked_for"] == 4 * GIB
     assert GIB < first["ask_for"] < 4 * GIB
-    query = {"cluster": "alpha", "user": "ann", "application": "fluid_", "metric": "memory"}
+    query = {"cluster": "alpha", "user": "ann", "application": "fluid", "metric": "memory"}
     prediction = client.get("/api/v1/predictions", query_string=query).get_json()["predictions"][0]
     assert first["ask_for"] == prediction["bound"]
     assert second["used"] / second["requested"] == pytest.approx(7 / 8)
@@ -94,9 +95,7 @@ def test_every_way_of_looking_adds_up(ask: Ask) -> None:
     assert {row["cluster"] for row in ask(cluster="beta")["metrics"][1]["rows"]} == {"beta"}
     of_ann = ask(user="ann", by="application")["metrics"][0]
     assert of_ann["rows"][0]["ask_for"] == ask()["metrics"][0]["rows"][0]["ask_for"]
-    assert [(row["name"], row["jobs"]) for row in of_ann["rows"]] == [
-        ("fluid_", ask()["metrics"][0]["rows"][0]["jobs"])
-    ]
+    assert [(row["name"], row["jobs"]) for row in of_ann["rows"]] == [("fluid", ask()["metrics"][0]["rows"][0]["jobs"])]
     listed = ask(limit=1)["metrics"][0]
     assert (len(listed["rows"]), listed["groups"], listed["total"]) == (1, 2, total)
 
@@ -144,13 +143,13 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     assert "/users/alpha/ann" in rows[0]
     advice = f"<strong>{ask()['metrics'][0]['rows'][0]['ask_for'] / GIB:.2f} GiB</strong> per processor"
     assert advice in rows[0]
-    assert "instead of 4.00 GiB, fluid_" in rows[0]
+    assert "instead of 4.00 GiB, fluid" in rows[0]
     assert rows[0].count("<rect") == 3
     assert "60 jobs without a request" in text
     assert SCRIPT not in client.get("/savings?by=application").text
     user = " ".join(client.get("/users/alpha/ann").text.split())
     assert "Memory: next time ask for <strong>" in user
-    assert "per processor</strong> instead of 4.00 GiB for “fluid_”. Reserving as recommended would have freed" in user
+    assert "per processor</strong> instead of 4.00 GiB for “fluid”. Reserving as recommended would have freed" in user
     eve = " ".join(client.get("/users/beta/eve").text.split())
     assert "no advice yet, because no recent job has a request" in eve
     site = client.get("/api/v1/overview").get_json()["savings"]
@@ -172,7 +171,7 @@ def test_the_command_says_the_same(
         "memory",
         "GiB-hours",
         "alpha",
-        "fluid_",
+        "fluid",
     )
     row = ask(by="application")["metrics"][0]["rows"][0]
     assert float(first["freed"]) == pytest.approx(row["freed"] / GIB_HOUR, rel=1e-5)
@@ -181,5 +180,35 @@ def test_the_command_says_the_same(
     users = [line.split()[0] for line in table.splitlines() if line.strip().startswith(("alpha/", "beta/"))]
     assert users[0] == "alpha/ann"
     assert all(len(line) <= 80 for line in table.splitlines())
+    assert main(["savings", "--database", database_url, "--csv", "--since", "1999-01-01", "--until", "1999-01-02"]) == 0
+    empty = capsys.readouterr()
+    assert len(empty.out.splitlines()) == 1
+    assert "jobsight savings: No job is counted on these days" in empty.err
     assert main(["savings", "--database", database_url, "--user", "zoe"]) == 1
     assert "no user 'zoe'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("ask_for", "freed", "ran_out", "is_worth_asking"),
+    [
+        (2.0, 5.0, 0, True),
+        (2.0, 0.0, 0, False),  # less, and nothing would be freed
+        (2.0, -5.0, 3, False),
+        (6.0, -5.0, 3, True),  # more, because jobs ran out
+        (6.0, -5.0, 0, False),
+        (None, 5.0, 0, False),
+    ],
+)
+def test_what_to_ask_for_is_shown_where_it_is_better_than_before(
+    ask_for: float | None, freed: float, ran_out: int, is_worth_asking: bool
+) -> None:
+    row = SavingsRow(
+        *(10, 40.0, 10.0, 35.0, 0.0, freed, 0.1, ran_out, 0),
+        "alpha",
+        "ann",
+        "ann",
+        "cfd",
+        asked_for=4.0,
+        ask_for=ask_for,
+    )
+    assert row.is_worth_asking is is_worth_asking

@@ -49,7 +49,7 @@ def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
         if row.metric not in ("memory", "runtime"):
             continue
         moment = datetime.fromtimestamp(row.end, UTC).date()
-        application = {"fluid_1": "fluid_", "fluid_2": "fluid_", "fluid_7": "fluid_"}.get(row.name, row.name)
+        application = {"fluid_1": "fluid", "fluid_2": "fluid", "fluid_7": "fluid"}.get(row.name, row.name)
         one = counted(row)
         for period, first in (("day", moment), ("month", moment.replace(day=1))):
             day = (first - datetime(1970, 1, 1, tzinfo=UTC).date()).days

@@ -62,7 +62,7 @@ def served(engine: Engine, database_url: str, serve: Callable[..., Settings]) ->
     clock = Clock()
     tokens = {}
     with engine.begin() as connection:
-        for role in ("agent", "scheduler", "admin"):
+        for role in ("agent", "scheduler", "submitter", "admin"):
             tokens[role] = create_token(connection, role, f"the {role}", NOW)[1]
         fill(connection)
     rebuild(engine)

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 OPEN = {f"{prefix}/{name}" for prefix in ("", "/api/v1") for name in ("health", "ready")}
 AGENT_MAY = {"/api/v1/samples", "/api/v1/openapi.json"}
+SUBMITTER_MAY = {"/api/v1/advice", "/api/v1/openapi.json"}
 SIMULATIONS = {f"/api/v1/simulations{rest}" for rest in ("", "/{id}", "/compare")}
 ADMIN_ONLY = {"/api/v1/overview", "/api/v1/rejected", *SIMULATIONS}
 RELAYED = "/api/v1/samples"
@@ -29,6 +30,8 @@ def allowed(role: str, path: str, method: str) -> bool:
         return False
     if role == "agent":
         return path in AGENT_MAY
+    if role == "submitter":
+        return path in SUBMITTER_MAY
     return path not in ADMIN_ONLY | {RELAYED}
 
 
@@ -44,7 +47,7 @@ def test_each_route_lets_in_whom_it_should(served: Any) -> None:
             continue
         assert answer.status_code == 401, route.path
         assert answer.headers["WWW-Authenticate"] == 'Bearer realm="jobsight"'
-        for role in ("agent", "scheduler", "admin"):
+        for role in ("agent", "scheduler", "submitter", "admin"):
             answer = served.client(role).open(path, method=route.method)
             assert (answer.status_code not in {401, 403}) == allowed(role, route.path, route.method), (role, route.path)
             assert answer.status_code != 500
@@ -98,6 +101,15 @@ def test_errors_are_json_with_a_reason(served: Any) -> None:
         assert answer.headers["Cache-Control"] == "no-store"
         if status == 405:
             assert answer.headers["Allow"]
+
+
+def test_an_address_that_does_not_exist_is_named_with_where_the_others_are(served: Any) -> None:
+    client = served.client("admin")
+    for path in ("/api/v1/nosuch", "/api/v2/<b>" + "x" * 500):
+        error = client.get(path).json["error"]
+        assert error.startswith(repr(path[:100]))
+        described = error.partition("GET ")[2].split()[0].rstrip(",")
+        assert client.get(described).status_code == 200, error
 
 
 def test_a_fault_of_ours_is_json_too_and_tells_nothing(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,8 @@ def test_what_is_known_of_the_job_decides(two_applications: Any) -> None:
         assert (answer["n"], answer["user_jobs"]) == (20, 40)
         assert answer["bound"] >= answer["value"]
     assert small["bound"] < big["value"]
+    for shown in ("big.sh", "big_.sh", "jobs/big-8.sh"):
+        assert ask(two_applications, application=shown, processors=8) == big
 
 
 def test_the_answer_is_that_of_a_profile_in_memory(two_applications: Any) -> None:
@@ -208,6 +210,16 @@ def test_a_bound_is_above_what_ran_out(two_applications: Any) -> None:
     assert ask(two_applications, **BIG)["bound"] > 3e9
     with two_applications.engine.connect() as connection:
         assert read_event_counts(connection)["reservations_ran_out", "memory"] == 2
+
+
+def test_a_report_that_names_its_job_counts_once(two_applications: Any) -> None:
+    first = report(two_applications, job_id="e1")
+    assert first.status_code == 200
+    assert report(two_applications, job_id="e1").json == first.json
+    with two_applications.engine.connect() as connection:
+        assert read_event_counts(connection)["reservations_ran_out", "memory"] == 1
+    assert report(two_applications, job_id="").status_code == 400
+    assert report(two_applications, job_id="x" * 300).status_code == 400
 
 
 def test_a_failure_with_fewer_fields_raises_the_bounds_of_questions_with_more(two_applications: Any) -> None:

@@ -94,7 +94,7 @@ def test_an_offer_from_question_to_end(restarted: Any, served: Any) -> None:
     offer = answer.json["offer"]
     assert answer.json["accepted"] is True
     assert answer.json["reason"] is None
-    assert (offer["id"], offer["state"], offer["user"], offer["application"]) == (1, "offered", "ada", "cfd_")
+    assert (offer["id"], offer["state"], offer["user"], offer["application"]) == (1, "offered", "ada", "cfd")
     assert offer["places"] == [[0, 1]]
     assert (offer["earliest_start"], offer["latest_start"], offer["latest_end"]) == (NOW, NOW, NOW + 2 * HOUR)
     # Two nodes for two hours, with all of the requested time: only the nodes may fail.

@@ -88,6 +88,9 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/simulations/compare?run=1&run={2**31}", None, 400
     yield "get", f"{api}/simulations/compare?run=1", None, 400
     submitted = {"cluster": "alpha", "user": HOSTILE, "memory_bytes": "4gb"}
+    advised = {"cluster": "alpha", "user": "ada", "slurm": {"num_tasks": 4, "mem": "4G", "time_limit": 60}}
+    yield "post", f"{api}/advice", advised, 200
+    yield "post", f"{api}/advice", {"cluster": "alpha", "user": "ada", "pbs": {"select": "2:ncpus=2"}}, 200
     yield "get", f"{api}/requirements", None, 200
     yield "post", f"{api}/requirements", submitted, 200
     yield "post", f"{api}/requirements", {**submitted, "retry_of": 2**31}, 404

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from urllib.parse import urlsplit
@@ -206,6 +207,62 @@ def test_a_page_beyond_the_last_says_where_the_list_ends(client: FlaskClient, sq
     assert "There is no page" not in client.get(f"/{noun}?page=2").text
 
 
+@pytest.mark.parametrize(
+    ("failure", "status", "said"),
+    [
+        ("memory", -27, "killed: ran out of memory"),
+        ("time", 137, "killed: exceeded its walltime"),
+        (None, 271, "deleted while running"),
+        (None, -11, None),
+    ],
+)
+def test_a_job_page_says_what_the_job_ran_out_of(
+    client: FlaskClient, sqlite_engine: Engine, failure: str | None, status: int, said: str | None
+) -> None:
+    run = {"cluster": "c", "job_id": "1", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0}
+    with sqlite_engine.begin() as connection:
+        new = insert(schema.jobs).values(**run, profiled=True, failure=failure, exit_status=status)
+        run_id = connection.execute(new.returning(schema.jobs.c.id)).scalar_one()
+        row = {"run_id": run_id, "learn_seq": 1, "lower_bound": failure == "time", "shown_only": failure == "time"}
+        connection.execute(insert(schema.profiles).values(**row, metric="runtime", value=8.0))
+    assert ("at least</span> 8 s" in client.get("/jobs/c/1").text) == (failure == "time")
+    shown = re.search(r"<dt>Exit status</dt><dd>(.*?)</dd>", client.get("/jobs/c/1").text)
+    assert shown is not None
+    assert shown[1] == str(status) if said is None else said in shown[1]
+    assert client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"][0]["failure"] == failure
+
+
+def test_a_job_page_shows_the_page_cache_and_each_network(client: FlaskClient, sqlite_engine: Engine) -> None:
+    run = {"cluster": "c", "job_id": "1", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0}
+    how = {"attribution": "cgroup", "learn_seq": 1}
+    both = '{"infiniband":8e6,"ethernet":4000.0}'
+    with sqlite_engine.begin() as connection:
+        run_id = connection.scalar(insert(schema.jobs).values(**run, profiled=True).returning(schema.jobs.c.id))
+        for entry in (
+            {
+                "metric": "memory",
+                "value": 2.0**30,
+                "source": "cgroup",
+                "cache": 5 * 2.0**30,
+                "charged_peak": 7 * 2.0**30,
+            },
+            {"metric": "bandwidth", "value": 8e6, "source": "samples", "fabric": "infiniband", "fabrics": both},
+        ):
+            connection.execute(insert(schema.profiles).values(run_id=run_id, **entry, **how))
+    text = client.get("/jobs/c/1").text
+    assert ">page cache 5.00 GiB<" in text
+    assert ">charged at most 7.00 GiB<" in text
+    assert re.search(r">infiniband</span> <span [^>]*>ethernet 4\.00 kbit/s<", text)
+    (found,) = client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"]
+    assert (found["memory_source"], found["memory_cache"], found["memory_charged_peak"]) == (
+        "cgroup",
+        5 * 2.0**30,
+        7 * 2.0**30,
+    )
+    bandwidth = next(entry for entry in found["profile"] if entry["metric"] == "bandwidth")
+    assert (bandwidth["fabric"], bandwidth["fabrics"]) == ("infiniband", {"infiniband": 8e6, "ethernet": 4000.0})
+
+
 def test_a_running_job_is_marked_where_it_uses_more_than_its_bound(client: FlaskClient, sqlite_engine: Engine) -> None:
     """On the list and on its page, with the forecast and what it has used so far."""
     run = {"cluster": "c", "user": "u", "processors": 2, "recorded_at": 1.0}
@@ -237,3 +294,53 @@ def test_a_running_job_is_marked_where_it_uses_more_than_its_bound(client: Flask
         "over": ["runtime"],
         "within": [],
     }
+
+
+def test_jobs_are_found_by_their_id_with_or_without_its_server(client: FlaskClient, sqlite_engine: Engine) -> None:
+    run = {"cluster": "c", "user": "u", "recorded_at": 9.0, "profiled": False, "state": "ended", "end": 9.0}
+    with sqlite_engine.begin() as connection:
+        for start, job_id in enumerate(("12.head.example.org", "123.head", "12[3].head", "12", "%_<b>.x")):
+            connection.execute(insert(schema.jobs).values(**run, job_id=job_id, start=start))
+
+    def found(job_id: str) -> set[str]:
+        answer = client.get("/api/v1/jobs", query_string={"job_id": job_id}).get_json()
+        assert answer["total"] == len(answer["jobs"])
+        return {job["job_id"] for job in answer["jobs"]}
+
+    assert found("12") == {"12", "12.head.example.org"}
+    assert found("12[3]") == {"12[3].head"}
+    assert found("123.head") == {"123.head"}
+    assert found("%") == found("1_") == found("1") == set()
+    assert found("%_<b>") == {"%_<b>.x"}
+    page = client.get("/jobs", query_string={"job_id": '"><b>'}).text
+    assert 'value="&#34;&gt;&lt;b&gt;"' in page
+    assert "No run matches." in page
+    assert 'href="/api/v1/jobs?job_id=12"' in client.get("/jobs?job_id=12").text
+
+
+def test_a_job_that_waits_has_no_start(client: FlaskClient, sqlite_engine: Engine) -> None:
+    run = {"cluster": "c", "job_id": "1", "user": "u", "recorded_at": 9.0, "profiled": False, "processors": 2}
+    with sqlite_engine.begin() as connection:
+        waits = {"start": math.inf, "state": "queued", "queued": time.time() - 3600.0, "submitted": 5.0}
+        connection.execute(insert(schema.jobs).values(**run, **waits))
+        ended = {"start": 100.0, "end": 400.0, "state": "ended", "suspended_s": 120.0, "queued": 50.0}
+        connection.execute(insert(schema.jobs).values(**run, **ended))
+    ended_run, queued_run = client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"]
+    assert (ended_run["start"], ended_run["suspended_s"]) == (100.0, 120.0)
+    assert (queued_run["start"], queued_run["state"]) == (None, "queued")
+    assert {entry["reason"] for entry in queued_run["profile"]} == {"the job waits"}
+    page = client.get("/jobs/c/1").text
+    assert "<dt>Run time</dt><dd>3 min" in page
+    assert "suspended" in page
+    assert "<dt>Waited</dt><dd>1 h" in page
+    listed = client.get("/api/v1/jobs?state=queued").get_json()["jobs"]
+    assert [(one["job_id"], one["start"]) for one in listed] == [("1", None)]
+    assert client.get("/jobs?state=queued").status_code == 200
+    assert (
+        client.get("/api/v1/overview").get_json()["jobs"] | {"queued": 1, "ended": 1, "waiting": 1}
+        == (client.get("/api/v1/overview").get_json()["jobs"])
+    )
+    (user,) = client.get("/api/v1/users").get_json()["users"]
+    assert user["jobs"] == 1
+    for page_of in ("/", "/users", "/users/c/u", "/metrics"):
+        assert client.get(page_of).status_code == 200

@@ -270,7 +270,7 @@ def test_the_groups_say_what_was_set_free(served: Any, post: Any) -> None:
     found = served.client("scheduler").get(ASK).json
     group = found["groups"][0]
     assert (found["total"], found["asked"], found["finished"], found["failed"]) == (2, 4, 3, 0)
-    assert (group["user"], group["application"], group["processors"]) == ("ada", "cfd_", None)
+    assert (group["user"], group["application"], group["processors"]) == ("ada", "cfd", None)
     assert (group["requested_bytes"], group["used_bytes"], group["given_bytes"]) == (32 * GIB, 7 * GIB, 8 * GIB)
     assert group["freed_bytes"] == found["freed_bytes"] == 2 * (32 * GIB - STEP)  # the first got its request
     of_beta = served.client("scheduler").get(f"{ASK}?cluster=beta").json

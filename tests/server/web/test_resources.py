@@ -152,7 +152,7 @@ def test_policies_decide_who_may_use_what(served: Any, admin: Any) -> None:
     assert matched(admin, job("c", **{"class": "greedy"})).keys() == {"c"}, "5 of 8 slots are used now"
     admin.put(f"{API}/policies", json={"policies": [{"effect": "deny"}]})
     states = {entry["state"] for entry in admin.get(f"{API}/matches").json["matches"]}
-    assert states == {"held"}, "a change of policy breaks no match"
+    assert states == {"held"}, "a change of policy ends no match"
     for rule, problem in (
         ({"effect": "prefer"}, "preference"),
         ({"effect": "deny", "resource": "n1", "type": "x"}, "not both"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobsight_server.storage.schema.access import sessions, tokens
-from jobsight_server.storage.schema.jobs import accounting_files, accounting_rejects, job_nodes, jobs
+from jobsight_server.storage.schema.jobs import accounting_files, accounting_rejects, job_nodes, jobs, parallel_tasks
 from jobsight_server.storage.schema.learned import (
     failures,
     group_series,
@@ -15,7 +15,16 @@ from jobsight_server.storage.schema.learned import (
     series,
 )
 from jobsight_server.storage.schema.metadata import metadata
-from jobsight_server.storage.schema.nodes import batches, late_batches, marks, nodes, quarantine, samples, shifts
+from jobsight_server.storage.schema.nodes import (
+    batches,
+    job_samples,
+    late_batches,
+    marks,
+    nodes,
+    quarantine,
+    samples,
+    shifts,
+)
 from jobsight_server.storage.schema.operation import event_counts, role_epochs
 from jobsight_server.storage.schema.plan import offers, plans
 from jobsight_server.storage.schema.reliability import (
@@ -47,6 +56,7 @@ __all__ = [
     "group_series",
     "holds",
     "job_nodes",
+    "job_samples",
     "jobs",
     "late_batches",
     "machine_outcomes",
@@ -61,6 +71,7 @@ __all__ = [
     "offers",
     "outcomes_pending",
     "owner_reports",
+    "parallel_tasks",
     "pending_forecasts",
     "plans",
     "profiles",

@@ -34,6 +34,8 @@ jobs = Table(
     Column("used_cpu_s", Double),
     Column("used_memory_bytes", BigInteger),
     Column("used_walltime_s", Double),
+    Column("failure", Text),  # "memory" or "time": what the log says that the run ran out of
+    Column("suspended_s", Double),  # of the time between start and end
     Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the current state
     Column("profiled", Boolean, nullable=False),
     Column("submitted", Double),  # queued, or else created, or else start
@@ -56,6 +58,22 @@ job_nodes = Table(
     Column("node", Text, primary_key=True),
     Column("processors", Integer, nullable=False),
     Index(None, "node"),
+    sqlite_with_rowid=False,
+)
+
+# Tasks of parallel jobs, of logs that record each of them: a run's use is the sum over its tasks. ``task`` is empty
+# for the one that the job's own record describes.
+parallel_tasks = Table(
+    "parallel_tasks",
+    metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("job_id", Text, primary_key=True),
+    Column("task", Text, primary_key=True),
+    Column("start", Double, primary_key=True),
+    Column("end", Double, nullable=False),
+    Column("host", Text),
+    Column("cpu_s", Double),
+    Column("memory_bytes", BigInteger),
     sqlite_with_rowid=False,
 )
 

@@ -8,12 +8,15 @@ from jobsight_server.storage.schema.metadata import metadata
 
 # What a finished run used, one row per metric: a value or the reason why there is none.
 # metric: bandwidth, memory, cpu, runtime. source: samples, accounting, cgroup.
-# source of memory: accounting, samples, samples-idle-remembered, samples-idle-unknown (then there is no value).
+# source of memory: cgroup, accounting, samples, samples-idle-remembered, samples-idle-unknown (then there is no value).
 # attribution: exclusive, apportioned, cgroup, unknown. ``learn_seq`` is the order in which values were learned; a
 # value whose samples arrived late has a later one than the rest of its run.
 # ``forecast``, ``bound`` and ``probability``: as of the run's submission.
 # Of memory ``value`` is the peak and ``mean`` the time average; ``idle_age_s``: how far from the run's life the idle
-# level of its nodes was read. ``shown_only``: the value is shown and was not learned.
+# level of its nodes was read; ``cache`` is the page cache of its cgroups at most and ``charged_peak`` the most that was
+# charged to them. ``shown_only``: the value is shown and was not learned. ``lower_bound``: the log says that the job
+# ran out of it, so it would have used more; never learned. Of bandwidth ``fabric`` is the network that ``value`` is of,
+# and ``fabrics`` the value of each, JSON.
 _APPORTIONED = text("attribution = 'apportioned' AND value IS NOT NULL")
 profiles = Table(
     "profiles",
@@ -32,6 +35,11 @@ profiles = Table(
     Column("mean", Double),
     Column("idle_age_s", Double),
     Column("shown_only", Boolean, nullable=False, server_default=false()),
+    Column("lower_bound", Boolean, nullable=False, server_default=false()),
+    Column("cache", Double),
+    Column("charged_peak", Double),
+    Column("fabric", Text),
+    Column("fabrics", Text),
     Index(None, "learn_seq"),
     Index(None, "shown_only", sqlite_where=_APPORTIONED, postgresql_where=_APPORTIONED),
     sqlite_with_rowid=False,
@@ -107,8 +115,8 @@ pending_forecasts = Table(
     sqlite_with_rowid=False,
 )
 
-# Reservations that ran out, kept for retraining: ``question`` is the job as JSON, ``learn_seq`` that of
-# the run learned last before.
+# Reservations that ran out, kept for retraining: ``question`` is the job as JSON, ``learn_seq`` that of the run learned
+# last before. With ``run_id``, the accounting log says so; ``job_id`` is also that of a report which named its job.
 failures = Table(
     "failures",
     metadata,
@@ -118,5 +126,9 @@ failures = Table(
     Column("question", Text, nullable=False),
     Column("reserved", Double, nullable=False),
     Column("learn_seq", BigInteger, nullable=False),
+    Column("job_id", Text),
+    Column("run_id", Integer),
     Index(None, "learn_seq"),
+    Index(None, "cluster", "job_id"),
+    Index(None, "run_id"),
 )

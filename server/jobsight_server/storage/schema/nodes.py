@@ -56,6 +56,10 @@ samples = Table(
     Column("cpu_busy_s", Double),
     Column("memory_used_bytes", BigInteger),
     Column("gap_s", Double, nullable=False),
+    Column(
+        "ib_in_bytes", BigInteger
+    ),  # of ``net_in_bytes`` what InfiniBand and Omni-Path moved; NULL without such ports
+    Column("ib_out_bytes", BigInteger),
     sqlite_with_rowid=False,
 )
 
@@ -91,6 +95,22 @@ marks = Table(
     sqlite_with_rowid=False,
 )
 
+# What the cgroup of one job held on a node: a row for each job of a batch. ``readings``: storage.job_samples, JSON;
+# ``peak_bytes``: the most that was charged to the job by then, page cache included; ``job_id`` as of ``job_ids``.
+job_samples = Table(
+    "job_samples",
+    metadata,
+    Column("node_id", Integer, primary_key=True),
+    Column("job_id", Text, primary_key=True),
+    Column("first_time", Double, primary_key=True),
+    Column("last_time", Double, nullable=False),
+    Column("samples", Integer, nullable=False),
+    Column("peak_bytes", BigInteger),
+    Column("readings", Text, nullable=False),
+    Index(None, "node_id", "last_time"),
+    sqlite_with_rowid=False,
+)
+
 # Where totals of a node change because a late batch revealed a wrap or a reset, as far as ``samples`` and
 # ``batches`` do not show it yet (ingest.shifts): added to the rows there from ``since`` to before ``until``.
 shifts = Table(
@@ -103,6 +123,8 @@ shifts = Table(
     Column("net_out_bytes", BigInteger, nullable=False),
     Column("cpu_busy_s", Double, nullable=False),
     Column("gap_s", Double, nullable=False),
+    Column("ib_in_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("ib_out_bytes", BigInteger, nullable=False, server_default="0"),
     sqlite_with_rowid=False,
 )
 

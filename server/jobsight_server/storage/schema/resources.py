@@ -8,8 +8,8 @@ from jobsight_server.storage.schema.metadata import metadata
 
 # One row. ``version`` counts every change of anything below; each row that changes carries the version of its change,
 # so that a process that knows one version reads only what is newer. Rows that are deleted set ``removal_version``,
-# types, policies and objectives ``definition_version``. ``next_match`` is the number of the next match. Whoever changes
-# anything updates this row first: PostgreSQL then keeps it locked until the commit, so there is one at a time.
+# types, policies and objectives ``definition_version``. ``next_match`` is the number of the next match. Every change
+# begins with an update of this row: PostgreSQL then keeps it locked until the commit, so there is one at a time.
 matching_state = Table(
     "matching_state",
     metadata,

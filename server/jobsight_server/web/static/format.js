@@ -31,9 +31,10 @@ function duration(value) {
   if (seconds > 0 && seconds < 0.9995) return `${sign}${(seconds * 1000).toFixed(0)} ms`;
   if (seconds < 59.95) return `${sign}${seconds.toFixed(Number.isInteger(seconds) ? 0 : 1)} s`;
   const whole = Math.round(seconds), in_ = (step) => Math.floor(whole / step);
-  if (whole < 3600) return `${sign}${in_(60)} min ${whole % 60} s`;
-  if (whole < 86400) return `${sign}${in_(3600)} h ${Math.floor((whole % 3600) / 60)} min`;
-  return `${sign}${in_(86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+  const two = (large, unit, small, smaller) => `${sign}${large} ${unit}${small ? ` ${small} ${smaller}` : ""}`;
+  if (whole < 3600) return two(in_(60), "min", whole % 60, "s");
+  if (whole < 86400) return two(in_(3600), "h", Math.floor((whole % 3600) / 60), "min");
+  return two(in_(86400), "d", Math.floor((whole % 86400) / 3600), "h");
 }
 
 const utc = (value, length) => {

@@ -1,0 +1,129 @@
+"""What the cgroups of one job showed on one node: its memory and CPU time as the kernel counted them for it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import Connection
+
+from jobsight_server.job_ids import job_key
+from jobsight_server.profiler.memory import NodeMemory, node_memory
+from jobsight_server.profiler.readings import Boundaries, Floats, Readings
+from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, Missing
+from jobsight_server.storage.fetch import fetch_by_keys
+from jobsight_server.storage.job_samples import load_columns
+
+# Clocks differ, and a hook takes the last reading just after the job has ended.
+_SLACK_S = 30.0
+
+_ROWS = (
+    "WITH asked(node_id, job_id) AS (VALUES {asked}) "
+    "SELECT j.node_id, j.job_id, j.first_time, j.last_time, j.peak_bytes, j.readings "
+    "FROM asked CROSS JOIN job_samples j "
+    "WHERE j.node_id = asked.node_id AND j.job_id = asked.job_id ORDER BY j.first_time"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """A row of ``job_samples``."""
+
+    first_time: float
+    last_time: float
+    peak_bytes: int | None
+    readings: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobCgroup:
+    """A job's readings on one node during one run, rising in time; NaN where a value is missing.
+
+    ``cpu_s`` has no steps back: a cgroup that was made again during the run adds to the one before. Memory in bytes:
+    ``used`` is anonymous and shared memory, ``cache`` page cache, ``charged_peak`` the most that was charged in all.
+    """
+
+    time: Floats
+    cpu_s: Floats
+    used: Floats
+    cache: Floats
+    charged_peak: float | None
+
+
+StoredRows = Mapping[tuple[int, str], list[StoredRow]]
+
+
+def read_job_rows(connection: Connection, asked: Iterable[tuple[int, str]]) -> StoredRows:
+    """What is stored of jobs on nodes, by (node id, job id)."""
+    keys = {(node_id, job_id): (node_id, job_key(job_id)) for node_id, job_id in asked}
+    found: dict[tuple[int, str], list[StoredRow]] = {}
+    for node_id, job_id, *row in fetch_by_keys(connection, _ROWS, list(dict.fromkeys(keys.values()))):
+        found.setdefault((node_id, job_id), []).append(StoredRow(*row))
+    return {place: found[key] for place, key in keys.items() if key in found}
+
+
+def job_cgroup(rows: Iterable[StoredRow], at: Boundaries, next_start: float | None) -> JobCgroup | None:
+    """The readings of the run with the boundaries ``at``; None if there are none.
+
+    ``next_start``: when the same job started again, in the scheduler's clock, if it did.
+    """
+    first, last = at.start, at.end + _SLACK_S  # before the start, it is another run's
+    if next_start is not None:
+        last = min(last, next_start + at.offset_s)
+    readings: list[tuple[float, float | None, int | None, int | None]] = []
+    peaks: list[int] = []
+    for row in rows:
+        if row.last_time < first or row.first_time > last:
+            continue
+        columns = load_columns(row.readings)
+        readings += zip(columns.time, columns.cpu_s, columns.used, columns.cache, strict=True)
+        if row.peak_bytes is not None:
+            peaks.append(row.peak_bytes)
+    within = sorted((reading for reading in readings if first <= reading[0] <= last), key=lambda reading: reading[0])
+    if not within:
+        return None
+    time, cpu_s, used, cache = (np.array(column, dtype=np.float64) for column in zip(*within, strict=True))
+    return JobCgroup(time, _without_restarts(cpu_s), used, cache, float(max(peaks)) if peaks else None)
+
+
+def _without_restarts(cpu_s: Floats) -> Floats:
+    known = np.flatnonzero(np.isfinite(cpu_s))
+    if not len(known):
+        return cpu_s
+    values = cpu_s[known]
+    fallen = np.flatnonzero(values[1:] < values[:-1]) + 1
+    offsets = np.zeros(len(values))
+    offsets[fallen] = values[fallen - 1]
+    total = cpu_s.copy()
+    total[known] = values + offsets.cumsum()
+    return total
+
+
+def cgroup_memory(group: JobCgroup, at: Boundaries) -> NodeMemory | Missing:
+    """The job's memory on the node, which nothing else shares."""
+    nothing = np.zeros(len(group.time))
+    readings = Readings(group.time, nothing, nothing, nothing, group.used, nothing)
+    return node_memory(readings, JobInterval(at.start, at.end, 1), (), 0.0)
+
+
+def cgroup_cpu(
+    group: JobCgroup, at: Boundaries, node_times: Floats, most_unknown: float = MOST_UNKNOWN
+) -> float | Missing:
+    """CPU seconds per second of the run; missing if more than the share ``most_unknown`` of it is unknown.
+
+    The cgroup counts from the start of the job, so only what follows its last reading is unknown: until the end, or
+    until the next reading of the node (``node_times``), which no longer found it.
+    """
+    known = np.flatnonzero(np.isfinite(group.cpu_s))
+    if not len(known):
+        return Missing("no CPU readings of its cgroup on {node}")
+    last = float(group.time[known[-1]])
+    later = node_times[node_times > last]
+    until = min(at.end, float(later[0])) if len(later) else at.end
+    life_s = at.end - at.start
+    unknown_s = max(0.0, until - max(last, at.start))
+    if unknown_s > most_unknown * life_s:
+        share = round(most_unknown * 100)
+        return Missing(f"the CPU readings of its cgroup on {{node}} leave more than {share} % of its life unknown")
+    return float(group.cpu_s[known[-1]]) / (life_s - unknown_s)

@@ -1,0 +1,186 @@
+"""Memory and CPU time from jobs' own cgroups: the arithmetic against a form of its own, and what it wins over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.profiler.job_cgroup import StoredRow, cgroup_cpu, job_cgroup
+from jobsight_server.profiler.readings import Boundaries
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.usage import Missing
+from jobsight_server.queries.jobs import job_detail
+from jobsight_server.storage.job_samples import JobColumns, dump_columns
+
+GB = 10**9
+
+
+def node_rows(start: float = 900.0, end: float = 1300.0) -> list[tuple[float, int, int, float, int, float]]:
+    """Readings every 10 s of a node that is busy and full with other things."""
+    return [(t, int(t) * 1000, 0, t * 8.0, 30 * GB, 0.0) for t in np.arange(start, end, 10.0).tolist()]
+
+
+def shared(site: Any) -> tuple[int, int, int]:
+    """Two jobs that share a node the whole time; node and run ids."""
+    node_id = site.node("n1", node_rows())
+    runs = [site.run(f"{number}.s", 1000.0, 1200.0, {"n1": 4}) for number in (1, 2)]
+    return node_id, runs[0], runs[1]
+
+
+def finish(site: Any) -> None:
+    profile_finished(site.engine, 0.0, lambda: 5000.0)
+
+
+def used_by(times: range, base: int, cpu_rate: float, start: float = 1000.0) -> list[tuple[float, float, int, int]]:
+    """A job whose memory rises to twice ``base`` in the middle, and falls again."""
+    middle = (times[0] + times[-1]) / 2
+    return [
+        (float(t), (t - start) * cpu_rate, round(base * (2 - abs(t - middle) / (times[-1] - middle))), 5 * base)
+        for t in times
+    ]
+
+
+def test_jobs_that_share_a_node_are_each_measured(site: Any) -> None:
+    node_id, first, second = shared(site)
+    site.job_samples(node_id, "1.s", used_by(range(1005, 1200, 10), 2 * GB, 3.5), 21 * GB)
+    site.job_samples(node_id, "2.s", used_by(range(1005, 1200, 10), GB, 0.4), None)
+    finish(site)
+    for run, base, rate in ((first, 2 * GB, 3.5), (second, GB, 0.4)):
+        found = site.profile(run)
+        peak = max(used for _, _, used, _ in used_by(range(1005, 1200, 10), base, rate))
+        assert (found["memory"].source, found["memory"].attribution) == ("cgroup", "cgroup")
+        assert found["memory"].value == peak / 4
+        assert found["memory"].mean == pytest.approx(1.5 * base / 4, rel=0.02)
+        assert not found["memory"].shown_only
+        assert found["memory"].cache == 5 * base / 4
+        assert (found["cpu"].source, found["cpu"].attribution) == ("cgroup", "cgroup")
+        assert found["cpu"].value == pytest.approx(rate / 4, rel=0.001)
+        assert found["bandwidth"].attribution == "apportioned"
+        assert found["bandwidth"].shown_only
+    assert site.profile(first)["memory"].charged_peak == 21 * GB / 4
+    assert site.profile(second)["memory"].charged_peak is None
+    with site.engine.connect() as connection:
+        job = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", "1.s", 5000.0)
+    assert job is not None
+    (run_detail,) = job.runs
+    assert (run_detail.memory_cache, run_detail.memory_charged_peak) == (10 * GB / 4, 21 * GB / 4)
+
+
+def test_the_cgroup_wins_over_the_log_and_the_log_over_the_node(site: Any) -> None:
+    node_id = site.node("n1", node_rows())
+    logged = {"used_memory_bytes": 9 * GB, "used_cpu_s": 100.0}
+    with_group = site.run("1.s", 1000.0, 1200.0, {"n1": 4}, **logged)
+    without = site.run("2.s", 1000.0, 1200.0, {"n1": 4}, **logged)
+    seldom = site.run("3.s", 1000.0, 1200.0, {"n1": 4}, **logged)
+    site.job_samples(node_id, "1.s", used_by(range(1005, 1200, 10), GB, 2.0))
+    site.job_samples(node_id, "3.s", [(1100.0, 90.0, GB, 0)], 7 * GB)
+    finish(site)
+    assert site.profile(with_group)["memory"].source == "cgroup"
+    assert (site.profile(without)["memory"].source, site.profile(without)["memory"].value) == ("accounting", 9 * GB / 4)
+    one = site.profile(seldom)
+    assert (one["memory"].source, one["memory"].value, one["memory"].charged_peak) == (
+        "accounting",
+        9 * GB / 4,
+        7 * GB / 4,
+    )
+    # The ten seconds until the node's next reading, which no longer found it, are unknown: the log has them.
+    assert (one["cpu"].source, one["cpu"].value) == ("accounting", 100.0 / 200 / 4)
+
+
+def test_without_a_log_the_seconds_after_the_last_reading_are_taken_to_be_like_those_before(site: Any) -> None:
+    node_id = site.node("n1", node_rows())
+    run = site.run("1.s", 1000.0, 1200.0, {"n1": 4})
+    site.job_samples(node_id, "1.s", [(1100.0, 90.0, GB, 0)], 7 * GB)
+    finish(site)
+    assert site.profile(run)["cpu"].value == pytest.approx(90.0 / 190 / 4)
+
+
+def test_memory_of_two_nodes_is_their_largest_sum_at_one_time(site: Any) -> None:
+    first, second = site.node("n1", node_rows()), site.node("n2", node_rows())
+    run = site.run("1.s", 1000.0, 1200.0, {"n1": 2, "n2": 2})
+    rising = [(t, t - 1000.0, int(t - 1000) * 10**6, 0) for t in map(float, range(1005, 1200, 10))]
+    falling = [(t + 1, t - 1000.0, int(1200 - t) * 10**6, 0) for t in map(float, range(1005, 1200, 10))]
+    site.job_samples(first, "1.s", rising, GB)
+    site.job_samples(second, "1.s", falling, GB)
+    finish(site)
+    found = site.profile(run)
+    assert found["memory"].value == pytest.approx(210e6 / 4, rel=0.01)  # not the sum of the peaks, 390
+    assert found["memory"].charged_peak == 2 * GB / 4
+    assert found["cpu"].value == pytest.approx(2 / 4, rel=0.01)
+
+
+def test_one_node_without_a_cgroup_leaves_the_job_to_other_sources(site: Any) -> None:
+    first, _ = site.node("n1", node_rows()), site.node("n2", node_rows())
+    run = site.run("1.s", 1000.0, 1200.0, {"n1": 2, "n2": 2})
+    site.job_samples(first, "1.s", used_by(range(1005, 1200, 10), GB, 1.0), GB)
+    finish(site)
+    found = site.profile(run)
+    assert (found["cpu"].source, found["memory"].source, found["memory"].charged_peak) == ("samples", "samples", None)
+
+
+def test_a_job_that_runs_again_has_the_readings_of_each_run(site: Any) -> None:
+    node_id = site.node("n1", node_rows(900.0, 1700.0))
+    first = site.run("1.s", 1000.0, 1200.0, {"n1": 4}, state="ended")
+    second = site.run("1.s", 1210.0, 1400.0, {"n1": 4})
+    site.job_samples(node_id, "1.s", used_by(range(1005, 1200, 10), 4 * GB, 1.0))
+    site.job_samples(node_id, "1.s", used_by(range(1211, 1400, 10), GB, 2.0, 1210.0))
+    finish(site)
+    assert site.profile(first)["cpu"].value == pytest.approx(1.0 / 4, rel=0.001)
+    assert site.profile(second)["cpu"].value == pytest.approx(2.0 / 4, rel=0.001)
+    assert site.profile(first)["memory"].value > 1.5 * GB > 0.6 * GB > site.profile(second)["memory"].value
+
+
+def test_names_of_the_job_differ_by_the_servers_domain_only(site: Any) -> None:
+    node_id = site.node("n1", node_rows())
+    run = site.run("1[3].head.example.org", 1000.0, 1200.0, {"n1": 4})
+    other = site.run("13.head.example.org", 1000.0, 1200.0, {"n1": 4})
+    site.job_samples(node_id, "1[3].head", used_by(range(1005, 1200, 10), GB, 1.0))
+    finish(site)
+    assert site.profile(run)["memory"].source == "cgroup"
+    assert site.profile(other)["memory"].source != "cgroup"
+
+
+def test_a_job_that_nothing_was_read_of_for_long_is_not_guessed(site: Any) -> None:
+    node_id = site.node("n1", [row for row in node_rows() if not 1095 < row[0] < 1250])
+    run = site.run("1.s", 1000.0, 1200.0, {"n1": 4})
+    site.job_samples(node_id, "1.s", used_by(range(1005, 1100, 10), GB, 1.0))
+    finish(site)
+    found = site.profile(run)
+    assert found["memory"].source != "cgroup"
+    assert found["cpu"].source != "cgroup"
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    steps=st.lists(st.tuples(st.floats(0.5, 30), st.floats(0, 100), st.booleans()), min_size=1, max_size=12),
+    tail_s=st.floats(0, 20),
+)
+def test_cpu_time_is_what_was_used_whenever_the_cgroup_was_made_again(
+    steps: list[tuple[float, float, bool]], tail_s: float
+) -> None:
+    """Against a count by hand: the cgroup is made again before some readings, and what it counted is not lost."""
+    time, total, counter, rows = 0.0, 0.0, 0.0, []
+    for seconds, spent, again in steps:
+        time += seconds
+        before = counter
+        counter = spent if again else counter + spent
+        if again and counter >= before:  # looks like one that went on
+            total += counter - before
+        else:
+            total += spent
+        rows.append(StoredRow(time, time, None, dump_columns(JobColumns([time], [counter], [None], [None]))))
+    at = Boundaries(0.0, time + tail_s)
+    group = job_cgroup(rows, at, None)
+    assert group is not None
+    assert (np.diff(group.cpu_s) >= 0).all()
+    found = cgroup_cpu(group, at, np.empty(0))
+    if tail_s > 0.1 * at.end:
+        assert isinstance(found, Missing)
+    else:
+        assert found == pytest.approx(total / time)

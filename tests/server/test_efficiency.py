@@ -1,0 +1,155 @@
+"""What a finished job used of what it asked for: the command, the API and the page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, insert
+
+from jobsight_server import cli
+from jobsight_server.forecasts import rebuild
+from jobsight_server.storage import schema
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+GIB = 2**30
+USED = {"memory": 0.5 * GIB, "runtime": 2400.0, "cpu": 0.45, "bandwidth": 1e6}  # per processor
+
+
+def add(connection: Any, number: int, job_id: str, values: dict[str, Any], **fields: Any) -> None:
+    row = {
+        "id": number, "cluster": "alpha", "job_id": job_id, "start": number * 1e4, "end": number * 1e4 + 2400.0,
+        "state": "ended", "user": "ada", "name": "cfd", "queue": "batch", "processors": 4, "exit_status": 0,
+        "requested_memory_bytes": 64 * GIB, "requested_walltime_s": 86400.0, "recorded_at": 0.0, "profiled": True,
+    } | fields  # fmt: skip
+    connection.execute(insert(schema.jobs).values(row))
+    for metric, value in values.items():
+        known = value if isinstance(value, dict) else {"value": value}
+        row = {"run_id": number, "metric": metric, "learn_seq": 10 * number, "attribution": "exclusive"}
+        connection.execute(insert(schema.profiles).values(row | known))
+
+
+@pytest.fixture
+def site(engine: Engine) -> Engine:
+    with engine.begin() as connection:
+        for number in range(1, 13):
+            add(connection, number, f"{number}.head", USED)
+        unmeasured = {"memory": {"value": None, "reason": "no samples of n2"}, "runtime": 100.0}
+        add(connection, 20, "20.head", unmeasured, requested_memory_bytes=None, requested_walltime_s=None)
+        killed = {"memory": {"value": 16 * GIB, "lower_bound": True, "shown_only": True}, "runtime": 60.0}
+        add(connection, 21, "21.head", killed, failure="memory", exit_status=-27)
+        shared = {"bandwidth": {"value": 1e6, "attribution": "apportioned", "shown_only": True}}
+        add(connection, 22, "22.head", shared, processors=None)
+        absent = {"bandwidth": {"value": None, "attribution": "apportioned", "reason": "no samples of n1"}}
+        add(connection, 26, "26.head", absent)
+        add(connection, 23, "23.head", {}, end=None, state="running", profiled=False)
+        add(connection, 24, "[bold]24", USED)
+        add(connection, 25, "1.head", USED, cluster="beta")
+    rebuild(engine)
+    return engine
+
+
+def seff(database_url: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    url = ["--database", database_url]
+    status = cli.main(["seff", *arguments, *url])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def of(found: Any) -> dict[str, Any]:
+    return {entry["resource"]: entry for entry in found}
+
+
+def test_use_is_compared_with_the_request_of_the_whole_job(
+    site: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = site.url.render_as_string(hide_password=False)
+    status, out, _ = seff(url, capsys, "12.head", "--json")
+    assert status == 0
+    [run] = json.loads(out)
+    found = of(run["efficiency"])
+    assert (found["memory"]["requested"], found["memory"]["used"]) == (64 * GIB, 2 * GIB)
+    assert found["memory"]["efficiency"] == pytest.approx(2 / 64)
+    assert found["runtime"]["efficiency"] == pytest.approx(2400 / 86400)
+    assert (found["processors"]["requested"], found["processors"]["used"]) == (4.0, pytest.approx(1.8))
+    assert found["processors"]["efficiency"] == pytest.approx(0.45)
+    assert (found["bandwidth"]["used"], found["bandwidth"]["efficiency"]) == (4e6, None)
+    assert found["bandwidth"]["reason"] == "jobs request no bandwidth"
+    # What to ask for next time covers what such jobs used, and is far below what this one asked for.
+    assert 2 * GIB <= found["memory"]["ask_next"] <= 8 * GIB
+    assert 2400 <= found["runtime"]["ask_next"] <= 6 * 3600
+    assert found["processors"]["ask_next"] in (2.0, 3.0)
+    assert found["bandwidth"]["ask_next"] >= 4e6
+
+
+def test_a_table_for_people(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    url = site.url.render_as_string(hide_password=False)
+    _, out, _ = seff(url, capsys, "12.head")
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0][:8] == ["Job", "12.head", "on", "alpha:", "cfd", "of", "ada,", "1970-01-02"]
+    memory = next(line for line in lines if line[:1] == ["Memory"])
+    assert memory[:7] == ["Memory", "64.0", "GiB", "2.00", "GiB", "3", "%"]
+    assert next(line for line in lines if line[:2] == ["Run", "time"])[2:6] == ["1", "d", "40", "min"]
+    assert "Bandwidth: jobs request no bandwidth." in out
+    _, out, _ = seff(url, capsys, "[bold]24")
+    assert out.startswith("Job [bold]24 on alpha: ")
+
+
+def test_what_was_not_measured_is_said_and_never_zero(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    url = site.url.render_as_string(hide_password=False)
+    _, out, _ = seff(url, capsys, "20.head", "--json")
+    found = of(json.loads(out)[0]["efficiency"])
+    assert (found["memory"]["used"], found["memory"]["efficiency"]) == (None, None)
+    assert found["memory"]["reason"] == "no samples of n2"
+    assert found["processors"]["reason"] == "not profiled yet"
+    assert (found["runtime"]["used"], found["runtime"]["reason"]) == (100.0, "it requested no amount")
+    _, out, _ = seff(url, capsys, "20.head")
+    assert out.count("not measured") == 3
+    assert "Memory: no samples of n2." in out
+    _, out, _ = seff(url, capsys, "22.head", "--json")
+    found = of(json.loads(out)[0]["efficiency"])
+    assert found["bandwidth"]["used"] is None
+    assert found["bandwidth"]["reason"] == "the log does not say how many processors it had"
+    assert found["bandwidth"]["apportioned"] is True
+
+
+def test_what_was_not_measured_was_not_apportioned(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    url = site.url.render_as_string(hide_password=False)
+    _, out, _ = seff(url, capsys, "26.head")
+    assert [line for line in out.splitlines() if line.startswith("Bandwidth: ")] == ["Bandwidth: no samples of n1."]
+    # The note is one paragraph, wrapped by the terminal's width.
+    assert "Next time: the reservation recommended now for such a job; - where nothing is \nknown or " in out
+
+
+def test_a_job_that_ran_out_used_at_least_so_much(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    url = site.url.render_as_string(hide_password=False)
+    _, out, _ = seff(url, capsys, "21.head")
+    assert "(ran out of memory)" in out
+    assert "at least 64.0 GiB" in out
+    assert "100 %" in out
+
+
+def test_a_job_that_runs_has_nothing_to_compare(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    url = site.url.render_as_string(hide_password=False)
+    status, out, _ = seff(url, capsys, "23.head")
+    assert (status, "It has not ended (running)" in out) == (0, True)
+    assert json.loads(seff(url, capsys, "23.head", "--json")[1])[0]["efficiency"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["99.head"], "no job '99.head'; give its id as the accounting log has it"),
+        (["1.head"], "job '1.head' is known on alpha, beta; give --cluster NAME"),
+        (["2.head", "--cluster", "beta"], "no job '2.head' on cluster 'beta'; it is known on alpha"),
+    ],
+)
+def test_a_job_that_is_not_there(
+    site: Engine, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    status, out, err = seff(site.url.render_as_string(hide_password=False), capsys, *arguments)
+    assert (status, out) == (1, "")
+    assert message in err
+    assert seff(site.url.render_as_string(hide_password=False), capsys, "1.head", "--cluster", "beta")[0] == 0
