@@ -5,7 +5,8 @@
 All run at the same time, each in a process of its own, at the same interval: the agent with a real collector's
 HTTP answer at the other end, a loop that only calls psutil, and the exporter (where Debian's package is installed)
 scraped at the interval. CPU is user + system from the kernel, over the whole life and without the first ten seconds.
-Before that: what one reading takes, and how much of it is the look for new interfaces.
+Before that: what one reading takes, and how much of it is the look for new interfaces; and what
+it takes with the cgroups of 64 jobs.
 """
 
 from __future__ import annotations
@@ -82,6 +83,34 @@ def print_reading_cost(rounds: int = 5000) -> None:
     print(f"a reading takes {whole:.0f} us of CPU, {listing:.0f} of them to look for new interfaces")
 
 
+def print_cgroups_cost(jobs: int = 64, rounds: int = 500) -> None:
+    """The same with the cgroups of many jobs, made here where this user may make them."""
+    mount = Path("/sys/fs/cgroup")
+    roots = [mount] if (mount / "cgroup.controllers").exists() else [mount / "memory", mount / "cpuacct"]
+    parents = [root / f"jobsight-benchmark-{os.getpid()}" for root in roots]
+    made: list[Path] = []
+    try:
+        for parent in parents:
+            for folder in (parent, *(parent / str(job) for job in range(jobs))):
+                folder.mkdir()
+                made.append(folder)
+                if folder is parent and roots == [mount]:
+                    (folder / "cgroup.subtree_control").write_text("+memory +cpu")
+        for pattern, what in (((), "without cgroups"), ((f"{parents[0].name}/{{job}}",), f"with {jobs} jobs")):
+            reader = NodeReader(cgroups=pattern)
+            reader.read()
+            begin = time.process_time()
+            for _ in range(rounds):
+                found = len(reader.read().jobs)
+            spent = (time.process_time() - begin) / rounds * 1e6
+            print(f"a reading {what} takes {spent:.0f} us of CPU ({found} read)")
+    except OSError as error:
+        print(f"no cgroups can be made here: {error}")
+    finally:
+        for folder in reversed(made):
+            folder.rmdir()
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -104,6 +133,7 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=1)
     args = parser.parse_args()
     print_reading_cost()
+    print_cgroups_cost()
     collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=collector.serve_forever, daemon=True).start()
     stop = threading.Event()

@@ -1,6 +1,6 @@
-"""What a call of the TORQUE hook costs a job, with a running agent, on an idle and on a busy node.
+"""What a call of the job hook costs a job, with a running agent, on an idle and on a busy node.
 
-    python benchmarks/hook.py [--calls 50] [--busy 0] [--hook deploy/torque/mark-job]
+    python benchmarks/hook.py [--calls 50] [--busy 0] [--hook deploy/hooks/mark-job]
 
 Wall time as the job waits, CPU time of all that the call starts, and how many calls left no mark. ``--busy`` starts so
 many endless loops beside it. ``--hook`` takes one of another version, set up by its own names at its top.
@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-HOOK = Path(__file__).parents[1] / "deploy" / "torque" / "mark-job"
+HOOK = Path(__file__).parents[1] / "deploy" / "hooks" / "mark-job"
 
 
 def install(hook: Path, folder: Path) -> Path:

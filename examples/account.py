@@ -32,7 +32,8 @@ _QUERY = text(
     "WHERE p.metric = :metric AND p.value IS NOT NULL AND NOT p.shown_only ORDER BY p.learn_seq"
 )
 _NOT_SCORED = text(
-    "SELECT metric, SUM(CASE WHEN shown_only THEN 1 ELSE 0 END) AS shown_only, "
+    "SELECT metric, SUM(CASE WHEN shown_only AND NOT lower_bound THEN 1 ELSE 0 END) AS shown_only, "
+    "SUM(CASE WHEN lower_bound THEN 1 ELSE 0 END) AS ran_out, "
     "SUM(CASE WHEN value IS NULL THEN 1 ELSE 0 END) AS without FROM profiles GROUP BY metric"
 )
 
@@ -90,13 +91,15 @@ class Account:
 
     ``first`` counts jobs that Jobsight alone answered: their users had no finished job yet. ``unanswered`` had no
     forecast at all: nothing was known when they were submitted. Not scored are
-    ``shown_only``, jobs whose value is apportioned and not learned, and those ``without`` a value.
+    ``shown_only``, jobs whose value is apportioned and not learned, ``ran_out``, those that were killed and would have
+    used more, and those ``without`` a value.
     """
 
     compared: dict[str, int] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
     unanswered: dict[str, int] = field(default_factory=dict)
     shown_only: dict[str, int] = field(default_factory=dict)
+    ran_out: dict[str, int] = field(default_factory=dict)
     without: dict[str, int] = field(default_factory=dict)
     scores: dict[str, dict[str, Score]] = field(default_factory=dict)
     fits: dict[str, Fit] = field(default_factory=dict)
@@ -124,7 +127,8 @@ def take_account(engine: Engine) -> Account:
     account = Account()
     with engine.connect() as connection:
         for row in connection.execute(_NOT_SCORED):
-            account.shown_only[row.metric], account.without[row.metric] = row.shown_only, row.without
+            account.shown_only[row.metric], account.ran_out[row.metric] = row.shown_only, row.ran_out
+            account.without[row.metric] = row.without
         for metric in METRICS:
             rows = [Row(*row) for row in connection.execute(_QUERY, {"metric": metric})]
             _score(account, metric, rows)

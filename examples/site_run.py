@@ -39,7 +39,8 @@ class Site:
         self.agent_token_file.write_text(self._create_token("agent", "--any-cluster"))
         self._command = [
             *JOBSIGHT, "serve", "--database", self.database, "--listen", listen,
-            "--ingest-listen", f"{host}:{int(port) + 1}", *settings,
+            # An emulated job's traffic passes both networks of its nodes, and the truth is their sum.
+            "--ingest-listen", f"{host}:{int(port) + 1}", "--fabric", "sum", *settings,
             *(part for c in clusters for part in ("--accounting", f"{c}={self.accounting / c}")),
         ]  # fmt: skip
         self.process: subprocess.Popen[bytes] | None = None

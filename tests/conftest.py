@@ -28,6 +28,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Tests that share a browser, a server or an emulated site, and those that start many processes or fill the memory.
 IN_ONE_PROCESS = {
+    "tests/deploy/test_submission": "submission",
     "tests/emulator/test_readings.py": "readings",
     "tests/emulator/test_site.py": "emulated site",
     "tests/browser/": "browser",

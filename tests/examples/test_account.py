@@ -136,6 +136,8 @@ def test_jobs_whose_value_was_not_learned_are_counted_and_not_scored(engine: Eng
     with engine.begin() as connection:
         entry = {"run_id": 1, "metric": "cpu", "learn_seq": 1, "reason": "not in the accounting log"}
         connection.execute(insert(profiles).values(entry))
+        killed = {"value": 1.0, "shown_only": True, "lower_bound": True}
+        connection.execute(insert(profiles).values({"run_id": 2, "metric": "cpu", "learn_seq": 2, **killed}))
     found = take_account(engine)
     assert (found.compared["memory"], found.compared["runtime"]) == (1, 2)
     # The value that is only shown is not among those that the five learned from, either.
@@ -145,6 +147,7 @@ def test_jobs_whose_value_was_not_learned_are_counted_and_not_scored(engine: Eng
     assert (found.memory.as_recommended.failures, found.memory.left_out) == (0, 1)
     assert not_scored(found) == (
         "Jobs left out of these tables: submitted before anything was learned (1 for memory, 1 for run time); "
-        "on shared nodes, so the value is shown but not learned (1 for memory); without a measured value (1 for CPU)."
+        "on shared nodes, so the value is shown but not learned (1 for memory); killed because they ran out of it, so "
+        "that the value is a lower bound (1 for CPU); without a measured value (1 for CPU)."
     )
     assert not_scored(Account()) == ""

@@ -230,6 +230,29 @@ def test_a_failure_raises_the_bound_of_every_job_that_has_all_its_fields() -> No
     assert [bound > 5000.0 for bound in bounds] == [False] * 5 + [True] + [False] * 4
 
 
+def test_a_job_that_requests_nothing_may_be_like_any_that_failed() -> None:
+    profile = Profile("bytes", metric="memory")
+    alike = Question(user="x", application="a", processors=8)
+    run(profile, alike, [100.0] * 20)
+    for request, reserved in ((500.0, 400.0), (1000.0, 800.0)):
+        profile.fail(replace(alike, requested_memory_bytes=request), reserved)
+    assert (profile.answer(alike).bound or 0.0) > 800.0
+    assert 800.0 > (profile.answer(replace(alike, requested_memory_bytes=500.0)).bound or 0.0) > 400.0
+    assert (profile.answer(replace(alike, processors=4)).bound or 0.0) < 400.0
+
+
+def test_a_failure_is_all_that_is_known() -> None:
+    """Nothing has ended: the answer has no value, but a reservation above what ran out."""
+    profile = Profile("bytes", metric="memory")
+    asked = Question(user="x", application="a", requested_memory_bytes=500.0)
+    profile.fail(asked, 500.0)
+    for question in (asked, Question(user="x", application="a")):
+        answer = profile.answer(question)
+        assert (answer.value, answer.bound_basis) == (None, "largest seen")
+        assert (answer.bound or 0.0) > 600.0
+    assert profile.answer(replace(asked, requested_memory_bytes=900.0)).bound == 900.0
+
+
 def test_failures_are_kept_in_bounds_the_last_ones() -> None:
     profile = Profile("bytes")
     for reserved in range(1, KEPT + 3):

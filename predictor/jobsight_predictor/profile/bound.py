@@ -9,7 +9,8 @@ Objective = Literal["cost", "per-job"]
 OBJECTIVES: tuple[Objective, ...] = ("cost", "per-job")
 
 Basis = Literal["quantile", "largest seen", "request"]
-"""What a bound rests on: the distribution of values; the largest value seen, with a margin; the job's own request."""
+"""What a bound rests on: the distribution of values; the largest value seen or reservation that
+ran out, with a margin; the job's own request."""
 
 BASES: tuple[Basis, ...] = ("quantile", "largest seen", "request")
 

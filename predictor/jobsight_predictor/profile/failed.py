@@ -14,12 +14,14 @@ ReportPlace = tuple[str | None, str | None]
 """User and application of a report; None if the report names none."""
 
 _known = attrgetter(*FIELDS)
+_REQUESTS = frozenset({FIELDS.index("requested_memory_bytes"), FIELDS.index("requested_time_s")})
 
 
 class FailedReservations:
     """The highest reservation known to have failed, of all reports that match a job.
 
-    A report matches a job that has the same value in every field of the report; the job may have more fields.
+    A report matches a job that has the same value in every field of the report; the job may have more fields. A job
+    that says nothing about what it requests may be like any of them.
     """
 
     def __init__(self) -> None:
@@ -48,7 +50,11 @@ class FailedReservations:
         known = _known(question)
         for place in _places(question):
             for fields, reports in self._reports.get(place, {}).items():
-                highest = max(highest, reports.get(tuple([known[field] for field in fields]), 0.0))
+                values = tuple([known[field] for field in fields])
+                if any(field in _REQUESTS and known[field] is None for field in fields):
+                    highest = max(highest, _highest(fields, values, reports))
+                else:
+                    highest = max(highest, reports.get(values, 0.0))
         return highest
 
     @staticmethod
@@ -80,6 +86,16 @@ class FailedReservations:
         for fields, values, reserved in state:
             found.setdefault(tuple(fields), {})[tuple(values)] = reserved
         self._reports[place] = found
+
+
+def _highest(fields: tuple[int, ...], values: tuple[Any, ...], reports: dict[tuple[Any, ...], float]) -> float:
+    """The highest reservation in ``reports`` that differ from ``values`` only in requests that these lack."""
+    found = 0.0
+    for reported, reserved in reports.items():
+        pairs = zip(fields, values, reported, strict=True)
+        if all(own == other or (own is None and field in _REQUESTS) for field, own, other in pairs):
+            found = max(found, reserved)
+    return found
 
 
 def _places(question: Question) -> list[ReportPlace]:

@@ -60,7 +60,7 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
                 votes[value] = votes.get(value, 0.0) + weights[i]
                 i += 1
     if not votes:
-        if request is not None:
+        if request is not None or model.failed.above(question):
             _reserve(model, forecast, question, Prospect({}, 1.0), None, 0, request, is_limit)
         return forecast
     forecast.ranking = best_vote(votes)

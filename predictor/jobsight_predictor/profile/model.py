@@ -23,7 +23,7 @@ SITE: GroupKey = (0, ())
 """The group of all jobs."""
 
 _SITE_KEY = '["site"]'
-_SHAPE = 6
+_SHAPE = 7
 """Version of the stored state; state of another version is retrained."""
 
 

@@ -63,8 +63,11 @@ class Bounds:
     def reserve(self, prospect: Prospect, case: Case) -> Bound:
         """What to reserve for a job."""
         request = case.request
-        if not prospect.places:  # only the request is known
+        if not prospect.places:  # nothing is known but the request and what ran out
             value = request or 0.0
+            if value <= case.above:
+                value = min(AFTER_FAILURE * case.above, LARGEST)
+                return Bound(value, 1.0 - self.coverage, "largest seen", value)
             return Bound(value, 0.0 if case.is_limit else 1.0 - self.coverage, "request", value)
         ceiling = request if request is not None and case.is_limit else inf
         steps = steps_of(prospect)

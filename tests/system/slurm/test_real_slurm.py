@@ -1,0 +1,126 @@
+"""A real Slurm with thirty jobs of all sorts, and a real Jobsight that follows it and advises the next ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import pytest
+
+from site_run import wait_until
+
+from .cluster import SlurmCluster, missing
+from .live import LiveJobsight
+from .workload import RealJob, RealWorkload
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+NEVER_RAN = ("cancelled early", "cancelled while it waits")
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Jobs that have ended, as Jobsight knows them."""
+
+    live: LiveJobsight
+    work: RealWorkload
+    jobs: tuple[RealJob, ...]
+
+
+@pytest.fixture(scope="module")
+def wave() -> Iterator[Wave]:
+    with SlurmCluster.made() as cluster, ThreadPoolExecutor() as pool:
+        starting = pool.submit(cluster.start)
+        live = LiveJobsight(cluster)  # takes seconds too: every token is a command
+        starting.result()
+        with live.running():
+            work = RealWorkload(cluster)
+            jobs = (*work.troubled(), *work.steps(), *work.burners(5), *work.solver(11))
+            wait_for_runs(live, jobs)
+            yield Wave(live, work, jobs)
+
+
+def wait_for_runs(live: LiveJobsight, jobs: tuple[RealJob, ...]) -> None:
+    """Until Jobsight has profiled the last run of each job."""
+    wanted = {str(job.job_id) for job in jobs if job.label not in NEVER_RAN}
+    missing_jobs: set[str] = set()
+
+    def profiled() -> bool:
+        runs = live.runs()
+        missing_jobs.clear()
+        missing_jobs.update(wanted - {run["job_id"] for run in runs if run["state"] == "ended" and run["profiled"]})
+        return not missing_jobs
+
+    def complaint() -> str:
+        log = live.site.log.read_text()[-3000:]
+        return f"not profiled: {[job.label for job in jobs if str(job.job_id) in missing_jobs]}\n{log}"
+
+    wait_until(profiled, 90, complaint)
+
+
+def test_every_run_is_known_with_its_outcome(wave: Wave) -> None:
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for run in wave.live.runs():
+        runs.setdefault(run["job_id"], []).append(run)
+    assert len(wave.jobs) == 30
+    ran = [job for job in wave.jobs if job.label not in NEVER_RAN]
+    waited = {str(job.job_id) for job in wave.jobs if job.label in NEVER_RAN}
+    assert set(runs) - waited == {str(job.job_id) for job in ran}
+    assert {run["state"] for job_id in waited for run in runs.get(job_id, [])} <= {"queued"}
+    for job in ran:
+        *earlier, last = sorted(runs[str(job.job_id)], key=lambda run: run["start"])
+        assert [run["state"] for run in earlier] == ["requeued"] * (job.label == "requeued"), job
+        failure = {"OUT_OF_MEMORY": "memory", "TIMEOUT": "time"}.get(job.state)
+        assert (last["user"], last["failure"]) == (job.user, failure), job
+        assert last["account"] == wave.live.cluster.account
+        assert (last["exit_status"] == 0) == (job.state == "COMPLETED"), job
+
+
+def test_memory_is_within_five_per_cent_of_what_the_programs_held(wave: Wave) -> None:
+    ratios = {job: wave.live.used(job, "memory") / wave.work.memory_bytes(job) for job in wave.jobs if job.measured}
+    assert len(ratios) == 23
+    assert not {job: ratio for job, ratio in ratios.items() if not 0.95 < ratio < 1.05}
+
+
+def test_processor_time_is_within_five_per_cent_of_what_the_programs_burned(wave: Wave) -> None:
+    burned = {job: wave.work.cpu_s(job) for job in wave.jobs if job.measured}
+    ratios = {job: wave.live.used(job, "cpu") / cpu_s for job, cpu_s in burned.items() if cpu_s > 1}
+    assert len(ratios) == 9
+    assert not {job: ratio for job, ratio in ratios.items() if not 0.95 < ratio < 1.05}
+
+
+def test_the_next_jobs_ask_for_what_is_recommended(wave: Wave) -> None:
+    live, cluster = wave.live, wave.live.cluster
+    plain = [seconds_to_submit(cluster) for _ in range(5)]
+    live.install_submission()
+    seconds_to_submit(cluster)  # the first question of all may take the server longer than Slurm waits
+    second = tuple(wave.work.solver(3))
+    asked = {job["job_id"]: job for job in cluster.queue()}
+    wait_for_runs(live, second)
+    for job in second:
+        held = wave.work.memory_bytes(job)
+        memory_bytes = asked[job.job_id]["memory_per_node"] * 2**20
+        assert held < memory_bytes < 800 * 2**20, "the first such jobs asked for 1000 MiB"
+        assert "Your last 11 such jobs used at most 204 MB" in asked[job.job_id]["admin_comment"]
+        (run,) = [run for run in live.runs() if run["job_id"] == str(job.job_id)]
+        assert (run["requested_memory_bytes"], run["exit_status"]) == (memory_bytes, 0)
+    # Now that Slurm asks at each submission: what if nothing answers? After three times, it is not asked for a while.
+    with live.hung():
+        hung = [seconds_to_submit(cluster) for _ in range(6)]
+    live.stop()
+    stopped = [seconds_to_submit(cluster) for _ in range(6)]
+    cluster.reconfigure({"JobSubmitPlugins": ""})
+    plain += [seconds_to_submit(cluster) for _ in range(5)]
+    for waited in (hung[:3], hung[3:], stopped):  # medians: a busy machine holds up one or the other
+        assert median(waited) < median(plain) + 0.15, (plain, hung, stopped)
+
+
+def seconds_to_submit(cluster: SlurmCluster) -> float:
+    """How long a user waits for sbatch."""
+    begin = time.monotonic()
+    cluster.submit(cluster.users[1], "true", "--job-name=later", "--begin=now+1hour", "--mem=10M")
+    return time.monotonic() - begin

@@ -1,0 +1,184 @@
+"""Jobs for a real Slurm, whose programs write down what they held and burned: the truth."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .cluster import SlurmCluster, memory_is_limited
+
+# Holds so many MiB, burns processor time up to so many seconds, and stays. What it held and burned then is the truth.
+# Debian's own interpreter: the one that runs the tests may be where other users cannot go.
+HOLD = """#!/usr/bin/python3 -IS
+import json, os, sys, time
+folder, label, mib, cpu_s, stay_s = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
+held = bytearray(int(mib * 2**20))
+held[::4096] = b"x" * len(held[::4096])
+while sum(os.times()[:4]) < cpu_s:
+    pass
+time.sleep(stay_s)
+del held  # giving it back costs processor time too
+with open("/proc/self/status") as status:
+    peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+name = f"{os.environ['SLURM_JOB_ID']}-{label}-{os.environ.get('SLURM_PROCID', '0')}.json"
+with open(f"{folder}/{name}", "w") as file:
+    json.dump({"label": label, "peak_bytes": peak_kib * 1024, "cpu_s": sum(os.times()[:4])}, file)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RealJob:
+    """A submitted job, or a task of an array, and what must become of it.
+
+    ``state`` is Slurm's word for how its last run ends; empty where Slurm logs nothing. ``at_once``: its programs held
+    their memory together. ``measured``: its programs write the truth.
+    """
+
+    job_id: int
+    label: str
+    user: str
+    state: str = "COMPLETED"
+    at_once: bool = True
+    measured: bool = True
+
+
+class RealWorkload:
+    """Submits jobs to a cluster and knows what their programs did."""
+
+    def __init__(self, cluster: SlurmCluster) -> None:
+        self.cluster = cluster
+        self.truths = cluster.directory / "truth"
+        self.truths.mkdir()
+        self.truths.chmod(0o1777)
+        self._program = cluster.directory / "hold"
+        self._program.write_text(HOLD)
+        self._program.chmod(0o755)
+
+    def hold(self, label: str, mib: float, cpu_s: float = 0, stay_s: float = 3) -> str:
+        """The command of a program that holds memory."""
+        return f"{self._program} {self.truths} {label} {mib} {cpu_s} {stay_s}"
+
+    def memory_bytes(self, job: RealJob) -> int:
+        """What the job's programs held at most, each by its own peak, together or the largest."""
+        return (sum if job.at_once else max)(int(truth["peak_bytes"]) for truth in self._truths(job))
+
+    def cpu_s(self, job: RealJob) -> float:
+        """What the job's programs burned."""
+        return sum(float(truth["cpu_s"]) for truth in self._truths(job))
+
+    def _truths(self, job: RealJob) -> list[dict[str, float]]:
+        found = [json.loads(file.read_text()) for file in sorted(self.truths.glob(f"{job.job_id}-*.json"))]
+        assert found, f"{job} left nothing in {self.truths}"
+        return found
+
+    def solver(self, count: int) -> list[RealJob]:
+        """An array of jobs of the first user that hold 200 MiB and ask for 1000."""
+        user = self.cluster.users[0]
+        array = self.cluster.submit(
+            user, self.hold("solver", 200), "--job-name=solver", f"--array=1-{count}", "--mem=1000M"
+        )
+        ids = {task["array_task_id"]: task["job_id"] for task in self._tasks(array, count)}
+        return [RealJob(ids[number], f"solver {number}", user) for number in range(1, count + 1)]
+
+    def burners(self, count: int) -> list[RealJob]:
+        """Jobs of the second user that burn 4 s on one of two processors."""
+        user = self.cluster.users[1]
+        command, options = self.hold("burner", 200, cpu_s=4, stay_s=2), ("--job-name=burner", "--mem=600M", "-n2")
+        return [RealJob(self.cluster.submit(user, command, *options), "burner", user) for _ in range(count)]
+
+    def steps(self) -> list[RealJob]:
+        """Jobs of the third user with steps at once and in turn, and tasks on one node and on two."""
+        step = "srun --exact -n1 --mem=400M"
+        a, b = self.hold("a", 200, cpu_s=2), self.hold("b", 300, cpu_s=2)
+        tasks = f"srun {self.hold('task', 200, cpu_s=2)}"
+        return [
+            self._submit("two steps at once", f"{step} {a} & {step} {b} & wait", "-n2", "--mem=900M"),
+            self._submit("two steps in turn", f"{step} {a}; {step} {b}", "--mem=800M", at_once=False),
+            self._submit("two tasks", tasks, "-n2", "--mem=800M"),
+            self._submit("two nodes", tasks, "-N2", "-n2", "--mem=400M"),
+        ]
+
+    def troubled(self) -> list[RealJob]:
+        """Jobs of the third user that fail, in every way that Slurm knows, and one with an odd name."""
+        cluster, endless = self.cluster, self.hold("stay", 100, stay_s=600)
+        # Where Slurm itself kills what is over its limit, it logs no more than a failure.
+        killed = "OUT_OF_MEMORY" if memory_is_limited() else "FAILED"
+        whole_cluster = ("--nodes=2", "--exclusive", "--mem=0")
+        timeout = self._submit("timeout", endless, "--time=5", state="TIMEOUT", measured=False)
+        cancelled = self._submit("cancelled", endless, state="CANCELLED", measured=False)
+        requeued = self._submit("requeued", self.hold("requeued", 200), "--requeue")
+        late = self._submit("cancelled early", "true", "--begin=now+1hour", state="", measured=False)
+        waiting = self._submit("cancelled while it waits", "true", *whole_cluster, state="CANCELLED", measured=False)
+        others = [
+            self._submit('odd | "name" \\ of\ttwo\nlines', self.hold("odd", 200)),
+            self._submit("failed", f"{self.hold('failed', 200)}; exit 3", state="FAILED"),
+            self._submit("too short", "true", measured=False),
+            *(self._submit("out of memory", self.hold("oom", 400), "--mem=150M", state=killed, measured=False)
+              for _ in range(2)),
+        ]  # fmt: skip
+        for job in (timeout, cancelled, requeued):
+            self.wait_for(job, "RUNNING")
+        time.sleep(2)  # these have run for a while
+        # Slurm's limits are whole minutes, looked at every half minute; an administrator may set an earlier end.
+        soon = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 2))
+        cluster.run("scontrol", "update", f"jobid={timeout.job_id}", f"endtime={soon}")
+        cluster.run("scancel", *(str(job.job_id) for job in (cancelled, late, waiting)), user=timeout.user)
+        cluster.run("scontrol", "requeue", str(requeued.job_id))
+        self.wait_for(requeued, "PENDING")
+        cluster.run("scontrol", "update", f"jobid={requeued.job_id}", "starttime=now")
+        return [timeout, cancelled, late, waiting, requeued, *others]
+
+    def wait_for(self, job: RealJob, state: str) -> None:
+        """Waits until the controller says so of a job."""
+        _wait_until(lambda: self._state(job) == state, lambda: f"{job} is {self._state(job)}, not {state}")
+
+    def finished(self, jobs: list[RealJob]) -> dict[int, list[dict[str, object]]]:
+        """The rows of the accounting database of each job, once all have ended."""
+        rows: dict[int, list[dict[str, object]]] = {}
+
+        def ended() -> bool:
+            rows.clear()
+            for row in self.cluster.accounting():
+                rows.setdefault(row["job_id"], []).append(row)
+            logged = [job for job in jobs if job.state]
+            return all(_last_state(rows.get(job.job_id, [])) not in ("", "PENDING", "RUNNING") for job in logged)
+
+        _wait_until(ended, lambda: str({job: _last_state(rows.get(job.job_id, [])) for job in jobs}))
+        return rows
+
+    def _submit(
+        self, label: str, script: str, *options: str, state: str = "COMPLETED", at_once: bool = True,
+        measured: bool = True,
+    ) -> RealJob:  # fmt: skip
+        user = self.cluster.users[2]
+        job_id = self.cluster.submit(user, script, f"--job-name={label}", "--mem=400M", *options)
+        return RealJob(job_id, label, user, state, at_once, measured)
+
+    def _tasks(self, array: int, count: int) -> list[dict[str, int]]:
+        """An array's tasks once each has an id of its own, which Slurm gives it when it starts."""
+        tasks: list[dict[str, int]] = []
+
+        def started() -> bool:
+            tasks[:] = [job for job in self.cluster.queue() if array in (job["array_job_id"], job["job_id"])]
+            return sum(task["array_task_id"] is not None for task in tasks) == count
+
+        _wait_until(started, lambda: str([(task["job_id"], task["array_task_id"]) for task in tasks]))
+        return tasks
+
+    def _state(self, job: RealJob) -> str:
+        return self.cluster.run("squeue", "-h", "-t", "all", "-o", "%T", "-j", str(job.job_id)).strip()
+
+
+def _last_state(rows: list[dict[str, object]]) -> str:
+    states = [row["state"]["current"] for row in rows]  # type: ignore[index]
+    return str(states[-1]) if states else ""
+
+
+def _wait_until(condition: Callable[[], bool], complaint: Callable[[], str], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(complaint())
+        time.sleep(0.2)
