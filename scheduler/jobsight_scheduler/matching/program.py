@@ -124,8 +124,8 @@ class Program(SparseProgram):
             found += [f"S{member}" for member in self._eligibility.types[name].members.tolist()]
         for number, balance in enumerate(self._balances, 1):
             found.append("F" if number == 1 else f"F{number}")
-            of = "" if number == 1 else f"{number}_"
-            found += [f"Q{of}{share}_{piece}" for piece in range(PIECES) for share in range(balance.shares)]
+            which = "" if number == 1 else f"{number}_"
+            found += [f"Q{which}{share}_{piece}" for piece in range(PIECES) for share in range(balance.shares)]
         return found
 
     def placements(self, values: Floats) -> dict[int, Placement]:
