@@ -39,6 +39,9 @@ IN_ONE_PROCESS = {
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests first, so that at the end no process waits long for the others."""
+    for item in items:
+        if item.get_closest_marker("alone") and not item.nodeid.startswith("tests/system/"):
+            raise pytest.UsageError(f"{item.nodeid}: `make test` looks for tests marked `alone` in tests/system only")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
