@@ -41,10 +41,12 @@ def test_where_there_is_none_it_is_installed_and_that_is_said(tmp_path: Path) ->
     [
         ("print('no route to host'); raise SystemExit(3)", 60, "status 3: no route to host"),
         ("pass", 60, "it left nothing at"),
-        ("import subprocess; subprocess.run(['sleep', '600'])", 1, "not done"),
+        ("import subprocess; subprocess.run(['sleep', '600'])", 2, "not done"),
     ],
 )
-def test_an_installation_that_fails_or_hangs_ends_in_a_reason(tmp_path: Path, code: str, seconds: int, why: str) -> None:
+def test_an_installation_that_fails_or_hangs_ends_in_a_reason(
+    tmp_path: Path, code: str, seconds: int, why: str
+) -> None:
     said: list[str] = []
     began = time.monotonic()
     with pytest.raises(NoChromiumError, match="no Chromium, and `playwright install chromium` failed"):
