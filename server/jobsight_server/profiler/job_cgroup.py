@@ -110,10 +110,10 @@ def cgroup_memory(group: JobCgroup, at: Boundaries) -> NodeMemory | Missing:
 def cgroup_cpu(
     group: JobCgroup, at: Boundaries, node_times: Floats, most_unknown: float = MOST_UNKNOWN
 ) -> float | Missing:
-    """CPU seconds per second of the run; missing if more than the share ``most_unknown`` of it is unknown.
+    """CPU seconds of the run; missing if more than the share ``most_unknown`` of it is unknown.
 
     The cgroup counts from the start of the job, so only what follows its last reading is unknown: until the end, or
-    until the next reading of the node (``node_times``), which no longer found it.
+    until the next reading of the node (``node_times``), which no longer found it. It is taken to be like the rest.
     """
     known = np.flatnonzero(np.isfinite(group.cpu_s))
     if not len(known):
@@ -126,4 +126,4 @@ def cgroup_cpu(
     if unknown_s > most_unknown * life_s:
         share = round(most_unknown * 100)
         return Missing(f"the CPU readings of its cgroup on {{node}} leave more than {share} % of its life unknown")
-    return float(group.cpu_s[known[-1]]) / (life_s - unknown_s)
+    return float(group.cpu_s[known[-1]]) * life_s / (life_s - unknown_s)

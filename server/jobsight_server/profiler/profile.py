@@ -188,9 +188,9 @@ def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int
     looked = bool(run.used_cpu_s or run.used_memory_bytes)
     logged = run.used_cpu_s is not None and (looked or run.used_memory_bytes is None)
     # What follows the last reading of a cgroup is an assumption; a log that has the CPU time has all of it.
-    busy = _cgroup_cpu(nodes, PRECISE if logged else MOST_UNKNOWN)
-    if busy is not None and run.run_s > 0 and processors > 0:
-        entry = Measurement(busy * length_s / run.run_s / processors, source=CGROUP, attribution=CGROUP)
+    cpu_s = _cgroup_cpu(nodes, PRECISE if logged else MOST_UNKNOWN)
+    if cpu_s is not None and run.run_s > 0 and processors > 0:
+        entry = Measurement(cpu_s / run.run_s / processors, source=CGROUP, attribution=CGROUP)
     elif run.used_cpu_s is not None and run.run_s > 0 and (looked or run.used_memory_bytes is None):
         entry = _from_log(run.used_cpu_s / run.run_s, processors)
     else:
@@ -201,7 +201,7 @@ def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int
 
 
 def _cgroup_cpu(nodes: Sequence[NodeEvidence], most_unknown: float) -> float | None:
-    """CPU seconds per second from the run's own cgroups; None unless they were read on each of its nodes."""
+    """CPU seconds from the run's own cgroups; None unless they were read on each of its nodes."""
     found = [
         cgroup_cpu(
             node.group,
@@ -212,7 +212,7 @@ def _cgroup_cpu(nodes: Sequence[NodeEvidence], most_unknown: float) -> float | N
         for node in nodes
         if node.group is not None
     ]
-    known = [busy for busy in found if not isinstance(busy, Missing)]
+    known = [cpu_s for cpu_s in found if not isinstance(cpu_s, Missing)]
     return (sum(known) or None) if len(known) == len(nodes) else None  # no process uses none
 
 
