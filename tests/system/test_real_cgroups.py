@@ -107,7 +107,7 @@ def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, grou
     used: dict[str, Truth] = {}
     with site.serve(), (site.accounting / "alpha" / "20261101").open("a") as log, subprocess.Popen(agent) as process:
         try:
-            wait_until(lambda: bool(site.api("nodes")["nodes"]), 60, lambda: "the agent sent nothing")
+            wait_until(lambda: bool(site.api("nodes")["nodes"]), 180, lambda: "the agent sent nothing")
             begin = math.ceil(time.time())
             time.sleep(begin - time.time())
             running = {
@@ -130,9 +130,9 @@ def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, grou
             for job in running:
                 log.write(line("S", job, begin))
             for job, started in running.items():
-                anon, cpu_s = started.communicate(timeout=60)[0].split()
+                anon, cpu_s = started.communicate(timeout=180)[0].split()
                 before = time.time()
-                subprocess.run([*AGENT, "job-end", job, "--strict", *options], check=True, timeout=30)
+                subprocess.run([*AGENT, "job-end", job, "--strict", *options], check=True, timeout=90)
                 used[job] = Truth(int(anon), float(cpu_s), before - begin)
                 for folder in groups[job]:
                     folder.rmdir()
@@ -140,7 +140,7 @@ def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, grou
             for job in running:
                 log.write(line("E", job, begin, end))
             log.flush()
-            wait_until(lambda: site.settled(2), 90, lambda: str(site.api("overview")["jobs"]))
+            wait_until(lambda: site.settled(2), 180, lambda: str(site.api("overview")["jobs"]))
         finally:
             process.terminate()
         for job, truth in used.items():
