@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,6 +53,13 @@ class Truth:
 
 
 @pytest.fixture
+def disk() -> Iterator[Path]:
+    """A folder on a disk: what a job writes to a file system in memory is memory of the job."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="jobsight-test-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
 def groups() -> Iterator[dict[str, list[Path]]]:
     """The cgroups of two jobs, removed by the test as a scheduler does."""
     parent = f"jobsight-test-{os.getpid()}"
@@ -89,7 +97,7 @@ def line(kind: str, job_id: str, start: int, end: int | None = None) -> str:
 
 
 @pytest.mark.slow
-def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, groups: dict[str, list[Path]]) -> None:
+def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, groups: dict[str, list[Path]]) -> None:
     settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
     site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
     spool, pattern = str(tmp_path / "spool"), f"{groups['1.real'][0].parent.name}/{{job}}"
@@ -111,7 +119,7 @@ def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, groups: dict[str
                         str(size),
                         str(share),
                         "8",
-                        str(tmp_path / job),
+                        str(disk / job),
                         *map(str, groups[job]),
                     ],
                     stdout=subprocess.PIPE,
