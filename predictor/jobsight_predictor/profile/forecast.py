@@ -25,7 +25,8 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     keys = model.keys(question)
     request = keys.request
     forecasts: Forecasts = [None] * model.size
-    forecast = PendingForecast(forecasts, keys, model.n, keys.kind not in model.kinds and not _left_out(model, question))
+    is_new = keys.kind not in model.kinds and not _left_out(model, question)
+    forecast = PendingForecast(forecasts, keys, model.n, is_new)
     is_limit = request is not None and model.requests.are_limits(model.bounds.coverage)
     ceiling = request if request is not None and is_limit else LARGEST
     weights = model.experts.weights(question.user)
