@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from jobsight_server.job_ids import job_key
 from jobsight_server.profiler.memory import NodeMemory, node_memory
@@ -51,6 +51,12 @@ class JobCgroup:
     charged_peak: float | None
 
 
+_MEMORY = text(
+    "SELECT readings FROM job_samples WHERE node_id = :node_id AND job_id = :job_id "
+    "AND last_time > :since AND first_time <= :until ORDER BY first_time"
+)
+_ANY = text("SELECT 1 FROM job_samples WHERE node_id = :node_id AND job_id = :job_id AND last_time > :since LIMIT 1")
+
 StoredRows = Mapping[tuple[int, str], list[StoredRow]]
 
 
@@ -61,6 +67,25 @@ def read_job_rows(connection: Connection, asked: Iterable[tuple[int, str]]) -> S
     for node_id, job_id, *row in fetch_by_keys(connection, _ROWS, list(dict.fromkeys(keys.values()))):
         found.setdefault((node_id, job_id), []).append(StoredRow(*row))
     return {place: found[key] for place, key in keys.items() if key in found}
+
+
+def has_cgroup(connection: Connection, node_id: int, job_id: str, since: float) -> bool:
+    """Whether the job's cgroup was read on the node after ``since``."""
+    key = {"node_id": node_id, "job_id": job_key(job_id), "since": since}
+    return connection.execute(_ANY, key).first() is not None
+
+
+def read_job_memory(
+    connection: Connection, node_id: int, job_id: str, since: float, until: float
+) -> list[tuple[float, float]]:
+    """Times after ``since`` up to ``until``, and the bytes that the job's cgroup held on the node."""
+    key = {"node_id": node_id, "job_id": job_key(job_id), "since": since, "until": until}
+    found: list[tuple[float, float]] = []
+    for (readings,) in connection.execute(_MEMORY, key):
+        columns = load_columns(readings)
+        pairs = zip(columns.time, columns.used, strict=True)
+        found += [(time, used) for time, used in pairs if used is not None and since < time <= until]
+    return sorted(found)
 
 
 def job_cgroup(rows: Iterable[StoredRow], at: Boundaries, next_start: float | None) -> JobCgroup | None:
