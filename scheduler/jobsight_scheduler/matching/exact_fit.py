@@ -1,12 +1,14 @@
-"""Whether dependencies of one type all fit on its resources at once: a depth-first search that also proves that not.
+"""Whether dependencies of one type fit on its resources all at once: a depth-first search that also proves that not.
 
-What is left of every capacity is one whole number: a field for each resource and kind, with a guard bit above it that
-is cleared where a subtraction takes more than there is. So one subtraction and one comparison place an instance. The
-prices bound the search: what is placed costs more on some resources than on others, what is left where nothing more
-fits is lost, and all capacities together pay for both.
+What is left of all capacities is one whole number: a field for each resource and kind, each below a guard bit that is
+cleared where more is taken than there is. So one subtraction and one comparison place an instance. Two bounds cut the
+search: what is left of a resource beyond the largest sum that the instances to come can make of it is lost, and there
+is only so much to lose; and the prices of all capacities pay for what is lost and for what costs more than elsewhere.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,6 @@ from .eligibility import ResourcesOfType
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Option = tuple[int, int, float]
 
 TOLERANCE = 1e-7
 """By which sums of prices may be wrong, as a share of them."""
@@ -23,84 +24,109 @@ TOLERANCE = 1e-7
 _INSTANCES_AT_MOST = 300
 """Each is a level of the recursion."""
 
+_SUMS_AT_MOST = 20_000
+"""Sums of larger capacities are not looked at; each is a bit."""
+
+_STEPS_A_LOOK = 500
+"""Steps between two looks at the clock."""
+
+_Option = tuple[int, int, float]
+"""A resource, what an instance needs of it (packed), what it costs there beyond the least."""
+
+_Bound = tuple[int, list[tuple[int, list[tuple[int, int, int, float]]]]]
+"""The smallest needs to come on each resource, packed; for each resource its guards, and for each kind (kind, shift,
+
+sums that the needs to come can make, as bits, price of a unit)."""
+
 
 class UndecidedError(Exception):
     """The search came to its limit."""
 
 
 class ExactFit:
-    """One type: ``candidates`` and ``counts`` by its dependencies, ``prices`` (R, K) of whole capacities."""
+    """One type, with ``candidates`` and ``counts`` of its dependencies and ``prices`` (R, K) of whole capacities.
 
-    def __init__(self, of: ResourcesOfType, candidates: list[Integers], counts: list[int], prices: Floats) -> None:
+    ``costs`` is the least that each dependency costs, infinite where it cannot be placed at all, and ``worth`` what all
+    capacities cost: dependencies that cost more do not fit.
+    """
+
+    def __init__(
+        self,
+        of: ResourcesOfType,
+        candidates: list[Integers],
+        counts: list[int],
+        prices: Floats,
+        rng: np.random.Generator,
+    ) -> None:
         free = np.maximum(of.free, 0)
         each = np.divide(prices, free, out=np.zeros(prices.shape), where=free > 0)
-        costs = of.needs @ each.T
-        self._candidates, self._counts = candidates, counts
-        self._needs, self._free = of.needs, free.sum(axis=0)
-        self._each: list[list[float]] = each.tolist()
-        self._worth = float(prices[free > 0].sum())
-        self._tolerance = TOLERANCE * max(1.0, self._worth)
-        width = int(free.max(initial=0)).bit_length() + 1
-        kinds = range(len(of.kinds))
-        self._shifts = [[(r * len(of.kinds) + k) * width for k in kinds] for r in range(len(of.members))]
-        self._field = (1 << (width - 1)) - 1
-        self._guards = [self._packed(r, [self._field + 1 for _ in kinds]) for r in range(len(of.members))]
-        self._full = sum(self._packed(r, row) for r, row in enumerate(free.tolist())) | sum(self._guards)
-        self._sizes = (free / np.maximum(self._free, 1)).sum(axis=1)
-        self._least = np.array([costs[d, c].min(initial=np.inf) for d, c in enumerate(candidates)])
-        self._options = [
-            [(r, self._packed(r, need), float(costs[d, r] - self._least[d])) for r in candidates[d].tolist()]
-            for d, need in enumerate(of.needs.tolist())
-        ]
-        sizes = (of.needs / np.maximum(self._free, 1)).sum(axis=1)
-        choices = np.array([max(1, len(one) + 1 - count) for one, count in zip(candidates, counts, strict=True)])
-        self._rank = np.argsort(np.argsort(-sizes / choices, kind="stable"), kind="stable")
+        on = [needs @ each[chosen].T for needs, chosen in zip(of.needs, candidates, strict=True)]
         self.costs = np.array(
-            [np.sort(costs[d, c])[: counts[d]].sum() if len(c) >= counts[d] else np.inf for d, c in enumerate(candidates)]
+            [
+                float(np.sort(cost)[:count].sum()) if len(cost) >= count else np.inf
+                for cost, count in zip(on, counts, strict=True)
+            ]
         )
-        """The least that each dependency costs, with all its instances; infinite where it cannot be placed."""
+        self.worth = float(prices[free > 0].sum())
+        self._counts, self._needs, self._rng = counts, of.needs, rng
+        self._free = free.sum(axis=0)
+        self._sizes = (free / np.maximum(self._free, 1)).sum(axis=1)
+        self._least = np.array([cost.min(initial=np.inf) for cost in on])
+        # Large instances with few resources to choose from come first.
+        sizes = (of.needs / np.maximum(self._free, 1)).sum(axis=1)
+        choices = [max(1, len(chosen) + 1 - count) for chosen, count in zip(candidates, counts, strict=True)]
+        self._rank = np.argsort(np.argsort(-sizes / np.array(choices), kind="stable"), kind="stable")
+        width = int(free.max(initial=0)).bit_length() + 1
+        self._field = (1 << (width - 1)) - 1
+        self._each: list[list[float]] = each.tolist()
+        kinds = range(free.shape[1])
+        self._shifts = [[(resource * len(kinds) + kind) * width for kind in kinds] for resource in range(len(free))]
+        self._guards = [self._packed(resource, [self._field + 1] * len(kinds)) for resource in range(len(free))]
+        self._idle = sum(map(self._packed, range(len(free)), free.tolist())) + sum(self._guards)
+        self._options: list[list[_Option]] = [
+            [
+                (resource, self._packed(resource, needs), extra)
+                for resource, extra in zip(chosen.tolist(), (cost - least).tolist(), strict=True)
+            ]
+            for needs, chosen, cost, least in zip(of.needs.tolist(), candidates, on, self._least, strict=True)
+        ]
+        self._fitted: list[tuple[int, dict[int, Integers]]] = []
+        self._failed: list[int] = []
 
-    @property
-    def worth(self) -> float:
-        """What all capacities cost."""
-        return self._worth
-
-    def place(self, rows: Integers, limit: int, rng: np.random.Generator) -> dict[int, Integers] | None:
-        """The resources of each dependency in ``rows``; None if they do not fit together.
+    def place(self, rows: Integers, steps: int, is_due: Callable[[], bool]) -> dict[int, Integers] | None:
+        """The resources of each of the dependencies ``rows``; None if they do not fit together.
 
         Raises:
-            UndecidedError: more than ``limit`` steps.
+            UndecidedError: after so many ``steps``, or when due.
         """
-        rows = rows[np.argsort(self._rank[rows])]
-        items = [row for row in rows.tolist() for _ in range(self._counts[row])]
-        needs = self._needs[items]
-        spare: list[int] = (self._free - needs.sum(axis=0)).tolist()
-        budget = self._worth - float(self._least[items].sum()) + self._tolerance
-        if min(spare, default=0) < 0 or budget < 0.0:
+        chosen = sum(1 << row for row in rows.tolist())
+        for fitted, placed in self._fitted:
+            if chosen & fitted == chosen:
+                return placed
+        if any(chosen & failed == failed for failed in self._failed):
             return None
+        items = [row for row in rows[np.argsort(self._rank[rows])].tolist() for _ in range(self._counts[row])]
         if len(items) > _INSTANCES_AT_MOST:
             raise UndecidedError
-        chosen = self._search(items, self._ordered(rows, rng), spare, budget, limit)
-        if chosen is None:
+        on = self._search(items, steps, is_due)
+        if on is None:
+            self._failed.append(chosen)
             return None
-        return {row: np.array(sorted(chosen[i] for i, item in enumerate(items) if item == row)) for row in rows.tolist()}
-
-    def _ordered(self, rows: Integers, rng: np.random.Generator) -> dict[int, list[Option]]:
-        """The options of each dependency, large resources first, but for noise: another try takes another way."""
-        noisy = (self._sizes * rng.uniform(0.5, 1.5, (len(rows), len(self._sizes)))).tolist()
-        return {
-            row: sorted(self._options[row], key=lambda option, sizes=sizes: -sizes[option[0]])
-            for row, sizes in zip(rows.tolist(), noisy, strict=True)
+        placed = {
+            row: np.array(sorted(at for item, at in zip(items, on, strict=True) if item == row), dtype=np.int64)
+            for row in rows.tolist()
         }
+        self._fitted.append((chosen, placed))
+        return placed
 
-    def _search(self, items: list[int], options, spare: list[int], budget: float, limit: int) -> list[int] | None:
+    def _search(self, items: list[int], most: int, is_due: Callable[[], bool]) -> list[int] | None:
+        spare: list[int] = (self._free - self._needs[items].sum(axis=0)).tolist()
         full, field, count, steps = sum(self._guards), self._field, len(items), 0
-        bounds = self._bounds(items)
-        chosen = [0] * count
+        bounds, options = self._bounds(items), self._shuffled(items)
+        on = [0] * count
         failed: set[tuple[int, int]] = set()
 
         def is_lost(level: int, left: int, budget: float) -> bool:
-            """Whether what is left fits so badly that the rest of the instances, or the budget, cannot bear it."""
             smallest, reach = bounds[level]
             fits = (left - smallest) & full
             lost = spare[:]
@@ -108,13 +134,12 @@ class ExactFit:
                 is_open = fits & guard == guard
                 for kind, shift, sums, each in kinds:
                     rest = left >> shift & field
-                    if not is_open:
-                        lost[kind] -= rest
-                        budget -= rest * each
-                    elif not sums >> rest & 1:
-                        rest += 1 - (sums & ((1 << rest) - 1)).bit_length()
-                        lost[kind] -= rest
-                        budget -= rest * each
+                    if is_open:
+                        if sums >> rest & 1:
+                            continue
+                        rest += 1 - (sums & (1 << rest) - 1).bit_length()
+                    lost[kind] -= rest
+                    budget -= rest * each
             return budget < 0.0 or min(lost, default=0) < 0
 
         def descend(level: int, left: int, budget: float, first: int) -> bool:
@@ -122,52 +147,61 @@ class ExactFit:
             if level == count:
                 return True
             steps += 1
-            if steps > limit:
+            if steps > most or (steps % _STEPS_A_LOOK == 0 and is_due()):
                 raise UndecidedError
-            key = (level, left)  # the budget follows from what is left
-            if key in failed or is_lost(level, left, budget):
+            state = (level, left)  # the budget follows from it
+            if state in failed or is_lost(level, left, budget):
                 return False
-            again = level + 1 < count and items[level + 1] == items[level]
-            for option, (resource, need, extra) in enumerate(options[items[level]][first:], first):
-                after = left - need
-                if (
-                    extra <= budget
-                    and after & full == full
-                    and descend(level + 1, after, budget - extra, option + 1 if again else 0)
-                ):
-                    chosen[level] = resource
-                    return True
+            item = items[level]
+            is_again = level + 1 < count and items[level + 1] == item
+            for option in range(first, len(options[item])):
+                resource, needs, extra = options[item][option]
+                after = left - needs
+                if extra <= budget and after & full == full:
+                    on[level] = resource
+                    if descend(level + 1, after, budget - extra, option + 1 if is_again else 0):
+                        return True
             if not first:
-                failed.add(key)
+                failed.add(state)
             return False
 
-        return chosen if descend(0, self._full, budget, 0) else None
+        budget = self.worth - float(self._least[items].sum()) + TOLERANCE * max(1.0, self.worth)
+        return on if descend(0, self._idle, budget, 0) else None
 
-    def _bounds(self, items: list[int]) -> list[tuple[int, list[tuple[int, list[tuple[int, int, int, float]]]]]]:
-        """For each level what the instances from it on need at least of each resource, packed, and which sums they
+    def _shuffled(self, items: list[int]) -> dict[int, list[_Option]]:
+        """The options of each, large resources first, but for noise: another try takes another way."""
+        noisy = (self._sizes * self._rng.uniform(0.5, 1.5, (len(items), len(self._sizes)))).tolist()
+        found = {}
+        for item, sizes in zip(items, noisy, strict=True):
+            found[item] = [
+                option for _, option in sorted((-sizes[option[0]], option) for option in self._options[item])
+            ]
+        return found
 
-        can have on it, as bits: for each resource its guards, and for each kind (kind, shift, sums, price of a unit).
-        """
-        every = (2 << self._field) - 1
+    def _bounds(self, items: list[int]) -> list[_Bound]:
         lowest = [[self._field] * len(shifts) for shifts in self._shifts]
         smallest = sum(map(self._packed, range(len(lowest)), lowest))
+        is_summed = self._field <= _SUMS_AT_MOST
+        every, nothing = (2 << self._field) - 1 if is_summed else -1, 1 if is_summed else -1
         reach = [
-            (guard, [(kind, shift, 1, each) for kind, (shift, each) in enumerate(zip(shifts, prices, strict=True))])
+            (
+                guard,
+                [(kind, shift, nothing, each) for kind, (shift, each) in enumerate(zip(shifts, prices, strict=True))],
+            )
             for guard, shifts, prices in zip(self._guards, self._shifts, self._each, strict=True)
         ]
-        found = []
+        found: list[_Bound] = []
         for item in reversed(items):
             needs = self._needs[item].tolist()
             reach = reach[:]
             for resource, _, _ in self._options[item]:
                 guard, kinds = reach[resource]
-                reach[resource] = (
-                    guard,
-                    [
+                if is_summed:
+                    kinds = [
                         (kind, shift, (sums | sums << need) & every, each)
                         for (kind, shift, sums, each), need in zip(kinds, needs, strict=True)
-                    ],
-                )
+                    ]
+                reach[resource] = (guard, kinds)
                 for kind, (low, need) in enumerate(zip(lowest[resource], needs, strict=True)):
                     if need < low:
                         lowest[resource][kind] = need

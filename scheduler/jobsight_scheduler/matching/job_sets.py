@@ -1,10 +1,10 @@
-"""The sets of jobs that could still beat the best known one, each tried exactly: finds the optimum and proves it.
+"""Which sets of jobs could still be worth more than the best one known, each tried exactly: the optimum, and its proof.
 
-With capacities priced (prices.py), a set of jobs is worth the bound, less what each job that it has, or has not,
-loses against its margin, less what the capacities cost that it leaves. Where the prices are those of the linear
-relaxation, hardly any sets lose less than the difference between the bound and the next better value, and of these
-only those remain whose dependencies of each type are worth no more than the capacities of the type. Given a set, the
-types are independent of each other (exact_fit.py).
+At given prices of capacities (prices.py), a set of jobs is worth at most the bound, less what it loses against the
+margins: of jobs in it that cost more than they are worth, of jobs left out that are worth more than they cost. At the
+prices of the linear relaxation, few sets lose less than lies between the bound and the next better value, and of these
+only those remain whose dependencies of each type cost no more than the capacities of the type. Given the set, types
+are independent of each other (exact_fit.py). That holds for objectives in Z only, without relations.
 """
 
 from __future__ import annotations
@@ -23,98 +23,125 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 SETS_AT_MOST = 20_000
-STEPS = (100,100,100,300,300,300,1000,1000,1000,3000,3000,3000,10000,10000,30000,100000)
+"""Of more sets, those that lose most are left out, and nothing is proven."""
+
+_LEVELS = 8
+"""The values between the best and the bound are gone through in so many steps at most, highest first."""
+
+_STEPS = (300, 3_000, 30_000, 300_000)
+"""Of the search for each set and type; a set that is undecided waits until the others were tried as long."""
 
 
 class JobSets:
+    """The sets of jobs of one batch. ``weights`` (jobs,) are what the objective gives for each."""
+
     def __init__(
-        self, eligibility: Eligibility, candidates: list[Integers], weights: Floats, prices: dict[str, Floats]
+        self,
+        eligibility: Eligibility,
+        candidates: list[Integers],
+        weights: Floats,
+        prices: dict[str, Floats],
+        rng: np.random.Generator,
     ) -> None:
-        self._eligibility = eligibility
-        self._weights = weights
-        self._fits: dict[str, ExactFit] = {}
-        self._jobs: dict[str, Integers] = {}
-        self._costs: dict[str, Floats] = {}
-        for name, of in sorted(eligibility.types.items(), key=lambda one: one[1].needs.size):
+        self._numbers = eligibility.numbers
+        self._types: list[tuple[ExactFit, Integers, Integers]] = []
+        costs = []
+        for name, of in sorted(eligibility.types.items(), key=lambda item: item[1].needs.size):
             numbers = eligibility.rows[name]
-            at = [eligibility.dependencies[number] for number in numbers]
-            self._fits[name] = ExactFit(of, [candidates[n] for n in numbers], [one.of.count for one in at], prices[name])
-            self._jobs[name] = np.array([one.job for one in at], dtype=np.int64)
-            self._costs[name] = np.bincount(self._jobs[name], self._fits[name].costs, len(weights))
-        cost = np.sum(list(self._costs.values()), axis=0)
-        self.margins = np.where((weights > 0.0) & np.isfinite(cost), weights - cost, -np.inf)
-        self.bound = sum(fit.worth for fit in self._fits.values()) + float(np.maximum(self.margins, 0.0).sum())
-        self._sums = np.column_stack((weights, *(np.where(np.isfinite(one), one, 0.0) for one in self._costs.values())))
-        self._worths = np.array([fit.worth for fit in self._fits.values()])
-        self._known: dict[tuple[str, bytes], dict[int, Integers] | None] = {}
-        self.stats = {}; self.rng=np.random.default_rng(0)
+            jobs = np.array([eligibility.dependencies[number].job for number in numbers], dtype=np.int64)
+            counts = [eligibility.dependencies[number].of.count for number in numbers]
+            fit = ExactFit(of, [candidates[number] for number in numbers], counts, prices[name], rng)
+            self._types.append((fit, jobs, np.array(numbers, dtype=np.int64)))
+            costs.append(np.bincount(jobs, fit.costs, len(weights)))
+        cost = np.sum(costs, axis=0)
+        is_possible = (weights > 0.0) & np.isfinite(cost)
+        self._margins = np.where(is_possible, weights - cost, -np.inf)
+        self._totals = np.where(is_possible, np.array([weights, *costs]), 0.0).T
+        self._worth = np.array([fit.worth for fit, _, _ in self._types])
+        self.bound = float(self._worth.sum() + np.maximum(self._margins, 0.0).sum())
+        self._slack = TOLERANCE * max(1.0, self.bound)
 
-    def sets(self, least: float, below: float) -> tuple[Flags, bool]:
-        """Sets of jobs (N, jobs) worth ``least`` to ``below`` that may fit, those that lose least first; whether all."""
-        slack = TOLERANCE * max(1.0, self.bound)
-        most = self.bound - least + slack
-        loss = np.abs(self.margins)
-        open_jobs = np.flatnonzero(loss <= most)
-        open_jobs = open_jobs[np.argsort(-loss[open_jobs], kind="stable")]
-        found, lost, is_all = (self.margins > 0.0)[None], np.zeros(1), True
-        for job in open_jobs.tolist():
-            more = np.flatnonzero(lost + loss[job] <= most)
-            flipped = found[more]
-            flipped[:, job] ^= True
-            found, lost = np.concatenate((found, flipped)), np.concatenate((lost, lost[more] + loss[job]))
+    def improve(
+        self, value: float, step: float, is_whole: bool, is_due: Callable[[], bool]
+    ) -> tuple[dict[int, Placement] | None, float]:
+        """The best placements worth more than ``value`` that are found, None if there are none, and a bound.
+
+        ``step`` is how much more they have to be worth. With ``is_whole``, values are whole numbers. The bound is the
+        value where nothing was left out or undecided.
+        """
+        best: dict[int, Placement] | None = None
+        bound = float(np.floor(self.bound + self._slack)) if is_whole else self.bound
+        stride = step * max(1.0, np.ceil((bound - value) / step / _LEVELS))
+        least, below, is_proof = bound + (step if is_whole else 0.0), np.inf, True
+        while least > value + step + self._slack and not is_due():
+            least = max(least - stride, value + step)
+            sets, is_all = self._sets(least, below)
+            while len(sets):
+                placed, sets = self._first_that_fits(sets, is_due)
+                if placed is None:
+                    break
+                best, value = placed, float(self._totals[list(placed), 0].sum())
+                sets = sets[sets @ self._totals[:, 0] >= value + step - self._slack]
+            below = least
+            is_proof &= is_all and not len(sets)
+            if is_proof:
+                bound = max(value, least - 1.0 if is_whole else least)
+        return best, bound
+
+    def _sets(self, least: float, below: float) -> tuple[Flags, bool]:
+        """Sets (N, jobs) worth ``least`` or more, but less than ``below``; those that lose least first. Whether all."""
+        most = self.bound - least + self._slack
+        losses = np.abs(self._margins)
+        open_jobs = np.flatnonzero(losses <= most)
+        found, lost, is_all = (self._margins > 0.0)[None], np.zeros(1), True
+        for job in open_jobs[np.argsort(-losses[open_jobs], kind="stable")].tolist():
+            cheap = lost + losses[job] <= most
+            changed = found[cheap]
+            changed[:, job] ^= True
+            found, lost = np.concatenate((found, changed)), np.concatenate((lost, lost[cheap] + losses[job]))
             if len(found) > SETS_AT_MOST:
-                kept = np.argpartition(lost, SETS_AT_MOST)[:SETS_AT_MOST]
-                found, lost, is_all = found[kept], lost[kept], False
-        n0 = len(found)
-        totals = found.astype(np.float64) @ self._sums
-        kept = (totals[:, 0] >= least - slack) & (totals[:, 0] < below - slack) & (totals[:, 1:] <= self._worths + slack).all(axis=1)
-        found, lost = found[kept], lost[kept]
-        self.stats[least] = (n0, len(found), is_all)
-        return found[np.argsort(lost, kind="stable")], is_all
+                least_lost = np.argpartition(lost, SETS_AT_MOST)[:SETS_AT_MOST]
+                found, lost, is_all = found[least_lost], lost[least_lost], False
+        totals = found.astype(np.float64) @ self._totals
+        kept = (totals[:, 0] >= least - self._slack) & (totals[:, 0] < below - self._slack)
+        kept &= (totals[:, 1:] <= self._worth + self._slack).all(axis=1)
+        return found[kept][np.argsort(lost[kept], kind="stable")], is_all
 
-    def first_that_fits(self, sets: Flags, is_due: Callable[[], bool]) -> tuple[dict[int, Placement] | None, bool]:
-        """Placements of the first of ``sets`` that fits; whether none is left undecided if none does."""
-        for steps in STEPS:
-            undecided = np.zeros(len(sets), dtype=np.bool_)
-            alive = np.ones(len(sets), dtype=np.bool_)
+    def _first_that_fits(self, sets: Flags, is_due: Callable[[], bool]) -> tuple[dict[int, Placement] | None, Flags]:
+        """Placements of one of the sets; those that are left undecided."""
+        for steps in _STEPS:
+            is_open = np.ones(len(sets), dtype=np.bool_)
             for index in range(len(sets)):
-                if not alive[index]:
-                    continue
                 if is_due():
-                    return None, False
-                try:
-                    wrong, placed = self._placed(sets[index], steps)
-                except UndecidedError:
-                    undecided[index] = True
-                    continue
-                if placed is not None:
-                    return placed, True
-                alive &= ~sets[:, wrong].all(axis=1)
-            sets = sets[undecided & alive]
-            if not len(sets):
-                return None, True
-        return None, False
+                    return None, sets[is_open]
+                if is_open[index]:
+                    try:
+                        placed, against = self._placed(sets[index], steps, is_due)
+                    except UndecidedError:
+                        continue
+                    if placed is not None:
+                        return placed, sets[is_open]
+                    is_open &= ~sets[:, against].all(axis=1)
+            sets = sets[is_open]
+        return None, sets
 
-    def _placed(self, jobs: Flags, steps: int) -> tuple[Integers, dict[int, Placement] | None]:
+    def _placed(
+        self, jobs: Flags, steps: int, is_due: Callable[[], bool]
+    ) -> tuple[dict[int, Placement] | None, Integers]:
+        """Placements of ``jobs``; or None, and those of them that do not fit together."""
         found: dict[int, Integers] = {}
-        undecided = False
-        for name, fit in self._fits.items():
-            rows = np.flatnonzero(jobs[self._jobs[name]])
-            key = (name, rows.tobytes())
-            if key not in self._known:
-                try:
-                    self._known[key] = fit.place(rows, steps, self.rng)
-                except UndecidedError:
-                    undecided = True
-                    continue
-            placed = self._known[key]
+        is_decided = True
+        for fit, job_of, numbers in self._types:
+            rows = np.flatnonzero(jobs[job_of])
+            try:
+                placed = fit.place(rows, steps, is_due)
+            except UndecidedError:
+                is_decided = False
+                continue
             if placed is None:
-                return self._jobs[name][rows], None
-            for row, resources in placed.items():
-                found[self._eligibility.rows[name][row]] = resources
-        if undecided:
+                return None, job_of[rows]
+            found |= {int(numbers[row]): placed[row] for row in rows.tolist()}
+        if not is_decided:
             raise UndecidedError
-        numbers = self._eligibility.numbers
-        return np.empty(0, dtype=np.int64), {
-            job: tuple(found[number] for number in numbers[job]) for job in np.flatnonzero(jobs).tolist()
-        }
+        chosen = np.flatnonzero(jobs)
+        return {job: tuple(found[number] for number in self._numbers[job]) for job in chosen.tolist()}, chosen

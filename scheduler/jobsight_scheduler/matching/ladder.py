@@ -14,6 +14,8 @@ from .classes import job_classes
 from .eligibility import Eligibility
 from .heuristics import Heuristics, Incumbent
 from .highs import Solved, solve
+from .job_sets import JobSets
+from .objectives import LinearForm
 from .packing import Packing, Placement
 from .polish import polish
 from .prices import Priced
@@ -36,6 +38,9 @@ _SOLVING = 0.85
 
 PROVEN = 1e-6
 """A value this close to its bound, as a share of it, is proven; HiGHS leaves as much."""
+
+_SETS = 0.5
+"""Share of the time left for sets of jobs that are tried exactly."""
 
 _SEARCH_FIRST = 0.08
 """Share of the time left for search before HiGHS is asked to prove or improve what it found."""
@@ -128,6 +133,7 @@ class _Run:
         self.stages = stages_of(problem.objectives, self.eligibility, self.candidates)
         self.best = Incumbent({}, 0.0, "greedy", np.inf)
         self.priced: Priced | None = None
+        self._prices: dict[str, Floats] | None = None
         self.rows = self.columns = 0
         self._program: Program | None = None
         self._kept: list[tuple[Stage, float]] = []
@@ -165,6 +171,8 @@ class _Run:
             if self._is_proven(stage) or self._rung == 2:
                 return self._outcome(stage)
         is_small = self._size <= INTEGER_AT_MOST and self._rung == 3
+        if is_small and self._by_sets(stage, form, until):
+            return self._outcome(stage)
         pause = until if not is_small else self._clock() + _SEARCH_FIRST * (until - self._clock())
         self.best = ladder.searched(self.best, self._target(stage), pause, self._rng)
         if self._is_proven(stage) or not is_small:
@@ -177,6 +185,8 @@ class _Run:
         if relaxed.values is None or relaxed.bound is None:
             return
         self.best.bound = min(self.best.bound, relaxed.bound)
+        if relaxed.duals is not None:
+            self._prices = program.prices(relaxed.duals)
         matched, chosen = program.spread(relaxed.values)
         margins = self.priced.margins if self.priced is not None else np.zeros(len(matched))
         finite = np.where(np.isfinite(margins), margins, 0.0)
@@ -186,6 +196,19 @@ class _Run:
             return -chosen[number][np.searchsorted(self.candidates[number], resources)]
 
         self.best = ladder.by_relaxation(self.best, order, score)
+
+    def _by_sets(self, stage: Stage, form: LinearForm, until: float) -> bool:
+        """Tries the sets of jobs that could be worth more, where jobs alone make the value; whether that proves it."""
+        if form.x is not None or self._prices is None or any(job.relations for job in self._problem.jobs):
+            return False
+        pause = self._clock() + _SETS * (until - self._clock())
+        sets = JobSets(self.eligibility, self.candidates, form.z, self._prices, self._rng)
+        step = 1.0 if stage.is_whole else PROVEN / 2.0 * max(1.0, abs(sets.bound))
+        placed, bound = sets.improve(self.best.value, step, stage.is_whole, lambda: self._clock() >= pause)
+        if placed is not None:
+            self.best = Incumbent(placed, stage.value(placed), "sets", self.best.bound)
+        self.best.bound = min(self.best.bound, bound)
+        return self._is_proven(stage)
 
     def _next(self, stage: Stage, until: float) -> _Outcome:
         placed = self.best.placed
