@@ -108,7 +108,8 @@ class ExactFit:
         items = [row for row in rows[np.argsort(self._rank[rows])].tolist() for _ in range(self._counts[row])]
         if len(items) > _INSTANCES_AT_MOST:
             raise UndecidedError
-        on = self._search(items, steps, is_due)
+        spare = self._free - self._needs[items].sum(axis=0)
+        on = self._search(items, spare.tolist(), steps, is_due) if (spare >= 0).all() else None
         if on is None:
             self._failed.append(chosen)
             return None
@@ -119,8 +120,7 @@ class ExactFit:
         self._fitted.append((chosen, placed))
         return placed
 
-    def _search(self, items: list[int], most: int, is_due: Callable[[], bool]) -> list[int] | None:
-        spare: list[int] = (self._free - self._needs[items].sum(axis=0)).tolist()
+    def _search(self, items: list[int], spare: list[int], most: int, is_due: Callable[[], bool]) -> list[int] | None:
         full, field, count, steps = sum(self._guards), self._field, len(items), 0
         bounds, options = self._bounds(items), self._shuffled(items)
         on = [0] * count

@@ -22,14 +22,11 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-SETS_AT_MOST = 20_000
-"""Of more sets, those that lose most are left out, and nothing is proven."""
-
 _LEVELS = 8
 """The values between the best and the bound are gone through in so many steps at most, highest first."""
 
-_STEPS = (300, 3_000, 30_000, 300_000)
-"""Of the search for each set and type; a set that is undecided waits until the others were tried as long."""
+_EFFORTS = ((2_000, 300), (20_000, 3_000), (20_000, 30_000), (20_000, 300_000))
+"""How many sets are made, those that lose least, and how long each is tried, in steps of each search; then longer."""
 
 
 class JobSets:
@@ -75,20 +72,24 @@ class JobSets:
         least, below, is_proof = bound + (step if is_whole else 0.0), np.inf, True
         while least > value + step + self._slack and not is_due():
             least = max(least - stride, value + step)
-            sets, is_all = self._sets(least, below)
-            while len(sets):
-                placed, sets = self._first_that_fits(sets, is_due)
-                if placed is None:
+            is_all, sets = False, np.empty((0, 0), dtype=np.bool_)
+            for most, steps in _EFFORTS:
+                if not is_all:
+                    sets, is_all = self._sets(max(least, value + step), below, most)
+                placed, sets = self._first_that_fits(sets, steps, is_due)
+                while placed is not None:
+                    best, value = placed, float(self._totals[list(placed), 0].sum())
+                    sets = sets[sets @ self._totals[:, 0] >= value + step - self._slack]
+                    placed, sets = self._first_that_fits(sets, steps, is_due)
+                if (is_all and not len(sets)) or value + step >= below - self._slack:
                     break
-                best, value = placed, float(self._totals[list(placed), 0].sum())
-                sets = sets[sets @ self._totals[:, 0] >= value + step - self._slack]
             below = least
             is_proof &= is_all and not len(sets)
             if is_proof:
                 bound = max(value, least - 1.0 if is_whole else least)
         return best, bound
 
-    def _sets(self, least: float, below: float) -> tuple[Flags, bool]:
+    def _sets(self, least: float, below: float, most_sets: int) -> tuple[Flags, bool]:
         """Sets (N, jobs) worth ``least`` or more, but less than ``below``; those that lose least first. Whether all."""
         most = self.bound - least + self._slack
         losses = np.abs(self._margins)
@@ -99,31 +100,32 @@ class JobSets:
             changed = found[cheap]
             changed[:, job] ^= True
             found, lost = np.concatenate((found, changed)), np.concatenate((lost, lost[cheap] + losses[job]))
-            if len(found) > SETS_AT_MOST:
-                least_lost = np.argpartition(lost, SETS_AT_MOST)[:SETS_AT_MOST]
+            if len(found) > most_sets:
+                least_lost = np.argpartition(lost, most_sets)[:most_sets]
                 found, lost, is_all = found[least_lost], lost[least_lost], False
         totals = found.astype(np.float64) @ self._totals
         kept = (totals[:, 0] >= least - self._slack) & (totals[:, 0] < below - self._slack)
         kept &= (totals[:, 1:] <= self._worth + self._slack).all(axis=1)
         return found[kept][np.argsort(lost[kept], kind="stable")], is_all
 
-    def _first_that_fits(self, sets: Flags, is_due: Callable[[], bool]) -> tuple[dict[int, Placement] | None, Flags]:
-        """Placements of one of the sets; those that are left undecided."""
-        for steps in _STEPS:
-            is_open = np.ones(len(sets), dtype=np.bool_)
-            for index in range(len(sets)):
-                if is_due():
-                    return None, sets[is_open]
-                if is_open[index]:
-                    try:
-                        placed, against = self._placed(sets[index], steps, is_due)
-                    except UndecidedError:
-                        continue
-                    if placed is not None:
-                        return placed, sets[is_open]
-                    is_open &= ~sets[:, against].all(axis=1)
-            sets = sets[is_open]
-        return None, sets
+    def _first_that_fits(
+        self, sets: Flags, steps: int, is_due: Callable[[], bool]
+    ) -> tuple[dict[int, Placement] | None, Flags]:
+        """Placements of one of the sets, None if none was found; those that are not refuted."""
+        is_open = np.ones(len(sets), dtype=np.bool_)
+        for index in range(len(sets)):
+            if not is_open[index]:
+                continue
+            if is_due():
+                break
+            try:
+                placed, against = self._placed(sets[index], steps, is_due)
+            except UndecidedError:
+                continue
+            if placed is not None:
+                return placed, sets[is_open]
+            is_open &= ~sets[:, against].all(axis=1)
+        return None, sets[is_open]
 
     def _placed(
         self, jobs: Flags, steps: int, is_due: Callable[[], bool]

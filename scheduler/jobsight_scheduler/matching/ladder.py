@@ -30,6 +30,9 @@ RUNGS = ("greedy", "prices", "relaxation", "integer")
 RELAXED_AT_MOST = 20_000
 """Columns of the largest program whose relaxation is solved."""
 
+_RELAXED_AT_ONCE = 2_000
+"""Columns of the largest program whose relaxation takes less time than prices, and gives better ones."""
+
 INTEGER_AT_MOST = 6_000
 """Columns of the largest program that is solved in integers."""
 
@@ -162,10 +165,11 @@ class _Run:
         self.best = ladder.greedy()
         if self._is_proven(stage) or self._rung == 0 or ladder.is_due():
             return self._outcome(stage)
-        self.best = ladder.by_prices(self.best)
-        self.priced = ladder.priced
-        if self._is_proven(stage) or self._rung == 1 or ladder.is_due():
-            return self._outcome(stage)
+        if self._rung == 1 or self._size > _RELAXED_AT_ONCE:
+            self.best = ladder.by_prices(self.best)
+            self.priced = ladder.priced
+            if self._is_proven(stage) or self._rung == 1 or ladder.is_due():
+                return self._outcome(stage)
         if self._size <= RELAXED_AT_MOST:
             self._relax(stage, ladder, until)
             if self._is_proven(stage) or self._rung == 2:
