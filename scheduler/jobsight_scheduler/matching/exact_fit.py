@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .eligibility import ResourcesOfType
+from .fillings import bound, fields_of
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -24,19 +25,11 @@ TOLERANCE = 1e-7
 _INSTANCES_AT_MOST = 300
 """Each is a level of the recursion."""
 
-_SUMS_AT_MOST = 20_000
-"""Sums of larger capacities are not looked at; each is a bit."""
-
 _STEPS_A_LOOK = 500
 """Steps between two looks at the clock."""
 
 _Option = tuple[int, int, float]
 """A resource, what an instance needs of it (packed), what it costs there beyond the least."""
-
-_Bound = tuple[int, list[tuple[int, list[tuple[int, int, int, float]]]]]
-"""The smallest needs to come on each resource, packed; for each resource its guards, and for each kind (kind, shift,
-
-sums that the needs to come can make, as bits, price of a unit)."""
 
 
 class UndecidedError(Exception):
@@ -76,16 +69,11 @@ class ExactFit:
         sizes = (of.needs / np.maximum(self._free, 1)).sum(axis=1)
         choices = [max(1, len(chosen) + 1 - count) for chosen, count in zip(candidates, counts, strict=True)]
         self._rank = np.argsort(np.argsort(-sizes / np.array(choices), kind="stable"), kind="stable")
-        width = int(free.max(initial=0)).bit_length() + 1
-        self._field = (1 << (width - 1)) - 1
-        self._each: list[list[float]] = each.tolist()
-        kinds = range(free.shape[1])
-        self._shifts = [[(resource * len(kinds) + kind) * width for kind in kinds] for resource in range(len(free))]
-        self._guards = [self._packed(resource, [self._field + 1] * len(kinds)) for resource in range(len(free))]
-        self._idle = sum(map(self._packed, range(len(free)), free.tolist())) + sum(self._guards)
+        self._capacities: list[list[int]] = free.tolist()
+        self._fields = fields_of(self._capacities, each.tolist())
         self._options: list[list[_Option]] = [
             [
-                (resource, self._packed(resource, needs), extra)
+                (resource, self._fields.packed(resource, needs), extra)
                 for resource, extra in zip(chosen.tolist(), (cost - least).tolist(), strict=True)
             ]
             for needs, chosen, cost, least in zip(of.needs.tolist(), candidates, on, self._least, strict=True)
@@ -121,26 +109,12 @@ class ExactFit:
         return placed
 
     def _search(self, items: list[int], spare: list[int], most: int, is_due: Callable[[], bool]) -> list[int] | None:
-        full, field, count, steps = sum(self._guards), self._field, len(items), 0
-        bounds, options = self._bounds(items), self._shuffled(items)
-        on = [0] * count
+        options = self._shuffled(items)
+        on = [[resource for resource, _, _ in self._options[item]] for item in items]
+        is_lost = bound(self._fields, self._capacities, self._needs[items].tolist(), on, spare)
+        full, count, steps = sum(self._fields.guards), len(items), 0
+        chosen = [0] * count
         failed: set[tuple[int, int]] = set()
-
-        def is_lost(level: int, left: int, budget: float) -> bool:
-            smallest, reach = bounds[level]
-            fits = (left - smallest) & full
-            lost = spare[:]
-            for guard, kinds in reach:
-                is_open = fits & guard == guard
-                for kind, shift, sums, each in kinds:
-                    rest = left >> shift & field
-                    if is_open:
-                        if sums >> rest & 1:
-                            continue
-                        rest += 1 - (sums & (1 << rest) - 1).bit_length()
-                    lost[kind] -= rest
-                    budget -= rest * each
-            return budget < 0.0 or min(lost, default=0) < 0
 
         def descend(level: int, left: int, budget: float, first: int) -> bool:
             nonlocal steps
@@ -158,7 +132,7 @@ class ExactFit:
                 resource, needs, extra = options[item][option]
                 after = left - needs
                 if extra <= budget and after & full == full:
-                    on[level] = resource
+                    chosen[level] = resource
                     if descend(level + 1, after, budget - extra, option + 1 if is_again else 0):
                         return True
             if not first:
@@ -166,7 +140,8 @@ class ExactFit:
             return False
 
         budget = self.worth - float(self._least[items].sum()) + TOLERANCE * max(1.0, self.worth)
-        return on if descend(0, self._idle, budget, 0) else None
+        idle = full + sum(map(self._fields.packed, range(len(self._capacities)), self._capacities))
+        return chosen if descend(0, idle, budget, 0) else None
 
     def _shuffled(self, items: list[int]) -> dict[int, list[_Option]]:
         """The options of each, large resources first, but for noise: another try takes another way."""
@@ -177,37 +152,3 @@ class ExactFit:
                 option for _, option in sorted((-sizes[option[0]], option) for option in self._options[item])
             ]
         return found
-
-    def _bounds(self, items: list[int]) -> list[_Bound]:
-        lowest = [[self._field] * len(shifts) for shifts in self._shifts]
-        smallest = sum(map(self._packed, range(len(lowest)), lowest))
-        is_summed = self._field <= _SUMS_AT_MOST
-        every, nothing = (2 << self._field) - 1 if is_summed else -1, 1 if is_summed else -1
-        reach = [
-            (
-                guard,
-                [(kind, shift, nothing, each) for kind, (shift, each) in enumerate(zip(shifts, prices, strict=True))],
-            )
-            for guard, shifts, prices in zip(self._guards, self._shifts, self._each, strict=True)
-        ]
-        found: list[_Bound] = []
-        for item in reversed(items):
-            needs = self._needs[item].tolist()
-            reach = reach[:]
-            for resource, _, _ in self._options[item]:
-                guard, kinds = reach[resource]
-                if is_summed:
-                    kinds = [
-                        (kind, shift, (sums | sums << need) & every, each)
-                        for (kind, shift, sums, each), need in zip(kinds, needs, strict=True)
-                    ]
-                reach[resource] = (guard, kinds)
-                for kind, (low, need) in enumerate(zip(lowest[resource], needs, strict=True)):
-                    if need < low:
-                        lowest[resource][kind] = need
-                        smallest -= low - need << self._shifts[resource][kind]
-            found.append((smallest, reach))
-        return found[::-1]
-
-    def _packed(self, resource: int, values: list[int]) -> int:
-        return sum(value << shift for value, shift in zip(values, self._shifts[resource], strict=True))

@@ -30,8 +30,10 @@ RUNGS = ("greedy", "prices", "relaxation", "integer")
 RELAXED_AT_MOST = 20_000
 """Columns of the largest program whose relaxation is solved."""
 
-_RELAXED_AT_ONCE = 2_000
-"""Columns of the largest program whose relaxation takes less time than prices, and gives better ones."""
+_SMALL = 2_000
+"""Columns of the largest program whose relaxation takes less time than prices, which it gives as well, and in which
+
+sets of jobs are few enough to be tried."""
 
 INTEGER_AT_MOST = 6_000
 """Columns of the largest program that is solved in integers."""
@@ -42,7 +44,7 @@ _SOLVING = 0.85
 PROVEN = 1e-6
 """A value this close to its bound, as a share of it, is proven; HiGHS leaves as much."""
 
-_SETS = 0.5
+_SETS = 0.3
 """Share of the time left for sets of jobs that are tried exactly."""
 
 _SEARCH_FIRST = 0.08
@@ -165,7 +167,7 @@ class _Run:
         self.best = ladder.greedy()
         if self._is_proven(stage) or self._rung == 0 or ladder.is_due():
             return self._outcome(stage)
-        if self._rung == 1 or self._size > _RELAXED_AT_ONCE:
+        if self._rung == 1 or self._size > _SMALL:
             self.best = ladder.by_prices(self.best)
             self.priced = ladder.priced
             if self._is_proven(stage) or self._rung == 1 or ladder.is_due():
@@ -175,7 +177,7 @@ class _Run:
             if self._is_proven(stage) or self._rung == 2:
                 return self._outcome(stage)
         is_small = self._size <= INTEGER_AT_MOST and self._rung == 3
-        if is_small and self._by_sets(stage, form, until):
+        if self._rung == 3 and self._size <= _SMALL and self._by_sets(stage, form, until):
             return self._outcome(stage)
         pause = until if not is_small else self._clock() + _SEARCH_FIRST * (until - self._clock())
         self.best = ladder.searched(self.best, self._target(stage), pause, self._rng)
