@@ -25,7 +25,7 @@ Flags = NDArray[np.bool_]
 _LEVELS = 8
 """The values between the best and the bound are gone through in so many steps at most, highest first."""
 
-_EFFORTS = ((2_000, 300), (20_000, 3_000), (20_000, 30_000), (20_000, 300_000))
+_EFFORTS = ((2_000, 300), (20_000, 3_000), (100_000, 30_000), (200_000, 300_000))
 """How many sets are made, those that lose least, and how long each is tried, in steps of each search; then longer."""
 
 
@@ -86,7 +86,7 @@ class JobSets:
             below = least
             is_proof &= is_all and not len(sets)
             if is_proof:
-                bound = max(value, least - 1.0 if is_whole else least)
+                bound = max(value + step, least) - (step if is_whole else 0.0)
         return best, bound
 
     def _sets(self, least: float, below: float, most_sets: int) -> tuple[Flags, bool]:
@@ -94,16 +94,20 @@ class JobSets:
         most = self.bound - least + self._slack
         losses = np.abs(self._margins)
         open_jobs = np.flatnonzero(losses <= most)
-        found, lost, is_all = (self._margins > 0.0)[None], np.zeros(1), True
+        is_in = self._margins > 0.0
+        found, lost, is_all = is_in[None], np.zeros(1), True
+        totals = self._totals[is_in].sum(axis=0)[None]
         for job in open_jobs[np.argsort(-losses[open_jobs], kind="stable")].tolist():
             cheap = lost + losses[job] <= most
             changed = found[cheap]
             changed[:, job] ^= True
-            found, lost = np.concatenate((found, changed)), np.concatenate((lost, lost[cheap] + losses[job]))
+            other = -self._totals[job] if is_in[job] else self._totals[job]
+            found = np.concatenate((found, changed))
+            lost = np.concatenate((lost, lost[cheap] + losses[job]))
+            totals = np.concatenate((totals, totals[cheap] + other))
             if len(found) > most_sets:
                 least_lost = np.argpartition(lost, most_sets)[:most_sets]
-                found, lost, is_all = found[least_lost], lost[least_lost], False
-        totals = found.astype(np.float64) @ self._totals
+                found, lost, totals, is_all = found[least_lost], lost[least_lost], totals[least_lost], False
         kept = (totals[:, 0] >= least - self._slack) & (totals[:, 0] < below - self._slack)
         kept &= (totals[:, 1:] <= self._worth + self._slack).all(axis=1)
         return found[kept][np.argsort(lost[kept], kind="stable")], is_all

@@ -44,7 +44,7 @@ _SOLVING = 0.85
 PROVEN = 1e-6
 """A value this close to its bound, as a share of it, is proven; HiGHS leaves as much."""
 
-_SETS = 0.3
+_SETS = 0.4
 """Share of the time left for sets of jobs that are tried exactly."""
 
 _SEARCH_FIRST = 0.08
