@@ -62,11 +62,12 @@ class ExactFit:
         )
         self.worth = float(prices[free > 0].sum())
         self._counts, self._needs, self._rng = counts, of.needs, rng
-        self._free = free.sum(axis=0)
-        self._sizes = (free / np.maximum(self._free, 1)).sum(axis=1)
+        self._free = free.sum(axis=0, dtype=object)  # Python's numbers: these sums can exceed 64 bits
+        totals = np.maximum(free.sum(axis=0, dtype=np.float64), 1.0)
+        self._sizes = (free / totals).sum(axis=1)
         self._least = np.array([cost.min(initial=np.inf) for cost in on])
         # Large instances with few resources to choose from come first.
-        sizes = (of.needs / np.maximum(self._free, 1)).sum(axis=1)
+        sizes = (of.needs / totals).sum(axis=1)
         choices = [max(1, len(chosen) + 1 - count) for chosen, count in zip(candidates, counts, strict=True)]
         self._rank = np.argsort(np.argsort(-sizes / np.array(choices), kind="stable"), kind="stable")
         self._capacities: list[list[int]] = free.tolist()
@@ -87,6 +88,8 @@ class ExactFit:
         Raises:
             UndecidedError: after so many ``steps``, or when due.
         """
+        if not len(rows):
+            return {}
         chosen = sum(1 << row for row in rows.tolist())
         for fitted, placed in self._fitted:
             if chosen & fitted == chosen:
@@ -96,8 +99,8 @@ class ExactFit:
         items = [row for row in rows[np.argsort(self._rank[rows])].tolist() for _ in range(self._counts[row])]
         if len(items) > _INSTANCES_AT_MOST:
             raise UndecidedError
-        spare = self._free - self._needs[items].sum(axis=0)
-        on = self._search(items, spare.tolist(), steps, is_due) if (spare >= 0).all() else None
+        spare = (self._free - self._needs[items].sum(axis=0, dtype=object)).tolist()
+        on = self._search(items, spare, steps, is_due) if min(spare, default=0) >= 0 else None
         if on is None:
             self._failed.append(chosen)
             return None

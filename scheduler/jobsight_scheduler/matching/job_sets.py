@@ -30,12 +30,16 @@ _EFFORTS = ((2_000, 300), (20_000, 3_000), (100_000, 30_000), (200_000, 300_000)
 
 
 class JobSets:
-    """The sets of jobs of one batch. ``weights`` (jobs,) are what the objective gives for each."""
+    """The sets of jobs of one batch. ``weights`` (jobs,) are what the objective gives for each job, ``classes`` the
+
+    jobs that are identical, ``prices`` (R, K) of each type those of whole capacities; ``bound`` is what they prove.
+    """
 
     def __init__(
         self,
         eligibility: Eligibility,
         candidates: list[Integers],
+        classes: list[list[int]],
         weights: Floats,
         prices: dict[str, Floats],
         rng: np.random.Generator,
@@ -53,6 +57,10 @@ class JobSets:
         cost = np.sum(costs, axis=0)
         is_possible = (weights > 0.0) & np.isfinite(cost)
         self._margins = np.where(is_possible, weights - cost, -np.inf)
+        self._alike_before: dict[int, int] = {}
+        for jobs_alike in classes:
+            self._margins[jobs_alike] = self._margins[jobs_alike[0]]
+            self._alike_before.update(zip(jobs_alike[1:], jobs_alike, strict=False))
         self._totals = np.where(is_possible, np.array([weights, *costs]), 0.0).T
         self._worth = np.array([fit.worth for fit, _, _ in self._types])
         self.bound = float(self._worth.sum() + np.maximum(self._margins, 0.0).sum())
@@ -74,6 +82,8 @@ class JobSets:
             least = max(least - stride, value + step)
             is_all, sets = False, np.empty((0, 0), dtype=np.bool_)
             for most, steps in _EFFORTS:
+                if is_due():
+                    break
                 if not is_all:
                     sets, is_all = self._sets(max(least, value + step), below, most)
                 placed, sets = self._first_that_fits(sets, steps, is_due)
@@ -99,6 +109,8 @@ class JobSets:
         totals = self._totals[is_in].sum(axis=0)[None]
         for job in open_jobs[np.argsort(-losses[open_jobs], kind="stable")].tolist():
             cheap = lost + losses[job] <= most
+            if job in self._alike_before:  # of identical jobs, the first ones change
+                cheap &= found[:, self._alike_before[job]] != is_in[job]
             changed = found[cheap]
             changed[:, job] ^= True
             other = -self._totals[job] if is_in[job] else self._totals[job]

@@ -18,7 +18,6 @@ from .job_sets import JobSets
 from .objectives import LinearForm
 from .packing import Packing, Placement
 from .polish import polish
-from .prices import Priced
 from .problem import Problem
 from .program import Program
 from .stages import Stage, stages_of
@@ -106,7 +105,7 @@ def match(
             ObjectiveValue(outcome.name, outcome.value, outcome.bound, gap_of(outcome.value, outcome.bound))
             for outcome in outcomes
         ),
-        {} if run.priced is None else _named(run.eligibility, run.priced),
+        _named(run.eligibility, run.prices),
         warnings,
     )
 
@@ -137,8 +136,7 @@ class _Run:
         self.candidates = self.eligibility.eligible()
         self.stages = stages_of(problem.objectives, self.eligibility, self.candidates)
         self.best = Incumbent({}, 0.0, "greedy", np.inf)
-        self.priced: Priced | None = None
-        self._prices: dict[str, Floats] | None = None
+        self.prices: dict[str, Floats] = {}
         self.rows = self.columns = 0
         self._program: Program | None = None
         self._kept: list[tuple[Stage, float]] = []
@@ -169,7 +167,7 @@ class _Run:
             return self._outcome(stage)
         if self._rung == 1 or self._size > _SMALL:
             self.best = ladder.by_prices(self.best)
-            self.priced = ladder.priced
+            self.prices = ladder.priced.prices if ladder.priced is not None else {}
             if self._is_proven(stage) or self._rung == 1 or ladder.is_due():
                 return self._outcome(stage)
         if self._size <= RELAXED_AT_MOST:
@@ -192,9 +190,9 @@ class _Run:
             return
         self.best.bound = min(self.best.bound, relaxed.bound)
         if relaxed.duals is not None:
-            self._prices = program.prices(relaxed.duals)
+            self.prices = program.prices(relaxed.duals)
         matched, chosen = program.spread(relaxed.values)
-        margins = self.priced.margins if self.priced is not None else np.zeros(len(matched))
+        margins = ladder.priced.margins if ladder.priced is not None else np.zeros(len(matched))
         finite = np.where(np.isfinite(margins), margins, 0.0)
         order = matched + 1e-3 * finite / max(1.0, float(np.abs(finite).max(initial=0.0)))
 
@@ -205,10 +203,11 @@ class _Run:
 
     def _by_sets(self, stage: Stage, form: LinearForm, until: float) -> bool:
         """Tries the sets of jobs that could be worth more, where jobs alone make the value; whether that proves it."""
-        if form.x is not None or self._prices is None or any(job.relations for job in self._problem.jobs):
+        if form.x is not None or not self.prices or any(job.relations for job in self._problem.jobs):
             return False
         pause = self._clock() + _SETS * (until - self._clock())
-        sets = JobSets(self.eligibility, self.candidates, form.z, self._prices, self._rng)
+        classes = self._built().classes
+        sets = JobSets(self.eligibility, self.candidates, classes, form.z, self.prices, self._rng)
         step = 1.0 if stage.is_whole else PROVEN / 2.0 * max(1.0, abs(sets.bound))
         placed, bound = sets.improve(self.best.value, step, stage.is_whole, lambda: self._clock() >= pause)
         if placed is not None:
@@ -309,16 +308,14 @@ def matches_of(eligibility: Eligibility, placed: Mapping[int, Placement]) -> tup
     )
 
 
-def _named(eligibility: Eligibility, priced: Priced) -> dict[str, dict[str, float]]:
+def _named(eligibility: Eligibility, prices: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
     resources = eligibility.problem.resources
     return {
         resources[member].name: {
-            kind: float(price)
-            for kind, price in zip(of.kinds, priced.prices[name][position], strict=True)
-            if price > 1e-9
+            kind: float(price) for kind, price in zip(of.kinds, prices[name][position], strict=True) if price > 1e-9
         }
         for name, of in eligibility.types.items()
-        if name in priced.prices
+        if name in prices
         for position, member in enumerate(of.members.tolist())
-        if (priced.prices[name][position] > 1e-9).any()
+        if (prices[name][position] > 1e-9).any()
     }
