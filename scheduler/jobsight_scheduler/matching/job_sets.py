@@ -67,13 +67,14 @@ class JobSets:
         self._slack = TOLERANCE * max(1.0, self.bound)
 
     def improve(
-        self, value: float, step: float, is_whole: bool, is_due: Callable[[], bool]
+        self, value: float, is_whole: bool, is_due: Callable[[], bool]
     ) -> tuple[dict[int, Placement] | None, float]:
         """The best placements worth more than ``value`` that are found, None if there are none, and a bound.
 
-        ``step`` is how much more they have to be worth. With ``is_whole``, values are whole numbers. The bound is the
-        value where nothing was left out or undecided.
+        With ``is_whole``, values are whole numbers; otherwise differences up to half a millionth do not count. The
+        bound is that value where nothing was left out or undecided.
         """
+        step = 1.0 if is_whole else 5.0 * self._slack
         best: dict[int, Placement] | None = None
         bound = float(np.floor(self.bound + self._slack)) if is_whole else self.bound
         stride = step * max(1.0, np.ceil((bound - value) / step / _LEVELS))
@@ -86,11 +87,12 @@ class JobSets:
                     break
                 if not is_all:
                     sets, is_all = self._sets(max(least, value + step), below, most)
-                placed, sets = self._first_that_fits(sets, steps, is_due)
-                while placed is not None:
-                    best, value = placed, float(self._totals[list(placed), 0].sum())
-                    sets = sets[sets @ self._totals[:, 0] >= value + step - self._slack]
+                while True:
+                    sets = sets[sets @ self._totals[:, 0] > value + step / 2.0]
                     placed, sets = self._first_that_fits(sets, steps, is_due)
+                    if placed is None:
+                        break
+                    best, value = placed, float(self._totals[list(placed), 0].sum())
                 if (is_all and not len(sets)) or value + step >= below - self._slack:
                     break
             below = least

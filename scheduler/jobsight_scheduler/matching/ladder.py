@@ -208,8 +208,7 @@ class _Run:
         pause = self._clock() + _SETS * (until - self._clock())
         classes = self._built().classes
         sets = JobSets(self.eligibility, self.candidates, classes, form.z, self.prices, self._rng)
-        step = 1.0 if stage.is_whole else PROVEN / 2.0 * max(1.0, abs(sets.bound))
-        placed, bound = sets.improve(self.best.value, step, stage.is_whole, lambda: self._clock() >= pause)
+        placed, bound = sets.improve(self.best.value, stage.is_whole, lambda: self._clock() >= pause)
         if placed is not None:
             self.best = Incumbent(placed, stage.value(placed), "sets", self.best.bound)
         self.best.bound = min(self.best.bound, bound)

@@ -101,8 +101,10 @@ def test_what_fits_is_what_enumeration_finds_at_any_prices(seed: int, kinds: int
 
 
 def test_a_search_without_steps_left_is_undecided() -> None:
-    eligibility = Eligibility(read_problem(one_type(np.random.default_rng(0), 2, 9)))
-    fit = ExactFit(eligibility.types["t"], eligibility.eligible(), [1] * 9, np.zeros((3, 2)), np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    eligibility = Eligibility(read_problem(one_type(rng, 2, 9)))
+    of, counts = eligibility.types["t"], [at.of.count for at in eligibility.dependencies]
+    fit = ExactFit(of, eligibility.eligible(), counts, np.zeros(of.free.shape), rng)
     with pytest.raises(UndecidedError):
         fit.place(np.array([0]), 0, never)
 
@@ -122,8 +124,7 @@ def test_the_best_set_is_what_enumeration_finds_at_any_prices(
     worth = np.array([job.priority for job in problem.jobs])
     prices = {name: rng.uniform(0.0, 1.0, of.free.shape) for name, of in eligibility.types.items()}
     sets = JobSets(eligibility, candidates, job_classes(problem, tuple(worth)), worth, prices, rng)
-    is_whole = weights != "fractions"
-    placed, bound = sets.improve(0.0, 1.0 if is_whole else 1e-6, is_whole, never)
+    placed, bound = sets.improve(0.0, weights != "fractions", never)
     optimum = max(float(sum(worth[list(found)])) for found in every_matching(batch))
     found = 0.0 if placed is None else float(worth[list(placed)].sum())
     assert found == pytest.approx(optimum, abs=1e-5)
