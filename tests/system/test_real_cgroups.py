@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,6 +53,13 @@ class Truth:
 
 
 @pytest.fixture
+def disk() -> Iterator[Path]:
+    """A folder on a disk: what a job writes to a file system in memory is memory of the job."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="jobsight-test-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
 def groups() -> Iterator[dict[str, list[Path]]]:
     """The cgroups of two jobs, removed by the test as a scheduler does."""
     parent = f"jobsight-test-{os.getpid()}"
@@ -89,7 +97,7 @@ def line(kind: str, job_id: str, start: int, end: int | None = None) -> str:
 
 
 @pytest.mark.slow
-def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, groups: dict[str, list[Path]]) -> None:
+def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, groups: dict[str, list[Path]]) -> None:
     settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
     site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
     spool, pattern = str(tmp_path / "spool"), f"{groups['1.real'][0].parent.name}/{{job}}"
@@ -99,7 +107,7 @@ def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, groups: dict[str
     used: dict[str, Truth] = {}
     with site.serve(), (site.accounting / "alpha" / "20261101").open("a") as log, subprocess.Popen(agent) as process:
         try:
-            wait_until(lambda: bool(site.api("nodes")["nodes"]), 60, lambda: "the agent sent nothing")
+            wait_until(lambda: bool(site.api("nodes")["nodes"]), 180, lambda: "the agent sent nothing")
             begin = math.ceil(time.time())
             time.sleep(begin - time.time())
             running = {
@@ -111,7 +119,7 @@ def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, groups: dict[str
                         str(size),
                         str(share),
                         "8",
-                        str(tmp_path / job),
+                        str(disk / job),
                         *map(str, groups[job]),
                     ],
                     stdout=subprocess.PIPE,
@@ -122,9 +130,9 @@ def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, groups: dict[str
             for job in running:
                 log.write(line("S", job, begin))
             for job, started in running.items():
-                anon, cpu_s = started.communicate(timeout=60)[0].split()
+                anon, cpu_s = started.communicate(timeout=180)[0].split()
                 before = time.time()
-                subprocess.run([*AGENT, "job-end", job, "--strict", *options], check=True, timeout=30)
+                subprocess.run([*AGENT, "job-end", job, "--strict", *options], check=True, timeout=90)
                 used[job] = Truth(int(anon), float(cpu_s), before - begin)
                 for folder in groups[job]:
                     folder.rmdir()
@@ -132,7 +140,7 @@ def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, groups: dict[str
             for job in running:
                 log.write(line("E", job, begin, end))
             log.flush()
-            wait_until(lambda: site.settled(2), 90, lambda: str(site.api("overview")["jobs"]))
+            wait_until(lambda: site.settled(2), 180, lambda: str(site.api("overview")["jobs"]))
         finally:
             process.terminate()
         for job, truth in used.items():
