@@ -17,8 +17,9 @@ cluster = "{cluster}"
 format = "gridengine"
 file = "{file}"
 """
-# So long that every reading of a job is one that its hooks ask for.
-AGENT_SETTINGS = "interval = 3600\n"
+# Far fewer readings than those that the hooks ask for.
+INTERVAL_S = 5
+AGENT_SETTINGS = f"interval = {INTERVAL_S}\n"
 
 
 class LiveJobsight(LiveSite):

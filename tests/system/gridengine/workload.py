@@ -45,14 +45,14 @@ class RealWorkload:
         hold, inherit = self.programs.hold, f"qrsh -inherit -V {self.cluster.host}"
         # Of the memory of a tight job 20 MB are those of two qrsh, so its tasks hold the more.
         tight = f"{inherit} {hold('a', 400, cpu_s=10)} & {inherit} {hold('b', 400, stay_s=5)}"
-        array = self._submit(first, "array", hold("array", 200), "-t", "1-3", measured=True)
-        summed = " & ".join(f"{inherit} {hold(name, 400, stay_s=5)}" for name in "ab")
+        array = self._submit(first, "array", hold("array", 200, stay_s=8), "-t", "1-3", measured=True)
+        summed = " & ".join(f"{inherit} {hold(name, 400, stay_s=8)}" for name in "ab")
         return [
             *(replace(array, job_id=f"{array.job_id}.{task}", label=f"array {task}") for task in (1, 2, 3)),
             self._submit(first, "plain", hold("plain", 200, cpu_s=10), "-l", "h_rt=0:10:0,h_vmem=1G", measured=True),
-            self._parallel(second, "loose", f"{hold('a', 200, cpu_s=10)} & {hold('b', 200, stay_s=5)} & wait"),
-            self._parallel(second, "tight", f"{tight} & wait"),
-            self._parallel(second, "summed", f"{summed} & wait"),
+            self._parallel(second, "loose", " & ".join([hold("loose", 200, stay_s=8)] * 2)),
+            self._parallel(second, "tight", tight),
+            self._parallel(second, "summed", summed),
         ]
 
     def ended_badly(self) -> list[RealJob]:
@@ -63,9 +63,9 @@ class RealWorkload:
         deleted = self._submit(user, "deleted", stay, exit_status=137)
         waiting = self._submit(user, "deleted while it waits", "true", "-h", states=())
         jobs = [
-            self._submit(user, "failed", f"{hold('failed', 200)}; exit 3", exit_status=3, measured=True),
+            self._submit(user, "failed", f"{hold('failed', 200, stay_s=8)}; exit 3", exit_status=3, measured=True),
             self._submit(user, "too short", "true"),
-            self._submit(user, "odd", hold("odd", 200), "-A", "group|1", name=ODD_NAME, measured=True),
+            self._submit(user, "odd", hold("odd", 200, stay_s=8), "-A", "group|1", name=ODD_NAME, measured=True),
             self._submit(user, "h_rt", stay, "-l", "h_rt=3", **killed),
             self._submit(user, "s_rt", stay, "-l", "s_rt=3,h_rt=600", **{**killed, "exit_status": 138}),
             self._submit(user, "h_vmem", f"{two} & wait", "-l", "h_vmem=250M", exit_status=137, failure="memory"),
@@ -83,7 +83,7 @@ class RealWorkload:
         """Jobs of the third user that are scheduled again: by an administrator, and by themselves."""
         user, hold = self.cluster.users[2], self.programs.hold
         # Of the run that is cut short, Grid Engine logs neither start nor use.
-        pushed = self._submit(user, "rescheduled", hold("again", 200, stay_s=6), "-r", "y", measured=True)
+        pushed = self._submit(user, "rescheduled", hold("again", 200, stay_s=8), "-r", "y", measured=True)
         once = "test -e again && exit 0; touch again; sleep 2; exit 99"
         asked = self._submit(user, "asked to run again", once, states=("requeued", "ended"))
         self._wait_for(pushed, "r")
@@ -91,7 +91,7 @@ class RealWorkload:
         return [pushed, asked]
 
     def _parallel(self, user: str, kind: str, script: str) -> RealJob:
-        return self._submit(user, kind, script, "-pe", kind, "2", processors=2, measured=True)
+        return self._submit(user, kind, f"{script} & wait", "-pe", kind, "2", processors=2, measured=True)
 
     def _submit(self, user: str, label: str, script: str, *options: str, name: str = "", **expected: object) -> RealJob:
         begin = time.time()
