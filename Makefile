@@ -33,7 +33,7 @@ demo:
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'not alone'
-	$(BIN)/python -m pytest -m alone
+	$(BIN)/python -m pytest -m alone tests/system
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

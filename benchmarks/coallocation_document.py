@@ -8,6 +8,7 @@ from string import Template
 from typing import Any
 
 from jobsight_scheduler.experiments.coallocation_variants import COMPARED, CONSTANTS, ERRORS, LEARNERS, LIKENESS
+from jobsight_server.amounts import percent
 
 Row = Mapping[str, Any]
 
@@ -18,8 +19,8 @@ FIGURES: dict[str, Callable[[Row], str]] = {
     "queue wait": lambda row: _mean(row["wait_percent"]),
     "throughput": lambda row: _mean(row["throughput_percent"]),
     "makespan": lambda row: _mean(row["makespan_percent"]),
-    "saturated": lambda row: f"{row['saturated']:.1%}",
-    "spread": lambda row: f"{row['spread']:.1%}",
+    "saturated": lambda row: f"{percent(row['saturated'], 1)}",
+    "spread": lambda row: f"{percent(row['spread'], 1)}",
     "bounded slowdown": lambda row: f"{row['mean_bounded_slowdown']:,.0f}",
 }
 
@@ -93,7 +94,10 @@ def _beside(rows: Sequence[Row], policies: Sequence[str]) -> str:
     found = {(row["policy"], row["trace"], row["uplink_mbps"]): row for row in _at(rows)}
     panels = [panel for panel in _panels(_at(rows)) if all((policy, *panel) in found for policy in policies)]
     lines = [
-        (_bold(policy), *(f"{_change(row)}; {row['saturated']:.1%}" for row in (found[policy, *p] for p in panels)))
+        (
+            _bold(policy),
+            *(f"{_change(row)}; {percent(row['saturated'], 1)}" for row in (found[policy, *p] for p in panels)),
+        )
         for policy in policies
     ]
     return _table(("", *(f"{_name(trace)}, {uplink:g} Mb/s" for trace, uplink in panels)), lines, left=1)
@@ -123,6 +127,10 @@ def _claims(claims: Iterable[Mapping[str, Any]]) -> str:
         for claim in claims
     ]
     return _table(("jobs of", "Mb/s", "load", "better than none", "near the oracle", "links free"), lines, left=1)
+
+
+def _change_and_saturation(row: Mapping[str, Any]) -> str:
+    return f"{_change(row)}; {percent(row['saturated'], 1)}"
 
 
 def _change(row: Row) -> str:

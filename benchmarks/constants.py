@@ -51,6 +51,7 @@ NOT_VARIED = {
     "AFTER_FAILURE": "no trace reports failed reservations",
     "DIFFERENT": "for display",
     "LEAST_FIT": "changes no result, saves a twelfth of the CPU",
+    "HELD": "no trace reports failed reservations",
     "KEPT": "no trace reports failed reservations",
     "RETRIES": "part of how waste is measured",
     "ROUNDED": "no trace reports failed reservations",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobsight_predictor.forecasters import FIVE
+from jobsight_server.amounts import percent
 
 Row = Mapping[str, Any]
 PUBLISHED = {"memory": "61 %", "bandwidth": "40 %"}
@@ -19,7 +20,7 @@ def tables(found: Sequence[Row]) -> str:
         "| workload | metric | jobs | users with 2 jobs or more | PQM above .8 | published |",
         "|---|---|---:|---:|---:|---:|",
         *(
-            f"| {row['trace']} | {row['metric']} | {row['jobs']:,} | {row['users']:,} | {row['share_above']:.0%} "
+            f"| {row['trace']} | {row['metric']} | {row['jobs']:,} | {row['users']:,} | {percent(row['share_above'])} "
             f"| {PUBLISHED.get(row['metric'], '')} |".replace("%", " %").replace("  %", " %")
             for row in found
         ),

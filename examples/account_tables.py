@@ -8,6 +8,7 @@ from rich.table import Table
 
 from account import GIB_HOUR, NAMES, Account, Saving
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.amounts import percent
 
 _TITLES = {"bandwidth": "bandwidth", "memory": "memory", "cpu": "CPU", "runtime": "run time"}
 
@@ -62,7 +63,7 @@ def scores_table(account: Account) -> Table:
     for name in NAMES:
         cells = [account.scores[metric][name] for metric in account.scores]
         style = "bold" if name == "Jobsight" else None
-        table.add_row(name, *(f"{cell.accuracy:.2f} ({cell.within20:.0%})" for cell in cells), style=style)
+        table.add_row(name, *(f"{cell.accuracy:.2f} ({percent(cell.within20)})" for cell in cells), style=style)
     table.add_row("jobs compared", *(f"{account.compared[metric]:,}" for metric in account.scores), style="dim")
     return table
 
@@ -71,7 +72,7 @@ def bounds_table(account: Account) -> Table:
     """How often the recommended reservation was enough."""
     table = _table("Recommended reservations", "metric", ["jobs", "enough: by jobs", "by value x seconds"])
     for metric, fit in account.fits.items():
-        table.add_row(_TITLES[metric], f"{fit.jobs:,}", f"{fit.by_jobs:.1%}", f"{fit.weighted:.1%}")
+        table.add_row(_TITLES[metric], f"{fit.jobs:,}", f"{percent(fit.by_jobs, 1)}", f"{percent(fit.weighted, 1)}")
     return table
 
 
@@ -84,7 +85,7 @@ def memory_table(memory: Saving) -> Table:
         ("used", memory.used, "", memory.used),
     )
     for name, amount, failures, held in rows:
-        share = f"{amount / memory.requested:.0%}"
+        share = f"{percent(amount / memory.requested)}"
         table.add_row(name, f"{amount / GIB_HOUR:,.0f}", share, failures, f"{held / GIB_HOUR:,.0f}")
     return table
 
@@ -95,8 +96,8 @@ def verdict(memory: Saving) -> str:
     effect = "freed" if memory.freed >= 0 else "taken another"
     failures, jobs = memory.as_recommended.failures, memory.as_recommended.jobs
     return (
-        f"Reserving as recommended would have {effect} {hours:,.0f} GiB-hours ({share:.0%}), repeats included. "
-        f"{failures:,} of {jobs:,} jobs ({failures / jobs:.1%}) would have run out of it; with the users' own "
+        f"Reserving as recommended would have {effect} {hours:,.0f} GiB-hours ({percent(share)}), repeats included. "
+        f"{failures:,} of {jobs:,} jobs ({percent(failures / jobs, 1)}) would have run out of it; with the users' own "
         f"requests, {memory.at_request.failures:,}."
     )
 

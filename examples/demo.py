@@ -28,6 +28,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from account import take_account
 from account_tables import show
+from jobsight_server.amounts import percent
 from jobsight_server.errors import UserError
 from jobsight_server.storage.engine import open_engine
 from ports import USUAL, choose
@@ -200,10 +201,10 @@ def held_against_truth(summary: dict[str, Any], verdict: Verdict, console: Conso
     for metric in ("bandwidth", "memory"):
         console.print(
             f"  {metric}: {verdict.within[metric]:,} of {verdict.valued[metric]:,} values within 1 % "
-            f"({verdict.share(metric):.2%}); {verdict.judged - verdict.valued[metric]} have none"
+            f"({percent(verdict.share(metric), 2)}); {verdict.judged - verdict.valued[metric]} have none"
         )
         if verdict.share(metric) < 0.99:
-            faults.append(f"{metric}: only {verdict.share(metric):.2%} within 1 %; worst {verdict.worst[:3]}")
+            faults.append(f"{metric}: only {percent(verdict.share(metric), 2)} within 1 %; worst {verdict.worst[:3]}")
     for reason, count in verdict.reasons.most_common():
         console.print(f"  no value, {count} times: {reason}")
     if verdict.unexplained:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 8 * 2**30
+
+
+def pytest_configure() -> None:
+    """Temporary files are in memory where there is room: thousands of small commits wait for a disk otherwise.
+
+    Nothing is proved less: no test ends the machine, and what a killed process has written is kept either way.
+    """
+    if "PYTEST_DEBUG_TEMPROOT" in os.environ or not os.access(MEMORY, os.W_OK):
+        return
+    found = os.statvfs(MEMORY)
+    if not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= ROOM_BYTES:
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
+
+
 # Tests that share a browser, a server or an emulated site, and those that start many processes or fill the memory.
 IN_ONE_PROCESS = {
     "tests/deploy/test_submission": "submission",
@@ -39,6 +56,9 @@ IN_ONE_PROCESS = {
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests first, so that at the end no process waits long for the others."""
+    for item in items:
+        if item.get_closest_marker("alone") and not item.nodeid.startswith("tests/system/"):
+            raise pytest.UsageError(f"{item.nodeid}: `make test` looks for tests marked `alone` in tests/system only")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

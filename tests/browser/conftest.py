@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 from sqlalchemy import Connection, Engine, insert
 
 from jobsight_predictor.question import Question
@@ -41,6 +41,7 @@ from .chromium import NoChromiumError, find_chromium
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = (SCRIPT, "'; DROP TABLE jobs; --", "a/b", "..", "steady", "drifting", "switching", "ü" * 300)
+expect.set_options(timeout=60_000)  # what a busy machine may take to draw a page
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -66,7 +67,7 @@ class Address(NamedTuple):
             return f"{self.url}/login?once={create_login(connection, time.time())}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
     """Chromium without a window, installed where there is none; skips where that fails."""
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
@@ -85,7 +86,7 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     """A server of its own over a small site."""
     folder = tmp_path_factory.mktemp("site")

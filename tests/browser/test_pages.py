@@ -86,7 +86,7 @@ class Watched:
 def context(browser: Browser, address: Any) -> Iterator[BrowserContext]:
     """A browser that logged in by a one-time link."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=address.url)
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(60_000)
     page = context.new_page()
     page.goto(address.login_link())
     expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()

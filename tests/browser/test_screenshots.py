@@ -15,7 +15,11 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-pytestmark = pytest.mark.browser
+NEEDED = ("JOBSIGHT_SCREENSHOTS", "JOBSIGHT_SITE_URL", "JOBSIGHT_LOGIN")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not all(map(os.environ.get, NEEDED)), reason=f"set {', '.join(NEEDED)} to take the screenshots"),
+]
 
 LARGEST_BYTES = 130_000
 LAST = {"user": ".plot[data-metric=bandwidth]"}  # the first of four charts that look alike
@@ -23,11 +27,7 @@ LAST = {"user": ".plot[data-metric=bandwidth]"}  # the first of four charts that
 
 def test_screenshots(browser: Browser) -> None:
     """One picture of each page, some also dark or on a phone; none over 130 kB."""
-    folder, url, login = (
-        os.environ.get(name) for name in ("JOBSIGHT_SCREENSHOTS", "JOBSIGHT_SITE_URL", "JOBSIGHT_LOGIN")
-    )
-    if not (folder and url and login):
-        pytest.skip("set JOBSIGHT_SCREENSHOTS, JOBSIGHT_SITE_URL and JOBSIGHT_LOGIN to take the screenshots")
+    folder, url, login = (os.environ[name] for name in NEEDED)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=url)

@@ -27,7 +27,7 @@ class Submission:
     token_file: Path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def submission(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Submission]:
     directory = tmp_path_factory.mktemp("submission")
     listen = free_address()

@@ -70,13 +70,13 @@ def priced(requested: float, recommended: float) -> Saving:
 
 def test_the_verdict_says_what_is_freed_or_taken_and_what_it_costs() -> None:
     assert verdict(priced(40, 15)) == (
-        "Reserving as recommended would have freed 25 GiB-hours (62%), repeats included. "
-        "0 of 1 jobs (0.0%) would have run out of it; with the users' own requests, 0."
+        "Reserving as recommended would have freed 25 GiB-hours (62 %), repeats included. "
+        "0 of 1 jobs (0.0 %) would have run out of it; with the users' own requests, 0."
     )
-    assert verdict(priced(20, 8)).startswith("Reserving as recommended would have taken another 4 GiB-hours (20%)")
-    assert "1 of 1 jobs (100.0%) would have run out of it" in verdict(priced(20, 8))
+    assert verdict(priced(20, 8)).startswith("Reserving as recommended would have taken another 4 GiB-hours (20 %)")
+    assert "1 of 1 jobs (100.0 %) would have run out of it" in verdict(priced(20, 8))
     cells = [list(column.cells) for column in memory_table(priced(20, 8)).columns]
-    assert cells[1:] == [["20", "8", "10"], ["100%", "40%", "50%"], ["0", "1", ""], ["20", "24", "10"]]
+    assert cells[1:] == [["20", "8", "10"], ["100 %", "40 %", "50 %"], ["0", "1", ""], ["20", "24", "10"]]
     assert pytest.approx(10.0 * GIB * 3600.0) == 10 * GIB_HOUR
 
 
@@ -122,10 +122,10 @@ def test_all_forecasters_are_held_against_the_same_jobs(engine: Engine) -> None:
     lines = text.splitlines()
     assert all(len(line) <= 80 for line in lines)
     (ours,) = [line.split() for line in lines if "Jobsight  " in line]
-    assert ours == ["Jobsight", "0.62", "(0%)", "0.62", "(0%)"]
+    assert ours == ["Jobsight", "0.62", "(0", "%)", "0.62", "(0", "%)"]
     assert "only Jobsight had a forecast for these users' first jobs: 1 for memory" in " ".join(text.split())
-    assert "66.7%" in text
-    assert "55.6%" in text
+    assert "66.7 %" in text
+    assert "55.6 %" in text
     assert "By value x seconds it is lower" in text
 
 

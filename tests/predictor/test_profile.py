@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.failed import KEPT
+from jobsight_predictor.profile.failed import HELD, KEPT
 from jobsight_predictor.profile.group import CANDIDATES
 from jobsight_predictor.profile.pending import PendingForecast
 from jobsight_predictor.question import Question
@@ -200,6 +200,37 @@ def test_reservation_stays_above_what_has_failed() -> None:
     assert restored == after
 
 
+def test_a_failure_holds_until_it_is_one_in_those_that_may_fail() -> None:
+    """With a coverage of .95, twenty jobs that need less; with .9, ten; others, and larger ones, do not count."""
+    asked = Question(user="x", application="a", requested_memory_bytes=500.0)
+    other = replace(asked, requested_memory_bytes=900.0)
+    for coverage, successes in ((0.95, 20), (0.9, 10)):
+        profile = Profile("bytes", coverage=coverage, metric="memory", limit="no")
+        run(profile, asked, [100.0] * 60)
+        before = profile.answer(asked).bound or 0.0
+        profile.fail(asked, 400.0)
+        run(profile, other, [100.0] * 60)
+        run(profile, asked, [100.0] * (successes - 1))
+        held = through_json(profile)
+        assert (held.answer(asked).bound or 0.0) > 400.0
+        run(held, asked, [100.0])
+        assert before < 200.0 > (held.answer(asked).bound or 0.0)
+        run(profile, asked, [450.0])
+        assert (profile.answer(asked).bound or 0.0) > 450.0
+
+
+def test_failures_that_repeat_hold_for_longer_but_not_for_good() -> None:
+    profile = Profile("bytes")
+    question = Question(user="x", application="a")
+    run(profile, question, [100.0] * 60)
+    for _ in range(50):
+        profile.fail(question, 400.0)
+    run(profile, question, [100.0] * (20 * HELD - 1))
+    assert (profile.answer(question).bound or 0.0) > 400.0
+    run(profile, question, [100.0])
+    assert (profile.answer(question).bound or 0.0) < 400.0
+
+
 def test_a_failure_raises_the_bound_of_every_job_that_has_all_its_fields() -> None:
     profile = Profile("bytes")
     reported = Question(user="x", application="a", processors=8)
@@ -261,7 +292,7 @@ def test_failures_are_kept_in_bounds_the_last_ones() -> None:
     state = through_json(profile).state()
     assert state == profile.state()
     (reports,) = state.values()
-    assert [values[2] for _, values, _ in reports] == [*range(4, KEPT + 3), 1.0]
+    assert [values[2] for _, values, *_ in reports] == [*range(4, KEPT + 3), 1.0]
     assert reports[-1][2] == pytest.approx(10.1)
 
 
@@ -328,7 +359,7 @@ def test_the_state_keys_of_a_question_are_all_that_it_needs(
         question = Question(user=user, application=application, processors=processors)
         part = Profile("bytes")
         part.load({name: json.loads(stored[name]) for name in part.state_keys(question) if name in stored})
-        if value > 1e15:
+        if value > 1e11:
             for reported in (question, replace(question, processors=None), replace(question, user=None)):
                 whole.fail(reported, value / 2.0)
                 part.fail(reported, value / 2.0)

@@ -156,7 +156,7 @@ def test_small_workloads_second_by_second(policy: str, monkeypatch: pytest.Monke
     """Multifactor is an order of ``EasyByKey``, which has such a test of its own."""
     monkeypatch.setattr(easy_plus, "CORRECTIONS_S", tuple(map(float, CORRECTIONS)))
     rng = random.Random(20)
-    for case in range(4000):
+    for case in range(2000):
         capacity = rng.choice([1, 2, 3, 4, 7, 10])
         # Even times, so that the mean of two is a whole second.
         jobs = [(2 * submit, 2 * run, 2 * estimate, count) for submit, run, estimate, count in _drawn(rng, capacity)]

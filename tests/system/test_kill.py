@@ -19,7 +19,7 @@ from sqlalchemy import text
 from jobsight_server.storage.engine import open_engine
 from site_run import Site, free_address, wait_until
 
-KILLS = 20
+KILLS = 12
 READINGS = 20
 NODES = 4
 # What a node sends and what the scheduler writes is bounded, however fast or slow the machine is.

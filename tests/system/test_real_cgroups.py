@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -79,6 +80,13 @@ class Layout:
 
 
 @pytest.fixture
+def disk() -> Iterator[Path]:
+    """A folder on a disk: what a job writes to a file system in memory is memory of the job."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="jobsight-test-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
 def layout() -> Iterator[Layout]:
     """The cgroups of three jobs, which the test removes as a scheduler does."""
     tag, made = f"jobsight-test-{os.getpid()}", list[Path]()
@@ -129,7 +137,7 @@ def line(kind: str, job_id: str, start: int, end: int | None = None) -> str:
 
 
 @pytest.mark.slow
-def test_jobs_on_one_node_are_each_measured(tmp_path: Path, layout: Layout) -> None:
+def test_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, layout: Layout) -> None:
     settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
     site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
     options = ["--spool", str(tmp_path / "spool"), *layout.options]
@@ -142,7 +150,7 @@ def test_jobs_on_one_node_are_each_measured(tmp_path: Path, layout: Layout) -> N
             begin = math.ceil(time.time())
             time.sleep(begin - time.time())
             sizes = {"1.real": (300 * MB, 0.5), "2.real": (80 * MB, 0.1), "3.real": (200 * MB, 0.3)}
-            running = {job: start(layout.groups[job], tmp_path / job, *size) for job, size in sizes.items()}
+            running = {job: start(layout.groups[job], disk / job, *size) for job, size in sizes.items()}
             for job in running:
                 log.write(line("S", job, begin))
             for job, started in running.items():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobsight_predictor.question import FIELDS, Question
 
+HELD = 5  # reports; at most so many failures of the same jobs are held against their later successes
 KEPT = 100  # reports; number of different ones kept for each application of a user and each set of fields
 
 ReportPlace = tuple[str | None, str | None]
@@ -17,18 +18,29 @@ _known = attrgetter(*FIELDS)
 _REQUESTS = frozenset({FIELDS.index("requested_memory_bytes"), FIELDS.index("requested_time_s")})
 
 
+class Shortfall(NamedTuple):
+    """``reserved`` was too little; it counts for the next ``left`` such jobs that need less."""
+
+    reserved: float
+    left: int
+
+
 class FailedReservations:
     """The highest reservation known to have failed, of all reports that match a job.
 
     A report matches a job that has the same value in every field of the report; the job may have more fields. A job
     that says nothing about what it requests may be like any of them.
+
+    A report counts until as many such jobs have needed less as make it one in those that may fail: with a coverage of
+    .95, 20. So it holds as long as failures are too many, and no single one holds for good.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, coverage: float) -> None:
         # By place: the fields of a report -> their values -> what ran out. A job is looked up by its values
         # in these fields, so this costs nothing without reports and one look-up per set of fields otherwise.
-        self._reports: dict[ReportPlace, dict[tuple[int, ...], dict[tuple[Any, ...], float]]] = {}
+        self._reports: dict[ReportPlace, dict[tuple[int, ...], dict[tuple[Any, ...], Shortfall]]] = {}
         self._changed: set[ReportPlace] = set()
+        self._holds = max(1, round(1.0 / (1.0 - coverage)))
 
     def add(self, question: Question, reserved: float) -> None:
         """Learn that ``reserved`` was too little for such a job."""
@@ -37,10 +49,29 @@ class FailedReservations:
         values = tuple([known[field] for field in fields])
         place = _places(question)[0]
         reports = self._reports.setdefault(place, {}).setdefault(fields, {})
-        reports[values] = max(reserved, reports.pop(values, 0.0))  # the latest report comes last
+        before = reports.pop(values, Shortfall(0.0, 0))  # the latest report comes last
+        left = min(before.left + self._holds, HELD * self._holds)
+        reports[values] = Shortfall(max(reserved, before.reserved), left)
         if len(reports) > KEPT:
             del reports[next(iter(reports))]
         self._changed.add(place)
+
+    def score(self, question: Question, value: float) -> None:
+        """Learn that such a job needed ``value``."""
+        if not self._reports:
+            return
+        known = _known(question)
+        for place in _places(question):
+            for fields, reports in self._reports.get(place, {}).items():
+                values = tuple([known[field] for field in fields])
+                report = reports.get(values)
+                if report is None or value > report.reserved:
+                    continue
+                self._changed.add(place)
+                if report.left > 1:
+                    reports[values] = report._replace(left=report.left - 1)
+                else:
+                    del reports[values]
 
     def above(self, question: Question) -> float:
         """What the bound of such a job must exceed; 0 if nothing failed."""
@@ -53,8 +84,8 @@ class FailedReservations:
                 values = tuple([known[field] for field in fields])
                 if any(field in _REQUESTS and known[field] is None for field in fields):
                     highest = max(highest, _highest(fields, values, reports))
-                else:
-                    highest = max(highest, reports.get(values, 0.0))
+                elif (report := reports.get(values)) is not None:
+                    highest = max(highest, report.reserved)
         return highest
 
     @staticmethod
@@ -66,9 +97,9 @@ class FailedReservations:
         """The state changed since the last call, by key."""
         found = {
             _name(place): [
-                [fields, values, reserved]
+                [fields, values, *report]
                 for fields, reports in self._reports[place].items()
-                for values, reserved in reports.items()
+                for values, report in reports.items()
             ]
             for place in self._changed
         }
@@ -82,19 +113,19 @@ class FailedReservations:
 
     def load(self, place: ReportPlace, state: list[Any]) -> None:
         """Take over the state of ``place``."""
-        found: dict[tuple[int, ...], dict[tuple[Any, ...], float]] = {}
-        for fields, values, reserved in state:
-            found.setdefault(tuple(fields), {})[tuple(values)] = reserved
+        found: dict[tuple[int, ...], dict[tuple[Any, ...], Shortfall]] = {}
+        for fields, values, reserved, left in state:
+            found.setdefault(tuple(fields), {})[tuple(values)] = Shortfall(reserved, left)
         self._reports[place] = found
 
 
-def _highest(fields: tuple[int, ...], values: tuple[Any, ...], reports: dict[tuple[Any, ...], float]) -> float:
+def _highest(fields: tuple[int, ...], values: tuple[Any, ...], reports: dict[tuple[Any, ...], Shortfall]) -> float:
     """The highest reservation in ``reports`` that differ from ``values`` only in requests that these lack."""
     found = 0.0
-    for reported, reserved in reports.items():
+    for reported, report in reports.items():
         pairs = zip(fields, values, reported, strict=True)
         if all(own == other or (own is None and field in _REQUESTS) for field, own, other in pairs):
-            found = max(found, reserved)
+            found = max(found, report.reserved)
     return found
 
 

@@ -23,7 +23,7 @@ SITE: GroupKey = (0, ())
 """The group of all jobs."""
 
 _SITE_KEY = '["site"]'
-_SHAPE = 7
+_SHAPE = 8
 """Version of the stored state; state of another version is retrained."""
 
 
@@ -45,7 +45,7 @@ class Model:
         self.n = 0
         self.groups = Groups()
         self.kinds: dict[GroupKey, int] = {}
-        self.failed = FailedReservations()
+        self.failed = FailedReservations(coverage)
         self.experts = ExpertWeights(self.size)
         self.bounds = Bounds(coverage, objective, of_time=self.of_time)
         self.requests = RequestedLimits(metric, limit)

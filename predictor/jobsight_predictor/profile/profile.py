@@ -115,11 +115,13 @@ class Profile:
         if is_first:
             model.groups.learn(keys.firsts, of_request, None, known, model.n, None)
         model.requests.score(request, value)
+        model.failed.score(question, value)
         model.changed_users.add(question.user)
 
     def fail(self, question: Question, reserved: float) -> None:
-        """Learn that a job ran out of its reservation: the bound of similar jobs stays above it.
+        """Learn that a job ran out of its reservation: the bound of similar jobs stays above it for a while.
 
+        It does so until enough of them have needed less (``FailedReservations``).
         Similar jobs are those with the same value in every field of ``question``, whatever else is known about them.
         """
         self._latest = None

@@ -244,9 +244,12 @@ class _Run:
     def _target(self, stage: Stage) -> float:
         """The value at which the best is proven, in the sense of a maximum."""
         bound = self.best.bound
-        if stage.is_whole and np.isfinite(bound):
+        if not np.isfinite(bound):
+            return np.inf
+        if stage.is_whole:  # one less is another value, however large they are
             bound = np.floor(bound + 1e-6)
-        return float(bound - PROVEN * max(1.0, abs(bound))) if np.isfinite(bound) else np.inf
+            return float(bound - min(PROVEN * max(1.0, abs(bound)), 0.5))
+        return float(bound - PROVEN * max(1.0, abs(bound)))
 
     def _is_proven(self, stage: Stage) -> bool:
         sign = 1.0 if stage.is_max else -1.0

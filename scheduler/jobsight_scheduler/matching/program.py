@@ -9,6 +9,7 @@ pieces (docs/definitions.md, Matching).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,20 @@ Flags = NDArray[np.bool_]
 PIECES = 4
 TIGHT_AT_MOST = 20_000
 """X <= S row by row only in programs of up to so many X: it tightens the relaxation; the capacities imply it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Balance:
+    """What is balanced, by type, and its columns: F, and from ``first`` on the pieces of ``shares`` shares."""
+
+    balanced: dict[str, Flags]
+    f: int
+    first: int
+    shares: int
+
+    def pieces(self, piece: int) -> slice:
+        """The columns of one piece of each share."""
+        return slice(self.first + piece * self.shares, self.first + (piece + 1) * self.shares)
 
 
 class Program(SparseProgram):
@@ -55,9 +70,11 @@ class Program(SparseProgram):
         self._capacities()
         if self._s:
             self._used_rows(any(form.s and form.is_max for form in forms))
-        self._balanced = next((form.balanced for form in forms if form.balanced), None)
-        self._f = None if self._balanced is None else self._largest_share(self._balanced)
-        self._pieces = None if self._balanced is None else self._squares(self._balanced)
+        self._balances: list[_Balance] = []
+        for form in forms:
+            if form.f and self._balance(form) is None:
+                f = self._largest_share(form.balanced)
+                self._balances.append(_Balance(form.balanced, f, *self._squares(form.balanced)))
         for jobs in classes:
             for relation in eligibility.problem.jobs[jobs[0]].relations:
                 self._relation(jobs[0], relation)
@@ -72,22 +89,30 @@ class Program(SparseProgram):
                 found[start : start + len(form.x[number])] = form.x[number]
         for name, values in form.s.items():
             found[self._s[name] : self._s[name] + len(values)] = values
-        if form.f and self._f is not None:
-            found[self._f] = form.f
+        if form.f and (balance := self._balance(form)) is not None:
+            found[balance.f] = form.f
         return found
 
-    def squares(self) -> Floats | None:
-        """The coefficients of the sum of squared shares, in pieces; None where nothing is balanced."""
-        if self._pieces is None:
-            return None
+    def squares(self, form: LinearForm) -> Floats:
+        """The coefficients of the sum of squared shares, in pieces, of what ``form`` balances."""
         found = np.zeros(self.columns)
-        start, shares = self._pieces
-        for piece in range(PIECES):
-            found[start + piece * shares : start + (piece + 1) * shares] = (2.0 * piece + 1.0) / PIECES
+        if (balance := self._balance(form)) is not None:
+            for piece in range(PIECES):
+                found[balance.pieces(piece)] = (2.0 * piece + 1.0) / PIECES
         return found
+
+    def _balance(self, form: LinearForm) -> _Balance | None:
+        """The columns of what ``form`` balances; several objectives may balance the same."""
+        for one in self._balances:
+            if all(np.array_equal(one.balanced[name], flags) for name, flags in form.balanced.items()):
+                return one
+        return None
 
     def names(self) -> list[str]:
-        """A name for each column: Z<job>, X<job>_<dependency>_<resource>, S<resource>, F, Q<share>_<piece>."""
+        """A name for each column: Z<job>, X<job>_<dependency>_<resource>, S<resource>, F, Q<share>_<piece>.
+
+        Where a second objective balances other resources, its columns are F2 and Q2_<share>_<piece>.
+        """
         found = [f"Z{jobs[0]}" for jobs in self.classes]
         for jobs in self.classes:
             for dependency, number in enumerate(self._eligibility.numbers[jobs[0]]):
@@ -97,9 +122,10 @@ class Program(SparseProgram):
                 ]
         for name in self._s:
             found += [f"S{member}" for member in self._eligibility.types[name].members.tolist()]
-        if self._pieces is not None:
-            found.append("F")
-            found += [f"Q{share}_{piece}" for piece in range(PIECES) for share in range(self._pieces[1])]
+        for number, balance in enumerate(self._balances, 1):
+            found.append("F" if number == 1 else f"F{number}")
+            which = "" if number == 1 else f"{number}_"
+            found += [f"Q{which}{share}_{piece}" for piece in range(PIECES) for share in range(balance.shares)]
         return found
 
     def placements(self, values: Floats) -> dict[int, Placement]:
@@ -329,19 +355,17 @@ class Program(SparseProgram):
             in_use = np.bincount(positions, found[columns], len(self._eligibility.types[name].members)) > 0.0
             held = self.column_bounds[0][start : start + len(in_use)]
             found[start : start + len(in_use)] = np.maximum(in_use.astype(np.float64), held)
-        if self._f is None or self._pieces is None or self._balanced is None:
-            return
-        shares = []
-        for name, of in self._eligibility.types.items():
-            for kind in range(len(of.kinds)):
-                rows, columns, values, used = self._shares(name, self._balanced[name], kind)
-                shares.append(used + np.bincount(rows, values * found[columns], len(used)))
-        every = np.concatenate(shares) if shares else np.empty(0)
-        found[self._f] = every.max(initial=0.0)
-        first, total = self._pieces
-        for piece in range(PIECES):
-            width = np.inf if piece == PIECES - 1 else 1.0 / PIECES
-            found[first + piece * total : first + (piece + 1) * total] = np.clip(every - piece / PIECES, 0.0, width)
+        for balance in self._balances:
+            shares = []
+            for name, of in self._eligibility.types.items():
+                for kind in range(len(of.kinds)):
+                    rows, columns, values, used = self._shares(name, balance.balanced[name], kind)
+                    shares.append(used + np.bincount(rows, values * found[columns], len(used)))
+            every = np.concatenate(shares) if shares else np.empty(0)
+            found[balance.f] = every.max(initial=0.0)
+            for piece in range(PIECES):
+                width = np.inf if piece == PIECES - 1 else 1.0 / PIECES
+                found[balance.pieces(piece)] = np.clip(every - piece / PIECES, 0.0, width)
 
 
 _NONE = np.empty(0, dtype=np.int64)

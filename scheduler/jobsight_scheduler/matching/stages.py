@@ -51,9 +51,8 @@ def stages_of(objectives: Sequence[Objective], eligibility: Eligibility, candida
             Stage(objective.name, form.is_max, form.is_whole, form, _value(form, eligibility, candidates), _costs(form))
         )
         if objective.kind == "balance":
-            found.append(
-                Stage(f"{objective.name} (squares)", False, False, None, _squared(form, eligibility), _squares)
-            )
+            squared = _squared(form, eligibility)
+            found.append(Stage(f"{objective.name} (squares)", False, False, None, squared, _squares(form)))
     return found
 
 
@@ -71,8 +70,5 @@ def _squared(form: LinearForm, eligibility: Eligibility) -> Callable[[Mapping[in
     return lambda placed: squared_shares(form, eligibility, placed, PIECES)
 
 
-def _squares(program: Program) -> Floats:
-    found = program.squares()
-    if found is None:
-        raise ValueError("a program without balanced resources has no squared shares")
-    return found
+def _squares(form: LinearForm) -> Callable[[Program], Floats]:
+    return lambda program: program.squares(form)

@@ -21,6 +21,7 @@ def in_units(amounts: Floats, totals: Floats, used: Floats, counts: Integers) ->
     are then rounded up and capacities down, so that nothing is overfilled. An amount above every capacity is given as
     one more than the largest of them, a capacity that no sum of amounts fills as that sum.
     """
+    used = np.minimum(used, totals)
     wanted = float((amounts * counts).sum()) if len(amounts) else 0.0
     largest = float(totals.max(initial=0.0))
     ceiling = min(wanted, largest) if np.isfinite(wanted) else largest
@@ -36,12 +37,22 @@ def in_units(amounts: Floats, totals: Floats, used: Floats, counts: Integers) ->
             return _clamped(whole[0].astype(np.int64), free.astype(np.int64), counts)
     unit = 2.0 ** (np.ceil(np.log2(max(ceiling, 1e-290))) - _BITS)
     free = np.clip(np.nextafter(totals - used, -np.inf), 0.0, None)
-    free = np.where(used == 0.0, totals, free)
+    free = np.where(_is_exact(totals, used), totals - used, free)
     most = 2.0**_BITS
     with np.errstate(over="ignore"):
         needs = np.where(amounts > 0.0, np.maximum(np.ceil(np.minimum(amounts / unit, 2.0 * most)), 1.0), 0.0)
         has = np.floor(np.minimum(free / unit, most))
     return _clamped(needs.astype(np.int64), has.astype(np.int64), counts)
+
+
+def _is_exact(totals: Floats, used: Floats) -> NDArray[np.bool_]:
+    """Where ``totals - used`` is what it is in decimals: of whole numbers of which it loses no bit, and of nothing."""
+    left = totals - used
+    whole = (totals == np.rint(totals)) & (used == np.rint(used))
+    found: NDArray[np.bool_] = (used == 0.0) | (
+        whole & (totals >= used) & (left + used == totals) & (totals - left == used)
+    )
+    return found
 
 
 def _clamped(needs: Integers, free: Integers, counts: Integers) -> tuple[Integers, Integers]:

@@ -142,7 +142,7 @@ def _holders(eligibility: Eligibility, at: DependencyAt, held: Flags) -> str:
     texts = []
     for position in np.flatnonzero(held)[:_LISTED]:
         resource = eligibility.problem.resources[of.members[position]]
-        kinds = [kind for kind, amount in at.of.amounts.items() if amount > resource.capacities[kind].free]
+        kinds = [kind for kind, amount in at.of.amounts.items() if amount and amount > resource.capacities[kind].free]
         text = ", ".join(
             f"{kind} {resource.capacities[kind].free:g} of {resource.capacities[kind].total:g} free" for kind in kinds
         )

@@ -9,9 +9,11 @@ from typing import Protocol
 
 from jobsight_server.accounting.files import CUT, LONGEST_LINE, Chunk, Content, RawRecord, chunks
 from jobsight_server.accounting.parsers import PARSERS, Parse, table
+from jobsight_server.accounting.parsers.slurm.json_records import cluster_of_first
 from jobsight_server.accounting.parsers.slurm.reader import FiletxtReader, JsonReader, TextReader
-from jobsight_server.accounting.parsers.slurm.text_records import header_of
+from jobsight_server.accounting.parsers.slurm.text_records import first_cluster, header_of
 from jobsight_server.accounting.runs import AccountingError, JobEvent
+from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
 Read = Callable[[int], bytes]
 """Gives up to so many bytes; b"" at the end."""
@@ -58,27 +60,40 @@ class LineReader:
             raise AccountingError(f"longer than {LONGEST_LINE} bytes")
         if not record.complete:
             raise AccountingError(CUT)
-        try:
-            text = record.data.removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError:
-            raise AccountingError("not UTF-8 text") from None
-        return self.parse(text)
+        return self.parse(text_of(record.data.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\r")))
 
 
+# Without the document around them, as jq prints them.
+_BARE_RECORDS = re.compile(rb'\[?\s*\{\s*"account"\s*:')
+# A header and the line below it, as sacct prints them for people.
+_COLUMNS = re.compile(rb"[^\n]*\bJobID(?:Raw)?\b[^\n]*\n[- ]{3,}\r?\n")
 _OF_FILETXT = re.compile(rb"^JobId=[0-9]+ UserId=", re.MULTILINE)
 
 
 def slurm_reader(beginning: bytes) -> RecordReader:
     """The reader for what a command or a plugin of Slurm writes, by how it begins."""
-    if beginning.lstrip()[:1] == b"{":
-        return JsonReader(beginning)
+    beginning = beginning.removeprefix(BYTE_ORDER_MARK).lstrip()
+    if _BARE_RECORDS.match(beginning):
+        return LineReader(_of_records)
+    if beginning[:1] == b"{":
+        return JsonReader(beginning, cluster=cluster_of_first(beginning))
     if (header := header_of(beginning)) is not None:
-        return TextReader(header)
-    return FiletxtReader() if _OF_FILETXT.search(beginning) else LineReader(_without_header)
+        return TextReader(header, first_cluster(header, beginning))
+    if _OF_FILETXT.search(beginning):
+        return FiletxtReader()
+    return LineReader(_of_columns if _COLUMNS.match(beginning) else _without_header)
 
 
 def _without_header(line: str) -> JobEvent:
     raise AccountingError("not JSON of sacct, and no header of its text: run sacct without --noheader", line)
+
+
+def _of_records(line: str) -> JobEvent:
+    raise AccountingError("records of sacct without the document around them: give what sacct --json prints", line)
+
+
+def _of_columns(line: str) -> JobEvent:
+    raise AccountingError("columns of sacct, which cut values off: run sacct with --parsable2", line)
 
 
 def _table(beginning: bytes) -> RecordReader:

@@ -34,6 +34,17 @@ _OUTPUT: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
         "what sacct prints",
     ),
 )
+# How files begin that are to be unpacked or converted first, what they are, and by which command.
+_PACKED: tuple[tuple[bytes, str, str], ...] = (
+    (b"\xfd7zXZ\x00", "compressed by xz", "unpack it with xz -d"),
+    (b"BZh", "compressed by bzip2", "unpack it with bunzip2"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it with zstd -d"),
+    (b"\x1f\x9d", "compressed by compress", "unpack it with uncompress"),
+    (b"PK\x03\x04", "a zip archive", "unpack it with unzip"),
+    (b"\xff\xfe", "UTF-16 text", "convert it with iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "UTF-16 text", "convert it with iconv -f UTF-16 -t UTF-8"),
+)
+_TAR = b"ustar"  # at byte 257
 _RESERVATIONS = (b";B;", b";U;", b";K;", b";Y;")  # of PBS Pro, which names their owner
 
 
@@ -119,6 +130,11 @@ def check_format(content: Content, named: AccountingFormat, whole: bool = False)
 
 
 def _check_output(beginning: bytes) -> None:
+    for magic, found, command in _PACKED:
+        if beginning.startswith(magic):
+            raise WrongFormatError(found, f": {command} and import the result")
+    if beginning[257:262] == _TAR:
+        raise WrongFormatError("a tar archive", ": unpack it with tar -x and import the files in it")
     for pattern, command, instead in _OUTPUT:
         if pattern.match(beginning):
             raise WrongFormatError(f"output of {command}", f": give {instead}")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from jobsight_server.errors import UserError
+from jobsight_server.errors import RefusedError
 from jobsight_server.record import Record
 
 MOST_FIELDS = 100
@@ -21,12 +21,8 @@ is_identifier = re.compile(_IDENTIFIER[:-1] + r"\Z").match
 """What a predicate can name."""
 
 
-class ResourceError(UserError):
-    """A resource, type, policy or match that cannot be stored or found like this; ``status`` is that of HTTP."""
-
-    def __init__(self, message: str, status: int = 400) -> None:
-        super().__init__(message)
-        self.status = status
+class ResourceError(RefusedError):
+    """A resource, type, policy or match that cannot be stored or found like this."""
 
 
 class AttributeType(Record):

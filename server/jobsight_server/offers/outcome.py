@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy import Connection, Row, select
 
-from jobsight_server.errors import UserError
+from jobsight_server.errors import RefusedError
 from jobsight_server.offers.calibration import read_calibration, write_calibration
 from jobsight_server.offers.expiry import REPORT_GRACE_S, expire_offers
 from jobsight_server.offers.stored import STANDING, change_offer, lock_plan, read_offer
@@ -16,12 +16,8 @@ Outcome = Literal["finished", "killed", "failed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
-class OfferError(UserError):
-    """What cannot be done with an offer; ``status`` is that of HTTP."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
+class OfferError(RefusedError):
+    """What cannot be done with an offer."""
 
 
 def confirm(connection: Connection, number: int, job_id: str | None, now: float) -> None:

@@ -11,10 +11,12 @@ from sqlalchemy import Connection
 from jobsight_server.profiler.fabrics import FASTEST
 from jobsight_server.profiler.idle import FRESH_S, Idle, idle_before, idle_beside
 from jobsight_server.profiler.job_cgroup import job_cgroup, read_job_rows
+from jobsight_server.profiler.measurement import Measurements
 from jobsight_server.profiler.memory import inside
-from jobsight_server.profiler.profile import Measurements, NodeEvidence, profile, shifted
+from jobsight_server.profiler.profile import profile
 from jobsight_server.profiler.readings import Boundaries, MarkTime, Readings, boundaries, read_marks, read_windows
 from jobsight_server.profiler.ready import SampledNode, SampledNodes
+from jobsight_server.profiler.sampled import NodeEvidence, shifted
 from jobsight_server.profiler.sharing import (
     EndedRun,
     Neighbours,

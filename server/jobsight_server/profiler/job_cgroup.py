@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from jobsight_server.job_ids import job_key
 from jobsight_server.profiler.memory import NodeMemory, node_memory
@@ -51,6 +51,12 @@ class JobCgroup:
     charged_peak: float | None
 
 
+_MEMORY = text(
+    "SELECT readings FROM job_samples WHERE node_id = :node_id AND job_id = :job_id "
+    "AND last_time > :since AND first_time <= :until ORDER BY first_time"
+)
+_ANY = text("SELECT 1 FROM job_samples WHERE node_id = :node_id AND job_id = :job_id AND last_time > :since LIMIT 1")
+
 StoredRows = Mapping[tuple[int, str], list[StoredRow]]
 
 
@@ -61,6 +67,25 @@ def read_job_rows(connection: Connection, asked: Iterable[tuple[int, str]]) -> S
     for node_id, job_id, *row in fetch_by_keys(connection, _ROWS, list(dict.fromkeys(keys.values()))):
         found.setdefault((node_id, job_id), []).append(StoredRow(*row))
     return {place: found[key] for place, key in keys.items() if key in found}
+
+
+def has_cgroup(connection: Connection, node_id: int, job_id: str, since: float) -> bool:
+    """Whether the job's cgroup was read on the node after ``since``."""
+    key = {"node_id": node_id, "job_id": job_key(job_id), "since": since}
+    return connection.execute(_ANY, key).first() is not None
+
+
+def read_job_memory(
+    connection: Connection, node_id: int, job_id: str, since: float, until: float
+) -> list[tuple[float, float]]:
+    """Times after ``since`` up to ``until``, and the bytes that the job's cgroup held on the node."""
+    key = {"node_id": node_id, "job_id": job_key(job_id), "since": since, "until": until}
+    found: list[tuple[float, float]] = []
+    for (readings,) in connection.execute(_MEMORY, key):
+        columns = load_columns(readings)
+        pairs = zip(columns.time, columns.used, strict=True)
+        found += [(time, used) for time, used in pairs if used is not None and since < time <= until]
+    return sorted(found)
 
 
 def job_cgroup(rows: Iterable[StoredRow], at: Boundaries, next_start: float | None) -> JobCgroup | None:
@@ -110,10 +135,10 @@ def cgroup_memory(group: JobCgroup, at: Boundaries) -> NodeMemory | Missing:
 def cgroup_cpu(
     group: JobCgroup, at: Boundaries, node_times: Floats, most_unknown: float = MOST_UNKNOWN
 ) -> float | Missing:
-    """CPU seconds per second of the run; missing if more than the share ``most_unknown`` of it is unknown.
+    """CPU seconds of the run; missing if more than the share ``most_unknown`` of it is unknown.
 
     The cgroup counts from the start of the job, so only what follows its last reading is unknown: until the end, or
-    until the next reading of the node (``node_times``), which no longer found it.
+    until the next reading of the node (``node_times``), which no longer found it. It is taken to be like the rest.
     """
     known = np.flatnonzero(np.isfinite(group.cpu_s))
     if not len(known):
@@ -126,4 +151,4 @@ def cgroup_cpu(
     if unknown_s > most_unknown * life_s:
         share = round(most_unknown * 100)
         return Missing(f"the CPU readings of its cgroup on {{node}} leave more than {share} % of its life unknown")
-    return float(group.cpu_s[known[-1]]) / (life_s - unknown_s)
+    return float(group.cpu_s[known[-1]]) * life_s / (life_s - unknown_s)

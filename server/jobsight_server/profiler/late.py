@@ -20,7 +20,7 @@ from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.ran_out import LoggedFailure
 from jobsight_server.forecasts.round import last_learn_seq, learn_late, lock_learning
 from jobsight_server.profiler.gather import profiles_of
-from jobsight_server.profiler.profile import Measurements
+from jobsight_server.profiler.measurement import Measurements
 from jobsight_server.profiler.ready import SampledNodes, complete, read_incomplete
 from jobsight_server.profiler.rows import EventCounts, accepted, learned, logged_failure, row
 from jobsight_server.profiler.sharing import EndedRun

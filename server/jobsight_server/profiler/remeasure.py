@@ -17,7 +17,7 @@ from sqlalchemy import Engine, bindparam, delete, select, text, update
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.round import lock_learning
 from jobsight_server.profiler.gather import profiles_of
-from jobsight_server.profiler.profile import Measurement
+from jobsight_server.profiler.measurement import Measurement
 from jobsight_server.profiler.ready import SampledNodes, read_runs
 from jobsight_server.profiler.rows import EventCounts, accepted, learned, row
 from jobsight_server.storage.event_counts import add_event_counts

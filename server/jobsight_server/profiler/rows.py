@@ -13,7 +13,8 @@ from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.learn import learnable
 from jobsight_server.forecasts.ran_out import LoggedFailure
-from jobsight_server.profiler.profile import ABOVE, Measurement, Measurements, missing_labels
+from jobsight_server.profiler.measurement import Measurement, Measurements, missing_labels
+from jobsight_server.profiler.profile import ABOVE
 from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.profiler.usage import Missing
 

@@ -13,7 +13,7 @@ from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.rebuild import rebuild_if_outdated
 from jobsight_server.forecasts.round import last_learn_seq, learn_round, lock_learning
 from jobsight_server.profiler.gather import profiles_of
-from jobsight_server.profiler.profile import Measurement, Measurements
+from jobsight_server.profiler.measurement import Measurement, Measurements
 from jobsight_server.profiler.ready import Own, SampledNodes, read_finished, ready
 from jobsight_server.profiler.remeasure import measure_again
 from jobsight_server.profiler.rows import accepted, forecast_of, learned, logged_failure, row

@@ -13,9 +13,10 @@ import numpy as np
 from sqlalchemy import Connection, Engine, delete, select, text
 
 from jobsight_server.profiler.idle import FRESH_S, idle_before
-from jobsight_server.profiler.profile import shifted
+from jobsight_server.profiler.job_cgroup import has_cgroup, read_job_memory
 from jobsight_server.profiler.readings import Boundaries, Floats, boundaries, read_marks
 from jobsight_server.profiler.ready import SampledNode, SampledNodes
+from jobsight_server.profiler.sampled import shifted
 from jobsight_server.profiler.sharing import EndedRun, NodeHistories, neighbours, read_node_histories
 from jobsight_server.storage.schema import job_nodes, jobs, running_use
 
@@ -36,8 +37,17 @@ _STORE = text(
 )
 
 
+_Memory = list[tuple[float, float]]
+"""Times and bytes, rising in time."""
+
+_Read = Callable[[Connection, int, str, float, float], _Memory]
+
+
 class Use(NamedTuple):
-    """``memory``: the largest sum over the run's nodes until ``until``, less their idle level, bytes per processor."""
+    """``memory``: the largest sum over the run's nodes until ``until``, less their idle level, bytes per processor.
+
+    ``idle_bytes`` is 0 where the run's own cgroups are read.
+    """
 
     run_id: int
     until: float
@@ -94,15 +104,20 @@ def _use(
     nothing = Use(run.id, run.start if known is None else known.until, None, None, None)
     if not found or processors <= 0:
         return nothing._replace(reason="the accounting log gives no nodes or no processors for it")
+    if silent := [node for node, sampled in found.items() if sampled is None]:
+        return nothing._replace(reason=f"no samples of {silent[0]}")
+    nodes = [sampled for sampled in found.values() if sampled is not None]
+    lives = _lives(connection, run, nodes)
+    starts = [at.start for at in lives]
+    if all(has_cgroup(connection, node.id, run.job_id, start) for node, start in zip(nodes, starts, strict=True)):
+        if known is None or known.idle_bytes != 0.0:  # so far, its nodes were read
+            known = Use(run.id, run.start, None, 0.0, None)
+        return _go_on(connection, run, known, nodes, starts, processors, read_job_memory)
     near = {
         node: neighbours(run, histories.get((run.cluster, node)), run.start - FRESH_S, run.end) for node in run.nodes
     }
-    if silent := [node for node, sampled in found.items() if sampled is None]:
-        return nothing._replace(reason=f"no samples of {silent[0]}")
     if shared := [node for node in run.nodes if near[node].overlapping]:
         return nothing._replace(reason=f"other jobs were on {shared[0]} and their share is unknown")
-    nodes = [sampled for sampled in found.values() if sampled is not None]
-    lives = _lives(connection, run, nodes)
     use = known
     if use is None or use.idle_bytes is None:
         idle = 0.0
@@ -113,7 +128,7 @@ def _use(
                 return nothing._replace(reason=f"the idle level of {name} is not known")
             idle += level.bytes
         use = Use(run.id, run.start, None, idle, None)
-    return _go_on(connection, run, use, nodes, [at.start for at in lives], processors)
+    return _go_on(connection, run, use, nodes, starts, processors, _of_node)
 
 
 def _lives(connection: Connection, run: EndedRun, nodes: Sequence[SampledNode]) -> list[Boundaries]:
@@ -128,6 +143,7 @@ def _go_on(
     nodes: Sequence[SampledNode],
     starts: Sequence[float],
     processors: int,
+    read: _Read,
 ) -> Use:
     """The use including the readings since ``use.until``."""
     assert use.idle_bytes is not None
@@ -137,8 +153,8 @@ def _go_on(
         end = min(until + _STEP_S, newest)
         columns = []
         for node, start in zip(nodes, starts, strict=True):
-            key = {"node_id": node.id, "since": max(start, until - _BEFORE_S), "until": end}
-            columns.append(np.array([tuple(row) for row in connection.execute(_READINGS, key)]).reshape(-1, 2))
+            found = read(connection, node.id, run.job_id, max(start, until - _BEFORE_S), end)
+            columns.append(np.array(found, dtype=np.float64).reshape(-1, 2))
         highest = _highest_sum(columns)
         if highest is not None:
             memory = max(memory or 0.0, (highest - use.idle_bytes) / processors)
@@ -146,6 +162,10 @@ def _go_on(
             until = end
             continue
         return use._replace(until=_latest(until, columns), memory=memory)
+
+
+def _of_node(connection: Connection, node_id: int, job_id: str, since: float, until: float) -> _Memory:
+    return [tuple(row) for row in connection.execute(_READINGS, {"node_id": node_id, "since": since, "until": until})]
 
 
 def _latest(until: float, columns: Sequence[Floats]) -> float:

@@ -72,6 +72,13 @@ class ResourceTypes(Record):
     types: list[ResourceType]
 
 
+class Removed(Record):
+    """What was removed, and how many matches were lost with it."""
+
+    name: str
+    lost_matches: int
+
+
 class ResourcePolicies(Record):
     """The policies, in the order in which they apply."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert, select
 
 from jobsight_predictor.question import Question
-from jobsight_server.errors import UserError
+from jobsight_server.errors import RefusedError
 from jobsight_server.record import Record, Share
 from jobsight_server.requirements.config import RequirementConfig
 from jobsight_server.requirements.expiry import delete_beyond, is_gone
@@ -20,12 +20,8 @@ from jobsight_server.storage.schema import requirements
 _DELETE_EVERY = 1000  # answers; looking for old ones each time would cost more than it saves
 
 
-class RetryError(UserError):
-    """A job cannot be submitted again like this; ``status`` is that of HTTP."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
+class RetryError(RefusedError):
+    """A job cannot be submitted again like this."""
 
 
 @dataclass(frozen=True, slots=True)

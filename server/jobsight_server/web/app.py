@@ -31,12 +31,15 @@ from jobsight_server.web import (
     machines,
     matches,
     nodes,
+    objectives,
     offers,
     openapi,
     overview,
     plan,
+    policies,
     predictions,
     requirements,
+    resource_types,
     resources,
     risk,
     samples_proxy,
@@ -68,7 +71,19 @@ NOUNS_WITH_PAGES = (
 )
 ROUTES = tuple(
     route
-    for noun in (predictions, advice, *NOUNS_WITH_PAGES, risk, offers, samples_proxy, health, openapi)
+    for noun in (
+        predictions,
+        advice,
+        *NOUNS_WITH_PAGES,
+        resource_types,
+        policies,
+        objectives,
+        risk,
+        offers,
+        samples_proxy,
+        health,
+        openapi,
+    )
     for route in noun.ROUTES
 )
 

@@ -11,10 +11,11 @@ from functools import partial
 from flask import Flask, Response, request
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
-from werkzeug.exceptions import HTTPException, NotFound, ServiceUnavailable, Unauthorized
+from werkzeug.exceptions import HTTPException, NotFound, ServiceUnavailable, Unauthorized, default_exceptions
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.tokens import AuthError
+from jobsight_server.errors import RefusedError
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.outage import driver_outage, outage
 from jobsight_server.web.pages import error_page
@@ -31,6 +32,7 @@ def answer_errors(app: Flask, read_engine: Engine, write_engine: Engine) -> None
     """Answers every error of ``app``; requests that fail because of the database are counted."""
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(AuthError, _on_auth_error)
+    app.register_error_handler(RefusedError, _on_refused)
     unavailable = UnavailableCount(write_engine)
     # Errors of the driver itself come from look-ups that bypass SQLAlchemy.
     for kind in (SQLAlchemyError, read_engine.dialect.loaded_dbapi.Error):
@@ -61,6 +63,12 @@ def _on_auth_error(error: AuthError) -> AnyResponse:
     if not is_api():
         return error_page(Unauthorized(str(error)))
     return error_reply(str(error), error.status, error.headers)
+
+
+def _on_refused(error: RefusedError) -> AnyResponse:
+    if not is_api():
+        return error_page(default_exceptions[error.status](str(error)))
+    return error_reply(str(error), error.status)
 
 
 def _on_database_error(unavailable: UnavailableCount, error: Exception) -> AnyResponse:

@@ -18,7 +18,8 @@ from jobsight_server.web.context import context
 LATEST_TIME_S = 1e11
 PAGES_AT_MOST = 10**6
 _SHOWN = 60
-_SMALL_BODY_BYTES = 16 * 1024
+SMALL_BODY_BYTES = 16 * 1024  # one job; what is kept of it stays until long after it has ended
+DEFINITION_BYTES = 256 * 1024
 
 Body = TypeVar("Body")
 
@@ -172,17 +173,17 @@ def json_body(limit: int) -> bytes:
     return body
 
 
-def parsed_body(kind: type[Body], shape: str) -> Body:
-    """The request's body as a small record of this kind; ``shape`` shows what to send.
+def parsed_body(kind: type[Body], shape: str, limit: int = SMALL_BODY_BYTES) -> Body:
+    """The request's body, at most ``limit`` bytes, as a record of this kind; ``shape`` shows what to send.
 
     Raises:
         BadRequest: it is none.
     """
-    body = json_body(min(context().settings.max_body_bytes, _SMALL_BODY_BYTES))
+    body = json_body(min(context().settings.max_body_bytes, limit))
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadRequest(f"{error}; send {shape}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"{error or 'nested too deep'}; send {shape}") from error
 
 
 def one_cluster(found: list[str], noun: str) -> str | None:

@@ -23,18 +23,24 @@ from jobsight_server.record import Record
 from jobsight_server.storage.dialect import LARGEST_ID
 from jobsight_server.web.context import context
 from jobsight_server.web.guard import require_same_origin
-from jobsight_server.web.inputs import PAGES_AT_MOST, choice_argument, given, integer_argument, name_argument
+from jobsight_server.web.inputs import (
+    PAGES_AT_MOST,
+    choice_argument,
+    given,
+    integer_argument,
+    name_argument,
+    parsed_body,
+)
+from jobsight_server.web.objectives import objectives
 from jobsight_server.web.pages import page
 from jobsight_server.web.resource_forms import job_of, objective_fields, objective_of
-from jobsight_server.web.resources import decoded, objectives, refused
-from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, choice_of, record_reply
+from jobsight_server.web.routes import BODY_ERRORS, NAME, PAGE, Parameter, Route, choice_of, record_reply
 
 RELEASED_AT_MOST = 10_000
 
 _SHAPE = '{"jobs": [{"name": N, "dependencies": [{"name": D, "type": T, "amounts": {...}}]}]}'
 _FLAG = {"type": "string", "enum": ["1", "0"]}
 _READINGS: tuple[StateReading, ...] = ("cached", "batch", "dependency")
-_BODY_BYTES = 4096
 
 Number = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
 
@@ -74,21 +80,15 @@ def match_batch() -> Response:
     is_dry = choice_argument("dry_run", ("1", "0")) == "1"
     reading = choice_argument("reading", _READINGS) or "cached"
     here = context()
-    batch = decoded(JobBatch, _SHAPE, here.settings.max_body_bytes)
-    try:
-        return record_reply(here.matcher.match(batch.jobs, batch.objectives, is_dry, reading))  # type: ignore[arg-type]
-    except ResourceError as error:
-        return refused(error)
+    batch = parsed_body(JobBatch, _SHAPE, here.settings.max_body_bytes)
+    return record_reply(here.matcher.match(batch.jobs, batch.objectives, is_dry, reading))  # type: ignore[arg-type]
 
 
 def queue_batch() -> Response:
     """Queued jobs are matched by the administrator's objectives."""
     here = context()
-    batch = decoded(QueuedBatch, _SHAPE, here.settings.max_body_bytes)
-    try:
-        return record_reply(submit(here.matcher, here.write_engine, batch.jobs, here.clock()))
-    except ResourceError as error:
-        return refused(error)
+    batch = parsed_body(QueuedBatch, _SHAPE, here.settings.max_body_bytes)
+    return record_reply(submit(here.matcher, here.write_engine, batch.jobs, here.clock()))
 
 
 def matches() -> MatchList:
@@ -111,11 +111,8 @@ def match_of_path() -> MatchDetail:
 
 def renew_match() -> Response:
     number, here = _number(), context()
-    sent, now = decoded(Renewal, '{"duration_s": 900}', _BODY_BYTES), here.clock()
-    try:
-        renew(here.write_engine, number, now + sent.duration_s, now)
-    except ResourceError as error:
-        return refused(error)
+    sent, now = parsed_body(Renewal, '{"duration_s": 900}'), here.clock()
+    renew(here.write_engine, number, now + sent.duration_s, now)
     return record_reply(_entry(number))
 
 
@@ -128,7 +125,7 @@ def release_match() -> Response:
 
 def release_matches() -> Response:
     here = context()
-    sent = decoded(MatchNumbers, '{"ids": [1, 2]}', here.settings.max_body_bytes)
+    sent = parsed_body(MatchNumbers, '{"ids": [1, 2]}', here.settings.max_body_bytes)
     return record_reply(ReleasedMatches(release(here.write_engine, sent.ids, here.clock())))
 
 
@@ -144,8 +141,6 @@ def _entry(number: int) -> MatchEntry:
 def _number() -> int:
     return int((request.view_args or {})["id"])
 
-
-_ERRORS = (400, 404, 409, 413, 415)
 
 MATCHES = Route(
     "GET",
@@ -212,7 +207,7 @@ ROUTES = (
         "Renews a match that still holds",
         answer=MatchEntry,
         body=Renewal,
-        errors=_ERRORS,
+        errors=BODY_ERRORS,
     ),
     Route(
         "DELETE",
@@ -282,7 +277,7 @@ def add_pages(pages: Blueprint) -> None:
             renew(here.write_engine, _number(), now + here.matcher.config.hold_s, now)
         except ResourceError as error:
             if error.status == 404:
-                raise NotFound(str(error)) from error
+                raise
             return page("match.html", match_of_path(), MATCH, error.status, problem=str(error))
         return redirect(url_for("pages.match", id=_number()), 303)
 

@@ -13,7 +13,7 @@ from werkzeug.exceptions import BadRequest, NotFound
 
 from jobsight_server.offers.cluster_nodes import cluster_nodes
 from jobsight_server.offers.offer import PlaceRequest, answer_request
-from jobsight_server.offers.outcome import OUTCOMES, OfferError, cancel, confirm, report_end, report_start
+from jobsight_server.offers.outcome import OUTCOMES, cancel, confirm, report_end, report_start
 from jobsight_server.queries.plan import Offer, one_offer
 from jobsight_server.record import Record
 from jobsight_server.web.context import context
@@ -136,11 +136,8 @@ def report_ended() -> Response:
 
 def _changed(change: Callable[[Connection, int, float], None]) -> Response:
     here, number = context(), _number()
-    try:
-        with here.write_engine.begin() as connection:
-            change(connection, number, here.clock())
-    except OfferError as error:
-        return error_reply(str(error), error.status)
+    with here.write_engine.begin() as connection:
+        change(connection, number, here.clock())
     return record_reply(_offer(number))
 
 

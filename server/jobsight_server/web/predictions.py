@@ -17,7 +17,14 @@ from jobsight_server.forecasts import ForecastRequest, Prediction, record_failur
 from jobsight_server.forecasts.prediction import Predictions
 from jobsight_server.record import Metric
 from jobsight_server.web.context import context
-from jobsight_server.web.inputs import amount_of, cluster_argument, json_body, metric_argument, name_argument, name_text
+from jobsight_server.web.inputs import (
+    amount_of,
+    cluster_argument,
+    metric_argument,
+    name_argument,
+    name_text,
+    parsed_body,
+)
 from jobsight_server.web.questions import (
     METRIC_CHOICES,
     PARAMETERS,
@@ -68,10 +75,6 @@ class ReportedFailure(JobFields, kw_only=True):
     ) = None
 
 
-_decode_questions = msgspec.json.Decoder(Questions).decode
-_decode_failure = msgspec.json.Decoder(ReportedFailure).decode
-
-
 def ask_one() -> Response:
     """Without ``cluster``: an answer for every cluster where the user has a history."""
     user, cluster, metric = name_argument("user"), cluster_argument(), metric_argument()
@@ -83,18 +86,14 @@ def ask_one() -> Response:
 def ask_many() -> Response:
     """Answers are in the order of the questions."""
     here = context()
-    return json_text(here.answers.reply(_questions(json_body(here.settings.max_body_bytes))))
+    return json_text(here.answers.reply(_questions(here.settings.max_body_bytes)))
 
 
 def report_failure() -> Response:
     """Answers with the new recommendation."""
     here = context()
-    body = json_body(here.settings.max_body_bytes)
-    try:
-        reported = _decode_failure(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        shape = '{"cluster": C, "user": U, "metric": M, "reserved": NUMBER}'
-        raise BadRequest(f"{error}; send {shape}, and whatever else is known about the job") from error
+    shape = '{"cluster": C, "user": U, "metric": M, "reserved": NUMBER}, and whatever else is known about the job'
+    reported = parsed_body(ReportedFailure, shape)
     request = request_of(reported, reported.metric, "")
     reserved = amount_of(reported.reserved, "reserved", _READ.get(reported.metric, _number), RESERVED_AT_MOST)
     job_id = None if reported.job_id is None else name_text(reported.job_id, "job_id")
@@ -107,11 +106,8 @@ def report_failure() -> Response:
         raise BadRequest(str(error)) from error
 
 
-def _questions(body: bytes) -> list[ForecastRequest]:
-    try:
-        asked = _decode_questions(body).questions
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadRequest(f'{error}; send {{"questions": [{{"cluster": C, "user": U, "metric": M}}]}}') from error
+def _questions(limit: int) -> list[ForecastRequest]:
+    asked = parsed_body(Questions, '{"questions": [{"cluster": C, "user": U, "metric": M}]}', limit).questions
     if len(asked) > QUESTIONS_AT_MOST:
         raise BadRequest(f"{len(asked)} questions; at most {QUESTIONS_AT_MOST} in one request")
     return [request_of(entry, entry.metric, f"questions[{number}].") for number, entry in enumerate(asked)]

@@ -14,15 +14,13 @@ from jobsight_server.amounts import MEMORY_PATTERN, memory_bytes
 from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.queries.requirements import RequirementGroups, requirement_group_list
 from jobsight_server.record import Record
-from jobsight_server.requirements import Feedback, Requirement, RetryError, SubmittedJob, ask, take_feedback
+from jobsight_server.requirements import Feedback, Requirement, SubmittedJob, ask, take_feedback
 from jobsight_server.storage.dialect import LARGEST_ID
 from jobsight_server.web.context import context
-from jobsight_server.web.inputs import PAGES_AT_MOST, amount_of, cluster_argument, given, integer_argument, json_body
+from jobsight_server.web.inputs import PAGES_AT_MOST, amount_of, cluster_argument, given, integer_argument, parsed_body
 from jobsight_server.web.pages import page
 from jobsight_server.web.questions import MEMORY_AT_MOST_BYTES, DescribedJob, job_in_body
-from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, error_reply, record_reply
-
-_BODY_BYTES = 16 * 1024  # one job; its content is kept until long after it has ended
+from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, record_reply
 
 Bytes = (
     Annotated[float, Meta(extra_json_schema={"minimum": 1, "maximum": MEMORY_AT_MOST_BYTES})]
@@ -57,36 +55,21 @@ class FeedbackTaken(Record):
     status: Literal["stored", "duplicate"]
 
 
-_decode_question = msgspec.json.Decoder(RequirementQuestion).decode
-_decode_feedback = msgspec.json.Decoder(JobFeedback).decode
-
-
 def ask_requirement() -> Response:
     here = context()
-    body = json_body(min(here.settings.max_body_bytes, _BODY_BYTES))
-    try:
-        question = _decode_question(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        shape = '{"cluster": C, "user": U, "memory_bytes": REQUESTED}'
-        raise BadRequest(f"{error}; send {shape}, and whatever else is known about the job") from error
+    shape = '{"cluster": C, "user": U, "memory_bytes": REQUESTED}, and whatever else is known about the job'
+    question = parsed_body(RequirementQuestion, shape)
     cluster, job = job_in_body(question, "")
     requested = _whole_bytes(question.memory_bytes, "memory_bytes")
     retry_of = None if question.retry_of is None else _number(question.retry_of, "retry_of")
-    try:
-        with here.write_engine.begin() as connection:
-            submitted = SubmittedJob(cluster, job, requested, retry_of)
-            return record_reply(ask(connection, here.requirements, submitted, here.clock()))
-    except RetryError as error:
-        return error_reply(str(error), error.status)
+    with here.write_engine.begin() as connection:
+        submitted = SubmittedJob(cluster, job, requested, retry_of)
+        return record_reply(ask(connection, here.requirements, submitted, here.clock()))
 
 
 def report_feedback() -> Response:
     here = context()
-    body = json_body(min(here.settings.max_body_bytes, _BODY_BYTES))
-    try:
-        sent = _decode_feedback(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadRequest(f'{error}; send {{"id": ID, "outcome": "finished" or "failed"}}, and used_bytes') from error
+    sent = parsed_body(JobFeedback, '{"id": ID, "outcome": "finished" or "failed"}, and used_bytes')
     if sent.outcome not in ("finished", "failed"):
         raise BadRequest(f"outcome = {sent.outcome[:60]!r} is unknown; use one of: finished, failed")
     number = _number(sent.id, "id")

@@ -26,6 +26,8 @@ NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000
 TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S}
 ID: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}
 PAGE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": PAGES_AT_MOST}
+BODY_ERRORS = (400, 404, 409, 413, 415)
+"""Statuses of a route that changes something as its body says."""
 
 _encode = msgspec.json.Encoder().encode
 

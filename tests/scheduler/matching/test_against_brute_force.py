@@ -171,3 +171,61 @@ def test_what_exceeds_a_capacity_by_a_hundred_millionth_is_not_matched_and_the_o
     answer = answered(batch)
     assert len(answer["matches"]) == 2
     assert (answer["status"], answer["objective"]) == ("optimal", 2.0)
+
+
+def batch_of(jobs: list[dict[str, Any]], objectives: list[Any], **capacities: Any) -> Batch:
+    """Jobs with one dependency each, on two machines and a disk."""
+    machines = [{"name": name, "type": "compute", "capacities": capacities} for name in ("blade-1", "blade-2")]
+    disk = {"name": "disk", "type": "disk", "capacities": {"gb": {"total": 10, "used": 5}}}
+    named = [
+        {"name": f"job-{index}", "priority": job.pop("priority", 1), "dependencies": [{"name": "on", **job}]}
+        for index, job in enumerate(jobs)
+    ]
+    return {"resources": [*machines, disk], "jobs": named, "objectives": objectives}
+
+
+@pytest.mark.parametrize("objectives", [["balance"], ["throughput", "balance", "fewest"]])
+def test_no_job(objectives: list[str]) -> None:
+    answer = answered(batch_of([], objectives, slots=4))
+    assert (answer["status"], answer["matches"], answer["unmatched"]) == ("optimal", (), ())
+
+
+def test_nothing_is_asked_of_a_capacity_that_is_not_there() -> None:
+    job = {"type": "compute", "amounts": {"slots": 3, "licences": 0}}
+    answer = answered(batch_of([job], ["throughput"], slots={"total": 4, "used": 2}))
+    assert answer["unmatched"][0]["reason"].endswith("blade-1 has slots 2 of 4 free; blade-2 has slots 2 of 4 free")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_two_objectives_balance_different_resources(is_first: bool) -> None:
+    both = [{"name": "balance", "type": "compute"}, {"name": "all", "sense": "min", "F": "1"}]
+    jobs = [{"type": "compute", "amounts": {"slots": 1}} for _ in range(2)] + [{"type": "disk", "amounts": {"gb": 1}}]
+    answer = answered(batch_of(jobs, ["throughput", *(both if is_first else both[::-1])], slots=4))
+    values = {one["name"]: one["value"] for one in answer["objectives"]}
+    assert (answer["status"], values["balance"], values["all"]) == ("optimal", 0.25, pytest.approx(0.6))
+
+
+def test_one_more_is_better_beside_a_million() -> None:
+    free = {"a": 6, "b": 3, "c": 4, "d": 6, "e": 2}
+    resources = [
+        {"name": name, "type": "t", "attributes": {"is_old": name in "de"}, "capacities": {"slots": slots}}
+        for name, slots in free.items()
+    ]
+    four = [{"name": "on", "type": "t", "amounts": {"slots": 4}}]
+    large = [{"name": "on", "type": "t", "amounts": {"slots": 3}}, {**four[0], "name": "old", "where": "is_old"}]
+    jobs = [{"name": "first", "dependencies": four}, {"name": "second", "dependencies": four}]
+    jobs.append({"name": "large", "dependencies": large, "priority": 1_000_000})
+    answer = answered({"resources": resources, "jobs": jobs, "objectives": ["priority", "balance"]})
+    assert (answer["status"], answer["objective"]) == ("optimal", 1_000_002.0)
+
+
+def test_large_whole_amounts_fit_exactly() -> None:
+    jobs = [{"type": "compute", "amounts": {"bytes": 2 * 10**15}} for _ in range(3)]
+    answer = answered(batch_of(jobs, ["throughput"], bytes={"total": 12 * 10**15, "used": 10 * 10**15}))
+    assert (answer["status"], answer["objective"]) == ("optimal", 2.0)
+
+
+def test_more_in_use_than_there_is() -> None:
+    job = {"type": "compute", "amounts": {"slots": 0.5}}
+    answer = answered(batch_of([job], ["throughput"], slots={"total": 2, "used": 1e308}))
+    assert answer["unmatched"][0]["tier"] == "held"

@@ -237,7 +237,7 @@ def test_rubbish_is_listed_with_line_and_reason_and_nothing_else_is_lost(
     assert found[2] == f"longer than {LONGEST_LINE} bytes"
     assert found[5] == "control characters"
     assert found[7].startswith("user is longer than 255 characters: 'uuu")
-    assert (found[8], found[9]) == ("an empty line", "not UTF-8 text")
+    assert (found[8], found[9]) == ("an empty line", "fewer than four fields separated by semicolons")
     assert all(len(shown) <= 500 and shown.isprintable() for _, _, shown in rejects(engine))
     assert report.lines == 10
 

@@ -325,7 +325,7 @@ def test_what_is_damaged_is_listed_and_the_rest_is_stored(
     lines = [line.encode() for line in (*written.header, *written.records)]
     victims = [len(written.header) + 5 * number for number in range(1, 5)]
     for number, victim in enumerate(victims):
-        lines[victim] = (lines[victim][: 20 + number], b"\xff" + lines[victim], b"x" * 70_000, b"\x00" * 9)[number]
+        lines[victim] = (lines[victim][: 20 + number], b"\x01" + lines[victim], b"x" * 70_000, b"\x00" * 9)[number]
     file = tmp_path / "log"
     file.write_bytes(b"\n".join(lines) + b"\n")
     report = read(sqlite_engine, file, written.format).report

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from jobsight_server.accounting.files import Content
+from jobsight_server.accounting.formats import open_reader
 from jobsight_server.accounting.guess import WrongFormatError, check_format, guess_format
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.read_logs import follow_once
@@ -49,6 +53,37 @@ def written(directory: Path, text: str, packed: bool = False) -> Path:
     data = f"{text}\n".encode()
     file.write_bytes(gzip.compress(data) if packed else data)
     return file
+
+
+@pytest.mark.parametrize(
+    ("beginning", "found"),
+    [
+        (lzma.compress(TORQUE.encode()), "compressed by xz: unpack it with xz -d"),
+        (bz2.compress(TORQUE.encode()), "compressed by bzip2: unpack it with bunzip2"),
+        (TABLE.encode("utf-16"), "UTF-16 text: convert it with iconv -f UTF-16 -t UTF-8"),
+        (b"x" * 257 + b"ustar\x0000" + bytes(248), "a tar archive: unpack it with tar -x"),
+    ],
+)
+def test_what_is_to_be_unpacked_first(tmp_path: Path, beginning: bytes, found: str) -> None:
+    file = tmp_path / "log"
+    file.write_bytes(beginning)
+    with Content(file) as content:
+        for refused in (lambda: guess_format(content), lambda: check_format(content, "torque")):
+            with pytest.raises(WrongFormatError, match=re.escape(found)):
+                refused()
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_byte_order_mark_latin_1_and_carriage_returns(tmp_path: Path, text: str) -> None:
+    """As files come from other systems and from old ones."""
+    file, lines = tmp_path / "log", text.replace("ann", "zo\xeb").splitlines()
+    file.write_bytes(b"\xef\xbb\xbf" + "\r\n".join([*lines, ""]).encode("latin-1"))
+    with Content(file) as content:
+        assert guess_format(content) == WRITTEN[text]
+        reader = open_reader(WRITTEN[text], content)
+        (chunk,) = reader.split(content.read)
+    runs = [event.run for event in map(reader.event, chunk.records[-1:])]
+    assert [run and run.user for run in runs] == ["zo\xeb"]
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -109,6 +109,24 @@ def test_other_records_are_counted_only(kind: str) -> None:
     assert (event.kind, event.run) == (kind, None)
 
 
+def test_what_is_requeued_before_it_started_has_no_run() -> None:
+    for message in ("", "user=ann group=hpc jobname=j queue=workq ctime=1795204838 Exit_status=-11"):
+        event = parse_line(f"{STAMP};R;7.pbs1;{message}")
+        assert (event.kind, event.run) == ("R", None)
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("01:30", 90.0), ("00:01:30.25", 90.25), ("1:00:00:00", 86_400.0), ("90", 90.0)]
+)
+def test_durations(written: str, seconds: float) -> None:
+    assert run_of(f"user=ann {TIMES} end=1795204850 resources_used.cput={written}").used_cpu_s == seconds
+
+
+def test_a_chunk_without_processors() -> None:
+    run = run_of("user=ann start=1795204838 end=1795204850 exec_host=n1/0*0+n2/0*4")
+    assert (run.nodes, run.processors) == ((("n1", 0), ("n2", 4)), 4)
+
+
 def test_a_requeued_run_keeps_its_usage(engine: Engine, tmp_path: Path) -> None:
     def line(kind: str, start: int, more: str = "") -> str:
         common = "user=ann group=hpc qtime=1795204830 exec_host=n1/0*2"

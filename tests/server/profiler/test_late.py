@@ -235,7 +235,11 @@ def test_a_clock_that_was_set_back_loses_nothing(site: Any) -> None:
     assert site.profile(run)["bandwidth"].value is not None
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("database_url", "seed"),
+    [("sqlite", 1), ("sqlite", 2), ("sqlite", 3), ("postgresql", 1)],
+    indirect=["database_url"],
+)
 def test_over_random_histories_learning_again_gives_the_same_rows(site: Any, seed: int) -> None:
     """Nodes fall silent and catch up, jobs come and end meanwhile: every row is reproduced, late values included."""
     rng = random.Random(seed)

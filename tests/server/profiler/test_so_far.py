@@ -60,6 +60,28 @@ def test_memory_so_far_is_the_peak_of_the_sum_over_the_nodes_less_what_they_had_
     assert watch_running(site.engine, lambda: 200.0) == 0, "nothing new, nothing written"
 
 
+def test_jobs_on_shared_nodes_are_followed_by_their_own_cgroups(site: Any) -> None:
+    first = site.node("n1", rows([5000] * 12, 80.0))
+    second = site.node("n2", rows([5000] * 12, 80.0))
+    run = site.run("1.head.example.org", 95.0, None, {"n1": 2, "n2": 2})
+    other = site.run("2.s", 50.0, None, {"n1": 4})
+    held = {first: [None, 300, 900, 200, 200, 200], second: [100, 100, 150, 150, 600, 150]}
+    for node, memory in held.items():
+        earlier = [(90.0, 1.0, 4000 * MIB, 0)]  # before it was requeued
+        now = [(100.0 + 10 * i, float(i), m and m * MIB, 9000 * MIB) for i, m in enumerate(memory)]
+        site.job_samples(node, "1.head", [*earlier, *now])
+    watch_running(site.engine, lambda: 200.0)
+    assert used(site) == {
+        run: (pytest.approx((900 + 150) / 4), None),
+        other: (None, "other jobs were on n1 and their share is unknown"),
+    }
+    assert watch_running(site.engine, lambda: 200.0) == 0
+    for node in held:
+        site.job_samples(node, "1.head", [(170.0, 9.0, 1000 * MIB, 0)])
+    watch_running(site.engine, lambda: 200.0)
+    assert used(site)[run] == (500, None)
+
+
 def test_only_new_samples_are_taken_in_and_a_peak_stays(site: Any) -> None:
     node = site.node("n1", rows([100, 700, *[300] * 20], 90.0))
     run = site.run("1.s", 95.0, None, {"n1": 1})

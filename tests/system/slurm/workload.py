@@ -53,16 +53,19 @@ class RealWorkload:
         return [RealJob(ids[number], f"solver {number}", user) for number in range(1, count + 1)]
 
     def burners(self, count: int) -> list[RealJob]:
-        """Jobs of the second user that burn 4 s on one of two processors."""
+        """Jobs of the second user that burn 10 s on one of two processors.
+
+        So long that what Slurm burns within the job's cgroup to start it, .3 s on a busy machine, is less than 5 %.
+        """
         user = self.cluster.users[1]
-        command, options = self.hold("burner", 200, cpu_s=4, stay_s=2), ("--job-name=burner", "--mem=600M", "-n2")
+        command, options = self.hold("burner", 200, cpu_s=10, stay_s=2), ("--job-name=burner", "--mem=600M", "-n2")
         return [RealJob(self.cluster.submit(user, command, *options), "burner", user) for _ in range(count)]
 
     def steps(self) -> list[RealJob]:
         """Jobs of the third user with steps at once and in turn, and tasks on one node and on two."""
         step = "srun --exact -n1 --mem=400M"
-        a, b = self.hold("a", 200, cpu_s=2), self.hold("b", 300, cpu_s=2)
-        tasks = f"srun {self.hold('task', 200, cpu_s=2)}"
+        a, b = self.hold("a", 200, cpu_s=5), self.hold("b", 300, cpu_s=5)
+        tasks = f"srun {self.hold('task', 200, cpu_s=5)}"
         return [
             self._submit("two steps at once", f"{step} {a} & {step} {b} & wait", "-n2", "--mem=900M"),
             self._submit("two steps in turn", f"{step} {a}; {step} {b}", "--mem=800M", at_once=False),

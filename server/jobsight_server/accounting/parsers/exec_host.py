@@ -16,7 +16,7 @@ _SLOTS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 
 def processors_by_node(text: str) -> dict[str, int]:
-    """Node -> processors, in the order of first mention.
+    """Node -> processors, in the order of first mention; 0 where a job asked for none.
 
     >>> processors_by_node("n1/1+n1/0+n2/0-1+n1/4,6-7+n3/0*8+n4")
     {'n1': 5, 'n2': 2, 'n3': 8, 'n4': 1}
@@ -32,8 +32,8 @@ def processors_by_node(text: str) -> dict[str, int]:
         node, slots, times = match.groups()
         count = (1 if slots is None else _count(slots, part)) * (1 if times is None else int(times))
         found[node] = found.get(node, 0) + count
-        if not 0 < found[node] <= MOST_PER_NODE:
-            raise AccountingError(f"exec_host gives a node no processor or more than {MOST_PER_NODE}", part)
+        if found[node] > MOST_PER_NODE:
+            raise AccountingError(f"exec_host gives a node more than {MOST_PER_NODE} processors", part)
     if sum(found.values()) > MOST_PER_JOB:
         raise AccountingError(f"exec_host gives the job more than {MOST_PER_JOB} processors")
     return found

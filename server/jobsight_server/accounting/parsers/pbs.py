@@ -68,7 +68,9 @@ def pbs_event(line: str, fields: Fields, with_usage: str, failure_of: FailureOf)
         raise AccountingError("not a job id", job_id)
     parent = job_id.partition(".")[0].endswith("[]")
     of_a_run = kind == "S" or kind in with_usage
-    run = _run(kind, fields(message), failure_of) if of_a_run and not parent else None
+    values = fields(message) if of_a_run and not parent else {}
+    # What is requeued before it started, or by an old release, has no run in its record.
+    run = None if not of_a_run or parent or (kind == "R" and "start" not in values) else _run(kind, values, failure_of)
     return JobEvent(kind, job_id, local_s, run, parent)
 
 

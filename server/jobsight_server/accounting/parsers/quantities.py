@@ -15,7 +15,7 @@ INT32 = 2**31
 _UNLIMITED = {"unlimited", "infinity", "infinite"}
 _WHOLE = re.compile(r"[0-9]{1,11}", re.ASCII)
 _SIGNED = re.compile(r"-?[0-9]{1,11}", re.ASCII)
-_CLOCK = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,4}):([0-9]{1,4})", re.ASCII)
+_CLOCK = re.compile(r"(?:(?:([0-9]{1,9}):)?([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,4}(?:\.[0-9]{1,9})?)", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,11}(?:\.[0-9]{1,9})?", re.ASCII)
 _SIZE = re.compile(r"([0-9]{1,18})([kmgtp]?)([bw]?)", re.ASCII)
 _POWERS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
@@ -41,14 +41,14 @@ def signed(key: str, text: str) -> int:
 
 
 def duration_s(key: str, text: str) -> float:
-    """Seconds of ``HH:MM:SS``, ``D:HH:MM:SS`` or bare seconds.
+    """Seconds of ``D:HH:MM:SS``, of which parts on the left may be missing.
 
     >>> duration_s("cput", "144:00:01"), duration_s("cput", "1:02:00:00"), duration_s("cput", "6")
     (518401.0, 93600.0, 6.0)
     """
     if clock := _CLOCK.fullmatch(text):
-        days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
-        value = float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+        days, hours, minutes = (int(part or 0) for part in clock.groups()[:3])
+        value = ((days * 24 + hours) * 60 + minutes) * 60 + float(clock[4])
     elif _SECONDS.fullmatch(text):
         value = float(text)
     else:

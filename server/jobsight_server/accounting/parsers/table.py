@@ -24,6 +24,7 @@ from jobsight_server.accounting.parsers.table_columns import (
     whole,
 )
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
+from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
 HEADER = "header"
 """The kind of the line that names the columns."""
@@ -32,7 +33,6 @@ _KINDS = {"ended": "E", "requeued": "R", "running": "S"}
 _FAILURES: dict[str, Failure] = {name: name for name in get_args(Failure)}
 _DELIMITERS = ",;\t"
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_BYTE_ORDER_MARK = "\ufeff"
 _Choice = TypeVar("_Choice")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -43,19 +43,16 @@ def parser_of(beginning: bytes) -> Callable[[str], JobEvent]:
     Raises:
         AccountingError: its first line is neither a header nor JSON.
     """
+    beginning = beginning.removeprefix(BYTE_ORDER_MARK)
     if beginning.lstrip()[:1] == b"{":
         return _event_of_json
-    try:
-        header = beginning.partition(b"\n")[0].removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError:
-        raise AccountingError("the header is not UTF-8 text") from None
-    text = header.removeprefix(_BYTE_ORDER_MARK)
-    delimiter = max(_DELIMITERS, key=text.count)
-    columns = [name.strip() for name in _row(text, delimiter)]
+    header = text_of(beginning.partition(b"\n")[0].removesuffix(b"\r"))
+    delimiter = max(_DELIMITERS, key=header.count)
+    columns = [name.strip() for name in _row(header, delimiter)]
     _check_columns(columns)
 
     def parse(line: str) -> JobEvent:
-        if line == header:
+        if line.removeprefix("\ufeff") == header:
             return JobEvent(HEADER, "", 0.0)
         values = _row(line, delimiter)
         if len(values) != len(columns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -259,3 +260,23 @@ def test_fields_of_another_type_are_rejected_with_a_reason(events: Read, release
     job["association"] = None
     assert events(release.document(job)) == ["user is missing"]
     assert events(release.document(release.job(end=NOON - 5, elapsed=5))) == ["end is before start"]
+
+
+def test_names_that_are_not_utf_8(events: Read, newest: Any) -> None:
+    first, second = events(newest.document(newest.job(name="cafe-x")).replace(b"cafe-x", b"caf\xe9") * 2)
+    assert first.run.name == second.run.name == "caf\xe9"
+
+
+def test_jobs_of_another_cluster_are_not_mixed_in(events: Read, newest: Any) -> None:
+    jobs = newest.job(), newest.job(user="bob"), newest.job(job_id=8)
+    for job, cluster in zip(jobs, "aba", strict=True):
+        job["cluster"] = job["association"]["cluster"] = cluster
+    first, second, third = events(newest.document(*jobs))
+    assert (first.run.user, third.job_id) == ("ann", "8")
+    assert second == "of another cluster than the first record, a; ask sacct for one, with --clusters"
+
+
+def test_records_without_their_document(events: Read, newest: Any) -> None:
+    line = json.dumps({"account": "physics", **newest.job()}).encode()
+    for data in (line + b"\n" + line + b"\n", b"[" + line + b"]\n"):
+        assert set(events(data)) == {"records of sacct without the document around them: give what sacct --json prints"}

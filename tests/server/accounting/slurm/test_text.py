@@ -102,7 +102,7 @@ def test_damage_costs_the_job_that_it_hits(events: Read) -> None:
         assert ids(number, lines[number][:70] + b"\n") == (["7", "9"], rejected)
     assert ids(4, b"rubbish\n") == (["7", "9"], 1)
     assert ids(4, lines[4].replace(b"10240K", b"1.2.3K")) == (["7", "9"], 1)
-    assert ids(4, lines[4].replace(b"name", b"\xff")) == (["7", "9"], 1)
+    assert ids(4, lines[4].replace(b"name", b"\xff")) == (["7", "8", "9"], 0)
     assert ids(1, lines[1].replace(b"ann", b"")) == (["8", "9"], 1)
 
 
@@ -119,6 +119,30 @@ def test_headers(events: Read) -> None:
     assert reason == "the header has no column State; ask sacct for it with --format"
     without = whole.partition(b"\n")[2]
     assert events(without) == ["not JSON of sacct, and no header of its text: run sacct without --noheader"]
+    for before in (b"\xef\xbb\xbf", b"\n", b"\r\n\n"):
+        assert [event.job_id for event in events(before + whole)] == ["7"]
+    columns = b"JobID           JobName      State \n------------ ---------- ---------- \n7      name  CANCELLED+ \n"
+    assert set(events(columns)) == {"columns of sacct, which cut values off: run sacct with --parsable2"}
+
+
+def test_few_columns(events: Read) -> None:
+    few = ["JobIDRaw", "User", "State", "Submit", "Start", "End", "MaxRSS"]
+    run = run_of(events, row("7"), row("7.batch", MaxRSS="100M"), columns=few)
+    assert (run.used_walltime_s, run.used_memory_bytes, run.nodes) == (100.0, 100 * MIB, ())
+    kinds = {"COMPLETED": "E", "FAILED": "D", "CANCELLED by 5": "D"}
+    for state, kind in kinds.items():  # within a second
+        (event,) = events(text(row("7", State=state, End=str(NOON)), columns=few))
+        assert event.kind == kind
+    assert run_of(events, row("7", User="", UID="1234"), columns=[*few, "UID"]).user == "1234"
+    (event,) = events(text(row("7", JobID="7_[4-9%2]", State="PENDING"), columns=["JobID", *few[1:]]))
+    assert event == "tasks of an array that wait, in one record; ask sacct for JobIDRaw"
+
+
+def test_jobs_of_another_cluster_are_not_mixed_in(events: Read) -> None:
+    rows = row("7", Cluster="a"), row("7.batch", Cluster="a"), row("7", Cluster="b", User="bob"), row("8", Cluster="a")
+    first, second, third = events(text(*rows, columns=[*COLUMNS, "Cluster"]))
+    assert (first.run.user, third.job_id) == ("ann", "8")
+    assert second == "of another cluster than the first record, a; ask sacct for one, with --clusters"
 
 
 @pytest.mark.parametrize(
@@ -171,6 +195,46 @@ def test_local_times_are_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> Non
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "elapsed", "expected"),
+    [  # clocks are set back from 3 to 2 o'clock, which is 1 o'clock in UTC
+        ("02:50:00", "02:10:00", "1200", (-600, 600)),
+        ("02:50:00", "02:10:00", None, (-600, 600)),
+        ("02:50:00", "04:50:00", "7200", (3000, 10_200)),
+        ("02:50:00", "04:50:00", "10800", (-600, 10_200)),
+        ("02:10:00", "02:50:00", "2400", (-3000, -600)),
+        ("02:10:00", "02:50:00", "6000", (-3000, 3000)),
+        ("01:00:00", "04:00:00", "14400", (-7200, 7200)),
+        ("02:10:00", "02:50:00", "7", (-3000, -600)),  # no reading fits
+    ],
+)
+def test_clocks_set_back(
+    events: Read,
+    monkeypatch: pytest.MonkeyPatch,
+    start: str,
+    end: str,
+    elapsed: str | None,
+    expected: tuple[int, int],
+) -> None:
+    import time
+
+    back = 1_792_890_000
+    monkeypatch.setenv("TZ", "Europe/Prague")
+    time.tzset()
+    try:
+        one = row("7", Start=f"2026-10-25T{start}", End=f"2026-10-25T{end}", ElapsedRaw=elapsed or "")
+        run = run_of(events, one)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert run.end is not None
+    assert (run.start - back, run.end - back) == expected
+
+
+def test_times_with_their_offset() -> None:
+    assert moment("Start", "2026-07-01T02:00:00+0200") == moment("Start", "2026-07-01T00:00:00Z") == 1_782_864_000.0
 
 
 @pytest.mark.parametrize(
@@ -249,3 +313,8 @@ def test_filetxt_is_not_fooled_by_names(events: Read) -> None:
         reason, whole = events(forged.encode() + FILETXT.encode())
         assert reason == "the job's name or directory looks like further fields"
         assert whole.run.failure == "time"
+
+
+def test_filetxt_with_names_of_a_directory_service(events: Read) -> None:
+    (event,) = events(FILETXT.replace("=ann(", "=CORP\\ann smith(").replace("=hpc(", "=domain users(").encode())
+    assert (event.run.user, event.run.group, event.run.name) == ("CORP\\ann smith", "domain users", "a b=c")

@@ -25,7 +25,10 @@ from jobsight_server.accounting.runs import AccountingError, JobEvent
 
 _BEGIN = re.compile(rb"JobId=[0-9]+ UserId=")
 _WHOLE = re.compile(rb" NodeCnt=[0-9]+ .*WorkDir=", re.DOTALL)
-_HEAD = r"JobId=(?P<job_id>[0-9]+) UserId=(?P<user>\S*?)\([0-9]+\) GroupId=(?P<group>\S*?)\([0-9]+\) Name=(?P<name>.*"
+_HEAD = (
+    r"JobId=(?P<job_id>[0-9]+) UserId=(?P<user>[^()\n]*)\([0-9]+\) GroupId=(?P<group>[^()\n]*)\([0-9]+\) "
+    r"Name=(?P<name>.*"
+)
 _MIDDLE = (
     r") JobState=(?P<state>\S+) Partition=(?P<partition>\S*) TimeLimit=(?P<limit>\S+) StartTime=(?P<start>\S+) "
     r"EndTime=(?P<end>\S+) NodeList=(?P<nodes>\S*) NodeCnt=(?P<node_count>[0-9]+)(?: ProcCnt=(?P<processors>[0-9]+))? "

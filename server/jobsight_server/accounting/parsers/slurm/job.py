@@ -46,13 +46,14 @@ class SlurmJob:
     """One record of a job: times in UTC epoch seconds, None if unknown; memory in bytes, of the whole job.
 
     ``states`` are the base state and its flags. ``node_count`` and ``processors`` are allocated ones, or requested ones
-    while the job waits.
+    while the job waits. ``cluster``: as Slurm calls it.
     """
 
     job_id: str
     user: str | None
     states: tuple[str, ...]
     submitted: float | None
+    cluster: str | None = None
     eligible: float | None = None
     start: float | None = None
     end: float | None = None
@@ -82,6 +83,8 @@ def event_of(job: SlurmJob) -> JobEvent:
     Raises:
         AccountingError: it cannot be used; the reason says why.
     """
+    if "_[" in job.job_id:
+        raise AccountingError("tasks of an array that wait, in one record; ask sacct for JobIDRaw", job.job_id)
     if not _JOB_ID.fullmatch(job.job_id):
         raise AccountingError("not a job id", job.job_id)
     states = frozenset(job.states)
@@ -120,20 +123,24 @@ def _kind(job: SlurmJob, states: frozenset[str], has_nodes: bool) -> str:
         return "Q"
     if states & _RUNS and (not ended or job.end is None) and not states & _REQUEUED:
         return "S"
-    if job.start is None or not (has_nodes or job.elapsed_s):
+    if job.start is None or not (has_nodes or "COMPLETED" in states or _ran_s(job)):
         return "D"
     if states & (_REQUEUED | _EVICTED):
         return "R"
     return "E"
 
 
+def _ran_s(job: SlurmJob) -> float:
+    """How long it ran; columns with it, or with the nodes, may not have been asked for."""
+    if job.elapsed_s is not None:
+        return job.elapsed_s
+    return 0.0 if job.start is None or job.end is None else max(job.end - job.start - job.suspended_s, 0.0)
+
+
 def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: float, end: float | None) -> RunRecord:
     user = _text(job.user, "user", LONGEST_INDEXED)
     if user is None:
         raise AccountingError("user is missing")
-    elapsed_s = None if end is None else max(end - start - job.suspended_s, 0.0)
-    if end is not None and job.elapsed_s is not None:
-        elapsed_s = job.elapsed_s
     out_of_memory = _ran_out_of_memory(job, states)
     failure: Failure | None = "memory" if out_of_memory else "time" if states & {"TIMEOUT", "DEADLINE"} else None
     return RunRecord(
@@ -156,7 +163,7 @@ def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: f
         # Zero is what was never looked at: every process uses some of both.
         used_cpu_s=None if end is None else max(job.used_cpu_s, cpu_s(job.steps)) or None,
         used_memory_bytes=None if end is None else memory_bytes(job.steps, end),
-        used_walltime_s=elapsed_s,
+        used_walltime_s=None if end is None else _ran_s(job),
         suspended_s=job.suspended_s or None,
         failure=None if end is None else failure,
     )

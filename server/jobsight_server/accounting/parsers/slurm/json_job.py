@@ -22,6 +22,7 @@ from jobsight_server.accounting.parsers.slurm.job import (
 from jobsight_server.accounting.parsers.slurm.quantities import tres
 from jobsight_server.accounting.parsers.slurm.steps import Step
 from jobsight_server.accounting.runs import AccountingError
+from jobsight_server.accounting.text import text_of
 
 _MIB = 2**20
 # Slurm's NO_VAL and INFINITE, of 16, 32 and 64 bits, where a release writes them as they are.
@@ -70,6 +71,7 @@ class _JobTres(Struct):
 class _Association(Struct):
     user: str | None = None
     account: str | None = None
+    cluster: str | None = None
 
 
 class _Sacct(Struct):
@@ -78,6 +80,7 @@ class _Sacct(Struct):
     job_id: int
     time: _Times
     state: dict[str, Any]
+    cluster: str | None = None
     user: str | None = None
     group: str | None = None
     account: str | None = None
@@ -131,6 +134,7 @@ def parse_sacct(data: bytes) -> SlurmJob:
     return SlurmJob(
         job_id=str(record.job_id),
         user=record.user or of_association.user,
+        cluster=of_association.cluster or record.cluster,
         states=_texts("state.current", record.state.get("current")),
         submitted=_time("time.submission", time.submission),
         eligible=_time("time.eligible", time.eligible),
@@ -184,7 +188,10 @@ def parse_squeue(data: bytes) -> SlurmJob:
 
 def _decoded(decode: Any, data: bytes) -> Any:
     try:
-        return decode(data)
+        try:
+            return decode(data)
+        except UnicodeDecodeError:
+            return decode(text_of(data))
     except msgspec.ValidationError as error:
         if decode is _decode_sacct and b'"job_state"' in data:
             raise AccountingError("a record of squeue: import what sacct says") from None

@@ -15,8 +15,10 @@ import msgspec
 
 from jobsight_server.accounting.files import PIECE_BYTES, Chunk, RawRecord
 from jobsight_server.accounting.parsers.slurm.pieces import HEAD_BYTES, LONGEST_RECORD, ChunkBuilder
+from jobsight_server.accounting.text import text_of
 
 _FIRST_FIELD = re.compile(rb'"jobs"\s*:\s*\[\s*\{\s*("[A-Za-z_]{1,60}")\s*:')
+_CLUSTER = re.compile(rb'"cluster"\s*:\s*"([^"\\]+)"')
 _END_OF_LIST = re.compile(rb"\s*\]")
 # The end of a document of which nothing is missing.
 _END = re.compile(rb"\]\s*(?:,\s*\"[a-z]+\".*)?\}\s*\Z", re.DOTALL)
@@ -32,6 +34,16 @@ def first_field(beginning: bytes) -> bytes:
     """The name of the first field of a record, in quotes, from the beginning of the file."""
     match = _FIRST_FIELD.search(beginning)
     return b'"account"' if match is None else match[1]
+
+
+def cluster_of_first(beginning: bytes) -> str | None:
+    """Slurm's name of the cluster of the first record; None if it has none.
+
+    What is around the records may name another: the one where sacct ran.
+    """
+    match = _FIRST_FIELD.search(beginning)
+    named = None if match is None else _CLUSTER.search(beginning, match.end())
+    return None if named is None else text_of(named[1])
 
 
 class JsonRecords:

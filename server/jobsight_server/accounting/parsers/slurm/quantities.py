@@ -13,14 +13,16 @@ UNKNOWN = frozenset({"", "Unknown", "None", "N/A", "NONE", "(null)", "unknown", 
 _UNLIMITED = frozenset({"UNLIMITED", "Partition_Limit", "PartitionLimit", "NOT_SET"})
 
 _EPOCH = re.compile(r"[0-9]{1,11}", re.ASCII)
-_STAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}", re.ASCII)
+_STAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:Z|[+-][0-9]{2}:?[0-9]{2})?", re.ASCII)
 _CLOCK = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,4}(?:\.[0-9]{1,9})?)", re.ASCII)
 _AMOUNT = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([KMGTPE]?)", re.ASCII)
 _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 
 
-def moment(what: str, text: str) -> float | None:
-    """UTC epoch seconds of ``2026-11-20T18:20:15``, in this machine's zone, or of epoch seconds; None if unknown.
+def moment(what: str, text: str, second: bool = False) -> float | None:
+    """UTC epoch seconds of ``2026-11-20T18:20:15``, with its offset or in this machine's zone, or of epoch seconds.
+
+    None if unknown. Of a time that there was twice, when clocks were set back, it is the first one, or the ``second``.
 
     Raises:
         AccountingError: neither.
@@ -31,7 +33,7 @@ def moment(what: str, text: str) -> float | None:
         found = float(text)
     elif _STAMP.fullmatch(text):
         try:
-            found = datetime.fromisoformat(text).timestamp()
+            found = datetime.fromisoformat(text).replace(fold=int(second)).timestamp()
         except (ValueError, OverflowError):
             raise AccountingError(f"{what} is not a time", text) from None
     else:
@@ -39,6 +41,24 @@ def moment(what: str, text: str) -> float | None:
     if not 0 < found < LATEST:
         raise AccountingError(f"{what} is not a time", text)
     return found
+
+
+def life(start: str, end: str, length_s: float | None) -> tuple[float | None, float | None]:
+    """The moments ``start`` and ``end``.
+
+    Where clocks were set back in between, they are those that are ``length_s`` apart, if that is known.
+
+    Raises:
+        AccountingError: they are no times.
+    """
+    begun, ended = moment("Start", start), moment("End", end)
+    if begun is None or ended is None or (ended >= begun and length_s in (None, ended - begun)):
+        return begun, ended
+    later = moment("Start", start, second=True) or begun, moment("End", end, second=True) or ended
+    for one, other in ((begun, later[1]), (later[0], ended), later):
+        if other - one == length_s if length_s is not None else other >= one:
+            return one, other
+    return begun, ended
 
 
 def clock_s(what: str, text: str) -> float | None:

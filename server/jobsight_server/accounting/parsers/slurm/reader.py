@@ -14,16 +14,21 @@ from jobsight_server.accounting.parsers.slurm.pieces import LONGEST_RECORD
 from jobsight_server.accounting.parsers.slurm.text_job import NEEDED, job_of
 from jobsight_server.accounting.parsers.slurm.text_records import Header, JobRows, TextRecords
 from jobsight_server.accounting.runs import AccountingError, JobEvent
+from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
 CUT = "cut off: the file ends within the record"
 
 
 @dataclass(frozen=True, slots=True)
 class JsonReader:
-    """Reads documents of ``sacct --json`` or, with another ``parse``, of ``squeue --json``."""
+    """Reads documents of ``sacct --json`` or, with another ``parse``, of ``squeue --json``.
+
+    ``cluster`` is Slurm's name of the one whose jobs count, None if it is not known.
+    """
 
     beginning: bytes
     parse: Callable[[bytes], SlurmJob] = parse_sacct
+    cluster: str | None = None
     by_lines: bool = False
     form: str = "JSON of sacct"
 
@@ -32,7 +37,7 @@ class JsonReader:
 
     def event(self, record: RawRecord) -> JobEvent:
         self.check(record)
-        return event_of(self.parse(record.data))
+        return event_of(_of_cluster(self.parse(record.data), self.cluster))
 
     def check(self, record: RawRecord) -> None:
         """Raises AccountingError if the record is not whole."""
@@ -41,9 +46,10 @@ class JsonReader:
 
 @dataclass(frozen=True, slots=True)
 class TextReader:
-    """Reads ``sacct -P`` with this header."""
+    """Reads ``sacct -P`` with this header; ``cluster`` as of JSON."""
 
     header: Header
+    cluster: str | None = None
     by_lines: bool = False
     form: str = "text of sacct"
 
@@ -55,11 +61,9 @@ class TextReader:
         if absent := [column for column in NEEDED if column not in self.header.columns]:
             raise AccountingError(f"the header has no column {absent[0]}; ask sacct for it with --format")
         assert isinstance(record, JobRows)
-        try:
-            rows = [row.decode("utf-8").split(self.header.delimiter.decode("utf-8")) for row in record.rows]
-        except UnicodeDecodeError:
-            raise AccountingError("not UTF-8 text") from None
-        return event_of(job_of([dict(zip(self.header.columns, row, strict=True)) for row in rows]))
+        rows = [text_of(row).split(self.header.delimiter.decode("utf-8")) for row in record.rows]
+        job = job_of([dict(zip(self.header.columns, row, strict=True)) for row in rows])
+        return event_of(_of_cluster(job, self.cluster))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +78,16 @@ class FiletxtReader:
 
     def event(self, record: RawRecord) -> JobEvent:
         _check(record)
-        try:
-            return filetxt.parse_record(record.data.decode("utf-8"))
-        except UnicodeDecodeError:
-            raise AccountingError("not UTF-8 text") from None
+        return filetxt.parse_record(text_of(record.data.removeprefix(BYTE_ORDER_MARK)))
+
+
+def _of_cluster(job: SlurmJob, cluster: str | None) -> SlurmJob:
+    """The job, if it is of the cluster: others have jobs of the same ids."""
+    if cluster and job.cluster and job.cluster != cluster:
+        raise AccountingError(
+            f"of another cluster than the first record, {cluster}; ask sacct for one, with --clusters"
+        )
+    return job
 
 
 def _check(record: RawRecord) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-# Steps that Slurm makes by itself; the others are those that the job's script started.
-_OWN = frozenset({"batch", "extern", "interactive"})
+OF_SLURM = frozenset({"batch", "extern", "interactive"})
+"""Steps that Slurm makes by itself; the others are those that the job's script started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def memory_bytes(steps: Sequence[Step], job_end: float) -> int | None:
     Of a job with steps of its own, one of them must have been measured: what the batch script held beside them is not
     what the job held. Steps that follow one another within a second do not overlap.
     """
-    own = [step for step in steps if step.step_id not in _OWN]
+    own = [step for step in steps if step.step_id not in OF_SLURM]
     if own and not any(step.memory_bytes for step in own):
         return None
     measured = [step for step in steps if step.memory_bytes > 0]

@@ -11,8 +11,8 @@ from jobsight_server.accounting.parsers.slurm.job import (
     checked_count,
     checked_seconds,
 )
-from jobsight_server.accounting.parsers.slurm.quantities import UNKNOWN, amount, clock_s, count, moment, tres
-from jobsight_server.accounting.parsers.slurm.steps import Step
+from jobsight_server.accounting.parsers.slurm.quantities import UNKNOWN, amount, clock_s, count, life, moment, tres
+from jobsight_server.accounting.parsers.slurm.steps import OF_SLURM, Step
 from jobsight_server.accounting.runs import AccountingError
 
 Row = Mapping[str, str]
@@ -42,17 +42,19 @@ def job_of(rows: Sequence[Row]) -> SlurmJob:
         or count("AllocNodes", _get(row, "AllocNodes"))
         or count("ReqNodes", _get(row, "ReqNodes"))
     )
-    start, end = moment("Start", row["Start"]), moment("End", row["End"])
+    elapsed_s, suspended_s = _elapsed_s(row), clock_s("Suspended", _get(row, "Suspended")) or 0.0
+    start, end = life(row["Start"], row["End"], None if elapsed_s is None else elapsed_s + suspended_s)
     return SlurmJob(
         job_id=row.get("JobIDRaw") or row["JobID"],
-        user=row["User"],
+        user=row["User"] or _get(row, "UID"),  # an account that is deleted has no name
+        cluster=row.get("Cluster"),
         states=tuple(row["State"].upper().split()[:1]),
         submitted=moment("Submit", row["Submit"]),
         eligible=moment("Eligible", _get(row, "Eligible")),
         start=start,
         end=end,
-        elapsed_s=_elapsed_s(row),
-        suspended_s=clock_s("Suspended", _get(row, "Suspended")) or 0.0,
+        elapsed_s=elapsed_s,
+        suspended_s=suspended_s,
         limit_s=_limit_s(row),
         group=row.get("Group"),
         account=row.get("Account"),
@@ -79,9 +81,9 @@ def _step(row: Row) -> Step:
     # A task without any memory was not measured, so the sum lacks it.
     least = tres("TRESUsageInMin", _get(row, "TRESUsageInMin"))
     is_short = least.get("mem") == 0 and (count("NTasks", _get(row, "NTasks")) or 0) > 1
-    memory = 0 if is_short else int(used["mem"] if "mem" in used else _resident(row))
-    states = row["State"].upper().split()[:1]
     step_id = (row.get("JobIDRaw") or row["JobID"]).partition(".")[2].lower()
+    memory = 0 if is_short else int(used["mem"] if "mem" in used else _resident(row, step_id))
+    states = row["State"].upper().split()[:1]
     return Step(
         step_id=step_id,
         start=moment("Start", row["Start"]),
@@ -93,9 +95,12 @@ def _step(row: Row) -> Step:
     )
 
 
-def _resident(row: Row) -> float:
-    """The sum over a step's tasks where only their average, or the only one's maximum, was asked for; 0 if neither."""
-    tasks = count("NTasks", _get(row, "NTasks"))
+def _resident(row: Row, step_id: str) -> float:
+    """The sum over a step's tasks where only their average, or the only one's maximum, was asked for; 0 if neither.
+
+    Steps that Slurm makes by itself have one task.
+    """
+    tasks = 1 if step_id in OF_SLURM else count("NTasks", _get(row, "NTasks"))
     average, largest = _get(row, "AveRSS"), _get(row, "MaxRSS")
     if average and tasks:
         return amount("AveRSS", average) * tasks

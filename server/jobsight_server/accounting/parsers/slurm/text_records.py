@@ -19,6 +19,7 @@ from jobsight_server.accounting.parsers.slurm.pieces import (
     ChunkBuilder,
     lines_of,
 )
+from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
 TOO_MANY = "more fields than the header; use sacct --delimiter=$'\\x1f'"
 _TOO_FEW = "fewer fields than the header"
@@ -59,6 +60,15 @@ def header_of(beginning: bytes) -> Header | None:
         return None
     columns = tuple(name.decode() for name in line.split(match[1]))
     return Header(columns, match[1], line) if {"JobID", "JobIDRaw"} & set(columns) else None
+
+
+def first_cluster(header: Header, beginning: bytes) -> str | None:
+    """Slurm's name of the cluster in the first row; None if there is no such column."""
+    row = beginning.split(b"\n", 2)[1:2]
+    fields = row[0].split(header.delimiter) if row else []
+    if "Cluster" not in header.columns or len(fields) != len(header.columns):
+        return None
+    return text_of(fields[header.columns.index("Cluster")].rstrip(b"\r")) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +174,7 @@ class TextRecords:
                     continue
                 yield self._row(b"".join(pending))
                 pending = []
-            if count == self._delimiters and not self._open_ended:
+            if not line.strip() or (count == self._delimiters and not self._open_ended):
                 yield self._row(line)
             else:
                 pending, size, found = [line], len(line), count
@@ -174,7 +184,7 @@ class TextRecords:
     def _row(self, data: bytes) -> _Row:
         bare = data.rstrip(b"\r\n")
         complete = data.endswith(b"\n")
-        if not bare or bare == self._header.line:
+        if not bare or bare.removeprefix(BYTE_ORDER_MARK) == self._header.line:
             return _Row(data)
         count = data.count(self._header.delimiter)
         if count != self._delimiters:

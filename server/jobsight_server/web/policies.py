@@ -1,0 +1,48 @@
+"""Policies: who may use which resource, and when."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from flask import Response
+from msgspec import Meta
+
+from jobsight_server.matching.edit import put_policies
+from jobsight_server.matching.policy import MOST_POLICIES, ResourcePolicy
+from jobsight_server.queries.resources import ResourcePolicies
+from jobsight_server.web.context import context
+from jobsight_server.web.inputs import DEFINITION_BYTES, parsed_body
+from jobsight_server.web.routes import BODY_ERRORS, Route, record_reply
+
+
+class PoliciesBody(msgspec.Struct, forbid_unknown_fields=True):
+    """All policies, in the order in which they apply."""
+
+    policies: Annotated[list[ResourcePolicy], Meta(max_length=MOST_POLICIES)]
+
+
+def policies() -> ResourcePolicies:
+    return ResourcePolicies(context().matcher.look(lambda catalogue, now: [entry.body for entry in catalogue.policies]))
+
+
+def define_policies() -> Response:
+    body = parsed_body(PoliciesBody, '{"policies": [{"effect": "deny", ...}]}', DEFINITION_BYTES)
+    put_policies(context().write_engine, body.policies)
+    return record_reply(ResourcePolicies(body.policies))
+
+
+POLICIES = Route("GET", "/api/v1/policies", policies, ("scheduler",), "Who may use which resource, and when")
+ROUTES = (
+    POLICIES,
+    Route(
+        "PUT",
+        "/api/v1/policies",
+        define_policies,
+        (),
+        "Replaces all policies; what is matched stays matched",
+        answer=ResourcePolicies,
+        body=PoliciesBody,
+        errors=BODY_ERRORS,
+    ),
+)
