@@ -69,7 +69,7 @@ class Site:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
             try:
-                wait_until(self._answers, 60, lambda: f"the server does not answer:\n{self.log.read_text()[-2000:]}")
+                wait_until(self._answers, 180, lambda: f"the server does not answer:\n{self.log.read_text()[-2000:]}")
                 yield
             finally:
                 _end(self.process, 60)

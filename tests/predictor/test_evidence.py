@@ -117,6 +117,22 @@ def test_a_new_application_is_judged_by_how_new_ones_began() -> None:
     assert known < 50 * MIB
 
 
+def test_a_question_without_an_application_is_about_any_and_not_about_a_new_one() -> None:
+    """New applications begin small here; a question that names none is answered by all jobs of the user."""
+    profile = Profile("bytes")
+    for user in range(40):
+        for application in range(3):
+            profile.learn(Question(user=f"u{user}", application=f"a{application}"), 10.0)
+    question = Question(user="x", application="a")
+    for i in range(200):
+        profile.learn(question, 10.0 if i == 0 else 100.0 + i % 10)
+    new, any_of_user = (profile.answer(Question(user="x", application=name)) for name in ("b", None))
+    assert new.bound is not None
+    assert any_of_user.bound is not None
+    assert any_of_user.bound >= 109.0 > 0.5 * 109.0 > new.bound
+    assert any_of_user.bound_basis == profile.answer(question).bound_basis == "quantile"
+
+
 @pytest.mark.parametrize(("applications", "seed"), [(6, 1), (20, 2), (54, 3)])
 def test_a_young_site_with_one_user_and_requests_is_held_from_the_start(applications: int, seed: int) -> None:
     """Workflows: each application is a wave of tasks submitted at once, most of them small beside the request."""

@@ -68,6 +68,29 @@ def test_what_is_written_reads_back(tmp_path: Path, name: str) -> None:
         np.testing.assert_array_equal(again[field], trace[field])
 
 
+def test_packed_is_what_the_file_is_not_what_it_is_called(tmp_path: Path) -> None:
+    data = "\n".join(LINES).encode()
+    for name, content in (("trace.swf", gzip.compress(data)), ("trace.swf.gz", data)):
+        (tmp_path / name).write_bytes(content)
+        assert len(read_swf(tmp_path / name)) == 6
+
+
+def test_comments_behind_numbers() -> None:
+    trace = parse_swf(["; MaxProcs: 64 (32 nodes of 2)", "; MaxProcs: 2,048", "1 0 5 60 4 ; an interactive job"])
+    assert (len(trace), trace["processors"][0], trace.max_processors) == (1, 4, 64)
+    assert parse_swf(["; MaxProcs: 2,048"]).max_processors is None
+
+
+def test_a_line_twice_is_one_job() -> None:
+    trace = parse_swf(
+        [LINES[3], LINES[4], LINES[3], LINES[3], LINES[3].replace(" 60 ", " 61 ", 1), "0 7 0 5 1", "0 7 0 5 1"]
+    )
+    assert trace["job"].tolist() == [1, 2, 1, 0, 0]
+    assert trace.repairs["the same as another line: left out"] == 2
+    assert trace.places["the same as another line: left out"] == "line 3: job 1"
+    assert [trace.place(row) for row in range(3)] == ["line 1", "line 2", "line 5"]
+
+
 def test_a_file_that_is_no_trace_is_named(tmp_path: Path) -> None:
     file = tmp_path / "x.swf.gz"
     file.write_bytes(gzip.compress(b"hello\nworld\n"))

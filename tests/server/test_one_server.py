@@ -46,11 +46,11 @@ def serving(database: str) -> Iterator[subprocess.Popen[bytes]]:
         return False
 
     try:
-        wait_until(ready, 90, lambda: "the first server is not ready")
+        wait_until(ready, 180, lambda: "the first server is not ready")
         yield process
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(180)
 
 
 # Root may write everywhere, so that somebody else has to try; what is imported by then need not be readable to them.
@@ -75,7 +75,7 @@ def run_as_ordinary_user(warm_up: Path, *command: str) -> subprocess.CompletedPr
     run = [sys.executable, "-c", AS_ORDINARY_USER, f"sqlite:///{warm_up}", *command]
     if os.geteuid() != 0:
         run.remove(f"sqlite:///{warm_up}")
-    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(run, capture_output=True, text=True, timeout=180, check=False)
     done.stdout, done.stderr = done.stdout.partition("::\n")[2], done.stderr.partition("::\n")[2]
     return done
 
@@ -94,7 +94,7 @@ def test_a_second_server_is_refused_at_once(database_url: str) -> None:
     with serving(database_url) as first:
         command, _ = serve_command(database_url)
         for _ in range(2):
-            second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            second = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
             assert (second.returncode, second.stdout) == (1, "")
             assert len(second.stderr.splitlines()) == 1
             assert "another `jobsight serve` runs on database" in second.stderr

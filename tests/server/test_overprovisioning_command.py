@@ -155,13 +155,26 @@ def test_steps_and_groups_are_ranked_by_what_they_bring(trace: Path, capsys: pyt
         (["--second-mb", "64"], "the larger ones have 32 MB"),
         (["--classes", "2x32M,2x24M,2x16M", "--second-mb", "8"], "only be set for two classes"),
         (["--loads", "0"], "--loads 0.0"),
-        (["--classes", "4x8M,4x4M"], "no job fits on"),
+        (["--classes", "4x8M,4x4M"], "no job fits on 4x4M,4x8M: 400 request more memory"),
         (["--workers", "0"], "--workers 0"),
     ],
 )
 def test_bad_input_is_named(trace: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
     arguments = ["--trace", str(trace), "--classes", "4x32M,4x24M", *options]
     assert main(["experiment", "overprovisioning", *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["overprovisioning --classes 2x32M,2x24M", "design-cluster --first 2x32M"])
+@pytest.mark.parametrize(
+    ("run_s", "message"), [(10, "the load of a single job cannot be scaled"), (0, "no job fits on ")]
+)
+def test_a_trace_of_one_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, run_s: int, message: str
+) -> None:
+    file = tmp_path / "one.swf"
+    file.write_text(f"1 0 0 {run_s} 1 -1 1024 1 20 2048 1 1 1 1 1 -1 -1 -1\n")
+    assert main(["experiment", *command.split(), "--trace", str(file)]) == 1
     assert message in capsys.readouterr().err
 
 

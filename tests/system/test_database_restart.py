@@ -110,7 +110,7 @@ def test_a_restart_of_the_database(cluster: Cluster, tmp_path: Path) -> None:
     with log.open("ab") as out:
         server = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     try:
-        wait_until(lambda: _status(f"{main}/ready", agent) == 200, 90, log.read_text)
+        wait_until(lambda: _status(f"{main}/ready", agent) == 200, 180, log.read_text)
         assert ask(f"{ingest}/api/v1/samples", agent, batch(1))[0] == 200
         assert ask(f"{main}/api/v1/overview", admin)[0] == 200
 
@@ -131,9 +131,9 @@ def test_a_restart_of_the_database(cluster: Cluster, tmp_path: Path) -> None:
         assert ask(f"{ingest}/health", "")[0] == 503
 
         cluster.start()
-        wait_until(lambda: _status(f"{main}/ready", agent) == 200, 60, log.read_text)
+        wait_until(lambda: _status(f"{main}/ready", agent) == 200, 180, log.read_text)
         assert ask(f"{ingest}/api/v1/samples", agent, batch(2))[0] == 200
-        wait_until(lambda: _counted(main, admin), 60, log.read_text)
+        wait_until(lambda: _counted(main, admin), 180, log.read_text)
         assert "Traceback" not in log.read_text()
         assert server.poll() is None
         assert log.read_text().count("starting it again") == 0

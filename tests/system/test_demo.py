@@ -67,8 +67,8 @@ def test_a_demo_shows_its_account_and_stays_alive_until_it_is_interrupted(tmp_pa
         everyone = process_tree(process.pid)
         assert len(everyone) > 4  # the demo, the server's roles, the replay
         for name in ("Jobsight", "history", "sliding-window", "weighted", "locality", "exponential"):
-            assert re.search(rf"^ +{name} +\d\.\d\d \(\d+%\)", text, re.MULTILINE), name
-        assert re.search(r"requested by users +[\d,]+ +100%", text)
+            assert re.search(rf"^ +{name} +\d\.\d\d \(\d+\s%\)", text, re.MULTILINE), name
+        assert re.search(r"requested by users +[\d,]+ +100\s%", text)
         assert re.search(r"Reserving as recommended would have (freed|taken another) [\d,]+ GiB-hours", text)
         assert "6 of 6 nodes are up" in text
         assert "lost:" not in text

@@ -32,7 +32,7 @@ def ask(site: Site, token: str, method: str, path: str, body: Any = None) -> Any
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     content = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{site.url}/api/v1/{path}", content, headers, method=method)
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=90) as answer:
         return json.load(answer)
 
 
@@ -72,7 +72,7 @@ def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) 
         senders = [threading.Thread(target=send, args=(start,)) for start in (0, 10_000)]
         for sender in senders:
             sender.start()
-        wait_until(lambda: len(queued) >= 8, 60, site.log.read_text)
+        wait_until(lambda: len(queued) >= 8, 180, site.log.read_text)
         assert site.process is not None
         os.killpg(site.process.pid, signal.SIGKILL)
         site.process.wait()
@@ -88,7 +88,7 @@ def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) 
         held = [number for number, row in rows.items() if row.state == "held"]
         ask(site, token, "POST", "matches/release", {"ids": held})
         # With everything released, the queue that survived is matched, without being asked.
-        wait_until(lambda: ask(site, token, "GET", "matches?state=queued")["total"] == 0, 60, site.log.read_text)
+        wait_until(lambda: ask(site, token, "GET", "matches?state=queued")["total"] == 0, 180, site.log.read_text)
         assert over_capacity(engine) == []
     engine.dispose()
 

@@ -29,7 +29,7 @@ def test_a_killed_server_keeps_the_places_that_it_sold(tmp_path: Path) -> None:
     def post(path: str, **body: Any) -> Any:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         request = urllib.request.Request(f"{site.url}/api/v1/{path}", json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=90) as answer:
             return json.load(answer)
 
     deadline = time.time() + 10 * 3600

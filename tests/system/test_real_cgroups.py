@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from jobsight_agent.cgroups import PATTERNS, CgroupReader
+from jobsight_agent.reading import JobUsage
 from site_run import AGENT, Site, free_address, wait_until
 
 LIVE = Path("/sys/fs/cgroup")
@@ -146,7 +148,7 @@ def test_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, layout: 
     used: dict[str, Truth] = {}
     with site.serve(), (site.accounting / "alpha" / "20261101").open("a") as log, subprocess.Popen(agent) as process:
         try:
-            wait_until(lambda: bool(site.api("nodes")["nodes"]), 60, lambda: "the agent sent nothing")
+            wait_until(lambda: bool(site.api("nodes")["nodes"]), 180, lambda: "the agent sent nothing")
             begin = math.ceil(time.time())
             time.sleep(begin - time.time())
             sizes = {"1.real": (300 * MB, 0.5), "2.real": (80 * MB, 0.1), "3.real": (200 * MB, 0.3)}
@@ -154,9 +156,9 @@ def test_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, layout: 
             for job in running:
                 log.write(line("S", job, begin))
             for job, started in running.items():
-                anon, cpu_s = started.communicate(timeout=60)[0].split()
+                anon, cpu_s = started.communicate(timeout=180)[0].split()
                 before = time.time()
-                subprocess.run([*AGENT, "job-end", job, "--strict", *options], check=True, timeout=30)
+                subprocess.run([*AGENT, "job-end", job, "--strict", *options], check=True, timeout=90)
                 used[job] = Truth(int(anon), float(cpu_s), before - begin)
                 for folder in layout.groups[job].folders:
                     remove([folder, *(path for path in folder.rglob("*") if path.is_dir())])
@@ -164,7 +166,7 @@ def test_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, layout: 
             for job in running:
                 log.write(line("E", job, begin, end))
             log.flush()
-            wait_until(lambda: site.settled(3), 90, lambda: str(site.api("overview")["jobs"]))
+            wait_until(lambda: site.settled(3), 180, lambda: str(site.api("overview")["jobs"]))
         finally:
             process.terminate()
         for job, truth in used.items():
@@ -185,6 +187,33 @@ def test_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, layout: 
             assert run["memory_cache"] >= 0.95 * FILE_BYTES
             peak_bytes = run["memory_charged_peak"]
             assert peak_bytes is None or peak_bytes >= 0.95 * (truth.anon_bytes + FILE_BYTES)
+
+
+def test_the_agent_reads_what_the_processes_hold(disk: Path, layout: Layout) -> None:
+    """The reading alone, while the jobs run and once more when they have ended."""
+    reader = CgroupReader(Path("/"), layout.options[1:] or PATTERNS)
+    sizes = {"1": (200 * MB, 0.5), "2": (80 * MB, 0.1), "3": (300 * MB, 0.3)}
+    running = {job: start(layout.groups[f"{job}.real"], disk / job, *size) for job, size in sizes.items()}
+    seen: dict[str, list[JobUsage]] = {job: [] for job in sizes}
+    ended = False
+    while not ended:
+        ended = all(process.poll() is not None for process in running.values())
+        missed: list[str] = []
+        for usage in reader.read(missed):
+            seen[usage.job.partition(".")[0]].append(usage)
+        assert not missed
+        time.sleep(0.25)
+    reader.close()
+    for job, process in running.items():
+        anon_bytes, cpu_s = map(float, process.communicate()[0].split())
+        usages = seen[job]
+        print(job, anon_bytes, cpu_s, usages[-2:])  # if it fails
+        # Where the kernel has no peak, it says nothing.
+        peaks = [usage.peak_bytes or math.inf for usage in usages]
+        assert max(usage.anon_bytes or 0 for usage in usages) == pytest.approx(anon_bytes, rel=0.05)
+        assert usages[-1].cpu_s == pytest.approx(cpu_s, rel=0.05, abs=0.15)
+        assert FILE_BYTES * 0.95 <= max(usage.file_bytes or 0 for usage in usages) <= FILE_BYTES * 1.05
+        assert max(peaks) >= 0.95 * (anon_bytes + FILE_BYTES)
 
 
 def start(group: Group, file: Path, size: int, share: float) -> subprocess.Popen[str]:

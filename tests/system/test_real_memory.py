@@ -164,8 +164,9 @@ def attempt(log: TextIO, number: int, sizes: tuple[int, int], meminfo: Path | No
 
 
 @pytest.mark.slow
-@pytest.mark.alone
-@pytest.mark.parametrize("quiet", [True, False], ids=["alone", "whole-machine"])
+@pytest.mark.parametrize(
+    "quiet", [pytest.param(True, id="job"), pytest.param(False, id="whole-machine", marks=pytest.mark.alone)]
+)
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="no /proc/meminfo: the kernel is not Linux")
 def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_path: Path, quiet: bool) -> None:
     """Once with the machine's memory as it is, once with what else runs here taken out of it."""
@@ -181,7 +182,7 @@ def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_
     with site.serve(), (site.accounting / "alpha" / "20261101").open("a") as log:
         with subprocess.Popen(agent) as process:
             try:
-                wait_until(lambda: bool(site.api("nodes")["nodes"]), 60, lambda: "the agent sent nothing")
+                wait_until(lambda: bool(site.api("nodes")["nodes"]), 180, lambda: "the agent sent nothing")
                 for number in range(1, ATTEMPTS + 1):
                     made = attempt(log, number, sizes, meminfo)
                     if made.noise_bytes <= MOST_NOISE * STEADY_BYTES:
@@ -190,7 +191,7 @@ def test_the_peak_of_real_processes_and_of_one_that_follows_another_at_once(tmp_
                     pytest.skip(
                         f"other processes move this machine's memory by {made.noise_bytes // MIB} MiB meanwhile"
                     )
-                wait_until(lambda: site.settled(3 * number), 90, lambda: str(site.api("overview")["jobs"]))
+                wait_until(lambda: site.settled(3 * number), 180, lambda: str(site.api("overview")["jobs"]))
             finally:
                 process.terminate()
         first, second = (memory_of(site, job_id) for job_id in made.ids[:2])

@@ -23,7 +23,7 @@ GIB = 2**30
 def post(site: Site, token: str, path: str, body: dict[str, Any]) -> Any:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(f"{site.url}/api/v1/{path}", json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=90) as answer:
         return json.load(answer)
 
 
@@ -48,7 +48,7 @@ def test_a_killed_server_goes_on_where_it_was_and_learns_again_under_other_setti
     site._command += ["--requirements-estimator", "jobsight", "--memory-capacities", "24G 32G"]
     with site.serve():
         # The background learns the two jobs again, for another estimator and other capacities.
-        wait_until(lambda: site.api("requirements")["groups"][0]["given_bytes"] == 24 * GIB, 60, site.log.read_text)
+        wait_until(lambda: site.api("requirements")["groups"][0]["given_bytes"] == 24 * GIB, 180, site.log.read_text)
         answer = post(site, token, "requirements", JOB)
         assert answer["reason"] == "Of 2 jobs like it, 0 failed, and the largest use reported is 20,480 MiB."
     engine.dispose()

@@ -17,7 +17,7 @@ def test_bandwidth_and_memory_are_within_one_per_cent_of_the_truth(tmp_path: Pat
     settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
     site = Site(tmp_path / "site", ["alpha", "beta"], free_address(), settings)
     with site.serve():
-        with site.replay("--nodes", "16", "--clusters", "2", "--weeks", "1", "--seed", "7") as process:
+        with site.replay("--nodes", "16", "--clusters", "2", "--weeks", "0.6", "--seed", "7") as process:
             output, _ = process.communicate()
         summary = json.loads(output)
         truth = site.truth()

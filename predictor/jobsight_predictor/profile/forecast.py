@@ -25,7 +25,8 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     keys = model.keys(question)
     request = keys.request
     forecasts: Forecasts = [None] * model.size
-    forecast = PendingForecast(forecasts, keys, model.n, keys.kind not in model.kinds)
+    is_new = keys.kind not in model.kinds and not _left_out(model, question)
+    forecast = PendingForecast(forecasts, keys, model.n, is_new)
     is_limit = request is not None and model.requests.are_limits(model.bounds.coverage)
     ceiling = request if request is not None and is_limit else LARGEST
     weights = model.experts.weights(question.user)
@@ -74,6 +75,15 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     found = prospect(levels, ceiling, of_time=model.of_time)
     _reserve(model, forecast, question, found, levels[0], evidence, request, is_limit)
     return forecast
+
+
+def _left_out(model: Model, question: Question) -> bool:
+    """Whether the question leaves out the kind of the job, rather than naming a new one: others of the user are known.
+
+    A log without applications has none for its first jobs either, but then their user is new too.
+    """
+    known = model.n > 0 if question.user is None else question.user in model.experts.users
+    return question.application is None and known
 
 
 def _reserve(

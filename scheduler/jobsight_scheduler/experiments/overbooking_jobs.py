@@ -116,7 +116,8 @@ def overbooking_jobs(source: OverbookingSource) -> OverbookingJobs:
     rows = np.flatnonzero(usable)
     rows = rows[: max(0, len(rows) - source.skipped)]
     if not len(rows):
-        raise ValueError(f"{source.file.name}: no job has a requested time, a run time and processors: {dict(dropped)}")
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        raise ValueError(f"{source.file.name}: no job has a requested time, a run time and processors: {reasons}")
     requested, run = trace["requested_s"][rows] / 3600.0, trace["run_s"][rows] / 3600.0
     clamped = int(np.count_nonzero(run > requested))
     name = published_name(source.file, trace.header)

@@ -53,9 +53,10 @@ def jobs_of(source: JobSource) -> MemoryJobs:
     trace = trace_of(source.file)
     workload = canonical(raw_form(trace) if source.raw else trace, sum(entry.count for entry in classes))
     jobs = memory_jobs(trace, workload, classes[-1].memory_bytes, classes[-1].count)
-    if not len(jobs):
-        raise ValueError(f"{source.file.name}: no job fits on {source.classes}; dropped: {dict(jobs.dropped)}")
     dropped = workload.dropped + jobs.dropped
+    if not len(jobs):
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        raise ValueError(f"{source.file.name}: no job fits on {source.classes}: {reasons}")
     if source.fields == SIMILAR:
         return replace(jobs, dropped=dropped)
     return replace(jobs, group=numbered(map(attrgetter(*source.fields), jobs.questions)), dropped=dropped)
@@ -79,7 +80,8 @@ def offered_load(jobs: MemoryJobs, nodes: int) -> float:
     """
     span = float(jobs.submit_s[-1] - jobs.submit_s[0])
     if span <= 0.0:
-        raise ValueError(f"{len(jobs)} jobs, all submitted at once, have no load that can be scaled")
+        count = f"{len(jobs):,} jobs, all submitted at once," if len(jobs) > 1 else "a single job"
+        raise ValueError(f"the load of {count} cannot be scaled")
     return jobs.node_seconds / (nodes * span)
 
 

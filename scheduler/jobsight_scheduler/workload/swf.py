@@ -1,17 +1,18 @@
 """Reads and writes the Standard Workload Format, version 2.2 (Parallel Workloads Archive).
 
-A trace is text, a line per job with 18 numbers, -1 where something is not known, and comment lines that begin with a
-semicolon. Real traces have faults: lines too short or too long, decimals, text, jobs out of order. Nothing is fatal:
+A trace is text, a line per job with 18 numbers, -1 where something is not known, and comments after a semicolon. Real
+traces have faults: lines too short or too long, decimals, text, lines twice, jobs out of order. Nothing is fatal:
 whatever is usable is used, and every repair is counted, with the place of the first.
 """
 
 from __future__ import annotations
 
 import gzip
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,6 +31,9 @@ LONGEST_LINE = 64 * 1024
 """Limit of a line's length: a job has 18 numbers, and a file may have no line ends at all."""
 
 _SHOWN = 40
+_GZIP_MAGIC = b"\x1f\x8b"
+# A number, perhaps followed by words.
+_COUNT = re.compile(r"([0-9]+)(?=\s|$)", re.ASCII)
 
 
 class TraceError(ValueError):
@@ -62,9 +66,9 @@ class Trace:
         """Processors of the machine, from ``MaxProcs`` in the header; None if it is missing."""
         for line in self.header:
             name, _, value = line.partition(":")
-            digits = value.strip()
-            if name.strip() == "MaxProcs" and digits.isascii() and digits.isdecimal() and int(digits[:18]) > 0:
-                return int(digits[:18])
+            count = _COUNT.match(value.strip())
+            if name.strip() == "MaxProcs" and count is not None and int(count[1][:18]) > 0:
+                return int(count[1][:18])
         return None
 
     def place(self, row: int) -> str:
@@ -73,13 +77,15 @@ class Trace:
 
 
 def read_swf(file: Path) -> Trace:
-    """The trace in ``file``, plain or ``.gz``.
+    """The trace in ``file``, plain or gzip.
 
     Raises:
         TraceError: no line of the file is a job.
         OSError: the file cannot be read.
     """
-    with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
+    with file.open("rb") as raw:
+        is_packed = raw.read(2) == _GZIP_MAGIC
+    with gzip.open(file, "rb") if is_packed else file.open("rb") as stream:
         trace = parse_swf(lines_of(stream))
     if not len(trace):
         raise TraceError(f"{file} has no job of the Standard Workload Format: {found_instead(trace)}")
@@ -126,7 +132,7 @@ def parse_swf(lines: Iterable[str]) -> Trace:
         if not text:
             continue
         try:
-            numbers = [float(word) for word in text.split()]
+            numbers = [float(word) for word in text.partition(";")[0].split()]
         except ValueError:
             repair("not numbers: left out")
             continue
@@ -142,8 +148,7 @@ def parse_swf(lines: Iterable[str]) -> Trace:
     table = np.frombuffer(cells).reshape(-1, len(FIELDS)).T.copy()
     del cells
     _take_infinite_as_unknown(trace, table)
-    trace.columns.update(zip(FIELDS, table, strict=True))
-    return trace
+    return _without_repeats(trace, table)
 
 
 def _take_infinite_as_unknown(trace: Trace, table: NDArray[np.float64]) -> None:
@@ -156,6 +161,26 @@ def _take_infinite_as_unknown(trace: Trace, table: NDArray[np.float64]) -> None:
         trace.repairs[reason] += int(infinite.sum())
         trace.places[reason] = f"{trace.place(row)}: {FIELDS[name]} {table[name, row]}"
         table[infinite] = UNKNOWN
+
+
+def _without_repeats(trace: Trace, table: NDArray[np.float64]) -> Trace:
+    """``trace`` with the jobs of ``table``, shape (fields, jobs), but for lines that repeat another one.
+
+    Jobs without a number of their own may be alike.
+    """
+    assert trace.lines is not None
+    _, first, number_of = np.unique(table[0], return_index=True, return_inverse=True)
+    repeats = (table == table[:, first[number_of]]).all(axis=0) & (table[0] > 0)
+    repeats[first] = False
+    if repeats.any():
+        row = int(np.flatnonzero(repeats)[0])
+        reason = "the same as another line: left out"
+        trace.repairs[reason] += int(repeats.sum())
+        trace.places[reason] = f"{trace.place(row)}: job {table[0, row]:.0f}"
+        table, lines = table[:, ~repeats], trace.lines[~repeats]
+        trace = replace(trace, lines=lines)
+    trace.columns.update(zip(FIELDS, table, strict=True))
+    return trace
 
 
 def write_swf(trace: Trace, file: Path) -> None:

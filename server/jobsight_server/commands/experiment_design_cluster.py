@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jobsight_scheduler.experiments.cluster_design import Prices, designs, verifying_case
-from jobsight_scheduler.experiments.overprovisioning_jobs import JobSource, jobs_of
+from jobsight_scheduler.experiments.overprovisioning_jobs import JobSource, jobs_of, offered_load
 from jobsight_scheduler.experiments.overprovisioning_runs import SATURATED, VARIANTS, OverprovisioningCase, run_case
 from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
 from jobsight_scheduler.memory.policies import MEMORY_POLICIES
@@ -80,7 +80,9 @@ def run(args: argparse.Namespace) -> int:
     budget = args.budget if args.budget is not None else 2.0 * first.count * prices.of(largest_mb)
     sizes = args.sizes_mb or [float(size) for size in range(1, int(largest_mb) + 1)]
     try:
-        found = designs(jobs_of(source), first, budget, prices, sizes)
+        jobs = jobs_of(source)
+        offered_load(jobs, first.count)  # which is scaled below
+        found = designs(jobs, first, budget, prices, sizes)
     except (TraceError, ValueError) as error:
         raise UserError(str(error)) from error
     except OSError as error:

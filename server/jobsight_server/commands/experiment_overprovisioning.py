@@ -130,8 +130,9 @@ def _run(args: argparse.Namespace, directory: Path) -> int:
     source = _source(args, file)
     try:
         jobs = jobs_of(source)
+        load = offered_load(jobs, sum(entry.count for entry in parse_classes(args.classes)))
         if file.parent == directory and args.loads is None:
-            args.loads = [offered_load(jobs, sum(entry.count for entry in parse_classes(args.classes)))]
+            args.loads = [load]
         tasks = list(_tasks(args, source))
     except (TraceError, ValueError) as error:
         raise UserError(str(error)) from error

@@ -25,7 +25,8 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         Text(f"{account['trace']}: {account['policy']}{predictor} on {account['processors']:,} processors", "bold")
     )
     console.print(
-        f"{account['jobs']:,} jobs; {account['dropped']:,} dropped, {account['clamped']:,} cut at their estimate, "
+        f"{account['jobs']:,} job{'' if account['jobs'] == 1 else 's'}; "
+        f"{account['dropped']:,} dropped, {account['clamped']:,} cut at their estimate, "
         f"{account['reordered']:,} out of order."
     )
     for reason, count in account["dropped_because"].items():

@@ -53,11 +53,11 @@ def address(served: Any, database_url: str, tmp_path: Path) -> Iterator[str]:
     with log.open("wb") as out:
         server = subprocess.Popen(command, stdout=out, stderr=out)
     try:
-        wait_until(ready, 60, lambda: log.read_text())
+        wait_until(ready, 180, lambda: log.read_text())
         yield listen
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(180)
     assert "Traceback" not in log.read_text()
 
 
