@@ -31,11 +31,12 @@ size, share, life_s, file = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv
 for folder in sys.argv[5:]:
     with open(folder + "/cgroup.procs", "w") as procs:
         procs.write(str(os.getpid()))
-begin, joined_s = time.time(), time.process_time()
+joined_s = time.process_time()
 with open(file, "wb") as out:
     for _ in range(100):
         out.write(bytes(1_000_000))
 held = bytearray(b"x") * size
+begin = time.time()  # what takes a slow machine long to fill is held as long as elsewhere
 while time.time() < begin + life_s:
     until = time.process_time() + share * 0.05
     while time.process_time() < until:
