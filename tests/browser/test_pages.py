@@ -161,7 +161,8 @@ def test_each_page_in_both_themes_and_widths_with_its_json(watched: Watched, nam
         grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
         for width in (1280, 390, 320):
             page.set_viewport_size({"width": width, "height": 800})
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, (scheme, width)
+            # Charts take the new width a moment later.
+            page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
     assert len(grounds) == 2
 
 
