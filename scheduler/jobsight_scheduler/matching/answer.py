@@ -50,8 +50,8 @@ class Answer:
 
     ``status`` is ``optimal`` where all of them are proven. ``rung`` is the step of the ladder that found the matches,
     ``rows`` and ``columns`` are those of the integer program, ``bound`` is at least (of a minimum: at most) the
-    optimum, ``gap`` their difference over the larger magnitude. ``prices`` are what the heuristic asks for a whole
-    capacity, in units of the first objective.
+    optimum, ``gap`` their difference over the larger magnitude. ``prices`` are what the heuristic or the relaxation
+    asks for a whole capacity, in units of the first objective.
     """
 
     status: Literal["optimal", "feasible"]

@@ -24,11 +24,15 @@ _SOLVED = (highspy.HighsModelStatus.kOptimal,)
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """``values`` of the columns, None where none were found; ``bound`` on the objective, None where none is known."""
+    """``values`` of the columns, None where none were found; ``bound`` on the objective, None where none is known.
+
+    ``duals`` of the rows are those of a relaxation.
+    """
 
     values: Floats | None
     bound: float | None
     is_optimal: bool
+    duals: Floats | None = None
 
 
 def solve(
@@ -82,7 +86,8 @@ def solve(
     if is_relaxed:
         if not is_optimal:
             return Solved(None, None, False)
-        return Solved(np.array(solver.getSolution().col_value), info.objective_function_value, True)
+        solution = solver.getSolution()
+        return Solved(np.array(solution.col_value), info.objective_function_value, True, np.array(solution.row_dual))
     feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     values = np.array(solver.getSolution().col_value) if feasible else None
     bound = info.mip_dual_bound

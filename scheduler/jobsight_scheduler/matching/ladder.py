@@ -14,9 +14,10 @@ from .classes import job_classes
 from .eligibility import Eligibility
 from .heuristics import Heuristics, Incumbent
 from .highs import Solved, solve
+from .job_sets import JobSets
+from .objectives import LinearForm
 from .packing import Packing, Placement
 from .polish import polish
-from .prices import Priced
 from .problem import Problem
 from .program import Program
 from .stages import Stage, stages_of
@@ -28,6 +29,11 @@ RUNGS = ("greedy", "prices", "relaxation", "integer")
 RELAXED_AT_MOST = 20_000
 """Columns of the largest program whose relaxation is solved."""
 
+_SMALL = 2_000
+"""Columns of the largest program whose relaxation takes less time than prices, which it gives as well, and in which
+
+sets of jobs are few enough to be tried."""
+
 INTEGER_AT_MOST = 6_000
 """Columns of the largest program that is solved in integers."""
 
@@ -36,6 +42,9 @@ _SOLVING = 0.85
 
 PROVEN = 1e-6
 """A value this close to its bound, as a share of it, is proven; HiGHS leaves as much."""
+
+_SETS = 0.4
+"""Share of the time left for sets of jobs that are tried exactly."""
 
 _SEARCH_FIRST = 0.08
 """Share of the time left for search before HiGHS is asked to prove or improve what it found."""
@@ -96,7 +105,7 @@ def match(
             ObjectiveValue(outcome.name, outcome.value, outcome.bound, gap_of(outcome.value, outcome.bound))
             for outcome in outcomes
         ),
-        {} if run.priced is None else _named(run.eligibility, run.priced),
+        _named(run.eligibility, run.prices),
         warnings,
     )
 
@@ -127,7 +136,7 @@ class _Run:
         self.candidates = self.eligibility.eligible()
         self.stages = stages_of(problem.objectives, self.eligibility, self.candidates)
         self.best = Incumbent({}, 0.0, "greedy", np.inf)
-        self.priced: Priced | None = None
+        self.prices: dict[str, Floats] = {}
         self.rows = self.columns = 0
         self._program: Program | None = None
         self._kept: list[tuple[Stage, float]] = []
@@ -156,15 +165,18 @@ class _Run:
         self.best = ladder.greedy()
         if self._is_proven(stage) or self._rung == 0 or ladder.is_due():
             return self._outcome(stage)
-        self.best = ladder.by_prices(self.best)
-        self.priced = ladder.priced
-        if self._is_proven(stage) or self._rung == 1 or ladder.is_due():
-            return self._outcome(stage)
+        if self._rung == 1 or self._size > _SMALL:
+            self.best = ladder.by_prices(self.best)
+            self.prices = ladder.priced.prices if ladder.priced is not None else {}
+            if self._is_proven(stage) or self._rung == 1 or ladder.is_due():
+                return self._outcome(stage)
         if self._size <= RELAXED_AT_MOST:
             self._relax(stage, ladder, until)
             if self._is_proven(stage) or self._rung == 2:
                 return self._outcome(stage)
         is_small = self._size <= INTEGER_AT_MOST and self._rung == 3
+        if self._rung == 3 and self._size <= _SMALL and self._by_sets(stage, form, until):
+            return self._outcome(stage)
         pause = until if not is_small else self._clock() + _SEARCH_FIRST * (until - self._clock())
         self.best = ladder.searched(self.best, self._target(stage), pause, self._rng)
         if self._is_proven(stage) or not is_small:
@@ -177,8 +189,10 @@ class _Run:
         if relaxed.values is None or relaxed.bound is None:
             return
         self.best.bound = min(self.best.bound, relaxed.bound)
+        if relaxed.duals is not None:
+            self.prices = program.prices(relaxed.duals)
         matched, chosen = program.spread(relaxed.values)
-        margins = self.priced.margins if self.priced is not None else np.zeros(len(matched))
+        margins = ladder.priced.margins if ladder.priced is not None else np.zeros(len(matched))
         finite = np.where(np.isfinite(margins), margins, 0.0)
         order = matched + 1e-3 * finite / max(1.0, float(np.abs(finite).max(initial=0.0)))
 
@@ -186,6 +200,19 @@ class _Run:
             return -chosen[number][np.searchsorted(self.candidates[number], resources)]
 
         self.best = ladder.by_relaxation(self.best, order, score)
+
+    def _by_sets(self, stage: Stage, form: LinearForm, until: float) -> bool:
+        """Tries the sets of jobs that could be worth more, where jobs alone make the value; whether that proves it."""
+        if form.x is not None or not self.prices or any(job.relations for job in self._problem.jobs):
+            return False
+        pause = self._clock() + _SETS * (until - self._clock())
+        classes = self._built().classes
+        sets = JobSets(self.eligibility, self.candidates, classes, form.z, self.prices, self._rng)
+        placed, bound = sets.improve(self.best.value, stage.is_whole, lambda: self._clock() >= pause)
+        if placed is not None:
+            self.best = Incumbent(placed, stage.value(placed), "sets", self.best.bound)
+        self.best.bound = min(self.best.bound, bound)
+        return self._is_proven(stage)
 
     def _next(self, stage: Stage, until: float) -> _Outcome:
         placed = self.best.placed
@@ -283,16 +310,14 @@ def matches_of(eligibility: Eligibility, placed: Mapping[int, Placement]) -> tup
     )
 
 
-def _named(eligibility: Eligibility, priced: Priced) -> dict[str, dict[str, float]]:
+def _named(eligibility: Eligibility, prices: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
     resources = eligibility.problem.resources
     return {
         resources[member].name: {
-            kind: float(price)
-            for kind, price in zip(of.kinds, priced.prices[name][position], strict=True)
-            if price > 1e-9
+            kind: float(price) for kind, price in zip(of.kinds, prices[name][position], strict=True) if price > 1e-9
         }
         for name, of in eligibility.types.items()
-        if name in priced.prices
+        if name in prices
         for position, member in enumerate(of.members.tolist())
-        if (priced.prices[name][position] > 1e-9).any()
+        if (prices[name][position] > 1e-9).any()
     }

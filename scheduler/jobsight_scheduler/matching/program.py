@@ -66,6 +66,7 @@ class Program(SparseProgram):
         self._start_of = dict(zip(self.dependencies, self._starts.tolist(), strict=False))
         super().__init__(np.concatenate((sizes, np.repeat(sizes[self._class_of], lengths))))
         self._gangs(sizes)
+        self._capacity_rows: list[tuple[str, int, int, Integers]] = []
         self._s: dict[str, int] = self._used_columns() if any(form.s for form in forms) else {}
         self._capacities()
         if self._s:
@@ -166,6 +167,13 @@ class Program(SparseProgram):
                 at += 1
         return matched, chosen
 
+    def prices(self, duals: Floats) -> dict[str, Floats]:
+        """What the ``duals`` of the rows ask for each whole capacity of each type, (R, K); never negative."""
+        found = {name: np.zeros(of.free.shape) for name, of in self._eligibility.types.items()}
+        for name, kind, row, positions in self._capacity_rows:
+            found[name][positions, kind] = np.maximum(duals[row : row + len(positions)], 0.0)
+        return found
+
     def values(self, placed: dict[int, Placement]) -> Floats:
         """The columns for given placements, with S, F and pieces as they follow."""
         found = np.zeros(self.columns)
@@ -226,6 +234,7 @@ class Program(SparseProgram):
                 if self._s:
                     count = len(of.members)
                     used = self._s[name] + np.arange(count)
+                    self._capacity_rows.append((name, kind, self.rows, np.arange(count)))
                     self._add(
                         np.concatenate((positions[asked], np.arange(count))),
                         np.concatenate((columns[asked], used)),
@@ -238,6 +247,7 @@ class Program(SparseProgram):
                 row_of = np.cumsum(binding) - 1
                 kept = binding[positions[asked]]
                 count = int(binding.sum())
+                self._capacity_rows.append((name, kind, self.rows, np.flatnonzero(binding)))
                 self._add(
                     row_of[positions[asked][kept]],
                     columns[asked][kept],
