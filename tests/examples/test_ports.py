@@ -19,9 +19,10 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    """A port on which somebody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
+    """A port on which somebody listens; the one before it is free."""
+    port = int(free_address().rpartition(":")[2]) + 1
+    with socket.create_server(("127.0.0.1", port)):
+        yield port
 
 
 def test_nothing_but_the_standard_library_is_imported() -> None:

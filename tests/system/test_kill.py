@@ -122,6 +122,7 @@ def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     rng = random.Random(seed)
     print(f"JOBSIGHT_SEED={seed}")
     settings = ("--follow-interval-s", "0.05", "--profile-interval-s", "0.1", "--profile-grace-s", "0")
+    settings += ("--query-workers", "1")
     site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
     stop = threading.Event()
     senders = [Sender(site, node, stop) for node in range(NODES)]

@@ -8,19 +8,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from jobsight_agent.cgroups import PATTERNS, CgroupReader
+from jobsight_agent.reading import JobUsage
 from site_run import AGENT, Site, free_address, wait_until
 
 LIVE = Path("/sys/fs/cgroup")
 MB = 1_000_000
+FILE_BYTES = 100 * MB
 
-# Joins its cgroup, holds so much memory, keeps a processor busy for a share of the time, reads a large file, and
+# Joins its cgroup, holds so much memory, writes a large file, keeps a processor busy for a share of the time, and
 # prints what the kernel says that it held and used.
 JOB = """
 import os, resource, sys, time
@@ -28,11 +31,12 @@ size, share, life_s, file = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv
 for folder in sys.argv[5:]:
     with open(folder + "/cgroup.procs", "w") as procs:
         procs.write(str(os.getpid()))
-begin, joined_s = time.time(), time.process_time()
+joined_s = time.process_time()
 with open(file, "wb") as out:
     for _ in range(100):
         out.write(bytes(1_000_000))
 held = bytearray(b"x") * size
+begin = time.time()  # what takes a slow machine long to fill is held as long as elsewhere
 while time.time() < begin + life_s:
     until = time.process_time() + share * 0.05
     while time.process_time() < until:
@@ -52,6 +56,32 @@ class Truth:
     shortest_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A job's groups, one below each mount that counts memory or CPU time, and where in them its processes are."""
+
+    folders: tuple[Path, ...]
+    inner: str = ""
+
+
+# Version 2 as the schedulers lay it out, with Slurm's processes in groups of their step and task.
+UNIFIED = {
+    "1.real": ("system.slice/{tag}_slurmstepd.scope/job_1", "step_0/user/task_0"),
+    "2.real": ("pbs_{tag}.service/jobid/2.real", ""),
+    "3.real": ("torque/3.real", ""),
+}
+# In version 1 the groups of a real Slurm, which another test may start, are not to be mixed up with these.
+VERSION_1 = ("1.real", "2.real", "3.real")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The jobs' groups, and the agent's options that find them."""
+
+    groups: dict[str, Group]
+    options: tuple[str, ...]
+
+
 @pytest.fixture
 def disk() -> Iterator[Path]:
     """A folder on a disk: what a job writes to a file system in memory is memory of the job."""
@@ -60,29 +90,42 @@ def disk() -> Iterator[Path]:
 
 
 @pytest.fixture
-def groups() -> Iterator[dict[str, list[Path]]]:
-    """The cgroups of two jobs, removed by the test as a scheduler does."""
-    parent = f"jobsight-test-{os.getpid()}"
+def layout() -> Iterator[Layout]:
+    """The cgroups of three jobs, which the test removes as a scheduler does."""
+    tag, made = f"jobsight-test-{os.getpid()}", list[Path]()
     unified = (LIVE / "cgroup.controllers").exists()
-    parents = [root / parent for root in ([LIVE] if unified else [LIVE / "memory", LIVE / "cpuacct"])]
-    found = {job: [folder / job for folder in parents] for job in ("1.real", "2.real")}
+    if unified:
+        found = {job: Group((LIVE / path.format(tag=tag),), inner) for job, (path, inner) in UNIFIED.items()}
+    else:
+        found = {job: Group((LIVE / "memory" / tag / job, LIVE / "cpuacct" / tag / job)) for job in VERSION_1}
     try:
-        for folder in parents:
-            folder.mkdir()
-            if unified:
-                (folder / "cgroup.subtree_control").write_text("+memory +cpu")
-        for folders in found.values():
-            for folder in folders:
-                folder.mkdir()
-        if not all((folders[0] / "memory.stat").exists() for folders in found.values()):
-            pytest.skip("the memory controller of cgroups is not available here")
-        yield found
+        for group in found.values():
+            for folder in group.folders:
+                make(folder / group.inner, unified, made)
+            if not (group.folders[0] / "memory.stat").exists():
+                pytest.skip("the memory controller of cgroups is not available here")
+        yield Layout(found, () if unified else ("--cgroups", f"{tag}/{{job}}"))
     except OSError as error:
         pytest.skip(f"no cgroup can be made here: {error}")
     finally:
-        for folder in (*(folder for folders in found.values() for folder in folders), *parents):
-            if folder.exists():
-                folder.rmdir()
+        remove(made)
+
+
+def make(group: Path, unified: bool, made: list[Path]) -> None:
+    """Makes the group and those that it is in, with memory and CPU time counted; adds the new ones to ``made``."""
+    for folder in (*reversed(group.parents), group):
+        if not folder.exists():
+            folder.mkdir()
+            made.append(folder)
+        if unified and folder.is_relative_to(LIVE) and folder not in (LIVE, group):
+            (folder / "cgroup.subtree_control").write_text("+memory +cpu")
+
+
+def remove(folders: Sequence[Path]) -> None:
+    """Removes groups, the inner ones first."""
+    for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
+        if folder.exists():
+            folder.rmdir()
 
 
 def line(kind: str, job_id: str, start: int, end: int | None = None) -> str:
@@ -97,11 +140,10 @@ def line(kind: str, job_id: str, start: int, end: int | None = None) -> str:
 
 
 @pytest.mark.slow
-def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, groups: dict[str, list[Path]]) -> None:
+def test_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, layout: Layout) -> None:
     settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
     site = Site(tmp_path / "site", ["alpha"], free_address(), settings)
-    spool, pattern = str(tmp_path / "spool"), f"{groups['1.real'][0].parent.name}/{{job}}"
-    options = ["--spool", spool, "--cgroups", pattern]
+    options = ["--spool", str(tmp_path / "spool"), *layout.options]
     agent = [*AGENT, "run", "--server", site.ingest_url, "--token-file", str(site.agent_token_file), *options]
     agent += ["--cluster", "alpha", "--node", "real", "--interval", "0.5", "--batch", "8", "--batch-age-s", "1"]
     used: dict[str, Truth] = {}
@@ -110,23 +152,8 @@ def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, grou
             wait_until(lambda: bool(site.api("nodes")["nodes"]), 180, lambda: "the agent sent nothing")
             begin = math.ceil(time.time())
             time.sleep(begin - time.time())
-            running = {
-                job: subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-c",
-                        JOB,
-                        str(size),
-                        str(share),
-                        "8",
-                        str(disk / job),
-                        *map(str, groups[job]),
-                    ],
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-                for job, size, share in (("1.real", 300 * MB, 0.6), ("2.real", 80 * MB, 0.1))
-            }
+            sizes = {"1.real": (300 * MB, 0.5), "2.real": (80 * MB, 0.1), "3.real": (200 * MB, 0.3)}
+            running = {job: start(layout.groups[job], disk / job, *size) for job, size in sizes.items()}
             for job in running:
                 log.write(line("S", job, begin))
             for job, started in running.items():
@@ -134,18 +161,19 @@ def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, grou
                 before = time.time()
                 subprocess.run([*AGENT, "job-end", job, "--strict", *options], check=True, timeout=90)
                 used[job] = Truth(int(anon), float(cpu_s), before - begin)
-                for folder in groups[job]:
-                    folder.rmdir()
+                for folder in layout.groups[job].folders:
+                    remove([folder, *(path for path in folder.rglob("*") if path.is_dir())])
             end = math.ceil(time.time())
             for job in running:
                 log.write(line("E", job, begin, end))
             log.flush()
-            wait_until(lambda: site.settled(2), 180, lambda: str(site.api("overview")["jobs"]))
+            wait_until(lambda: site.settled(3), 180, lambda: str(site.api("overview")["jobs"]))
         finally:
             process.terminate()
         for job, truth in used.items():
             (run,) = site.api(f"jobs/{job}", cluster="alpha")["runs"]
             found = {entry["metric"]: entry for entry in run["profile"]}
+            print(job, truth, *(run[f"memory_{name}"] for name in ("cache", "charged_peak")), found)  # if it fails
             assert run["memory_source"] == found["cpu"]["source"] == found["memory"]["attribution"] == "cgroup"
             assert found["memory"]["value"] == pytest.approx(truth.anon_bytes, rel=0.05)
             # From when the process joined its cgroup until the hook's reading, with what its exit takes.
@@ -156,5 +184,41 @@ def test_two_jobs_on_one_node_are_each_measured(tmp_path: Path, disk: Path, grou
             assert found["memory"]["learned"]
             assert found["cpu"]["learned"]
             assert found["bandwidth"]["value"] is None or not found["bandwidth"]["learned"]
-            assert run["memory_charged_peak"] is None or run["memory_charged_peak"] >= found["memory"]["value"]
-            assert run["memory_cache"] is not None
+            # The file that it wrote is in the page cache, which is charged to it and is no part of its memory.
+            assert run["memory_cache"] >= 0.95 * FILE_BYTES
+            peak_bytes = run["memory_charged_peak"]
+            assert peak_bytes is None or peak_bytes >= 0.95 * (truth.anon_bytes + FILE_BYTES)
+
+
+def test_the_agent_reads_what_the_processes_hold(disk: Path, layout: Layout) -> None:
+    """The reading alone, while the jobs run and once more when they have ended."""
+    reader = CgroupReader(Path("/"), layout.options[1:] or PATTERNS)
+    sizes = {"1": (200 * MB, 0.5), "2": (80 * MB, 0.1), "3": (300 * MB, 0.3)}
+    running = {job: start(layout.groups[f"{job}.real"], disk / job, *size) for job, size in sizes.items()}
+    seen: dict[str, list[JobUsage]] = {job: [] for job in sizes}
+    ended = False
+    while not ended:
+        ended = all(process.poll() is not None for process in running.values())
+        missed: list[str] = []
+        for usage in reader.read(missed):
+            seen[usage.job.partition(".")[0]].append(usage)
+        assert not missed
+        time.sleep(0.25)
+    reader.close()
+    for job, process in running.items():
+        anon_bytes, cpu_s = map(float, process.communicate()[0].split())
+        usages = seen[job]
+        print(job, anon_bytes, cpu_s, usages[-2:])  # if it fails
+        # Where the kernel has no peak, it says nothing.
+        peaks = [usage.peak_bytes or math.inf for usage in usages]
+        assert max(usage.anon_bytes or 0 for usage in usages) == pytest.approx(anon_bytes, rel=0.05)
+        assert usages[-1].cpu_s == pytest.approx(cpu_s, rel=0.05, abs=0.15)
+        assert FILE_BYTES * 0.95 <= max(usage.file_bytes or 0 for usage in usages) <= FILE_BYTES * 1.05
+        assert max(peaks) >= 0.95 * (anon_bytes + FILE_BYTES)
+
+
+def start(group: Group, file: Path, size: int, share: float) -> subprocess.Popen[str]:
+    """A process that joins the group."""
+    folders = [str(folder / group.inner) for folder in group.folders]
+    command = [sys.executable, "-c", JOB, str(size), str(share), "8", str(file), *folders]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

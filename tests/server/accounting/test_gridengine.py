@@ -129,6 +129,7 @@ def test_a_task_of_an_array_is_a_job_of_its_own(changes: Mapping[str, Any], job_
         ("-soft -l h_rt=5 -hard -l h_vmem=1k", None, 4000),
         ("-l h_rt=1:30", 90.0, None),
         ("-l h_rt=86400.000000,h_vmem=1073741824.000000", 86400.0, 4 * 2**30),
+        ("-l s_rt=60,s_vmem=1M", None, None),
     ],
 )
 def test_requests_in_the_category_are_per_slot(
@@ -148,6 +149,11 @@ def test_requests_in_the_category_are_per_slot(
         ({"failed": 100, "exit_status": 137}, None),  # deleted, or killed by somebody else
         ({"failed": 0, "exit_status": 1, "ru_wallclock": 3600}, None),
         ({"failed": 100, "exit_status": 137, "category": "NONE", "ru_wallclock": 9999}, None),
+        ({"failed": 100, "exit_status": 138, "category": "-l h_rt=3600,s_rt=60"}, "time"),
+        ({"failed": 100, "exit_status": 138, "category": "-soft -l s_rt=60"}, None),
+        ({"failed": 100, "exit_status": 152, "category": "-l s_vmem=8M"}, "memory"),
+        ({"failed": 100, "exit_status": 152, "category": "-l h_vmem=16M,s_vmem=4M", "slots": 2}, "memory"),
+        ({"failed": 100, "exit_status": 152, "category": "-l s_vmem=16M,h_vmem=16M"}, None),
     ],
 )
 def test_what_a_job_ran_out_of(changes: Mapping[str, Any], failure: str | None) -> None:

@@ -93,6 +93,12 @@ def test_a_byte_order_mark_and_carriage_returns_do_not_matter() -> None:
     assert parse(line).run == RUN
 
 
+def test_seconds_in_a_column_of_milliseconds() -> None:
+    row = {"job_id": 1, "user": "ann", "start_epoch_ms": T0, "end_epoch_ms": T0 + 60}
+    with pytest.raises(AccountingError, match="start_epoch_ms is in the year 1970: it looks like seconds"):
+        parser_of(b"{")(json.dumps(row))
+
+
 def few(**more: Any) -> dict[str, Any]:
     return {"job_id": 1, "user": "ann", "start_epoch_s": T0, "end_epoch_s": T0 + 60, **more}
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from site_run import wait_until
-
 from .cluster import SlurmCluster, missing
 from .live import LiveJobsight
 from .workload import RealJob, RealWorkload
@@ -46,20 +44,7 @@ def wave() -> Iterator[Wave]:
 
 def wait_for_runs(live: LiveJobsight, jobs: tuple[RealJob, ...]) -> None:
     """Until Jobsight has profiled the last run of each job."""
-    wanted = {str(job.job_id) for job in jobs if job.label not in NEVER_RAN}
-    missing_jobs: set[str] = set()
-
-    def profiled() -> bool:
-        runs = live.runs()
-        missing_jobs.clear()
-        missing_jobs.update(wanted - {run["job_id"] for run in runs if run["state"] == "ended" and run["profiled"]})
-        return not missing_jobs
-
-    def complaint() -> str:
-        log = live.site.log.read_text()[-3000:]
-        return f"not profiled: {[job.label for job in jobs if str(job.job_id) in missing_jobs]}\n{log}"
-
-    wait_until(profiled, 90, complaint)
+    live.wait_until_profiled({str(job.job_id): job.label for job in jobs if job.label not in NEVER_RAN}, 90)
 
 
 def test_every_run_is_known_with_its_outcome(wave: Wave) -> None:
@@ -81,14 +66,16 @@ def test_every_run_is_known_with_its_outcome(wave: Wave) -> None:
 
 
 def test_memory_is_within_five_per_cent_of_what_the_programs_held(wave: Wave) -> None:
-    ratios = {job: wave.live.used(job, "memory") / wave.work.memory_bytes(job) for job in wave.jobs if job.measured}
+    ratios = {
+        job: wave.live.used(job.job_id, "memory") / wave.work.memory_bytes(job) for job in wave.jobs if job.measured
+    }
     assert len(ratios) == 23
     assert not {job: ratio for job, ratio in ratios.items() if not 0.95 < ratio < 1.05}
 
 
 def test_processor_time_is_within_five_per_cent_of_what_the_programs_burned(wave: Wave) -> None:
     burned = {job: wave.work.cpu_s(job) for job in wave.jobs if job.measured}
-    ratios = {job: wave.live.used(job, "cpu") / cpu_s for job, cpu_s in burned.items() if cpu_s > 1}
+    ratios = {job: wave.live.used(job.job_id, "cpu") / cpu_s for job, cpu_s in burned.items() if cpu_s > 1}
     assert len(ratios) == 9
     assert not {job: ratio for job, ratio in ratios.items() if not 0.95 < ratio < 1.05}
 

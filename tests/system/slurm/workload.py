@@ -1,31 +1,14 @@
-"""Jobs for a real Slurm, whose programs write down what they held and burned: the truth."""
+"""Jobs for a real Slurm."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .cluster import SlurmCluster, memory_is_limited
+from tests.system.programs import Programs
 
-# Holds so many MiB, burns processor time up to so many seconds, and stays. What it held and burned then is the truth.
-# Debian's own interpreter: the one that runs the tests may be where other users cannot go.
-HOLD = """#!/usr/bin/python3 -IS
-import json, os, sys, time
-folder, label, mib, cpu_s, stay_s = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
-held = bytearray(int(mib * 2**20))
-held[::4096] = b"x" * len(held[::4096])
-while sum(os.times()[:4]) < cpu_s:
-    pass
-time.sleep(stay_s)
-del held  # giving it back costs processor time too
-with open("/proc/self/status") as status:
-    peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-name = f"{os.environ['SLURM_JOB_ID']}-{label}-{os.environ.get('SLURM_PROCID', '0')}.json"
-with open(f"{folder}/{name}", "w") as file:
-    json.dump({"label": label, "peak_bytes": peak_kib * 1024, "cpu_s": sum(os.times()[:4])}, file)
-"""
+from .cluster import SlurmCluster, memory_is_limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +32,16 @@ class RealWorkload:
 
     def __init__(self, cluster: SlurmCluster) -> None:
         self.cluster = cluster
-        self.truths = cluster.directory / "truth"
-        self.truths.mkdir()
-        self.truths.chmod(0o1777)
-        self._program = cluster.directory / "hold"
-        self._program.write_text(HOLD)
-        self._program.chmod(0o755)
-
-    def hold(self, label: str, mib: float, cpu_s: float = 0, stay_s: float = 3) -> str:
-        """The command of a program that holds memory."""
-        return f"{self._program} {self.truths} {label} {mib} {cpu_s} {stay_s}"
+        self._programs = Programs(cluster.directory)
+        self.hold = self._programs.hold
 
     def memory_bytes(self, job: RealJob) -> int:
         """What the job's programs held at most, each by its own peak, together or the largest."""
-        return (sum if job.at_once else max)(int(truth["peak_bytes"]) for truth in self._truths(job))
+        return (sum if job.at_once else max)(int(truth["peak_bytes"]) for truth in self._programs.truths_of(job.job_id))
 
     def cpu_s(self, job: RealJob) -> float:
         """What the job's programs burned."""
-        return sum(float(truth["cpu_s"]) for truth in self._truths(job))
-
-    def _truths(self, job: RealJob) -> list[dict[str, float]]:
-        found = [json.loads(file.read_text()) for file in sorted(self.truths.glob(f"{job.job_id}-*.json"))]
-        assert found, f"{job} left nothing in {self.truths}"
-        return found
+        return sum(float(truth["cpu_s"]) for truth in self._programs.truths_of(job.job_id))
 
     def solver(self, count: int) -> list[RealJob]:
         """An array of jobs of the first user that hold 200 MiB and ask for 1000."""

@@ -20,30 +20,40 @@ _UNLIMITED = "infinity"
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """The requested run time, and the memory of each slot; ``of_resident``: that is resident memory, not virtual."""
+    """The requested run time, and the memory of each slot; ``of_resident``: that is resident memory, not virtual.
+
+    ``limit_s`` and ``limit_bytes``: beyond the lower of the soft and the hard limit a job is signalled.
+    """
 
     walltime_s: float | None = None
     memory_bytes: int | None = None
     of_resident: bool = False
+    limit_s: float | None = None
+    limit_bytes: int | None = None
 
 
 def requests_of(category: str) -> Requests:
     """The hard requests in a category. What is unlimited is not requested.
 
     >>> requests_of("-U staff -l h_rt=3600,h_vmem=2G -pe mpi 2")
-    Requests(walltime_s=3600.0, memory_bytes=2147483648, of_resident=False)
-    >>> requests_of("-soft -l h_rt=60 -hard -l h_rt=1:30:00,mem_free=1.5g")
-    Requests(walltime_s=5400.0, memory_bytes=1500000000, of_resident=True)
+    Requests(walltime_s=3600.0, memory_bytes=2147483648, of_resident=False, limit_s=3600.0, limit_bytes=2147483648)
+    >>> requests_of("-soft -l h_rt=60 -hard -l h_rt=1:30:00,s_rt=60,mem_free=1.5g")
+    Requests(walltime_s=5400.0, memory_bytes=1500000000, of_resident=True, limit_s=60.0, limit_bytes=1500000000)
 
     Raises:
         AccountingError: a time or a size cannot be read.
     """
     asked = _resources(category)
-    walltime_s = _seconds(asked["h_rt"]) if "h_rt" in asked else None
-    for name in _MEMORY:
-        if name in asked and (size := _bytes(name, asked[name])) is not None:
-            return Requests(walltime_s, size, name in _RESIDENT)
-    return Requests(walltime_s)
+    times = {name: _seconds(name, asked[name]) for name in ("h_rt", "s_rt") if name in asked}
+    sizes = {name: _bytes(name, asked[name]) for name in (*_MEMORY, "s_vmem") if name in asked}
+    name = next((name for name in _MEMORY if sizes.get(name)), "")
+    return Requests(
+        walltime_s=times.get("h_rt"),
+        memory_bytes=sizes.get(name),
+        of_resident=name in _RESIDENT,
+        limit_s=min(filter(None, times.values()), default=None),
+        limit_bytes=min(filter(None, (sizes.get(name), sizes.get("s_vmem"))), default=None),
+    )
 
 
 def _resources(category: str) -> dict[str, str]:
@@ -58,18 +68,18 @@ def _resources(category: str) -> dict[str, str]:
     return found
 
 
-def _seconds(text: str) -> float | None:
+def _seconds(name: str, text: str) -> float | None:
     """Seconds of ``3600``, ``1:00:00`` or ``:60:``-like forms, in which a missing part is 0."""
     if text.lower() == _UNLIMITED:
         return None
     match = _TIME.fullmatch(text)
     if match is None:
-        raise AccountingError("h_rt in category is not a time", text)
+        raise AccountingError(f"{name} in category is not a time", text)
     first, second = (int(part or 0) for part in match.groups()[:2])
     hours, minutes = (first, second) if match[2] is not None else (0, first)
     value = (hours * 60 + minutes) * 60 + float(match[3])
     if value > LONGEST_S:
-        raise AccountingError("h_rt in category is not a time", text)
+        raise AccountingError(f"{name} in category is not a time", text)
     return value or None
 
 

@@ -127,7 +127,7 @@ def _run(fields: Mapping[str, str], further: Sequence[str], start: float, failed
     if slots <= 0:
         raise AccountingError("slots is not a number of slots", fields["slots"])
     requests = requests_of(fields["category"])
-    memory_bytes = requests.memory_bytes and requests.memory_bytes * slots
+    memory_bytes, limit_bytes = (each and each * slots for each in (requests.memory_bytes, requests.limit_bytes))
     if memory_bytes is not None and memory_bytes > LARGEST_BYTES:
         raise AccountingError("category requests more memory than there is", fields["category"])
     used = _used_memory_bytes(fields, further, requests)
@@ -156,7 +156,7 @@ def _run(fields: Mapping[str, str], further: Sequence[str], start: float, failed
         used_cpu_s=cpu_s if cpu_s > 0.0 or used else None,
         used_memory_bytes=used,
         used_walltime_s=wallclock_s,
-        failure=_failure(failed, status, wallclock_s, used, requests.walltime_s, memory_bytes),
+        failure=_failure(failed, status, wallclock_s, used, requests.limit_s, limit_bytes),
     )
 
 

@@ -38,6 +38,7 @@ _UNITS = {
 COLUMNS = (*TEXTS, *_UNITS)
 """Every column; of those that differ in their unit only, a table has one."""
 
+_EARLIEST_MS = 2.0**33 / 1000.0  # seconds taken as milliseconds are before this
 _NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
 _WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 _PLACE = re.compile(r"([^\s:]{1,255})(?::([0-9]{1,7}))?", re.ASCII)
@@ -81,7 +82,10 @@ def seconds_of_epoch(column: str, text: str) -> float:
     (1790000000.25, 1790000000.0)
     """
     if _UNITS[column][1] is not None:
-        return amount(column, text, LATEST)
+        found = amount(column, text, LATEST)
+        if column.endswith("_ms") and 0.0 < found < _EARLIEST_MS:
+            raise AccountingError(f"{column} is in the year 1970: it looks like seconds", text)
+        return found
     try:
         moment = datetime.fromisoformat(text)
         found = moment.timestamp()

@@ -1,0 +1,120 @@
+"""Jobsight beside a real scheduler: a server that follows it, an agent for each node, job hooks."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from site_run import AGENT, Site, free_address, wait_until
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+SERVER = """
+follow_interval_s = 0.5
+profile_interval_s = 0.5
+profile_grace_s = 5
+"""
+# Where a machine is one node, its name is all that an agent needs; here two of them may share one.
+NODE = """
+server = "{server}"
+token_file = "{token}"
+cluster = "{cluster}"
+node = "{node}"
+batch_age_s = 1
+spool = "{spool}"
+"""
+
+
+class LiveSite:
+    """A server with these settings for one cluster, and agents with theirs; all files in a new ``directory``."""
+
+    def __init__(self, directory: Path, cluster: str, accounting: str, agent: str) -> None:
+        self.directory = directory
+        self.cluster_name = cluster
+        self.directory.mkdir()
+        settings = self.directory / "jobsight.toml"
+        settings.write_text(SERVER + accounting)
+        self.site = Site(self.directory, (), free_address(), ("--config", str(settings)))
+        self._agent_settings = agent
+
+    @contextlib.contextmanager
+    def agents(self, *nodes: str) -> Iterator[None]:
+        """An agent for each node while the block runs."""
+        with contextlib.ExitStack() as stack:
+            for node in nodes:
+                stack.enter_context(self._agent(node))
+            sockets = [self.directory / node / "spool" / "agent.socket" for node in nodes]
+            wait_until(lambda: all(path.exists() for path in sockets), 60, lambda: f"{sockets}: no agents")
+            yield
+
+    @contextlib.contextmanager
+    def _agent(self, node: str) -> Iterator[None]:
+        folder = self.directory / node
+        (folder / "spool" / "marks").mkdir(parents=True)
+        settings = folder / "agent.toml"
+        settings.write_text(
+            (NODE + self._agent_settings).format(
+                server=self.site.ingest_url, token=self.site.agent_token_file, cluster=self.cluster_name, node=node,
+                spool=folder / "spool",
+            )
+        )  # fmt: skip
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen([*AGENT, "run", "--config", str(settings)], stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(30)
+
+    def install_hook(self, source: Path, node: str) -> Path:
+        """The hook with the settings of this node's agent at its top."""
+        folder = self.directory / node
+        file = folder / source.name
+        settings = {
+            "PYTHON": AGENT[0], "CONFIG": folder / "agent.toml", "SPOOL": folder / "spool", "AGENT_USER": "root",
+            "AGENT_GROUP": "root",
+        }  # fmt: skip
+        file.write_text(_with_settings(source.read_text(), settings))
+        file.chmod(0o755)
+        return file
+
+    def runs(self) -> list[dict[str, Any]]:
+        """The runs that the server knows: one page of them is enough here."""
+        listed = self.site.api("jobs", cluster=self.cluster_name)
+        assert listed["pages"] <= 1
+        return list(listed["jobs"])
+
+    def used(self, job_id: object, metric: str) -> float:
+        """What the last run of a job used in all, in bytes or CPU seconds; NaN where the server has no value."""
+        run = self.site.api("job", name=str(job_id), cluster=self.cluster_name)["runs"][-1]
+        (found,) = (profile for profile in run["profile"] if profile["metric"] == metric)
+        print(run["name"], metric, *(found[key] for key in ("value", "source", "attribution", "reason")))  # if it fails
+        if found["value"] is None:
+            return float("nan")
+        seconds = run["end"] - run["start"] if metric == "cpu" else 1.0
+        return float(found["value"] * run["processors"] * seconds)
+
+    def wait_until_profiled(self, jobs: dict[str, str], seconds: float) -> None:
+        """Until the last run of each job has been profiled; ``jobs`` are labels by their ids."""
+        missing: set[str] = set()
+
+        def profiled() -> bool:
+            missing.clear()
+            missing.update(jobs.keys() - {r["job_id"] for r in self.runs() if r["state"] == "ended" and r["profiled"]})
+            return not missing
+
+        def complaint() -> str:
+            return f"not profiled: {[jobs[one] for one in sorted(missing)]}\n{self.site.log.read_text()[-3000:]}"
+
+        wait_until(profiled, seconds, complaint)
+
+
+def _with_settings(script: str, settings: dict[str, object]) -> str:
+    lines = script.splitlines()
+    for name, value in settings.items():
+        (place,) = (number for number, line in enumerate(lines) if line.startswith(f"{name}="))
+        lines[place] = f"{name}={shlex.quote(str(value))}"
+    return "\n".join([*lines, ""])
