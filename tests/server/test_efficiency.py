@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine, delete, insert
 
 from jobsight_server import cli
 from jobsight_server.forecasts import rebuild
@@ -47,6 +47,14 @@ def site(engine: Engine) -> Engine:
         add(connection, 23, "23.head", {}, end=None, state="running", profiled=False)
         add(connection, 24, "[bold]24", USED)
         add(connection, 25, "1.head", USED, cluster="beta")
+        again = {"state": "requeued", "profiled": False, "end": 27e4 + 12}
+        add(connection, 27, "27.head", {}, **again, used_walltime_s=3.0, suspended_s=9.0)
+        add(connection, 28, "28.head", {}, **again | {"end": 28e4 + 12}, suspended_s=9.0)
+        add(connection, 29, "29.head", absent | {"cpu": 0.037}, user="zed", name="other", requested_memory_bytes=GIB)
+        numbers = ("cpus", "first_time", "last_time", "received_at", "samples", "wraps", "resets", "boots", "missing")
+        texts = {"boot_id": "b", "interfaces": "[]", "counters": "{}", "agent": "a"}
+        node = {"cluster": "alpha", "name": "n9"} | texts | dict.fromkeys(numbers, 1)
+        connection.execute(insert(schema.nodes).values(node))
     rebuild(engine)
     return engine
 
@@ -131,6 +139,30 @@ def test_a_job_that_ran_out_used_at_least_so_much(site: Engine, capsys: pytest.C
     assert "100 %" in out
 
 
+def test_without_agents_only_the_log_could_have_had_it(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    url = site.url.render_as_string(hide_password=False)
+    assert "Bandwidth: no samples of n1." in seff(url, capsys, "29.head")[1]
+    with site.begin() as connection:
+        connection.execute(delete(schema.nodes))
+    out = seff(url, capsys, "29.head")[1]
+    assert "Bandwidth: the accounting log has none, and no agent reports from this cluster." in " ".join(out.split())
+
+
+def test_busy_processors_below_one_have_two_digits(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    url = site.url.render_as_string(hide_password=False)
+    line = next(line for line in seff(url, capsys, "29.head")[1].splitlines() if "Processors" in line)
+    assert line.split()[1:5] == ["4", "0.15", "4", "%"]
+
+
+def test_a_run_that_was_requeued_has_the_run_time_of_the_log(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    url = site.url.render_as_string(hide_password=False)
+    for job in ("27.head", "28.head"):
+        found = of(json.loads(seff(url, capsys, job, "--json")[1])[0]["efficiency"])
+        assert (found["runtime"]["used"], found["runtime"]["reason"]) == (3.0, None)
+        assert found["runtime"]["efficiency"] == pytest.approx(3 / 86400)
+        assert found["memory"]["reason"] == "a run that is requeued is not profiled"
+
+
 def test_a_job_that_runs_has_nothing_to_compare(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     url = site.url.render_as_string(hide_password=False)
     status, out, _ = seff(url, capsys, "23.head")
@@ -141,7 +173,8 @@ def test_a_job_that_runs_has_nothing_to_compare(site: Engine, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["99.head"], "no job '99.head'; give its id as the accounting log has it"),
+        (["99.head"], "no run of a job '99.head': it never started, or the accounting log has it by another id"),
+        (["8_4"], "an id of its own; sacct -j 8_4 -X -o JobIDRaw shows it"),
         (["1.head"], "job '1.head' is known on alpha, beta; give --cluster NAME"),
         (["2.head", "--cluster", "beta"], "no job '2.head' on cluster 'beta'; it is known on alpha"),
     ],

@@ -63,8 +63,8 @@ def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
         message = str(error)
         raise UserError(message if message.startswith(trace) else f"{trace}: {message}") from error
     if not len(jobs):
-        found = ", ".join(f"{count} {reason}" for reason, count in jobs.skipped.items()) or "nothing at all"
-        raise UserError(f"{trace}: no job has a {metric} value; found: {found}")
+        why = ", ".join(f"{reason.removeprefix(f'no {metric} value: ')} ({n:,})" for reason, n in jobs.skipped.items())
+        raise UserError(f"{trace}: no job has a {metric} value: {why or 'there is none'}")
     return jobs
 
 

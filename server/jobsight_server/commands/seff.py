@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from collections.abc import Sequence
 
@@ -23,9 +24,10 @@ from jobsight_server.storage.clusters import listed
 from jobsight_server.web.units import RESOURCE_TITLES, percent, resource_value, utc
 
 _NOTE = (
-    "Next time: the reservation recommended now for such a job; - where nothing is known or the request is as good. "
+    "Next time: the reservation recommended now for such a job; - where nothing is known or it is the request itself. "
     "Used processors are those busy on average, bandwidth is the mean."
 )
+_ARRAY_TASK = re.compile(r"[0-9]{1,18}_[0-9]{1,18}").fullmatch
 _FAILURES = {"memory": "ran out of memory", "time": "exceeded its time limit"}
 
 
@@ -74,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 def _job(connection: Connection, reader: AnswerReader, job_id: str, cluster: str | None) -> Job:
     known = job_clusters(connection, job_id)
     if not known:
-        raise UserError(f"no job {job_id!r}; give its id as the accounting log has it")
+        raise UserError(_unknown(job_id))
     if cluster is None and len(known) > 1:
         raise UserError(f"job {job_id!r} is known on {listed(known)}; give --cluster NAME")
     if cluster is not None and cluster not in known:
@@ -82,6 +84,16 @@ def _job(connection: Connection, reader: AnswerReader, job_id: str, cluster: str
     found = job_detail(connection, reader, cluster or known[0], job_id, time.time())
     assert found is not None
     return found
+
+
+def _unknown(job_id: str) -> str:
+    if _ARRAY_TASK(job_id):
+        return (
+            f"no job {job_id!r}: the accounting log gives each task of an array an id of its own; "
+            f"sacct -j {job_id} -X -o JobIDRaw shows it"
+        )
+    # Jobs without a run are not stored.
+    return f"no run of a job {job_id!r}: it never started, or the accounting log has it by another id"
 
 
 def show(job: Job, console: Console) -> None:
@@ -94,7 +106,7 @@ def show(job: Job, console: Console) -> None:
             continue
         console.print(_table(run.efficiency))
         for entry in run.efficiency:
-            for remark in _remarks(entry):
+            for remark in remarks(entry):
                 console.print(Text(f"{RESOURCE_TITLES[entry.resource]}: {remark}."))
     if any(run.efficiency for run in job.runs):
         console.print(_NOTE)
@@ -125,9 +137,12 @@ def _table(found: Sequence[Efficiency]) -> Table:
     return table
 
 
-def _remarks(entry: Efficiency) -> list[str]:
-    remarks = [] if entry.reason is None else [entry.reason]
-    return [*remarks, "its nodes were shared; split by the processors held"] if entry.apportioned else remarks
+def remarks(entry: Efficiency) -> list[str]:
+    """Why something is missing or no share is given, and how far the rest can be relied on."""
+    found = [] if entry.reason is None else [entry.reason]
+    if entry.ask_next is None and (entry.efficiency or 0.0) > 1.0:
+        found.append("it used more than it asked for; how much such jobs need is not known yet")
+    return [*found, "its nodes were shared; split by the processors held"] if entry.apportioned else found
 
 
 def _dash(text: str) -> str:

@@ -123,7 +123,7 @@ def _metrics(trace: str, cluster: str | None, metrics: Sequence[str]) -> tuple[l
         except UserError as error:
             if len(metrics) == 1:
                 raise
-            left_out[metric] = str(error)
+            left_out[metric] = str(error).removeprefix(f"{trace}: ")
             continue
         if count < LEAST:
             left_out[metric] = f"{count} jobs have a value; at least {LEAST} are needed"

@@ -21,11 +21,13 @@ class MetricHistory(Record):
 
     ``time``: end of the job; ``actual``: what it used; ``answered`` and ``bound``: forecast and recommended reservation
     at its submission; ``forecasts``: those of the published five before the value was known. ``n`` counts all values,
-    including those before the listed ones; ``shown_only`` those that are shown and were not learned.
+    including those before the listed ones; ``shown_only`` those that are shown and were not learned,
+    ``lower_bounds`` of which because the job ran out.
     """
 
     n: int
     shown_only: int
+    lower_bounds: int
     time: list[float]
     job_id: list[str]
     actual: list[float]
@@ -55,9 +57,11 @@ def history(
     first = max(0, len(rows) - limit)
     listed = rows[first:]
     shown_only = select(func.count()).join_from(jobs, profiles).where(*of_series, profiles.c.shown_only.is_(True))
+    lower_bounds = shown_only.where(profiles.c.lower_bound.is_(True))
     return MetricHistory(
         n=len(rows),
         shown_only=connection.scalar(shown_only) or 0,
+        lower_bounds=connection.scalar(lower_bounds) or 0,
         time=[row.end for row in listed],
         job_id=[row.job_id for row in listed],
         actual=[row.value for row in listed],

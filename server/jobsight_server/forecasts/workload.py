@@ -13,6 +13,7 @@ from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
+from jobsight_server.accounting.runs import ENDED
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.storage.schema import job_nodes, jobs, profiles
@@ -74,7 +75,8 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
     if row.end < submitted:
         return "ends before it was submitted"
     if row.value is None:
-        return f"no {metric} value: {row.reason or 'not profiled yet'}"
+        unprofiled = "not profiled yet" if row.state == ENDED else f"a run that is {row.state} is not profiled"
+        return f"no {metric} value: {row.reason or unprofiled}"
     if row.lower_bound:
         return f"{metric} value is a lower bound: the job ran out of it"
     if row.shown_only:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from sqlalchemy import Connection, Row
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.job_request import JobRequest
 from jobsight_server.advice.recommendation import Recommendation, recommend
 from jobsight_server.forecasts import AnswerReader
@@ -64,23 +65,43 @@ def efficiencies(
         JobRequest(processors, max(nodes, 1), memory, walltime),
         tuple(METRICS),
     )
+    used_s = _run_time(run)
     requested = {"processors": run.processors, "memory": memory, "runtime": walltime, "bandwidth": None}
     by_metric = {entry.metric: entry for entry in profile}
     return [
         _efficiency(
-            resource, requested[resource], by_metric[metric], run.processors, _ask_next(resource, found, processors)
+            resource,
+            requested[resource],
+            by_metric[metric],
+            run.processors,
+            _ask_next(resource, found, processors),
+            used_s if metric == "runtime" else None,
         )
         for resource, metric in RESOURCES.items()
     ]
 
 
+def _run_time(run: Row[Any]) -> float | None:
+    """Of a run that is not profiled because it was requeued or deleted: the log says how long it ran."""
+    if run.state == ENDED:
+        return None
+    elapsed: float = run.end - run.start - (run.suspended_s or 0.0)
+    return elapsed if run.used_walltime_s is None else run.used_walltime_s
+
+
 def _efficiency(
-    resource: str, requested: float | None, entry: Any, processors: int | None, ask_next: float | None
+    resource: str,
+    requested: float | None,
+    entry: Any,
+    processors: int | None,
+    ask_next: float | None,
+    logged: float | None,
 ) -> Efficiency:
     count = 1 if resource == "runtime" else processors
-    used = None if entry.value is None or count is None else entry.value * count
+    value = logged if entry.value is None else entry.value
+    used = None if value is None or count is None else value * count
     reason = None
-    if entry.value is None:
+    if value is None:
         reason = entry.reason or "not measured"
     elif used is None:
         reason = "the log does not say how many processors it had"

@@ -20,6 +20,8 @@ from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
 NODES_DRAWN = 32
 
+_NO_AGENTS = "the accounting log has none, and no agent reports from this cluster"
+
 RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
 
@@ -187,6 +189,10 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
     forecasts = {} if found else forecasts_of(connection, reader, [run])
     memory = found.get("memory", {})
     nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, points)
+    reports = connection.scalar(select(nodes.c.id).where(nodes.c.cluster == run.cluster).limit(1)) is not None
+    for row in found.values():
+        if not reports and (row["reason"] or "").startswith("no samples of "):
+            row["reason"] = _NO_AGENTS
     profile = [
         _metric(metric, found.get(metric), forecasts.get((run.id, metric)), used.get((run.id, metric)), run.state)
         for metric in METRICS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flask import Blueprint
+from werkzeug.utils import redirect
 from werkzeug.wrappers import Response
 
 from jobsight_server.accounting.runs import STATES
@@ -20,7 +21,7 @@ from jobsight_server.web.inputs import (
     one_cluster,
     required_name,
 )
-from jobsight_server.web.pages import clusters_offered, page
+from jobsight_server.web.pages import clusters_offered, job_url, page
 from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
 
 
@@ -79,6 +80,14 @@ def add_pages(pages: Blueprint) -> None:
         found = jobs()
         wanted = {name: given(name) for name in ("cluster", "user", "state", "job_id")}
         return page("jobs.html", found, JOBS, wanted=wanted, states=STATES, clusters=clusters_offered())
+
+    @pages.get("/jobs/<name>", endpoint="job_without_cluster")
+    def find(name: str) -> Response:
+        with context().read_engine.connect() as connection:
+            cluster = one_cluster(job_clusters(connection, name), "job")
+        if cluster is None:
+            raise not_found("job", name, None)
+        return redirect(job_url(cluster, name), 303)
 
     @pages.get("/job", endpoint="job_by_query")
     @pages.get("/jobs/<cluster>/<path:name>", endpoint="job", merge_slashes=False)

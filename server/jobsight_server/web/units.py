@@ -96,14 +96,14 @@ def decimal(value: float | None) -> str:
 
 
 def brief(value: float | None) -> str:
-    """Whole numbers without decimals, others with one.
+    """Whole numbers without decimals, others with one, and below 1 with two digits.
 
-    >>> [brief(value) for value in (4.0, 3.87, 0.04)]
-    ['4', '3.9', '0.04']
+    >>> [brief(value) for value in (4.0, 3.87, 0.148, 0.04)]
+    ['4', '3.9', '0.15', '0.04']
     """
     if value is None:
         return DASH
-    return count(value) if value == int(value) else f"{value:.1f}" if value >= 0.1 else f"{value:.2g}"
+    return count(value) if value == int(value) else f"{value:.1f}" if value >= 0.995 else f"{value:.2g}"
 
 
 def gib_hours(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flask import Blueprint
+from werkzeug.utils import redirect
 from werkzeug.wrappers import Response
 
 from jobsight_predictor.forecasters import FIVE
@@ -28,7 +29,7 @@ from jobsight_server.web.inputs import (
     one_cluster,
     required_name,
 )
-from jobsight_server.web.pages import clusters_offered, page
+from jobsight_server.web.pages import clusters_offered, page, user_url
 from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
 
 _HISTORY_AT_MOST = 5000
@@ -94,6 +95,14 @@ def add_pages(pages: Blueprint) -> None:
         return page(
             "users.html", users(), USERS, cluster=given("cluster"), clusters=clusters_offered(), metrics=METRICS
         )
+
+    @pages.get("/users/<name>", endpoint="user_without_cluster")
+    def find(name: str) -> Response:
+        with context().read_engine.connect() as connection:
+            cluster = one_cluster(user_clusters(connection, name), "user")
+        if cluster is None:
+            raise not_found("user", name, None)
+        return redirect(user_url(cluster, name), 303)
 
     @pages.get("/user", endpoint="user_by_query")
     @pages.get("/users/<cluster>/<path:name>", endpoint="user", merge_slashes=False)

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy import Engine, insert
 
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.evaluation.tuning import GRID, interval_over_users, tune_parameter
 from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_predictor.question import Question
 from jobsight_server import cli
-from jobsight_server.commands.tune import settings_to_write
+from jobsight_server.commands.tune import LEAST, settings_to_write
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.settings import load_settings
+from jobsight_server.storage import schema
 
 
 def jobs_of(values: np.ndarray, users: list[str]) -> Jobs:
@@ -122,3 +124,25 @@ def test_what_cannot_be_tuned_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "--workers 0: give 1 to 10000" in capsys.readouterr().err
     assert cli.main(["tune", str(tmp_path / "no.swf"), "--metric", "memory"]) == 1
     assert "no such file" in capsys.readouterr().err
+
+
+def test_a_metric_that_no_job_has_is_left_out_in_one_plain_line(
+    engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with engine.begin() as connection:
+        for number in range(LEAST + 2):
+            run = {"cluster": "c", "job_id": str(number), "user": "u", "start": 10.0 * number, "recorded_at": 0.0}
+            run |= {"end": run["start"] + 5.0, "state": "requeued" if number < 2 else "ended", "profiled": number >= 2}
+            run_id = connection.scalar(insert(schema.jobs).values(run).returning(schema.jobs.c.id))
+            if number >= 2:
+                row = {"run_id": run_id, "learn_seq": number}
+                connection.execute(insert(schema.profiles).values(**row, metric="runtime", value=5.0))
+                missing = {"value": None, "reason": "no samples of n1"}
+                connection.execute(insert(schema.profiles).values(**row, metric="bandwidth", **missing))
+    metrics = ["--metric", "runtime", "bandwidth", "--workers", "1"]
+    assert cli.main(["tune", "--database", database_url, *metrics]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert (
+        "Left out: bandwidth: no job has a bandwidth value: a run that is requeued is not profiled (2), "
+        f"no samples of n1 ({LEAST})" in out
+    )

@@ -232,6 +232,47 @@ def test_a_job_page_says_what_the_job_ran_out_of(
     assert client.get("/api/v1/jobs/1?cluster=c").get_json()["runs"][0]["failure"] == failure
 
 
+def test_a_users_page_tells_lower_bounds_from_shared_nodes(client: FlaskClient, sqlite_engine: Engine) -> None:
+    run = {"cluster": "c", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0}
+    with sqlite_engine.begin() as connection:
+        for number, ran_out in enumerate((False, True, True)):
+            new = insert(schema.jobs).values(**run, job_id=str(number), profiled=True).returning(schema.jobs.c.id)
+            row = {"run_id": connection.scalar(new), "learn_seq": 1, "lower_bound": ran_out, "shown_only": True}
+            connection.execute(insert(schema.profiles).values(**row, metric="runtime", value=8.0))
+    text = client.get("/users/c/u").text
+    assert "2 more jobs ran out of it: the values are lower bounds" in text
+    assert "1 more job ran on shared nodes" in text
+
+
+def test_the_list_of_jobs_has_run_times_without_suspension(client: FlaskClient, sqlite_engine: Engine) -> None:
+    run = {"cluster": "c", "job_id": "1", "user": "u", "start": 1.0, "end": 13.0, "suspended_s": 3.0, "state": "ended"}
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.jobs).values(**run, profiled=False, recorded_at=9.0))
+    assert '<td class="num">9 s</td>' in client.get("/jobs").text
+
+
+def test_a_page_without_its_cluster_is_found_where_one_knows_the_name(
+    client: FlaskClient, sqlite_engine: Engine
+) -> None:
+    run = {"job_id": "7/1", "user": "bob", "start": 1.0, "state": "running", "recorded_at": 9.0, "profiled": False}
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.jobs).values(**run, cluster="c"))
+        connection.execute(insert(schema.jobs).values(**run | {"job_id": "12"}, cluster="c"))
+        connection.execute(insert(schema.jobs).values(**run | {"user": "eve"}, cluster="d"))
+    for path in ("/users/bob", "/jobs/12"):
+        answer = client.get(path)
+        assert answer.status_code == 303
+        assert answer.location == path.replace("s/", "s/c/")
+        assert client.get(answer.location).status_code == 200
+    assert "no user &#39;zoe&#39; in any cluster" in client.get("/users/zoe").text
+    with sqlite_engine.begin() as connection:
+        connection.execute(insert(schema.jobs).values(**run | {"job_id": "8"}, cluster="d"))
+    several = client.get("/users/bob")
+    assert several.status_code == 400
+    assert "several clusters know this user (c, d); add ?cluster=NAME" in several.text
+    assert client.get("/users/bob?cluster=d").location == "/users/d/bob"
+
+
 def test_a_job_page_shows_the_page_cache_and_each_network(client: FlaskClient, sqlite_engine: Engine) -> None:
     run = {"cluster": "c", "job_id": "1", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0}
     how = {"attribution": "cgroup", "learn_seq": 1}
