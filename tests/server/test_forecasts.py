@@ -167,7 +167,13 @@ def test_history_says_what_was_forecast_before(engine: Engine) -> None:
     for name in FIVE:
         assert tail.forecasts[name] == whole.forecasts[name][-3:]
     lists = {key: [] for key in ("time", "job_id", "actual", "answered", "bound")}
-    assert to_builtins(nobody) == {"n": 0, "shown_only": 0, **lists, "forecasts": {name: [] for name in FIVE}}
+    assert to_builtins(nobody) == {
+        "n": 0,
+        "shown_only": 0,
+        "lower_bounds": 0,
+        **lists,
+        "forecasts": {name: [] for name in FIVE},
+    }
 
 
 def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
