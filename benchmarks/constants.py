@@ -49,6 +49,7 @@ LINE = re.compile(r"^([A-Z_]+)(?:: [^=]+)? = (.+?)  # ([^;\n]+); (.+)$", re.MULT
 
 NOT_VARIED = {
     "AFTER_FAILURE": "no trace reports failed reservations",
+    "BEYOND": "what counts as rounding",
     "DIFFERENT": "for display",
     "LEAST_FIT": "changes no result, saves a twelfth of the CPU",
     "HELD": "no trace reports failed reservations",

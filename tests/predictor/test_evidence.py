@@ -117,6 +117,25 @@ def test_a_new_application_is_judged_by_how_new_ones_began() -> None:
     assert known < 50 * MIB
 
 
+def test_a_request_that_such_jobs_exceed_is_no_limit_for_them() -> None:
+    """On a site where requests hold, one user's application uses three times its own and runs to its end."""
+    profile = Profile("bytes", metric="memory")
+    for i in range(300):
+        profile.learn(Question(f"u{i % 6}", "a", requested_memory_bytes=1000.0), 400.0 + i % 50)
+    asked = Question("bob", "overmem", requested_memory_bytes=100.0)
+    unknown = profile.answer(asked)
+    assert (unknown.bound, unknown.exceed_probability) == (100.0, 0.0)
+    profile.learn(asked, 310.0)
+    exceeded = profile.answer(asked)
+    assert (exceeded.bound or 0.0) >= 310.0
+    assert (exceeded.exceed_probability or 0.0) > 0.0
+    others = profile.answer(Question("bob", "b", requested_memory_bytes=100.0)).bound
+    assert others == 100.0, "an application of which nothing is known is held by its request, as those of others are"
+    for _ in range(5):
+        profile.learn(asked, 60.0)
+    assert profile.answer(asked).bound == 100.0
+
+
 def test_a_question_without_an_application_is_about_any_and_not_about_a_new_one() -> None:
     """New applications begin small here; a question that names none is answered by all jobs of the user."""
     profile = Profile("bytes")

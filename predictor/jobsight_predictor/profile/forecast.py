@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median_low
+
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.job_groups import GroupKey
 from jobsight_predictor.quality import NEAR
@@ -10,13 +12,14 @@ from jobsight_predictor.question import Question
 from .bound import Case
 from .expert_weights import best_vote
 from .group import CANDIDATES, Group
-from .keys import SHARES
+from .keys import SHARE, SHARES, JobKeys
 from .levels import firsts, levels_of
 from .model import SITE, Model
 from .pending import Forecasts, PendingForecast
 from .prospect import Level, Prospect, prospect
 
 FIRST_SHARE = 0.5  # share; of hits, for a new user
+BEYOND = 1.01  # share of the request; more than this is no matter of rounding
 UNSEEN = 1.0  # jobs; weight of values that may lie anywhere, in assessing the weight near the forecast
 
 
@@ -27,7 +30,7 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     forecasts: Forecasts = [None] * model.size
     is_new = keys.kind not in model.kinds and not _left_out(model, question)
     forecast = PendingForecast(forecasts, keys, model.n, is_new)
-    is_limit = request is not None and model.requests.are_limits(model.bounds.coverage)
+    is_limit = request is not None and model.requests.are_limits(model.bounds.coverage) and not _beyond(model, keys)
     ceiling = request if request is not None and is_limit else LARGEST
     weights = model.experts.weights(question.user)
     votes: dict[float, float] = {}
@@ -75,6 +78,12 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     found = prospect(levels, ceiling, of_time=model.of_time)
     _reserve(model, forecast, question, found, levels[0], evidence, request, is_limit)
     return forecast
+
+
+def _beyond(model: Model, keys: JobKeys) -> bool:
+    """Whether most of the last jobs of this kind used more than they requested: then nothing holds this one to it."""
+    of_kind = model.groups.get((SHARE | keys.kind[0], keys.kind[1]))
+    return of_kind is not None and median_low(of_kind.recent) > BEYOND
 
 
 def _left_out(model: Model, question: Question) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from sqlalchemy import Connection
 
 from jobsight_predictor.profile.bound import Basis
@@ -69,11 +71,13 @@ def advise(
     """``question`` and ``request`` describe the same job; ``pbs`` and ``slurm`` say in which words to answer."""
     found = recommend(connection, reader, cluster, question, request)
     such, memory, runtime = found.such_jobs, found.memory_bytes, found.runtime_s
+    # A scheduler is given whole minutes: the sentence says what is set.
+    limit = math.ceil(runtime / 60) * 60.0 if runtime is not None and (slurm or pbs is not None) else runtime
     pairs = ((request.memory_bytes, memory), (request.walltime_s, runtime))
     return Advice(
         cluster=cluster,
         user=question.user or "",
-        text=sentence(such, request, memory, runtime),
+        text=sentence(such, request, memory, limit),
         notable=such.jobs > 0
         and any(
             asked is not None and reserve is not None and not reserve <= asked < WASTEFUL * reserve

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from jobsight_server.advice.job_request import JobRequest
 from jobsight_server.advice.such_jobs import SuchJobs
 
-_UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB", "EB")
+_PREFIXES = "KMGTPE"
 
 
 def sentence(such: SuchJobs, request: JobRequest, memory_bytes: float | None, runtime_s: float | None) -> str:
@@ -28,33 +29,33 @@ def sentence(such: SuchJobs, request: JobRequest, memory_bytes: float | None, ru
     return " ".join(parts)
 
 
-def memory_text(value: float) -> str:
-    """Memory in schedulers' units, which are powers of 1024.
+def memory_text(value: float, binary: str = "") -> str:
+    """Memory in schedulers' units, which are powers of 1024; with an ``i`` in them to say so.
 
     >>> [memory_text(value) for value in (512, 300 * 2**20, 2.1 * 2**30, 64 * 2**30, 1023.9 * 2**20)]
     ['512 bytes', '300 MB', '2.1 GB', '64 GB', '1.0 GB']
+    >>> memory_text(4 * 2**50, "i")
+    '4 PiB'
     """
     power = 0
-    while value >= 999.5 and power < len(_UNITS) - 1:
+    while value >= 999.5 and power < len(_PREFIXES):
         value, power = value / 1024, power + 1
+    unit = f"{_PREFIXES[power - 1]}{binary}B" if power else "bytes"
     short = power and value < 9.95 and value != int(value)
-    return f"{value:.1f} {_UNITS[power]}" if short else f"{value:.0f} {_UNITS[power]}"
+    return f"{value:.1f} {unit}" if short else f"{value:.0f} {unit}"
 
 
 def time_text(value: float) -> str:
-    """A run time, in two units at most.
+    """A run time in whole minutes, rounded up as a limit is.
 
-    >>> [time_text(value) for value in (42, 90, 3600, 5400, 86400, 90000)]
-    ['42 s', '2 min', '1 h', '1 h 30 min', '1 d', '1 d 1 h']
+    >>> [time_text(value) for value in (42, 90, 120.5, 3600, 5400, 86400, 93500)]
+    ['42 s', '2 min', '3 min', '1 h', '1 h 30 min', '1 d', '1 d 1 h 59 min']
     """
     if value < 60:
         return f"{value:.0f} s"
-    minutes = -(-int(value) // 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    first, rest, units = (*divmod(minutes, 60), "h min") if minutes < 1440 else (*divmod(minutes // 60, 24), "d h")
-    large, small = units.split()
-    return f"{first} {large}" + (f" {rest} {small}" if rest else "")
+    hours, minutes = divmod(math.ceil(value / 60), 60)
+    days, hours = divmod(hours, 24)
+    return " ".join(f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "min")) if count)
 
 
 def _used(such: SuchJobs) -> str:

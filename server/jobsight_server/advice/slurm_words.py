@@ -13,11 +13,15 @@ import msgspec
 from msgspec import Meta
 
 from jobsight_server.advice.job_request import PROCESSORS_AT_MOST, JobRequest, RequestError, checked, whole
+from jobsight_server.advice.sentence import memory_text
 from jobsight_server.amounts import memory_bytes, time_s
 from jobsight_server.record import Record
 
 MIB = 2**20
 MINUTE_S = 60.0
+_MEMORY_AT_MOST = 2.0**50
+_MIB_AT_MOST = 2**30
+_MINUTES_AT_MOST = 1e9
 _UNLIMITED = frozenset({"unlimited", "infinite"})
 _BARE = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?").fullmatch
 _MINUTES_SECONDS = re.compile(r"[0-9]{1,9}:[0-9]{1,9}(?::[0-9]{1,9})?").fullmatch
@@ -25,11 +29,15 @@ _DAYS = re.compile(r"[0-9]{1,9}-[0-9]{1,9}(?::[0-9]{1,9}){0,2}").fullmatch
 
 Count = Annotated[float, Meta(extra_json_schema={"multipleOf": 1, "minimum": 1, "maximum": PROCESSORS_AT_MOST})]
 Memory = (
-    Annotated[float, Meta(description="MiB; 0 is all of a node", extra_json_schema={"minimum": 0, "maximum": 1e12})]
-    | Annotated[str, Meta(description="such as 4G or 512M", extra_json_schema={"pattern": "^[0-9]{1,12}[KMGT]?$"})]
+    Annotated[
+        float, Meta(description="MiB; 0 is all of a node", extra_json_schema={"minimum": 0, "maximum": _MIB_AT_MOST})
+    ]
+    | Annotated[str, Meta(description="such as 4G or 512M", extra_json_schema={"pattern": "^[0-9]{1,9}[KM]?$"})]
 )
 TimeLimit = (
-    Annotated[float, Meta(description="minutes", extra_json_schema={"exclusiveMinimum": 0, "maximum": 1e9})]
+    Annotated[
+        float, Meta(description="minutes; 0 is none", extra_json_schema={"minimum": 0, "maximum": _MINUTES_AT_MOST})
+    ]
     | Annotated[
         str,
         Meta(
@@ -68,14 +76,15 @@ def slurm_request(asked: SlurmRequest) -> JobRequest:
         RequestError: a field cannot be read.
     """
     nodes = whole(asked.nodes, "slurm.nodes") or 1
-    per_node = whole(asked.ntasks_per_node, "slurm.ntasks_per_node") or 1
-    tasks = whole(asked.num_tasks, "slurm.num_tasks") or nodes * per_node
+    tasks_per_node = whole(asked.ntasks_per_node, "slurm.ntasks_per_node") or 1
+    tasks = whole(asked.num_tasks, "slurm.num_tasks") or nodes * tasks_per_node
     cpus = tasks * (whole(asked.cpus_per_task, "slurm.cpus_per_task") or 1)
     processors = max(cpus, whole(asked.cpus, "slurm.cpus") or 1, nodes)
-    memory = _memory_bytes(asked.mem, "slurm.mem") * nodes
-    if not memory:
-        memory = _memory_bytes(asked.mem_per_cpu, "slurm.mem_per_cpu") * processors
-    return checked(JobRequest(processors, nodes, memory or None, _limit_s(asked.time_limit)))
+    per_node, per_cpu = _memory_bytes(asked.mem, "slurm.mem"), _memory_bytes(asked.mem_per_cpu, "slurm.mem_per_cpu")
+    if per_node and per_cpu:
+        raise RequestError("slurm.mem and slurm.mem_per_cpu exclude each other, as in Slurm: give one of them")
+    memory = per_node * nodes or per_cpu * processors
+    return checked(JobRequest(processors, nodes, memory or None, _limit_s(asked.time_limit) or None))
 
 
 def slurm_advice(request: JobRequest, memory_bytes: float | None, runtime_s: float | None) -> SlurmAdvice:
@@ -90,17 +99,27 @@ def slurm_advice(request: JobRequest, memory_bytes: float | None, runtime_s: flo
 def _memory_bytes(value: float | str | None, place: str) -> float:
     if value is None:
         return 0.0
+    is_in_mib = not isinstance(value, str) or _BARE(value) is not None
     try:
-        if isinstance(value, str):
-            return memory_bytes(value) * (MIB if _BARE(value) else 1)
-    except ValueError as error:
-        raise RequestError(f"{place} = {error}") from error
-    if not 0 <= value <= 1e12:
-        raise RequestError(f"{place} = {value!r} is not an amount of memory; give MiB, or a unit such as 4G")
-    return value * MIB
+        found = memory_bytes(value) if isinstance(value, str) else value
+    except ValueError:
+        found = -1.0
+    found *= MIB if is_in_mib else 1
+    if not found >= 0:
+        raise RequestError(f"{place} = {_as_sent(value)} is not an amount of memory; give MiB, or a unit such as 4G")
+    if found > _MEMORY_AT_MOST:
+        meaning = f"is in MiB, as in Slurm: {memory_text(found, 'i')}; " if is_in_mib else "is too much; "
+        raise RequestError(f"{place} = {_as_sent(value)} {meaning}at most 1 PiB is taken")
+    return found
+
+
+def _as_sent(value: float | str) -> str:
+    """A number without the fraction that JSON did not have."""
+    return repr(value[:60] if isinstance(value, str) else int(value) if value.is_integer() else value)
 
 
 def _limit_s(value: float | str | None) -> float | None:
+    """0 is none, as in Slurm."""
     if value is None or (isinstance(value, str) and value.lower() in _UNLIMITED):
         return None
     if isinstance(value, str):
@@ -112,4 +131,8 @@ def _limit_s(value: float | str | None) -> float | None:
             raise RequestError(
                 f"slurm.time_limit = {value[:60]!r} is not a time limit; give minutes, 01:30:00 or 1-12:00:00"
             )
+    if not 0 <= value <= _MINUTES_AT_MOST:
+        raise RequestError(
+            f"slurm.time_limit = {_as_sent(value)} is not a number of minutes from 0, no limit, to {_MINUTES_AT_MOST:g}"
+        )
     return value * MINUTE_S

@@ -25,12 +25,14 @@ from jobsight_server.storage.clusters import listed, stored_clusters
 _LISTED = 20
 _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"}
 _HOURS = {"memory": 2**30 * 3600.0, "runtime": 3600.0}
-_HEADS = ("ask for", "freed", "share", "requested", "reserved", "used", "jobs", "run out")
+_HEADS = ("freed", "share", "requested", "reserved", "used", "jobs", "run\nout")
 _NOTHING = "No job is counted on these days: jobs are counted when they have been profiled."
 _NOTE = (
     "Ask for: per processor, or as run time, where it is better than going on as before; of the user's application "
-    "that could save most (--json names it); --by application --user NAME shows each."
+    "that could save most (--json names it); --by application --user NAME shows each. For one job, whose processors, "
+    "queue and request are known too, `jobsight seff` and `jobsight predict` may say another amount."
 )
+_NO_ADVICE = "What to ask for is said of one user's jobs: --by user, or --user NAME."
 _AMOUNTS = ("requested", "used", "reserved", "repeated", "freed")
 _REASONS = {
     "without_request": "without a request",
@@ -107,7 +109,10 @@ def show(found: Savings, console: Console) -> None:
         left = [f"{n:,} {_REASONS[reason]}" for reason in _REASONS if (n := getattr(metric.left_out, reason))]
         if left:
             console.print(Text(f"Jobs left out: {', '.join(left)}."))
-    console.print(f"\n{_NOTE}", highlight=False)
+    if any(_is_advised(metric) for metric in found.metrics):
+        console.print(f"\n{_NOTE}", highlight=False)
+    else:
+        console.print(f"\n{_NO_ADVICE}", highlight=False)
 
 
 def _sentence(metric: MetricSavings) -> str:
@@ -126,17 +131,21 @@ def _sentence(metric: MetricSavings) -> str:
 _NAME_WIDTH = 10  # characters of a name that stay in one line
 
 
+def _is_advised(metric: MetricSavings) -> bool:
+    return any(row.user is not None for row in metric.rows)
+
+
 def _table(by: str, metric: MetricSavings) -> Table:
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     table.add_column(by, overflow="fold", min_width=_NAME_WIDTH)
-    for head in _HEADS:
+    for head in (*(("ask for",) if _is_advised(metric) else ()), *_HEADS):
         table.add_column(head, justify="right", no_wrap=True)
     for row in metric.rows:
         of = "/".join(part for part in (row.cluster, row.name if by != "cluster" else "") if part)
         share = "-" if row.freed_share is None else percent(row.freed_share)
         amounts = [_hours(metric, amount) for amount in (row.requested, row.reserved, row.used)]
         cells = (
-            _asked(metric, row.ask_for if row.is_worth_asking else None),
+            *((_asked(metric, row.ask_for),) if _is_advised(metric) else ()),
             _hours(metric, row.freed),
             share,
             *amounts,
@@ -149,7 +158,9 @@ def _table(by: str, metric: MetricSavings) -> Table:
 
 def _hours(metric: MetricSavings, amount: float) -> str:
     hours = amount / _HOURS[metric.metric]
-    return f"{hours:,.0f}" if abs(hours) >= 99.95 else f"{hours:,.1f}"
+    if 0 < abs(hours) < 9.995:
+        return f"{float(f'{hours:.3g}'):g}" if abs(hours) >= 0.0001 else f"{hours:.0e}"
+    return f"{hours:,.0f}" if abs(hours) >= 99.95 or not hours else f"{hours:,.1f}"
 
 
 def _asked(metric: MetricSavings, value: float | None) -> str:

@@ -19,7 +19,6 @@ from jobsight_server.savings.read import (
     sums_of_all,
     sums_of_site,
     sums_of_user,
-    whole_months,
     widened,
 )
 from jobsight_server.savings.totals import as_date
@@ -56,9 +55,10 @@ class SavedAmounts(Record):
 class SavingsRow(SavedAmounts):
     """One user, application, queue or cluster: ``name``.
 
-    Of a user, ``application`` is the one of which most would be freed in these months: its jobs requested
-    ``asked_for`` in the mean and should ask for ``ask_for`` now, bytes per processor or seconds. Null in rows of
-    several users' jobs.
+    Of a user, ``application`` is the one of which most would be freed: its jobs requested ``asked_for`` in the mean,
+    and ``recommended`` is what would be reserved now, bytes per processor or seconds. ``ask_for`` is the same where it
+    is better than going on as before: less where that frees something, more where jobs ran out. Null in rows of several
+    users' jobs.
     """
 
     cluster: str
@@ -66,14 +66,8 @@ class SavingsRow(SavedAmounts):
     user: str | None
     application: str | None
     asked_for: float | None
+    recommended: float | None
     ask_for: float | None
-
-    @property
-    def is_worth_asking(self) -> bool:
-        """Whether ``ask_for`` is better than going on as before: less where it frees something, more after failures."""
-        if self.ask_for is None or self.asked_for is None:
-            return False
-        return self.freed > 0 if self.ask_for < self.asked_for else self.ran_out > 0
 
 
 class LeftOut(Record):
@@ -183,45 +177,74 @@ def _of_metric(
     total = [float(sum(column)) for column in zip(*(row[2:] for row in found), strict=True)] or [0.0] * len(COLUMNS)
     rows = [({"cluster": row[0], "name": row[1], **_amounts(row[2:])}, row[2:]) for row in found if row[2 + _JOBS]]
     rows.sort(key=lambda entry: _order(entry[0]))
-    listed = [
-        row | (_advice(connection, request, metric, days, row, sums) if days is not None else {})
+    listed = [row for row, _ in rows[: request.limit]]
+    advised = [
+        None if days is None else _advised(connection, request, metric, days, row, sums)
         for row, sums in rows[: request.limit]
     ]
-    ask_for = _ask_for(connection, reader, metric, listed)
+    recommended = _recommended(connection, reader, metric, advised)
     return MetricSavings(
         metric=metric,
         unit=_UNITS[metric],
         total=SavedAmounts(**_amounts(total)),
         left_out=LeftOut(**{name: int(total[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__}),
         groups=len(rows),
-        rows=[SavingsRow(**row, ask_for=value) for row, value in zip(listed, ask_for, strict=True)],
+        rows=[_row(*each) for each in zip(listed, advised, recommended, strict=True)],
     )
 
 
-def _order(row: dict[str, Any]) -> tuple[float, float, str, str]:
-    """Most freed first; of those alike the one with most to spare."""
-    return -row["freed"], row["used"] - row["requested"], row["cluster"], row["name"]
+def _order(row: dict[str, Any]) -> tuple[float, float, float, str, str]:
+    """Most freed first; of those alike the one that ran out most often, then with most to spare, then by name."""
+    return -row["freed"], -row["ran_out"], row["used"] - row["requested"], row["cluster"], row["name"]
 
 
-def _advice(
+class RowAdvice(NamedTuple):
+    """Whose request a row's advice is for, what it was in the mean, and what came of it."""
+
+    cluster: str
+    user: str
+    application: str
+    asked_for: float | None
+    freed: float
+    ran_out: int
+
+    def is_better(self, recommended: float | None) -> bool:
+        """Whether asking for this is better than going on as before."""
+        if recommended is None or self.asked_for is None:
+            return False
+        return self.freed > 0 if recommended < self.asked_for else self.ran_out > 0
+
+
+def _advised(
     connection: Connection,
     request: SavingsRequest,
     metric: str,
     days: Days,
     row: dict[str, Any],
     sums: Sequence[float],
-) -> dict[str, Any]:
-    """Whose request a row's advice is for, and what it was in the mean; there is none for several users at once."""
+) -> RowAdvice | None:
+    """Of a row of one user's jobs, the first of its applications; there is no advice for several users at once."""
     user = row["name"] if request.by == "user" else request.user
     if user is None:
-        return {"user": None, "application": None, "asked_for": None}
-    application = row["name"]
+        return None
     if request.by != "application":
-        found = sums_of_user(connection, metric, whole_months(days), "application", row["cluster"], user)
+        found = sums_of_user(connection, metric, days, "application", row["cluster"], user)
         counted = [each for each in found if each[2 + _JOBS]]
-        _, application, *sums = max(counted, key=lambda each: (_freed(each[2:]), each[2 + _REQUESTED]))
+        rows = [({"cluster": each[0], "name": each[1], **_amounts(each[2:])}, each[2:]) for each in counted]
+        row, sums = min(rows, key=lambda entry: _order(entry[0]))
     asked_for = sums[_REQUESTED] / sums[_WEIGHT] if sums[_WEIGHT] else None
-    return {"user": user, "application": application, "asked_for": asked_for}
+    return RowAdvice(row["cluster"], user, row["name"], asked_for, row["freed"], row["ran_out"])
+
+
+def _row(row: dict[str, Any], advised: RowAdvice | None, recommended: float | None) -> SavingsRow:
+    return SavingsRow(
+        **row,
+        user=advised and advised.user,
+        application=advised and advised.application,
+        asked_for=advised and advised.asked_for,
+        recommended=recommended,
+        ask_for=recommended if advised is not None and advised.is_better(recommended) else None,
+    )
 
 
 def _amounts(sums: Iterable[float]) -> dict[str, Any]:
@@ -240,22 +263,18 @@ def _amounts(sums: Iterable[float]) -> dict[str, Any]:
     }
 
 
-def _freed(sums: Sequence[float]) -> float:
-    return sums[COLUMNS.index("request_held")] - sums[COLUMNS.index("bound_held")]
-
-
-def _ask_for(
-    connection: Connection, reader: AnswerReader, metric: str, rows: Sequence[dict[str, Any]]
+def _recommended(
+    connection: Connection, reader: AnswerReader, metric: str, advised: Sequence[RowAdvice | None]
 ) -> list[float | None]:
-    """What the next job of each row's user with this application should ask for."""
+    """What is reserved for a next job of which only the user and the application are known."""
     requests = {
-        i: ForecastRequest(row["cluster"], Question(user=row["user"], application=_application(row)), metric)
-        for i, row in enumerate(rows)
-        if row["user"] is not None
+        i: ForecastRequest(each.cluster, Question(user=each.user, application=_application(each)), metric)
+        for i, each in enumerate(advised)
+        if each is not None
     }
     found = dict(zip(requests, reader.answers(connection, list(requests.values())), strict=True))
-    return [found[i].bound if i in found else None for i in range(len(rows))]
+    return [found[i].bound if i in found else None for i in range(len(advised))]
 
 
-def _application(row: dict[str, Any]) -> str | None:
-    return None if row["application"] in ("", OTHER) else row["application"]
+def _application(advised: RowAdvice) -> str | None:
+    return None if advised.application in ("", OTHER) else advised.application

@@ -38,11 +38,6 @@ def widened(days: Days, stored: Days) -> Days:
     return Days(first, last)
 
 
-def whole_months(days: Days) -> Days:
-    """The months that the days touch, which are read with few look-ups."""
-    return Days(month_of(days.first), _next_month(month_of(days.last)) - 1)
-
-
 def sums_of_site(connection: Connection, metric: str, days: Days) -> tuple[float, ...]:
     """The sums of ``COLUMNS`` over all clusters."""
     query = (

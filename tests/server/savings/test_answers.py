@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
-from jobsight_server.queries.savings import SavingsRow
+from jobsight_server.queries.savings import RowAdvice
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.savings_to_do import DAY_S
 from jobsight_server.web.app import create_app
@@ -202,13 +202,47 @@ def test_the_command_says_the_same(
 def test_what_to_ask_for_is_shown_where_it_is_better_than_before(
     ask_for: float | None, freed: float, ran_out: int, is_worth_asking: bool
 ) -> None:
-    row = SavingsRow(
-        *(10, 40.0, 10.0, 35.0, 0.0, freed, 0.1, ran_out, 0),
-        "alpha",
-        "ann",
-        "ann",
-        "cfd",
-        asked_for=4.0,
-        ask_for=ask_for,
-    )
-    assert row.is_worth_asking is is_worth_asking
+    advice = RowAdvice("alpha", "ann", "cfd", 4.0, freed, ran_out)
+    assert advice.is_better(ask_for) is is_worth_asking
+
+
+def test_user_page_and_savings_name_one_application_and_one_amount(
+    client: FlaskClient, engine: Engine, ask: Ask, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two applications alike but for their names, whose jobs are never better off; the last run of one ran out."""
+    at = {"start": NOON + 11 * DAY_S, "end": NOON + 11 * DAY_S + 60}
+    small = {"requested_memory_bytes": GIB, "used_memory_bytes": GIB // 2, **at}
+    write(engine, [ended(2000 + i, user="kim", name=name, **small) for i, name in enumerate(("zeta", "beta"))])
+    learn(engine)
+    for ran_out in (False, True):
+        if ran_out:
+            failed = {"failure": "memory", "used_memory_bytes": GIB, "requested_memory_bytes": GIB, **at}
+            write(engine, [ended(2002, user="kim", name="zeta", **failed)])
+            learn(engine)
+        by_user = [metric["rows"][0] for metric in ask(user="kim")["metrics"]]
+        profile = client.get("/api/v1/user?name=kim").get_json()["savings"]
+        of_page = [metric["rows"][0] for metric in profile["metrics"]]
+        for names in ("application", "asked_for", "recommended", "ask_for"):
+            assert [row[names] for row in by_user] == [row[names] for row in of_page]
+        assert by_user[0]["application"] == ("zeta" if ran_out else "beta")
+        page = " ".join(client.get("/users/alpha/kim").text.split())
+        assert ("Memory: go on as before: you ask for 512 MiB per processor" in page) is (by_user[0]["ask_for"] is None)
+    assert main(["savings", "--database", database_url, "--csv", "--by", "application", "--user", "kim"]) == 0
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {line["name"]: line["ask_for"] for line in lines if line["metric"] == "memory"}["beta"] == ""
+    assert all(line["recommended"] for line in lines)
+
+
+def test_small_amounts_have_three_digits_and_no_column_is_empty(
+    client: FlaskClient, engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = {"start": NOON + 11 * DAY_S, "end": NOON + 11 * DAY_S + 60}
+    write(engine, [ended(2000, user="kim", requested_memory_bytes=GIB, used_memory_bytes=GIB // 2, **at)])
+    learn(engine)
+    assert main(["savings", "--database", database_url, "--by", "application", "--user", "kim"]) == 0
+    out = capsys.readouterr().out
+    assert "0.0167" in out.split("Run time")[0], "a GiB for a minute"
+    assert "ask for" in out
+    assert main(["savings", "--database", database_url, "--by", "application"]) == 0
+    out = capsys.readouterr().out
+    assert "ask for" not in out.replace("What to ask for is said of one user's jobs", "")

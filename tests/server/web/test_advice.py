@@ -109,6 +109,18 @@ def test_it_agrees_with_predictions_for_the_whole_job(learned: Any) -> None:
     ] == [(a["metric"], a["forecast"], a["reserve"], a["level"]) for a in advice]
 
 
+def test_the_sentence_says_the_minutes_that_a_scheduler_is_given(learned: Any) -> None:
+    short = {"slurm": {"num_tasks": 4, "mem": "64G", "time_limit": 1440}}
+    with learned.engine.begin() as connection:
+        runtime = schema.profiles.c.metric == "runtime"
+        connection.execute(update(schema.profiles).where(runtime).values(value=5.0))
+    rebuild(learned.engine)
+    answer = ask(learned, **short).json
+    assert next(each for each in answer["forecasts"] if each["metric"] == "runtime")["reserve"] < 60
+    assert answer["slurm"]["time_limit"] == 1
+    assert answer["text"].endswith("and 1 min.")
+
+
 def test_with_other_processors_memory_is_scaled_and_says_so(learned: Any) -> None:
     answer = ask(learned, slurm={"num_tasks": 8, "mem": "64G"}).json
     assert answer["such_jobs_memory_bytes"] == pytest.approx(4.2 * GIB)
@@ -150,7 +162,12 @@ UNREADABLE = [
     ({"slurm": {"num_tasks": 4294967294}}, "slurm.num_tasks = 4294967294"),
     ({"slurm": {"num_tasks": 1e9, "cpus_per_task": 1e9}}, "processors = 1e+18 is not a whole number"),
     ({"slurm": {"mem": "4 elephants"}}, "slurm.mem = '4 elephants' is not an amount of memory"),
-    ({"slurm": {"mem": -1}}, "slurm.mem = -1.0 is not an amount of memory"),
+    ({"slurm": {"mem": "4Q"}}, "slurm.mem = '4Q' is not an amount of memory; give MiB, or a unit such as 4G"),
+    ({"slurm": {"mem": 4294967296}}, "slurm.mem = 4294967296 is in MiB, as in Slurm: 4 PiB; at most 1 PiB"),
+    ({"slurm": {"mem": "1025T"}}, "slurm.mem = '1025T' is too much; at most 1 PiB"),
+    ({"slurm": {"mem": "4G", "mem_per_cpu": "1G"}}, "slurm.mem and slurm.mem_per_cpu exclude each other"),
+    ({"slurm": {"time_limit": -5}}, "slurm.time_limit = -5 is not a number of minutes"),
+    ({"slurm": {"mem": -1}}, "slurm.mem = -1 is not an amount of memory"),
     ({"slurm": {"time_limit": "1-2-3"}}, "slurm.time_limit = '1-2-3' is not a time limit"),
     ({"slurm": {"gres": "gpu:1"}}, "unknown field `gres`"),
     ({"slurm": {"mem": "4G"}, "pbs": {"mem": "4gb"}}, "slurm, pbs: say what the job asks for in one of"),
