@@ -25,8 +25,8 @@ _LONGEST_TEXT = 1000
 _SHOWN = 60
 
 Amount = Annotated[float, Meta(ge=0, le=LARGEST_AMOUNT)]
-CapacityAmount = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": LARGEST_AMOUNT})]
-"""Checked by ``checked_capacities``, which can say of which capacity it is."""
+CapacityAmount = Annotated[float, Meta(description=f"from 0 to {LARGEST_AMOUNT:g}")]
+"""Checked by ``checked_capacities``: it can say of which capacity it is, and a wrong report keeps no other one out."""
 
 Value = str | float | bool | list[str | float | bool]
 Attributes = dict[str, Value]

@@ -259,6 +259,7 @@ def test_the_page_shows_when_a_match_ended_not_until_when_it_could_have_held(ser
     admin.delete(f"{API}/matches/{number}")
     shown = browser.get("/matches").text
     assert until not in shown
+    assert "<label>Duration, seconds <input" in shown
     ended = admin.get(f"{API}/matches/{number}").json["match"]["ended_at"]
     assert re.findall(r"<time[^>]*>([^<]*)</time>", shown)[-1] == FORMATS["utc"](ended)
     assert until not in browser.get(f"/matches/{number}").text
