@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, BrowserContext, Page, expect
-from sqlalchemy import select, update
+from sqlalchemy import delete, insert, select, update
 
 from jobsight_predictor.profile.answer import MeanError
 from jobsight_server.auth import create_token
@@ -210,6 +210,39 @@ def test_jobs_are_found_by_their_number(watched: Watched) -> None:
     page.get_by_label("Job", exact=True).fill("32")
     page.get_by_role("button", name="Show").click()
     expect(page.locator("#jobs tbody th")).to_have_text(["32.server"])
+
+
+def queue_match(address: Any, number: int) -> None:
+    """Another job that waits, as another client would queue it."""
+    row = {"id": number, "name": f"late-{number}", "priority": 1.0, "job": '{"dependencies": []}', "version": 1}
+    row |= {"state": "queued", "submitted_at": time.time(), "rounds": 0}
+    with address.engine.begin() as connection:
+        connection.execute(insert(schema.matches).values(row))
+
+
+def test_matches_stay_up_to_date_after_a_try(watched: Watched, address: Any) -> None:
+    page = watched.page
+    show(page, "matches")
+    page.get_by_role("button", name="Try").click()
+    expect(page.locator("#answer")).to_be_visible()
+    queue_match(address, 100)
+    expect(page.locator("[data-rows=matches] tr").first).to_contain_text("late-100")
+    expect(page.locator("#live")).to_have_text("live")
+
+
+def test_only_a_page_that_is_logged_out_says_so(browser: Browser, address: Any) -> None:
+    context = browser.new_context(base_url=address.url)
+    page = context.new_page()
+    page.goto(address.login_link())
+    queue_match(address, 101)
+    page.goto("/matches/101")
+    expect(page.locator("#live")).to_have_text("live")
+    with address.engine.begin() as connection:
+        connection.execute(delete(schema.matches).where(schema.matches.c.id == 101))
+    expect(page.locator("#live")).to_have_text("not updated: status 404")
+    context.clear_cookies()
+    expect(page.locator("#live")).to_have_text("logged out; reload to log in again")
+    context.close()
 
 
 def test_overview(watched: Watched) -> None:

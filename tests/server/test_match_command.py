@@ -137,6 +137,17 @@ def test_huge_amounts_and_unknown_types_are_reasons_and_not_errors(
     assert "no node has memory" in answer["unmatched"][0]["reason"]
 
 
+def test_of_two_equal_jobs_neither_is_said_to_be_worth_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = batch(amounts={"slots": 8})
+    content["jobs"].append(content["jobs"][0] | {"name": "k"})
+    _, out, _ = run(content, tmp_path, capsys, "--json")
+    [entry] = json.loads(out)["unmatched"]
+    assert entry["tier"] == "outpriced"
+    assert entry["reason"] == (
+        "d: what slots 8 would take on any of 1 eligible node is worth at least as much to other jobs of the batch"
+    )
+
+
 def test_ignored_fields_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(batch(amount={"slots": 1}), tmp_path, capsys, "--json")
     assert json.loads(out)["warnings"] == ["ignored: field 'amount' of 1 dependencies"]

@@ -10,10 +10,10 @@ Tier = Literal["type", "predicate", "policy", "never-fits", "held", "gang", "out
 """Why a job is not matched, the first of these that applies.
 
 ``type``: there is no resource of a type that it depends on. ``predicate``: no resource satisfies what it asks for.
-``policy``: policies deny all that do, or their state is too old. ``never-fits``: not even an idle resource has the
-amounts. ``held``: it would fit if others held less. ``gang``: each dependency fits, all together do not.
-``outpriced``: it fits alone; the batch is worth more without it. ``reserved``: it fits, but not before the start of a
-reservation for a job that was passed over too often.
+``policy``: policies deny all that do, or all of those that are large enough, or their state is too old.
+``never-fits``: not even an idle resource has the amounts. ``held``: it would fit if others held less. ``gang``: each
+dependency fits, all together do not. ``outpriced``: it fits alone; the batch is worth at least as much without it.
+``reserved``: it fits, but not before the start of a reservation for a job that was passed over too often.
 """
 
 

@@ -22,6 +22,7 @@ Reserved = Mapping[str, str]
 """For names of jobs which reservation keeps them waiting."""
 
 _LISTED = 3
+_KINDS_LISTED = 10
 
 
 def why_not(
@@ -59,7 +60,7 @@ def _reason(eligibility: Eligibility, empty: Packing, full: Packing, job: int, r
                 of.name,
                 "outpriced",
                 f"{at.of.name}: what {_amounts(at)} would take on any of {eligible} eligible {at.of.type} is worth "
-                "more to other jobs of the batch",
+                "at least as much to other jobs of the batch",
             )
     return Unmatched(of.name, "outpriced", "each dependency fits, but all together only in place of other jobs")
 
@@ -81,12 +82,12 @@ def _alone(eligibility: Eligibility, job: MatchJob, at: DependencyAt) -> Unmatch
     usable = satisfying & allowed
     idle = usable & eligibility.fitting(at, is_idle=True)
     if int(idle.sum()) < count:
-        return Unmatched(
-            job.name,
-            "never-fits",
-            f"{name}: {_amounts(at)} fits on {int(idle.sum())} of {int(usable.sum())} eligible "
-            f"{of.name} even when idle{_largest(eligibility, at, usable)}; it needs {count}",
-        )
+        too_few = f"{name}: {_too_small(eligibility, at, usable, idle)}"
+        barred = satisfying & ~allowed & eligibility.fitting(at, is_idle=True)
+        if int(idle.sum()) + int(barred.sum()) < count:
+            return Unmatched(job.name, "never-fits", too_few)
+        others = _denied(eligibility, at, barred, job)
+        return Unmatched(job.name, "policy", f"{too_few}; it would fit on others, but not now ({others})")
     return Unmatched(job.name, "held", f"{name}: {_holders(eligibility, at, idle & ~eligibility.fitting(at))}")
 
 
@@ -125,14 +126,23 @@ def _denied(eligibility: Eligibility, at: DependencyAt, denied: Flags, job: Matc
     return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
 
 
-def _largest(eligibility: Eligibility, at: DependencyAt, usable: Flags) -> str:
+def _too_small(eligibility: Eligibility, at: DependencyAt, usable: Flags, idle: Flags) -> str:
+    """Which amount is more than even an idle resource has, or that none has any of it."""
     of = eligibility.types[at.of.type]
+    largest = ""
     for column, kind in enumerate(of.kinds):
         amount = at.of.amounts.get(kind, 0.0)
-        most = float(of.total[usable, column].max(initial=0.0))
-        if amount > most:
-            return f" (the largest has {kind} {most:g})"
-    return ""
+        has = of.idle[:, column] >= 0
+        if amount and not has.any():
+            capacities = (eligibility.problem.resources[position].capacities for position in of.members)
+            others = sorted({name for found in capacities for name in found})
+            return f"no {of.name} has {kind} (it has {', '.join(others[:_KINDS_LISTED]) or 'no capacities'})"
+        most = float(of.total[usable & has, column].max(initial=0.0))
+        if amount > most and not largest:
+            largest = f" (the largest has {kind} {most:g})" if (usable & has).any() else f" (none of these has {kind})"
+    needed = f"; {at.of.count} are needed" if at.of.count > 1 else ""
+    fits = f"{_amounts(at)} fits on {int(idle.sum())} of {int(usable.sum())} eligible {of.name} even when idle"
+    return fits + largest + needed
 
 
 def _holders(eligibility: Eligibility, at: DependencyAt, held: Flags) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from jobsight_scheduler.matching.answer import Answer, Unmatched
 from jobsight_scheduler.matching.eligibility import Eligibility
@@ -86,13 +86,13 @@ def batch_answer(
     answer: Answer,
     matches: list[MadeMatch],
     unmatched: Sequence[Unmatched],
-    refused: Mapping[str, str],
+    refused: Sequence[NotMatched],
     predicted: list[PredictedAmount],
     conflicts: int,
     time: TimeSpent,
     warnings: Iterable[str],
 ) -> BatchAnswer:
-    """The record for ``answer``; ``refused`` are jobs for which nothing could be predicted."""
+    """The record for ``answer``; ``refused`` are jobs that were not even tried."""
     return BatchAnswer(
         status=answer.status,
         rung=answer.rung,
@@ -102,7 +102,7 @@ def batch_answer(
         cpu_s=answer.cpu_s,
         matches=matches,
         unmatched=[
-            *(NotMatched(job, "predicted", reason) for job, reason in refused.items()),
+            *refused,
             *(NotMatched(entry.job, entry.tier, entry.reason) for entry in unmatched),
         ],
         rows=answer.rows,

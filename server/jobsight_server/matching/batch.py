@@ -10,29 +10,35 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from jobsight_scheduler.matching.fields import Ignored
+from jobsight_scheduler.matching.fields import Ignored, listed, once, shown
 from jobsight_scheduler.matching.problem import InvalidProblemError, MatchJob, Objective, Problem, Resource
-from jobsight_scheduler.matching.read import BatchLimits, check_size, check_types, read_jobs
+from jobsight_scheduler.matching.read import BatchLimits, check_size
+from jobsight_scheduler.matching.read_jobs import read_job
 from jobsight_scheduler.matching.read_objectives import read_objectives, warnings_of
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.matching.answers import NotMatched
 from jobsight_server.matching.predicted import PredictedAmount, fill_in
 from jobsight_server.matching.resource_types import ResourceError, ResourceType
 
 LIMITS = BatchLimits(jobs=10_000, dependencies=20_000, pairs=10_000_000)
 """A batch is matched while others wait."""
 
+_TYPES_SHOWN = 20
 LONGEST_DOCUMENT = 256 * 1024
 """Characters of a job as JSON; a queued one is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
-    """``documents`` are the jobs as JSON text, by name; ``refused`` are those with nothing to predict from, and why."""
+    """``documents`` are the jobs as JSON text, by name.
+
+    ``refused`` are the jobs with nothing to predict from, or of a type that is not there.
+    """
 
     jobs: tuple[MatchJob, ...]
     documents: Mapping[str, str]
     predicted: list[PredictedAmount]
-    refused: dict[str, str]
+    refused: list[NotMatched]
     warnings: tuple[str, ...]
 
 
@@ -42,23 +48,38 @@ def read_batch(
     """Raises:
     ResourceError: a job is invalid; the message has the place and the value.
     """
-    filled = fill_in(jobs, types, answers, connection)
-    refused = {_name_of(jobs[position], position): reason for position, reason in filled.refused.items()}
     ignored = Ignored()
     try:
-        # Positions in messages are those of the batch as it was sent, unless jobs were left out of it.
-        found = read_jobs(filled.jobs, "jobs", ignored, LIMITS)
-        check_types((), found, frozenset(types))
+        filled = fill_in(listed(jobs, "jobs", LIMITS.jobs), types, answers, connection)
+        # Positions in messages are those of the batch as it was sent.
+        read = {
+            position: read_job(document, f"jobs[{position}]", ignored) for position, document in filled.jobs.items()
+        }
+        refused = [
+            NotMatched(_name_of(jobs[position], position), "predicted", why) for position, why in filled.refused.items()
+        ]
+        once([*(job.name for job in read.values()), *(entry.job for entry in refused)], "jobs")
     except InvalidProblemError as error:
         raise ResourceError(str(error)) from error
-    documents = {}
-    for position, (job, document) in enumerate(zip(found, filled.jobs, strict=True)):
-        documents[job.name] = msgspec.json.encode(document).decode()
+    found, documents = [], {}
+    for position, job in read.items():
+        if unknown := _unknown_type(job, types):
+            refused.append(NotMatched(job.name, "type", unknown))
+            continue
+        found.append(job)
+        documents[job.name] = msgspec.json.encode(filled.jobs[position]).decode()
         if len(documents[job.name]) > LONGEST_DOCUMENT:
             raise ResourceError(f"jobs[{position}]: has more than {LONGEST_DOCUMENT} characters; leave inputs out")
-    if both := documents.keys() & refused.keys():
-        raise ResourceError(f"jobs: the name {min(both)!r} is there more than once; names must differ")
-    return CheckedBatch(found, documents, filled.amounts, refused, ignored.warnings())
+    return CheckedBatch(tuple(found), documents, filled.amounts, refused, ignored.warnings())
+
+
+def _unknown_type(job: MatchJob, types: Mapping[str, ResourceType]) -> str:
+    """What to say if the job depends on a type that is not defined; nothing otherwise."""
+    for dependency in job.dependencies:
+        if dependency.type not in types:
+            known = ", ".join(sorted(types)[:_TYPES_SHOWN])
+            return f"{dependency.name}: there is no resource of type {shown(dependency.type)}; known types: {known}"
+    return ""
 
 
 def read_chosen_objectives(value: object) -> tuple[Objective, ...]:

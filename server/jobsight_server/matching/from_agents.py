@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, Engine, select
 
 from jobsight_server.matching.reports import take_reports
-from jobsight_server.matching.resource_report import CapacityReport, ResourceReport, Value
+from jobsight_server.matching.resource_report import Capacities, CapacityReport, ResourceReport, Value
 from jobsight_server.storage.fetch import fetch
 from jobsight_server.storage.schema import nodes
 
@@ -69,10 +69,10 @@ def _reports(
             )
 
 
-def _capacities(node: Any, samples: list[Any]) -> dict[str, CapacityReport]:
+def _capacities(node: Any, samples: list[Any]) -> Capacities:
     """Use over the time between the last two samples; what is unknown counts as unused."""
     last = samples[0]
-    found = {"slots": CapacityReport(float(node.cpus), _rate(samples, 3) or 0.0)}
+    found: Capacities = {"slots": CapacityReport(float(node.cpus), _rate(samples, 3) or 0.0)}
     if node.memory_total_bytes:
         found["memory_gib"] = CapacityReport(node.memory_total_bytes / 2**30, (last[4] or 0) / 2**30)
     speed_bps = sum(link.speed_bps or 0.0 for link in _decode_links(node.interfaces))

@@ -40,9 +40,9 @@ class PredictedAmount(Record):
 
 @dataclass(slots=True)
 class Filled:
-    """``jobs`` without ``predicted``; ``refused`` are those left out, by position, and why."""
+    """By position: ``jobs`` without ``predicted``, and ``refused``, those left out and why."""
 
-    jobs: list[Any]
+    jobs: dict[int, Any] = field(default_factory=dict)
     amounts: list[PredictedAmount] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
 
@@ -59,10 +59,10 @@ def fill_in(
     Raises:
         ResourceError: there are too many of them.
     """
-    filled = Filled([])
+    filled = Filled()
     for position, job in enumerate(jobs):
         if not isinstance(job, dict):
-            filled.jobs.append(job)
+            filled.jobs[position] = job
             continue
         about = {name: job[name] for name in _ABOUT_THE_JOB if name in job}
         if about:
@@ -70,10 +70,10 @@ def fill_in(
         if len(filled.amounts) > PREDICTED_AT_MOST:
             raise ResourceError(f"jobs: more than {PREDICTED_AT_MOST} predicted amounts; send fewer jobs at once")
         if not _is_predicted(job):
-            filled.jobs.append(job)
+            filled.jobs[position] = job
             continue
         try:
-            filled.jobs.append(_filled(job, about, types, answers, connection, filled.amounts))
+            filled.jobs[position] = _filled(job, about, types, answers, connection, filled.amounts)
         except NotPredictableError as error:
             filled.refused[position] = str(error)
     return filled
@@ -121,7 +121,10 @@ def _filled(
             raise NotPredictableError(f"several clusters know user {user[:60]!r}; give the job's cluster")
         answer = predictions[0]
         if answer.bound is None:
-            raise NotPredictableError(f"nothing is known of the {metric} of user {user[:60]!r}; give a number")
+            or_cluster = "" if "cluster" in about else "name the job's cluster, or "
+            raise NotPredictableError(
+                f"nothing is known of the {metric} of user {user[:60]!r}; {or_cluster}give a number"
+            )
         per_instance = 1 if metric == "runtime" else processors
         amount = answer.bound * scale * per_instance
         made.append(

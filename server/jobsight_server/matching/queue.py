@@ -31,7 +31,7 @@ class RefusedJob(Record):
 
 
 class SubmittedJobs(Record):
-    """Jobs that wait for a round of matching, and those for which nothing could be predicted."""
+    """Jobs that wait for a round of matching, and those with nothing to predict from or of an unknown type."""
 
     queued: list[QueuedJob]
     refused: list[RefusedJob]
@@ -62,7 +62,7 @@ def submit(matcher: Matcher, engine: Engine, jobs: Sequence[Any], now: float) ->
             connection.execute(insert(matches), rows)
     return SubmittedJobs(
         [QueuedJob(job.name, number) for number, job in numbered],
-        [RefusedJob(job, reason) for job, reason in batch.refused.items()],
+        [RefusedJob(entry.job, entry.reason) for entry in batch.refused],
         batch.predicted,
         list(batch.warnings),
     )

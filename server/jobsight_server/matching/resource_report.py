@@ -25,6 +25,9 @@ _LONGEST_TEXT = 1000
 _SHOWN = 60
 
 Amount = Annotated[float, Meta(ge=0, le=LARGEST_AMOUNT)]
+CapacityAmount = Annotated[float, Meta(description=f"from 0 to {LARGEST_AMOUNT:g}")]
+"""Checked by ``checked_capacities``: it can say of which capacity it is, and a wrong report keeps no other one out."""
+
 Value = str | float | bool | list[str | float | bool]
 Attributes = dict[str, Value]
 
@@ -32,9 +35,13 @@ Attributes = dict[str, Value]
 class CapacityReport(msgspec.Struct, forbid_unknown_fields=True):
     """``used`` is measured, on the whole resource; ``available`` says the same, as the total less what is used."""
 
-    total: Amount | None = None
-    used: Amount | None = None
-    available: Amount | None = None
+    total: CapacityAmount | None = None
+    used: CapacityAmount | None = None
+    available: CapacityAmount | None = None
+
+
+Capacities = dict[str, CapacityReport | CapacityAmount]
+"""A number alone is the total."""
 
 
 class ResourceReport(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,7 +54,7 @@ class ResourceReport(msgspec.Struct, forbid_unknown_fields=True):
     type: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)] | None = None
     time: Annotated[float, Meta(ge=0, le=LATEST_TIME_S)] | None = None
     attributes: Attributes = {}
-    capacities: dict[str, CapacityReport] = {}
+    capacities: Capacities = {}
     owner_present: bool | None = None
 
 
@@ -56,7 +63,7 @@ class ResourceBody(msgspec.Struct, forbid_unknown_fields=True):
 
     type: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
     attributes: Attributes = {}
-    capacities: dict[str, CapacityReport] = {}
+    capacities: Capacities = {}
     cost: Amount = 1.0
     static: bool = False
 
@@ -87,16 +94,22 @@ def checked_attributes(sent: Mapping[str, Any], kind: ResourceType, place: str) 
 
 
 def checked_capacities(
-    sent: Mapping[str, CapacityReport], before: Mapping[str, tuple[float, float]], place: str
+    sent: Mapping[str, CapacityReport | float], before: Mapping[str, tuple[float, float]], place: str
 ) -> dict[str, tuple[float, float]]:
     """All capacities after the report, as pairs (total, measured use).
 
     Raises:
-        ResourceError: too many, a name that no predicate can have, no total, or more than one measure of use.
+        ResourceError: too many, a name that no predicate can have, a negative or too large amount, no total, or more
+            than one measure of use.
     """
     found = dict(before)
-    for name, report in sent.items():
+    for name, given in sent.items():
         _check_field_name(name, place)
+        report = given if isinstance(given, CapacityReport) else CapacityReport(given)
+        for field in report.__struct_fields__:
+            amount = getattr(report, field)
+            if amount is not None and not 0 <= amount <= LARGEST_AMOUNT:
+                raise ResourceError(f"{place}.{name}.{field} = {amount:g} is not between 0 and {LARGEST_AMOUNT:g}")
         total, used = found.get(name, (None, 0.0))
         total = total if report.total is None else report.total
         if total is None:

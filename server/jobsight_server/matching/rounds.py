@@ -114,9 +114,12 @@ class MatchingRounds:
 
     def _read_one(self, row: Any) -> MatchJob | ResourceError:
         try:
-            (job,) = self._matcher.read([msgspec.json.decode(row.job)]).jobs
+            batch = self._matcher.read([msgspec.json.decode(row.job)])
         except ResourceError as error:
             return error
+        if batch.refused:  # its type was deleted meanwhile
+            return ResourceError(batch.refused[0].reason)
+        job = batch.jobs[0]
         duration_s = self._matcher.config.hold_s if job.duration_s is None else job.duration_s
         return replace(job, name=str(row.id), duration_s=duration_s)
 

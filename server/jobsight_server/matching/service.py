@@ -128,6 +128,8 @@ class Matcher:
             jobs = self.read([document]).jobs
         except ResourceError:
             return None
+        if not jobs:
+            return None
         chosen = read_chosen_objectives(list(DEFAULT_OBJECTIVES))
 
         def found(catalogue: Catalogue, now: float) -> list[EligibleResources]:

@@ -291,6 +291,7 @@ def _page(
         matches(),
         MATCHES,
         status,
+        page_url=url_for("pages.matches") if request.method == "POST" else None,
         states=STATES,
         chosen=given("state"),
         form=form,

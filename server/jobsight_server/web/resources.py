@@ -93,7 +93,7 @@ def resource() -> ResourceDetail:
 
 def define_resource() -> Response:
     name = required_name("name")
-    body = parsed_body(ResourceBody, '{"type": T, "attributes": {...}, "capacities": {...}}', DEFINITION_BYTES)
+    body = parsed_body(ResourceBody, '{"type": T, "attributes": {...}, "capacities": {NAME: TOTAL}}', DEFINITION_BYTES)
     here = context()
     put_resource(here.write_engine, name, body, here.clock())
     return record_reply(resource())
@@ -216,6 +216,7 @@ def _page(form: dict[str, str], problem: str | None, status: int = 200) -> AnyRe
         resources(),
         RESOURCES,
         status,
+        page_url=url_for("pages.resources") if request.method == "POST" else None,
         types=types().types,
         policies=form.get("policies") or msgspec.json.format(msgspec.json.encode(policies().policies)).decode(),
         kind=given("type"),

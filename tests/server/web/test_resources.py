@@ -82,6 +82,58 @@ def test_state_that_is_too_old_takes_no_new_match(served: Any, admin: Any) -> No
     assert matched(admin, job("b", 8, "name == 'n1'")).keys() == {"b"}
 
 
+def why_not(admin: Any, wanted: dict[str, Any]) -> tuple[str, str]:
+    [entry] = admin.post(f"{API}/matches?dry_run=1", json={"jobs": [wanted]}).json["unmatched"]
+    return entry["tier"], entry["reason"]
+
+
+def test_a_job_that_would_fit_on_a_resource_with_old_state_is_not_said_to_never_fit(served: Any, admin: Any) -> None:
+    admin.put(f"{API}/resources/blade-2", json={"type": "compute", "capacities": {"slots": 16}})
+    served.clock.now += 240
+    admin.put(f"{API}/resources/blade-1", json={"type": "compute", "capacities": {"slots": 8}})
+    tier, reason = why_not(admin, job("a", 10))
+    assert tier == "policy"
+    assert reason == (
+        "c: slots 10 fits on 0 of 1 eligible compute even when idle (the largest has slots 8); it would fit on others, "
+        "but not now (blade-2: its state is 240 s old, more than 90 s)"
+    )
+    assert why_not(admin, job("a", 20)) == (
+        "never-fits",
+        "c: slots 20 fits on 0 of 1 eligible compute even when idle (the largest has slots 8)",
+    )
+    both = job("a", 9)
+    both["dependencies"][0]["count"] = 2
+    served.clock.now -= 240  # neither is too old
+    assert why_not(admin, both) == (
+        "never-fits",
+        "c: slots 9 fits on 1 of 2 eligible compute even when idle; 2 are needed",
+    )
+
+
+def test_a_capacity_that_no_resource_has_is_named_with_those_there_are(admin: Any) -> None:
+    admin.put(f"{API}/resources/n1", json=SERVER)
+    lacking = job("a")
+    lacking["dependencies"][0]["amounts"] = {"cores": 1}
+    assert why_not(admin, lacking) == ("never-fits", "c: no compute has cores (it has memory_gib, slots)")
+
+
+def test_a_capacity_may_be_a_number_and_a_wrong_one_is_named(admin: Any) -> None:
+    path, floor = f"{API}/resources/lic", {"type": "license"}
+    assert admin.put(f"{API}/resource-types/license", json={}).status_code == 200
+    assert admin.put(path, json=floor | {"capacities": {"seats": 5}}).json["capacities"]["seats"]["total"] == 5
+    for wrong, why in (
+        ({"seats": {"total": -8}}, "capacities.seats.total = -8 is not between 0 and 1e+15"),
+        ({"seats": -8}, "capacities.seats.total = -8 is not"),
+        ({"seats": {"total": 8, "used": 1e300}}, "capacities.seats.used = 1e+300 is not"),
+    ):
+        refused = admin.put(path, json=floor | {"capacities": wrong})
+        assert (refused.status_code, why in refused.json["error"]) == (400, True), refused.text
+    reports = [{"name": "lic", "capacities": {"seats": 7}}, {"name": "l2", **floor, "capacities": {"seats": -1}}]
+    taken = admin.post(f"{API}/resources/state", json={"resources": reports}).json
+    assert (taken["stored"], [entry["name"] for entry in taken["rejected"]]) == (1, ["l2"])
+    assert "capacities.seats.total = -1" in taken["rejected"][0]["reason"]
+
+
 def test_a_report_is_stored_or_rejected_for_itself(served: Any, admin: Any) -> None:
     new = {"type": "compute", "capacities": {"slots": {"total": 4, "available": 1}}}
     reports = [

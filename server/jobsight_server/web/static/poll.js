@@ -1,6 +1,12 @@
 // Polls the API for what the page shows: every 3 s while the page is visible, every 60 s while it is hidden.
 const VISIBLE_MS = 3000, HIDDEN_MS = 60000;
 
+export class Refused extends Error {
+  constructor(status) {
+    super(status === 401 ? "logged out; reload to log in again" : `not updated: status ${status}`);
+  }
+}
+
 export function poll(url, use) {
   let timer = 0, tag = null, asking = false;
 
@@ -12,13 +18,13 @@ export function poll(url, use) {
       const headers = { Accept: "application/json", ...(tag === null ? {} : { "If-None-Match": tag }) };
       const answer = await fetch(url, { headers, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(20000) });
       if (answer.status !== 304) {
-        if (!answer.ok) throw new Error(`status ${answer.status}`);
+        if (!answer.ok) throw new Refused(answer.status);
         await use(await answer.json());
         tag = answer.headers.get("ETag");
       }
       say("live", false);
     } catch (error) {
-      say("no answer; reload to log in again", true);
+      say(error instanceof Refused ? error.message : "no answer", true);
       console.debug("poll:", error);
     } finally {
       asking = false;

@@ -1,6 +1,7 @@
 // Brings a page up to date with its JSON: figures and rows in place. Where rows appeared or disappeared, the table is
 // replaced by that of the page as the server renders it now.
 import { fill, fillRows } from "./bind.js";
+import { Refused } from "./poll.js";
 
 export async function refresh(data) {
   const main = document.getElementById("main");
@@ -9,8 +10,9 @@ export async function refresh(data) {
 }
 
 async function replaceTables(main) {
-  const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store", redirect: "error" });
-  if (!answer.ok) throw new Error(`status ${answer.status}`);
+  const url = document.body.dataset.page ?? location.href;
+  const answer = await fetch(url, { headers: { Accept: "text/html" }, cache: "no-store", redirect: "error" });
+  if (!answer.ok) throw new Refused(answer.status);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const name of new Set([...main.querySelectorAll("[data-rows]")].map((body) => body.dataset.rows))) {
     // Several tables may show the same rows: they stand in the same order on both pages.
