@@ -57,6 +57,7 @@ class Job(NamedTuple):
     value: float
     bound: float
     shown_only: bool = False
+    lower_bound: bool = False
 
 
 def jobs_of_day(rng: np.random.Generator, day: int, count: int, users: int) -> Iterator[Job]:

@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
-from jobsight_server.queries.savings import RowAdvice
+from jobsight_server.queries.savings import RowAdvice, SavingsRow
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.savings_to_do import DAY_S
 from jobsight_server.web.app import create_app
@@ -204,6 +204,28 @@ def test_what_to_ask_for_is_shown_where_it_is_better_than_before(
 ) -> None:
     advice = RowAdvice("alpha", "ann", "cfd", 4.0, freed, ran_out)
     assert advice.is_better(ask_for) is is_worth_asking
+
+
+@pytest.mark.parametrize(
+    ("recommended", "ran_out", "words"),
+    [
+        (3.0 * GIB, 0, "go on as before: you ask for 4.00 GiB per processor in the mean for “cfd”, and reserving as "),
+        (6.0 * GIB, 0, "go on as before: you ask for 4.00 GiB per processor in the mean for “cfd”, and no job needed"),
+        (
+            3.0 * GIB,
+            2,
+            "no better request is known yet: you ask for 4.00 GiB per processor in the mean for “cfd”, and",
+        ),
+    ],
+)
+def test_a_user_whose_request_is_kept_reads_why(
+    client: FlaskClient, recommended: float, ran_out: int, words: str
+) -> None:
+    amounts = (10, 40.0, 10.0, 40.0, 0.0, 0.0, 0.0, ran_out, 0)
+    row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", 4.0 * GIB, recommended, None)
+    template = client.application.jinja_env.get_template("savings_parts.html")
+    text = str(template.make_module().sentence({"metric": "memory", "rows": [row]}))  # type: ignore[attr-defined]
+    assert f"<p>Memory: {words}" in text
 
 
 def test_user_page_and_savings_name_one_application_and_one_amount(
