@@ -127,7 +127,7 @@ def test_what_is_wrong_with_a_trace_is_counted(tmp_path: Path, capsys: pytest.Ca
         ([], "no job of the Standard Workload Format"),
         (["; only a header"], "no job of the Standard Workload Format"),
         (["this is", "a letter"], "not numbers: left out"),
-        ([swf_line(1, 0.0, memory=-1)], "no job has a memory value; found: 1 no memory value"),
+        ([swf_line(1, 0.0, memory=-1)], "no job has a memory value: no memory value (1)"),
     ],
 )
 def test_a_trace_without_jobs_is_refused(
