@@ -20,7 +20,7 @@ MIB = 2**20
 RAMPED_BYTES, STEADY_BYTES = 2400 * MIB, 1600 * MIB
 # What else runs on this machine may move its memory by this share of a job's, or nothing can be said.
 MOST_NOISE = 0.25
-ATTEMPTS = 4
+ATTEMPTS = 2
 
 # Grows by steps, holds, and prints the most that it had by the kernel's own account, in bytes.
 JOB = """
