@@ -22,9 +22,10 @@ IsLost = Callable[[int, int, float], bool]
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Where in a whole number what is left of each resource and kind is: ``width`` bits from ``shifts``, and a guard
+    """Where in a whole number what is left of each resource and kind is.
 
-    bit above, which ``guards`` has for each resource. ``prices`` are of one unit of each.
+    It has ``width`` bits from ``shifts``, and a guard bit above, which ``guards`` has for each resource. ``prices`` are
+    of one unit of each.
     """
 
     width: int
@@ -111,9 +112,10 @@ def _by_kind(fields: Fields, needs: list[list[int]], on: list[list[int]], spare:
 def _together(
     fields: Fields, free: list[list[int]], needs: list[list[int]], on: list[list[int]], spare: list[int]
 ) -> Callable[[int, int], bool] | None:
-    """A sum is one bit, at its amounts times the strides of their kinds. Below each kind there is room for the window
+    """Sums of all kinds together: one bit each, at its amounts times the strides of their kinds.
 
-    of what may be lost, and for sums that exceed the largest capacity and run over into it: they are cleared.
+    Below each kind there is room for the window of what may be lost, and for sums that exceed the largest capacity and
+    run over into it: they are cleared.
     """
     largest = [max(column) for column in zip(*free, strict=True)]
     window = list(map(min, spare, largest))

@@ -30,9 +30,10 @@ _EFFORTS = ((2_000, 300), (20_000, 3_000), (100_000, 30_000), (200_000, 300_000)
 
 
 class JobSets:
-    """The sets of jobs of one batch. ``weights`` (jobs,) are what the objective gives for each job, ``classes`` the
+    """The sets of jobs of one batch.
 
-    jobs that are identical, ``prices`` (R, K) of each type those of whole capacities; ``bound`` is what they prove.
+    ``weights`` (jobs,) are what the objective gives for each job, ``classes`` the jobs that are identical, ``prices``
+    (R, K) of each type those of whole capacities; ``bound`` is what they prove.
     """
 
     def __init__(

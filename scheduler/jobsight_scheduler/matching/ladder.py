@@ -30,9 +30,7 @@ RELAXED_AT_MOST = 20_000
 """Columns of the largest program whose relaxation is solved."""
 
 _SMALL = 2_000
-"""Columns of the largest program whose relaxation takes less time than prices, which it gives as well, and in which
-
-sets of jobs are few enough to be tried."""
+"""Columns of the largest program whose relaxation is faster than prices and gives them too, and that sets suit."""
 
 INTEGER_AT_MOST = 6_000
 """Columns of the largest program that is solved in integers."""

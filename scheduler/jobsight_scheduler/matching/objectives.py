@@ -23,10 +23,10 @@ _NO_RESOURCE = Resource("", "")
 
 @dataclass(frozen=True, slots=True)
 class LinearForm:
-    """Coefficients: ``z`` (jobs,), ``x`` for each dependency aligned to its candidates, ``s`` for each type (R,), and
+    """Coefficients of Z, X, S and F.
 
-    ``f``. Where ``x`` is None it is 0 everywhere; ``constant`` is added. ``balanced`` says which resources of each type
-    count for F.
+    ``z`` (jobs,), ``x`` for each dependency aligned to its candidates, None where all are 0, ``s`` for each type (R,),
+    and ``f``. ``balanced`` says which resources of each type count for F.
     """
 
     is_max: bool
@@ -34,7 +34,6 @@ class LinearForm:
     x: list[Floats] | None = None
     s: dict[str, Floats] = field(default_factory=dict)
     f: float = 0.0
-    constant: float = 0.0
     balanced: dict[str, Flags] = field(default_factory=dict)
 
     @property
@@ -79,10 +78,10 @@ def linear_form(objective: Objective, eligibility: Eligibility, candidates: list
 
 
 def preferences(eligibility: Eligibility, candidates: list[Integers]) -> list[Floats]:
-    """How much each dependency prefers each candidate, 0 to 1: the expression over E(j, d), scaled from its lowest to
+    """How much each dependency prefers each candidate, 0 to 1.
 
-    its highest value, 1 where all are equal; times the preference of the resource's policy. A candidate without a value
-    has 0.
+    That is the expression over E(j, d), scaled from its lowest to its highest value, 1 where all are equal, times the
+    preference of the resource's policy. A candidate without a value has 0.
     """
     found = []
     raw: dict[tuple[str, Preference], Floats] = {}

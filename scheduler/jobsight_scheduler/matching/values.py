@@ -20,7 +20,7 @@ def value_of(
 ) -> float:
     """The value of an objective for given placements."""
     jobs = list(placed)
-    found = form.constant + float(form.z[jobs].sum())
+    found = float(form.z[jobs].sum())
     if form.x is not None:
         for job in jobs:
             for number, chosen in zip(eligibility.numbers[job], placed[job], strict=True):
