@@ -269,6 +269,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     matches_kept: Annotated[int, _meta("ended matches kept; the oldest are deleted first", ge=0)] = 10_000
     session_hours: Annotated[float, _meta("how long a login to the pages lasts", ge=0.01)] = 12.0
     cookie_secure: Annotated[bool, _meta("send the login cookie over HTTPS only (set it behind TLS)")] = False
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        _meta(
+            "proxies in front whose X-Forwarded-For names the client that logs in: addresses, networks, or unix",
+            metavar="ADDRESSES",
+        ),
+    ] = ()
     accounting: tuple[AccountingSource, ...] = ()
 
     @property
