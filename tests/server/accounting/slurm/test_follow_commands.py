@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 from sqlalchemy import Engine, select
 
@@ -190,7 +191,7 @@ def test_every_way_to_fail(
     with sqlite_engine.connect() as connection:
         assert connection.execute(select(accounting_files)).all() == []
     deadline = time.monotonic() + 30  # what was killed goes when the kernel gets to it
-    while asleep in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout:
+    while any(asleep in " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])):
         assert time.monotonic() < deadline, "it sleeps on"
         time.sleep(0.1)
 
