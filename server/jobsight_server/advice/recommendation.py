@@ -1,33 +1,48 @@
-"""What to ask for: the reservation for the whole job, also where the job asks for less than such jobs used."""
+"""What a job should ask for: the one place that decides it, for the prompt, the comment, commands and pages."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection
+import msgspec
+from sqlalchemy import Connection, func, select
 
+from jobsight_predictor.profile.requests import REQUESTED
 from jobsight_predictor.question import Question
 from jobsight_server.advice.job_request import JobRequest
-from jobsight_server.advice.such_jobs import SuchJobs, such_jobs
+from jobsight_server.advice.such_jobs import FinishedRun, SuchJobs, last_runs, such_jobs
+from jobsight_server.amounts import MIB
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.prediction import Prediction
+from jobsight_server.storage.schema import nodes
 
 ASKED_FOR = ("memory", "runtime")
 """The metrics that a job asks an amount of."""
 
+STEPS = {"memory": float(MIB), "runtime": 60.0}
+"""What amounts are rounded up to: every scheduler takes these."""
+
+BEYOND_USE = 4.0
+"""Where a request says nothing, at most so many times what such jobs used: beyond it only strangers' jobs would lead."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Forecasts by metric and the amounts to ask for, of the whole job.
+    """Forecasts by metric and the amounts to ask for, of the whole job, in whole MiB and minutes.
 
-    An amount is None where nothing is known, or where the job's own request is the best reservation.
+    An amount is None where nothing is known of the user's own jobs, or where the job's own request is the best.
     """
 
     such_jobs: SuchJobs
     answers: dict[str, Prediction]
     memory_bytes: float | None
     runtime_s: float | None
+
+    def amount(self, metric: str) -> float | None:
+        """The amount to ask for of one of ``ASKED_FOR``."""
+        return self.memory_bytes if metric == "memory" else self.runtime_s
 
 
 def recommend(
@@ -37,21 +52,39 @@ def recommend(
     question: Question,
     request: JobRequest,
     metrics: Sequence[str] = ASKED_FOR,
+    runs: Sequence[FinishedRun] | None = None,
 ) -> Recommendation:
     """``question``, whose processors are known, and ``request`` describe the same job.
 
-    ``metrics``, with ``ASKED_FOR``, are those to forecast.
+    ``metrics``, with ``ASKED_FOR``, are those to forecast; ``runs`` the user's last ones, if they have been read.
     """
-    such = such_jobs(connection, cluster, question, request.processors)
+    runs = last_runs(connection, cluster, question.user or "") if runs is None else runs
+    such = such_jobs(runs, question, request.processors)
     answers = _answers(connection, reader, cluster, question, metrics)
-    memory, runtime = _reservation(answers["memory"]), _reservation(answers["runtime"])
-    too_little, too_short = _below(request.memory_bytes, such.memory_bytes), _below(request.walltime_s, such.runtime_s)
-    if too_little or too_short:
-        # No more than its request is reserved for a job. Such jobs needed more: what if it asked as the last of them?
-        usual = _answers(connection, reader, cluster, _as_the_last(question, request, such), ASKED_FOR)
-        memory = _reservation(usual["memory"]) if too_little else memory
-        runtime = _reservation(usual["runtime"]) if too_short else runtime
-    return Recommendation(such, answers, memory, runtime)
+    memory = answers["memory"]
+    most = _memory_of_nodes(connection, cluster, request)
+    if memory.bound is not None and memory.bound > most:
+        answers["memory"] = msgspec.structs.replace(memory, bound=most)
+    found: dict[str, float | None] = {}
+    for metric, asked, used in (
+        ("memory", request.memory_bytes, such.memory_bytes),
+        ("runtime", request.walltime_s, such.runtime_s),
+    ):
+        answer = answers[metric]
+        amount = None if answer.bound_basis == "request" or (not answer.user_jobs and used is None) else answer.bound
+        if asked is not None and used is not None and (amount is None or asked < used):
+            # No more than its request is reserved for a job. What if it asked for no amount?
+            free = replace(question, **{REQUESTED[metric]: None})
+            freely = _answers(connection, reader, cluster, free, (metric,))[metric].bound or used
+            wider = max(1.0, request.processors / (such.on_processors or request.processors))
+            amount = min(freely, BEYOND_USE * wider * used)
+            if used <= asked <= amount:
+                amount = None
+        if amount is not None:
+            amount = math.ceil(amount / STEPS[metric] - 1e-9) * STEPS[metric]
+            amount = min(amount, most) if metric == "memory" else amount
+        found[metric] = amount
+    return Recommendation(such, answers, found["memory"], found["runtime"])
 
 
 def _answers(
@@ -62,19 +95,12 @@ def _answers(
     return {answer.metric: answer for answer in reader.answers(connection, requests)}
 
 
-def _as_the_last(question: Question, request: JobRequest, such: SuchJobs) -> Question:
-    memory, time = such.last_request_bytes, such.last_request_s
-    return replace(
-        question,
-        requested_memory_bytes=None if memory is None else memory / request.processors,
-        requested_time_s=time,
-    )
+def _memory_of_nodes(connection: Connection, cluster: str, request: JobRequest) -> float:
+    """The most that the job's nodes can have, each as much as the largest of the cluster; inf if no agent reports it.
 
-
-def _below(asked: float | None, used: float | None) -> bool:
-    return asked is not None and used is not None and asked < used
-
-
-def _reservation(answer: Prediction) -> float | None:
-    """The bound, unless it is only the request again."""
-    return None if answer.bound_basis == "request" else answer.bound
+    Where the job leaves the number of nodes to the scheduler, each processor may be on another.
+    """
+    largest = connection.scalar(select(func.max(nodes.c.memory_total_bytes)).where(nodes.c.cluster == cluster))
+    if not largest:
+        return math.inf
+    return float(largest // MIB * MIB) * (request.nodes or request.processors)
