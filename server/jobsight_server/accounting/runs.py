@@ -39,6 +39,11 @@ class RunRecord:
     ``end`` is None while it runs. ``nodes`` gives each node, as the log writes its name, with its processors.
     ``start`` is infinite while the job waits. Between start and end the run was suspended for ``suspended_s``, on its
     nodes. With ``failure`` "memory", the used memory is a lower bound of what the job needs; with "time", its run time.
+    ``memory_incomplete``: so is the used memory where a step or a task of the job was not measured.
+
+    ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are what the user asked for, where that is
+    known and is not what the job was given: the processors of a whole node, a request changed by a submit plugin. 0
+    where the user asked for none.
     """
 
     user: str
@@ -63,6 +68,11 @@ class RunRecord:
     used_walltime_s: float | None = None
     failure: Failure | None = None
     suspended_s: float | None = None
+    asked_processors: int | None = None
+    asked_memory_bytes: int | None = None
+    asked_walltime_s: float | None = None
+    memory_incomplete: bool | None = None
+    ended_abnormally: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
