@@ -112,7 +112,7 @@ def memory_text(value: float) -> str:
     >>> [memory_text(value) for value in (512, 300 * 2**20, 2.1 * 2**30, 64 * 2**30)]
     ['1M', '300M', '2151M', '64G']
     """
-    mib = math.ceil(value / MIB)
+    mib = math.ceil(value / MIB - 1e-6)
     return f"{mib // 1024}G" if mib and mib % 1024 == 0 else f"{mib}M"
 
 

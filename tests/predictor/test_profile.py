@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -282,7 +283,7 @@ def test_need_that_grows_past_a_lowered_request_is_followed(
         run(profile, Question(f"u{number % 7}", "b", "batch", 1, 1000.0, 1000.0), [300.0 + number % 9])
     failures, steps, killed = 0, 1, False
     run(profile, asked, needs[:5])
-    for before, need in zip(needs[4:], needs[5:], strict=False):
+    for before, need in pairwise(needs[4:]):
         steps += need > before * 1.02
         while True:  # the user submits it again until it ends
             forecast = profile.forecast_job(asked)

@@ -15,8 +15,9 @@ from jobsight_server.advice.job_request import JobRequest
 from jobsight_server.advice.such_jobs import FinishedRun, SuchJobs, last_runs, such_jobs
 from jobsight_server.amounts import MIB
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
+from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.prediction import Prediction
-from jobsight_server.storage.schema import nodes
+from jobsight_server.storage.schema import job_nodes, nodes
 
 ASKED_FOR = ("memory", "runtime")
 """The metrics that a job asks an amount of."""
@@ -25,7 +26,7 @@ STEPS = {"memory": float(MIB), "runtime": 60.0}
 """What amounts are rounded up to: every scheduler takes these."""
 
 BEYOND_USE = 4.0
-"""Where a request says nothing, at most so many times what such jobs used: beyond it only strangers' jobs would lead."""
+"""Where the request is too small to be a guide, at most so many times what such jobs used: only strangers used more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +67,38 @@ def recommend(
     if memory.bound is not None and memory.bound > most:
         answers["memory"] = msgspec.structs.replace(memory, bound=most)
     found: dict[str, float | None] = {}
-    for metric, asked, used in (
-        ("memory", request.memory_bytes, such.memory_bytes),
-        ("runtime", request.walltime_s, such.runtime_s),
-    ):
-        answer = answers[metric]
-        amount = None if answer.bound_basis == "request" or (not answer.user_jobs and used is None) else answer.bound
-        if asked is not None and used is not None and (amount is None or asked < used):
-            # No more than its request is reserved for a job. What if it asked for no amount?
+    for metric, asked in (("memory", request.memory_bytes), ("runtime", request.walltime_s)):
+        answer, used = answers[metric], such.used(metric)
+        amount = answer.learned_bound if answer.user_jobs or used is not None else None
+        if asked is not None and used is not None and asked < used:
+            # No more than its request is reserved for a job. Such jobs needed more: what if it asked for no amount?
             free = replace(question, **{REQUESTED[metric]: None})
             freely = _answers(connection, reader, cluster, free, (metric,))[metric].bound or used
             wider = max(1.0, request.processors / (such.on_processors or request.processors))
             amount = min(freely, BEYOND_USE * wider * used)
-            if used <= asked <= amount:
-                amount = None
+        if amount is not None and asked is not None and math.isclose(amount, asked):
+            amount = None
         if amount is not None:
             amount = math.ceil(amount / STEPS[metric] - 1e-9) * STEPS[metric]
             amount = min(amount, most) if metric == "memory" else amount
         found[metric] = amount
     return Recommendation(such, answers, found["memory"], found["runtime"])
+
+
+def recommend_as_last(
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str,
+    user: str,
+    like: FinishedRun,
+    runs: Sequence[FinishedRun] | None = None,
+) -> Recommendation:
+    """What a job should ask for that is submitted as this one was."""
+    memory, walltime = like.requested_memory_bytes, like.requested_walltime_s
+    question = job_question(user, like.name, like.queue, like.processors, memory, walltime, like.group, like.account)
+    held = connection.scalar(select(func.count()).where(job_nodes.c.run_id == like.run_id))
+    request = JobRequest(like.processors, held or None, memory, walltime)
+    return recommend(connection, reader, cluster, question, request, runs=runs)
 
 
 def _answers(

@@ -10,9 +10,7 @@ from jobsight_server.advice.such_jobs import SuchJobs
 from jobsight_server.amounts import memory_text, time_text
 
 
-def sentence(
-    found: Recommendation, request: JobRequest, memory: Callable[[float], str] = memory_text
-) -> str:
+def sentence(found: Recommendation, request: JobRequest, memory: Callable[[float], str] = memory_text) -> str:
     """What such jobs used, what this one asks for, and what is recommended; ``memory`` writes an amount of it."""
     such = found.such_jobs
     parts = [_used(such, memory)]

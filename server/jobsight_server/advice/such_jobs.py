@@ -21,6 +21,7 @@ _MEMORY, _RUNTIME = profiles.alias("memory"), profiles.alias("runtime")
 class FinishedRun(NamedTuple):
     """A finished run: what the user asked for, and what it used; values of the whole job, None where not known."""
 
+    run_id: int
     job_id: str
     name: str | None
     queue: str | None
@@ -32,6 +33,10 @@ class FinishedRun(NamedTuple):
     memory_bytes: float | None
     runtime_s: float | None
     failure: str | None
+
+    def requested(self, metric: str) -> float | None:
+        """What the user asked for of memory or run time."""
+        return self.requested_memory_bytes if metric == "memory" else self.requested_walltime_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,10 @@ class SuchJobs:
     on_processors: int | None = None
     out_of_memory: int = 0
     out_of_time: int = 0
+
+    def used(self, metric: str) -> float | None:
+        """The largest use of memory or run time."""
+        return self.memory_bytes if metric == "memory" else self.runtime_s
 
 
 def such_jobs(runs: Sequence[FinishedRun], question: Question, processors: int) -> SuchJobs:
@@ -89,6 +98,7 @@ def _measured(metric: Any, name: str) -> Any:
 # Made once: it costs as much as its execution.
 _LAST_RUNS = (
     select(
+        jobs.c.id,
         jobs.c.job_id,
         jobs.c.name,
         jobs.c.queue,
@@ -117,10 +127,15 @@ _LAST_RUNS = (
 def last_runs(connection: Connection, cluster: str, user: str) -> list[FinishedRun]:
     """The user's last ``LOOKED_AT`` finished runs, latest first."""
     found = []
-    for *known, processors, asked_memory, asked_time, memory, runtime, failure in connection.execute(
-        _LAST_RUNS, {"cluster": cluster, "user": user}
-    ):
-        count = processors or 1
-        used = None if memory is None else memory * count
-        found.append(FinishedRun(*known, count, asked_memory, asked_time, used, runtime, failure))
+    for row in connection.execute(_LAST_RUNS, {"cluster": cluster, "user": user}):
+        run = FinishedRun._make(row)
+        count = run.processors or 1
+        found.append(
+            run._replace(
+                processors=count,
+                requested_memory_bytes=run.requested_memory_bytes or None,  # 0 is none
+                requested_walltime_s=run.requested_walltime_s or None,
+                memory_bytes=None if run.memory_bytes is None else run.memory_bytes * count,
+            )
+        )
     return found

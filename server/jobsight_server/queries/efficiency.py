@@ -56,8 +56,8 @@ def efficiencies(
         return []
     asked = run.asked_processors or run.processors
     processors = asked or 1
-    memory = run.asked_memory_bytes or run.requested_memory_bytes or None
-    walltime = run.asked_walltime_s or run.requested_walltime_s or None
+    memory = (run.requested_memory_bytes if run.asked_memory_bytes is None else run.asked_memory_bytes) or None
+    walltime = (run.requested_walltime_s if run.asked_walltime_s is None else run.asked_walltime_s) or None
     question = job_question(run.user, run.name, run.queue, processors, memory, walltime, run.group, run.account)
     found = recommend(
         connection,
@@ -75,7 +75,7 @@ def efficiencies(
             resource,
             requested[resource],
             by_metric[metric],
-            asked,
+            run.processors if resource == "processors" else asked,  # shares of each are measured
             _ask_next(resource, found, processors),
             used_s if metric == "runtime" else None,
         )
