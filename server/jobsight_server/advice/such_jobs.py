@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, and_, bindparam, false, or_, select
 
 from jobsight_predictor.question import Question
+from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.job import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, application
 from jobsight_server.storage.schema import jobs, profiles
 
 LOOKED_AT = 200
 """The user's last finished runs among which such jobs are looked for."""
+
+FAILURE_OF = {metric: failure for failure, metric in FAILED_METRIC.items()}
 
 _MEMORY, _RUNTIME = profiles.alias("memory"), profiles.alias("runtime")
 
@@ -86,13 +89,13 @@ def of_application(runs: Sequence[FinishedRun], name: str | None) -> list[Finish
 
 
 def _measured(metric: Any, name: str) -> Any:
-    """Values that are shown and not learned, because they are a share of a node's, are not what the job used.
+    """Values that are shown and not learned, because they are a share of a node's or of a part of the job, are not what
+    the job used.
 
     What a job had when it ran out is neither, but such jobs used at least so much.
     """
-    return and_(
-        metric.c.run_id == jobs.c.id, metric.c.metric == name, or_(metric.c.shown_only == false(), metric.c.lower_bound)
-    )
+    ran_out = and_(metric.c.lower_bound, jobs.c.failure == FAILURE_OF[name])
+    return and_(metric.c.run_id == jobs.c.id, metric.c.metric == name, or_(metric.c.shown_only == false(), ran_out))
 
 
 # Made once: it costs as much as its execution.
@@ -119,7 +122,7 @@ _LAST_RUNS = (
         jobs.c.end.is_not(None),
         jobs.c.state == "ended",
     )
-    .order_by(jobs.c.end.desc())
+    .order_by(jobs.c.end.desc(), jobs.c.id.desc())
     .limit(LOOKED_AT)
 )
 
