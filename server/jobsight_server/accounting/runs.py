@@ -24,12 +24,20 @@ _SLACK_S = 60.0
 
 
 class AccountingError(ValueError):
-    """An unusable line. ``reason`` is one of a few texts, and is counted; the message adds the value."""
+    """An unusable line. ``reason`` is one of a few texts, and is counted; the message adds the value and the job."""
 
     def __init__(self, reason: str, value: str | None = None) -> None:
-        shown = "" if value is None else f": {value[:80]!r}"
-        super().__init__(reason + shown)
         self.reason = reason
+        self.message = reason if value is None else f"{reason}: {value[:80]!r}"
+        self.job_id = ""
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return f"job {self.job_id[:80]}: {self.message}" if self.job_id else self.message
+
+
+class UnsettledError(AccountingError):
+    """A record that the scheduler has not finished: asked again, it says more."""
 
 
 @dataclass(frozen=True, slots=True)

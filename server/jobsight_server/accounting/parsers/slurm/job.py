@@ -11,7 +11,7 @@ from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, 
 from jobsight_server.accounting.parsers.slurm.asked import asked_in
 from jobsight_server.accounting.parsers.slurm.node_list import node_names
 from jobsight_server.accounting.parsers.slurm.steps import Step, cpu_s, incomplete, memory_bytes
-from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
+from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord, UnsettledError
 
 # Slurm gives these states to a job beside what became of it, or while it goes from one state to another.
 _RESIZED = "RESIZING"
@@ -85,8 +85,16 @@ def event_of(job: SlurmJob) -> JobEvent:
     over before it ran. A run is identified by its submission: a requeued job has the same id, and another submission.
 
     Raises:
-        AccountingError: it cannot be used; the reason says why.
+        AccountingError: it cannot be used; the reason says why, and the message names the job.
     """
+    try:
+        return _event_of(job)
+    except AccountingError as error:
+        error.job_id = job.job_id
+        raise
+
+
+def _event_of(job: SlurmJob) -> JobEvent:
     if "_[" in job.job_id:
         raise AccountingError("tasks of an array that wait, in one record; ask sacct for JobIDRaw", job.job_id)
     if not _JOB_ID.fullmatch(job.job_id):
@@ -112,7 +120,7 @@ def event_of(job: SlurmJob) -> JobEvent:
     end = job.end if kind in "ER" else None
     if kind in "ER":
         if end is None:
-            raise AccountingError("end is missing")
+            raise UnsettledError("end is missing")  # slurmdbd takes over what it missed some time after a restart
         if end < start:
             raise AccountingError("end is before start", f"start={start:.0f} end={end:.0f}")
     return JobEvent(kind, job.job_id, stamp, _run(job, states, nodes, start, end), utc_s=stamp, submitted=job.submitted)

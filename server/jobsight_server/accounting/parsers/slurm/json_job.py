@@ -20,7 +20,7 @@ from jobsight_server.accounting.parsers.slurm.job import (
     checked_time,
 )
 from jobsight_server.accounting.parsers.slurm.quantities import tres
-from jobsight_server.accounting.parsers.slurm.steps import Step
+from jobsight_server.accounting.parsers.slurm.steps import OF_SLURM, Step
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
 
@@ -208,11 +208,12 @@ def _decoded(decode: Any, data: bytes) -> Any:
 def _step(step: _Step) -> Step:
     requested = step.tres.requested if step.tres is not None else None
     used, least = ({}, {}) if requested is None else (_by_type(requested.total), _by_type(requested.min))
-    tasks = _count("steps.tasks.count", step.tasks.get("count"))
+    step_id = _step_id(step.step)
+    tasks = 1 if step_id in OF_SLURM else _count("steps.tasks.count", step.tasks.get("count"))
     code = _exit_code("steps.exit_code", step.exit_code)
     states = _texts("steps.state", step.state)
     return Step(
-        step_id=_step_id(step.step),
+        step_id=step_id,
         start=_time("steps.time.start", step.time.start),
         end=_time("steps.time.end", step.time.end),
         memory_bytes=checked_bytes("steps.tres mem", max(used.get("mem", 0), 0)) or 0,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 OF_SLURM = frozenset({"batch", "extern", "interactive"})
-"""Steps that Slurm makes by itself; the others are those that the job's script started."""
+"""Steps that Slurm makes by itself, of one task; the others are those that the job's script started."""
 
 
 @dataclass(frozen=True, slots=True)
