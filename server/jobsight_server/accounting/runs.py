@@ -48,6 +48,7 @@ class RunRecord:
     ``start`` is infinite while the job waits. Between start and end the run was suspended for ``suspended_s``, on its
     nodes. With ``failure`` "memory", the used memory is a lower bound of what the job needs; with "time", its run time.
     ``memory_incomplete``: so is the used memory where a step or a task of the job was not measured.
+    ``memory_with_cache``: the used memory may contain page cache.
 
     ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are what the user asked for, where that is
     known and is not what the job was given: the processors of a whole node, a request changed by a submit plugin. 0
@@ -80,6 +81,7 @@ class RunRecord:
     asked_memory_bytes: int | None = None
     asked_walltime_s: float | None = None
     memory_incomplete: bool | None = None
+    memory_with_cache: bool | None = None
     ended_abnormally: bool | None = None
 
 

@@ -75,12 +75,13 @@ def _largest_memory(
     """Of the measurements of the run's own peak, the largest: each of them misses something, none invents.
 
     Readings of a cgroup miss what lies between two of them, the log what the batch system did not look at. What the
-    nodes held counts where nothing better is known. The average is that of readings.
+    nodes held counts where nothing better is known. The average is that of readings. A log that counts page cache as
+    memory does invent: there the cgroup, which tells them apart, takes precedence.
     """
     own = _cgroup_memory(nodes, processors)
     logged = _logged_memory(run, processors)
     read = own or sampled_memory(nodes, how, processors, length_s)
-    if logged is None or logged.value is None:
+    if logged is None or logged.value is None or (own is not None and run.memory_with_cache):
         return own or logged or read
     if read.value is None or read.attribution not in (CGROUP, "exclusive"):
         return logged

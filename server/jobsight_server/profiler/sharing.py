@@ -39,7 +39,8 @@ class EndedRun:
     ``next_start``: when the same job was started again, if it was. ``nodes``: processors held on each node.
     ``failure``: what it ran out of, if the log says so.
     Between start and end it was suspended for ``suspended_s``. ``processors`` were allocated, ``asked_processors``
-    asked for where that is another number. ``memory_incomplete``: it used more than ``used_memory_bytes``.
+    asked for where that is another number. ``memory_incomplete``: it used more than ``used_memory_bytes``;
+    ``memory_with_cache``: these may contain page cache, which it does not need.
     """
 
     id: int
@@ -57,6 +58,7 @@ class EndedRun:
     suspended_s: float | None = None
     asked_processors: int | None = None
     memory_incomplete: bool | None = None
+    memory_with_cache: bool | None = None
     ended_abnormally: bool | None = None
     exit_status: int | None = None
     nodes: Mapping[str, int] = field(default_factory=dict)

@@ -84,23 +84,22 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
 
 def _running(connection: Connection, now: float) -> list[EndedRun]:
     """The running runs with their nodes, as if they ended now."""
-    columns = (
-        jobs.c.id,
-        jobs.c.cluster,
-        jobs.c.job_id,
-        jobs.c.user,
-        jobs.c.start,
-        jobs.c.processors,
-        jobs.c.asked_processors,
-    )
+    columns = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.start)
+    given = (jobs.c.processors, jobs.c.asked_processors)
     is_running = (jobs.c.state == "running") & (jobs.c.start < now)
     nodes: dict[int, dict[str, int]] = {}
     held = select(job_nodes).join(jobs, jobs.c.id == job_nodes.c.run_id).where(is_running)
     for run_id, node, processors in connection.execute(held):
         nodes.setdefault(run_id, {})[node] = processors
     return [
-        EndedRun(*of_run, start, now, processors, None, None, asked_processors=asked, nodes=nodes.get(of_run[0], {}))
-        for *of_run, start, processors, asked in connection.execute(select(*columns).where(is_running))
+        EndedRun(
+            *(run_id, cluster, job_id, user, start, now, processors, None, None),
+            asked_processors=asked,
+            nodes=nodes.get(run_id, {}),
+        )
+        for run_id, cluster, job_id, user, start, processors, asked in connection.execute(
+            select(*columns, *given).where(is_running)
+        )
     ]
 
 

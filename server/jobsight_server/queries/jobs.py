@@ -71,7 +71,7 @@ class RunMetric(Record):
     """A run's use in one metric, or why that is unknown, and the forecast at its submission.
 
     ``so_far``: what a running one has used until now; ``provisional``: the forecast may still change;
-    ``learned``: whether the value counts for later forecasts; ``lower_bound``: the job ran out of it. Of bandwidth,
+    ``learned``: whether the value counts for later forecasts; ``lower_bound``: it used more. Of bandwidth,
     ``fabric`` is the network that the value is of, and ``fabrics`` has the value of each where there are several.
     """
 

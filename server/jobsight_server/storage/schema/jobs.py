@@ -41,6 +41,7 @@ jobs = Table(
     Column("asked_memory_bytes", BigInteger),
     Column("asked_walltime_s", Double),
     Column("memory_incomplete", Boolean),  # a step or task was not measured: the job used more than used_memory_bytes
+    Column("memory_with_cache", Boolean),  # used_memory_bytes may contain page cache
     Column("ended_abnormally", Boolean),  # as the log says; an exit status other than 0 says so too
     Column("suspended_s", Double),  # of the time between start and end
     Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the current state

@@ -98,7 +98,6 @@ def test_memory_is_of_the_steps(events: Read, release: Any) -> None:
     first = release.step("0", NOON, NOON + 50, 500 * MIB)
     after_it = release.step("1", NOON + 50, NOON + 100, 300 * MIB)
     beside_it = release.step("2", NOON + 20, NOON + 60, 200 * MIB)
-    unmeasured = release.step("3", NOON + 60, NOON + 61)
     assert memory(batch) == 10 * MIB
     assert memory(batch, first, after_it) == 510 * MIB
     assert memory(batch, first, after_it, beside_it) == 710 * MIB

@@ -39,10 +39,8 @@ def asked_in(comment: object, processors: int | None, nodes: int | None) -> Aske
     if not reports:
         return Asked()
     parts = dict(part.split(":", 1) for part in reports[-1].split(","))
-    memory = _bytes(parts.get("mem_per_node"), nodes)
-    return Asked(
-        _bytes(parts.get("mem_per_cpu"), processors) if memory is None else memory, _seconds(parts.get("time"))
-    )
+    per_node, per_cpu = _bytes(parts.get("mem_per_node"), nodes), _bytes(parts.get("mem_per_cpu"), processors)
+    return Asked(per_cpu if per_node is None else per_node, _seconds(parts.get("time")))
 
 
 def _bytes(text: str | None, times: int | None) -> int | None:

@@ -36,6 +36,7 @@ def job_of(rows: Sequence[Row]) -> SlurmJob:
         or count("NCPUS", _get(row, "NCPUS"))
         or count("ReqCPUS", _get(row, "ReqCPUS"))
     )
+    asked_processors = count("ReqCPUS", _get(row, "ReqCPUS")) or int(requested.get("cpu", 0))
     node_count = (
         int(allocated.get("node", 0))
         or count("NNodes", _get(row, "NNodes"))
@@ -63,9 +64,7 @@ def job_of(rows: Sequence[Row]) -> SlurmJob:
         nodes=_get(row, "NodeList"),
         node_count=checked_count("NNodes", node_count or None),
         processors=checked_count("AllocCPUS", processors or None),
-        asked_processors=checked_count(
-            "ReqCPUS", count("ReqCPUS", _get(row, "ReqCPUS")) or int(requested.get("cpu", 0))
-        ),
+        asked_processors=checked_count("ReqCPUS", asked_processors),
         requested_memory_bytes=_requested_memory(row, requested, processors, node_count),
         exit=_exit_code("ExitCode", row),
         derived_exit=_exit_code("DerivedExitCode", row),

@@ -1,5 +1,7 @@
 """What users asked for beside what jobs were given; use that is known to be more than was measured"""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -8,11 +10,12 @@ down_revision = "0022"
 branch_labels = None
 depends_on = None
 
-_COLUMNS = {
+_COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
     "asked_processors": sa.Integer(),
     "asked_memory_bytes": sa.BigInteger(),
     "asked_walltime_s": sa.Double(),
     "memory_incomplete": sa.Boolean(),
+    "memory_with_cache": sa.Boolean(),
     "ended_abnormally": sa.Boolean(),
 }
 
