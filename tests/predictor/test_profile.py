@@ -295,6 +295,7 @@ def test_need_that_grows_past_a_lowered_request_is_followed(
                 profile.learn(in_log, need, forecast)
                 break
             failures, killed = failures + 1, True
+            assert failures < 50
             profile.fail(in_log, given)
             profile = through_json(profile, metric=metric)
     assert killed or max(needs) < 1000.0, "or it says nothing about lowered requests"
