@@ -22,7 +22,7 @@ SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
 HARNESS = Path(__file__).parent / "slurm" / "harness.lua"
 LUA = shutil.which("lua5.1") or shutil.which("lua5.3") or shutil.which("lua5.4")
 SAYS = (
-    "Your last 14 such jobs used at most 2.1 GB and ran at most 40 min; this one asks for 64 GB and 1 d. Recommended:"
+    "Your last 14 such jobs used at most 2151M and ran at most 40 min; this one asks for 64G and 1 d. Recommended:"
 )
 
 
@@ -287,7 +287,7 @@ def test_the_filter_says_to_the_user_what_such_jobs_used(run: Run) -> None:
     assert answers[0]["lines"][0].startswith(SAYS)
     assert answers[2]["lines"] == answers[0]["lines"]
     answers = run("cli_filter.lua", [fitting, options(**{"job-name": "strange"})], limit_s="5", MESSAGE='"always"')
-    assert answers[0]["lines"][0].startswith("Your last 14 such jobs used at most 2.1 GB and ran at most 40 min; this")
+    assert answers[0]["lines"][0].startswith("Your last 14 such jobs used at most 2151M and ran at most 40 min; this")
     assert answers[1]["lines"][0].startswith("No such job of yours has been measured yet")
     assert {answer["status"] for answer in answers} == {0}
 

@@ -17,7 +17,8 @@ from jobsight_server.amounts import MIB
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.prediction import Prediction
-from jobsight_server.storage.schema import job_nodes, nodes
+from jobsight_server.storage.node_memory import memory_of_largest_nodes
+from jobsight_server.storage.schema import job_nodes
 
 ASKED_FOR = ("memory", "runtime")
 """The metrics that a job asks an amount of."""
@@ -114,7 +115,5 @@ def _memory_of_nodes(connection: Connection, cluster: str, request: JobRequest) 
 
     Where the job leaves the number of nodes to the scheduler, each processor may be on another.
     """
-    largest = connection.scalar(select(func.max(nodes.c.memory_total_bytes)).where(nodes.c.cluster == cluster))
-    if not largest:
-        return math.inf
-    return float(largest // MIB * MIB) * (request.nodes or request.processors)
+    largest = memory_of_largest_nodes(connection).get(cluster)
+    return math.inf if largest is None else float(largest // MIB * MIB) * (request.nodes or request.processors)
