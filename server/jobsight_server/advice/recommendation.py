@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 from sqlalchemy import Connection, func, select
 
-from jobsight_predictor.profile.requests import REQUESTED
 from jobsight_predictor.question import Question
 from jobsight_server.advice.job_request import JobRequest
 from jobsight_server.advice.such_jobs import FinishedRun, SuchJobs, last_runs, such_jobs
@@ -27,7 +26,7 @@ STEPS = {"memory": float(MIB), "runtime": 60.0}
 """What amounts are rounded up to: every scheduler takes these."""
 
 BEYOND_USE = 4.0
-"""Where the request is too small to be a guide, at most so many times what such jobs used: only strangers used more."""
+"""Where the request is too little, at most so many times what such jobs used: only strangers used more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +66,23 @@ def recommend(
     most = _memory_of_nodes(connection, cluster, request)
     if memory.bound is not None and memory.bound > most:
         answers["memory"] = msgspec.structs.replace(memory, bound=most)
+    asked = {"memory": request.memory_bytes, "runtime": request.walltime_s}
+    too_little = {
+        metric: used
+        for metric in ASKED_FOR
+        if (used := such.used(metric)) is not None and 0.0 < (asked[metric] or 0.0) < used
+    }
+    if too_little:
+        # No more than its request is reserved for a job. Such jobs needed more: what if it asked as much as they did?
+        freely = _answers(connection, reader, cluster, _asking_enough(question, such, too_little), tuple(too_little))
     found: dict[str, float | None] = {}
-    for metric, asked in (("memory", request.memory_bytes), ("runtime", request.walltime_s)):
+    for metric in ASKED_FOR:
         answer, used = answers[metric], such.used(metric)
         amount = answer.learned_bound if answer.user_jobs or used is not None else None
-        if asked is not None and used is not None and asked < used:
-            # No more than its request is reserved for a job. Such jobs needed more: what if it asked for no amount?
-            free = replace(question, **{REQUESTED[metric]: None})
-            freely = _answers(connection, reader, cluster, free, (metric,))[metric].bound or used
+        if metric in too_little:
             wider = max(1.0, request.processors / (such.on_processors or request.processors))
-            amount = min(freely, BEYOND_USE * wider * used)
-        if amount is not None and asked is not None and math.isclose(amount, asked):
+            amount = min(freely[metric].learned_bound or math.inf, BEYOND_USE * wider * too_little[metric])
+        if amount is not None and math.isclose(amount, asked[metric] or 0.0):
             amount = None
         if amount is not None:
             amount = math.ceil(amount / STEPS[metric] - 1e-9) * STEPS[metric]
@@ -100,6 +105,15 @@ def recommend_as_last(
     held = connection.scalar(select(func.count()).where(job_nodes.c.run_id == like.run_id))
     request = JobRequest(like.processors, held or None, memory, walltime)
     return recommend(connection, reader, cluster, question, request, runs=runs)
+
+
+def _asking_enough(question: Question, such: SuchJobs, too_little: Mapping[str, float]) -> Question:
+    """The question with the most that such jobs asked for, where it asks for too little."""
+    if "memory" in too_little:
+        question = replace(question, requested_memory_bytes=such.most_requested_bytes)
+    if "runtime" in too_little:
+        question = replace(question, requested_time_s=such.most_requested_s)
+    return question
 
 
 def _answers(

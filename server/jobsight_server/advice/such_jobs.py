@@ -47,6 +47,7 @@ class SuchJobs:
     """The largest use among ``jobs`` runs; ``with_memory`` of them have a measured memory.
 
     ``on_processors``: those of the run that used most memory, where none had as many as the job that is asked about.
+    ``most_requested_bytes``, per processor, and ``most_requested_s`` are the most that one of them asked for.
     ``out_of_memory`` and ``out_of_time`` of them ran out of it, so that they would have used more.
     """
 
@@ -55,6 +56,8 @@ class SuchJobs:
     memory_bytes: float | None = None
     runtime_s: float | None = None
     on_processors: int | None = None
+    most_requested_bytes: float | None = None
+    most_requested_s: float | None = None
     out_of_memory: int = 0
     out_of_time: int = 0
 
@@ -78,6 +81,9 @@ def such_jobs(runs: Sequence[FinishedRun], question: Question, processors: int) 
         memory_bytes=largest and largest.memory_bytes,
         runtime_s=max((run.runtime_s for run in found if run.runtime_s is not None), default=None),
         on_processors=None if alike or largest is None else largest.processors,
+        most_requested_bytes=max(((run.requested_memory_bytes or 0.0) / run.processors for run in found), default=0.0)
+        or None,
+        most_requested_s=max((run.requested_walltime_s or 0.0 for run in found), default=0.0) or None,
         out_of_memory=sum(run.failure == "memory" for run in found),
         out_of_time=sum(run.failure == "time" for run in found),
     )

@@ -53,8 +53,7 @@ def test_one_line_says_what_such_jobs_used_and_what_this_one_asks_for(learned: A
     slurm = {"num_tasks": 4, "nodes": 2, "mem": "32G", "time_limit": 1440}
     answer = ask(learned, "submitter", slurm=slurm).json
     assert answer["text"].startswith(
-        "Your last 14 such jobs used at most 2151M and ran at most 40 min; this one asks for 64G and 1 d. "
-        "Recommended: "
+        "Your last 14 such jobs used at most 2151M and ran at most 40 min; this one asks for 64G and 1 d. Recommended: "
     )
     assert (answer["such_jobs"], answer["notable"], answer["processors"], answer["nodes"]) == (14, True, 4, 2)
     assert answer["such_jobs_memory_bytes"] == pytest.approx(2.1 * GIB)
