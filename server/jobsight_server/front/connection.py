@@ -34,7 +34,7 @@ class Phase(Enum):
     ENDING = auto()
 
 
-class RefusedRequest(Exception):
+class RefusedRequestError(Exception):
     """A request that is not processed: a status and what is wrong."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -128,7 +128,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_header:  # else a trailer, which must not pass for a header
             if len(self.headers) == self._limits.header_fields:
-                raise RefusedRequest(431, f"more than {self._limits.header_fields} header fields")
+                raise RefusedRequestError(431, f"more than {self._limits.header_fields} header fields")
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -141,19 +141,19 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
             elif name == b"content-length":
                 self._declared = int(value)
         if length > self._limits.header_bytes:
-            raise RefusedRequest(431, f"the header is longer than {self._limits.header_bytes} bytes")
+            raise RefusedRequestError(431, f"the header is longer than {self._limits.header_bytes} bytes")
         version = self.parser.get_http_version()
         if version not in {"1.0", "1.1"}:
-            raise RefusedRequest(505, f"HTTP/{version} is not spoken here; use HTTP/1.1")
+            raise RefusedRequestError(505, f"HTTP/{version} is not spoken here; use HTTP/1.1")
         if hosts > 1 or (hosts == 0 and version == "1.1"):
-            raise RefusedRequest(400, f"{hosts} Host headers; send one")
+            raise RefusedRequestError(400, f"{hosts} Host headers; send one")
         if not self.url.startswith((b"/", b"http://", b"https://")) or self.parser.get_method() == b"CONNECT":
-            raise RefusedRequest(400, f"the target {self.url[:100]!r} has no path")
+            raise RefusedRequestError(400, f"the target {self.url[:100]!r} has no path")
         self._in_header = False
         if self._upgrades():
             return
         if self._unanswered == self._limits.pipelined:
-            raise RefusedRequest(400, f"more than {self._limits.pipelined} pipelined requests without an answer")
+            raise RefusedRequestError(400, f"more than {self._limits.pipelined} pipelined requests without an answer")
         super().on_headers_complete()
         self._unanswered += 1
         self._in_body = True
@@ -230,7 +230,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def _refuse_for(self, error: httptools.HttpParserError) -> None:
         cause = error.__context__
-        if isinstance(cause, RefusedRequest):
+        if isinstance(cause, RefusedRequestError):
             self._refuse(cause.status, str(cause))
         elif cause is None or isinstance(cause, httptools.HttpParserError | UnicodeError | AttributeError):
             self._refuse(400, f"not an HTTP request: {cause or error}")

@@ -62,7 +62,7 @@ class Front(uvicorn.Server):
         self,
         app: AsgiApp,
         limits: Limits,
-        grace_s: float,
+        grace_s: int,
         record: Callable[[dict[str, int]], None] = lambda dropped: None,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
@@ -70,7 +70,7 @@ class Front(uvicorn.Server):
         self._record, self._beat = record, beat
         self._recording = Lane("record", 1)
         config = uvicorn.Config(
-            app,  # type: ignore[arg-type]
+            app,
             http=partial(Connection, limits, self.table),  # type: ignore[arg-type]
             loop="asyncio",
             ws="none",
@@ -84,7 +84,7 @@ class Front(uvicorn.Server):
             headers=[("server", "jobsight")],
             # asyncio accepts so many at a time: few, so that processes that share the socket share the connections.
             backlog=_ACCEPTED_AT_ONCE,
-            timeout_graceful_shutdown=grace_s,  # type: ignore[arg-type]
+            timeout_graceful_shutdown=grace_s,
         )
         super().__init__(config)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import socket
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 
 from jobsight_server.front.lanes import Lane
@@ -18,7 +20,7 @@ from jobsight_server.storage.engine import open_engine
 from jobsight_server.web.app import create_app
 from jobsight_server.web.fast_path import StoredPredictions
 
-_GRACE_S = 10.0
+_GRACE_S = 10
 _SAMPLES, _UPLOAD, _QUESTION = "/api/v1/samples", "/simulations", "/api/v1/predictions"
 _AT_ONCE = frozenset({"/health", "/api/v1/health"})
 _ASKS_WRITER = frozenset({_SAMPLES, "/ready", "/api/v1/ready"})
@@ -27,13 +29,13 @@ _BATCH_BYTES = 16 * 1024  # a longer list of questions does not hold up those th
 _ANSWERING, _ASKING_WRITER = 2, 16  # threads
 
 
-def serve_queries(settings: Settings) -> None:
+def serve_queries(settings: Settings, beat: Callable[[], None]) -> None:
     """The main port, until SIGTERM: ``query_workers`` processes on one listening socket."""
     listener = listen(settings.listen)
-    run_workers(settings.query_workers, lambda: _query_worker(settings, listener))
+    run_workers(settings.query_workers, partial(_query_worker, settings, listener), beat)
 
 
-def _query_worker(settings: Settings, listener: socket.socket) -> None:
+def _query_worker(settings: Settings, listener: socket.socket, beat: Callable[[], None]) -> None:
     write_engine = open_engine(settings.database)
     app = create_app(settings, open_engine(settings.database, "read"), write_engine)
     answering, relaying, batches = Lane("answers", _ANSWERING), Lane("relays", _ASKING_WRITER), Lane("batches", 1)
@@ -58,6 +60,7 @@ def _query_worker(settings: Settings, listener: socket.socket) -> None:
         ),
         _GRACE_S,
         recorder(write_engine, "query"),
+        beat,
     )
     if settings.requirements_estimator == "regression":
         import_module("statsmodels.regression.quantile_regression")  # takes seconds, which no feedback should wait for

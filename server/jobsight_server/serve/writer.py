@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import CONNECTIONS, Limits, raise_descriptor_limit
@@ -15,10 +16,10 @@ from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.fence import Fence
 
 _HELD_BYTES = 8 * 2**20
-_GRACE_S = 15.0
+_GRACE_S = 15
 
 
-def serve_writer(settings: Settings, fence: Fence) -> None:
+def serve_writer(settings: Settings, fence: Fence, beat: Callable[[], None]) -> None:
     """Runs until SIGTERM; everything acknowledged is stored."""
     listener = listen(settings.ingest_listen)
     engine = open_engine(settings.database)
@@ -37,6 +38,7 @@ def serve_writer(settings: Settings, fence: Fence) -> None:
         ),
         _GRACE_S,
         recorder(engine, "writer"),
+        beat,
     )
     gc.freeze()
     try:

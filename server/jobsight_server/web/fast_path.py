@@ -38,17 +38,20 @@ class StoredPredictions:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = None
-        if scope["path"] == _PATH and scope["method"] == "GET":
+        if (
+            scope["path"] == _PATH
+            and scope["method"] == "GET"
+            and not any(name in _BODY for name, _ in scope["headers"])
+        ):
             authorization = None
             for name, value in scope["headers"]:
                 if name == b"authorization":
                     authorization = value.decode("latin-1") if authorization is None else ""
-                elif name in _BODY:
-                    return await self._rest(scope, receive, send)
             look_up = partial(self._answer, scope["query_string"].decode("latin-1"), authorization)
             body = look_up() if self._lane is None else await self._lane.call(look_up)
         if body is None:
-            return await self._rest(scope, receive, send)
+            await self._rest(scope, receive, send)
+            return
         headers = [*_HEADERS, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from site_run import wait_until
-
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import Limits
 from jobsight_server.front.server import Front, listen
 from jobsight_server.front.wsgi import WsgiBridge
+from site_run import wait_until
 
 BODY_LIMIT = 100_000
 QUICK = Limits(
@@ -42,7 +41,7 @@ class Running:
             lambda method, path: BODY_LIMIT,
             judges_length=lambda path: path == "/judge",
         )
-        self.front = Front(bridge, self.limits, 5.0, self.recorded.update)
+        self.front = Front(bridge, self.limits, 5, self.recorded.update)
         self._thread = threading.Thread(target=self.front.run, args=([listener],))
         self._thread.start()
         wait_until(lambda: self.front.started, 60, lambda: "the front does not start", pause_s=0.02)

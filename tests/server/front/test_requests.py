@@ -68,13 +68,17 @@ def test_a_body_in_chunks_is_put_together(running: Any) -> None:
 
 
 def test_trailers_are_no_headers(running: Any) -> None:
-    answer = running().ask(CHUNKED.replace(b"\r\n\r\n", b"\r\n" + CLOSE + b"\r\n") + b"2\r\nok\r\n0\r\nCookie: a=1\r\n\r\n")
+    answer = running().ask(
+        CHUNKED.replace(b"\r\n\r\n", b"\r\n" + CLOSE + b"\r\n") + b"2\r\nok\r\n0\r\nCookie: a=1\r\n\r\n"
+    )
     assert status(answer) == 200
     assert b"x-cookie: \r\n" in answer
     assert answer.endswith(b"\r\n\r\nok")
 
 
-@pytest.mark.parametrize("framing", [b"Content-Length: 5\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"])
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 5\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"]
+)
 @pytest.mark.parametrize("pieces", [1, 7])
 def test_who_offers_http_2_gets_its_answer_in_http_1(running: Any, framing: bytes, pieces: int) -> None:
     """As `curl --http2` and Java's HttpClient do, with a body."""
@@ -85,7 +89,9 @@ def test_who_offers_http_2_gets_its_answer_in_http_1(running: Any, framing: byte
             client.sendall(sent[begin : begin - (-len(sent) // pieces)])
             time.sleep(0.02)
         assert read_answer(client).endswith(b"\r\n\r\nhello")
-        client.sendall(b"GET /b HTTP/1.1\r\nHost: x\r\n" + offer + b"\r\nGET /c HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n")
+        client.sendall(
+            b"GET /b HTTP/1.1\r\nHost: x\r\n" + offer + b"\r\nGET /c HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n"
+        )
         assert re.findall(rb"'PATH_INFO': '([^']+)'", read_all(client)) == [b"/b", b"/c"]
 
 
