@@ -2,10 +2,12 @@
 
     python benchmarks/fronts.py --peers /path/to/python [--seconds 5] [--connections 200]
 
-`--peers` is an interpreter that has uvicorn, httptools, hypercorn, waitress and granian, in an environment of their own. Each front runs in
-one process with the same small application (some 60 microseconds of work, 1 KB). First `wrk` on 16 connections, kept
-and then closed after each answer; then, for each kind of `hostile.py`, `--connections` of that kind alone while
-one honest client asks, each time on a new connection. Only 127.0.0.1 is connected to; it stops by itself.
+`--peers` is an interpreter with uvicorn, httptools, hypercorn, waitress and granian, as the dependency group `bench`.
+Each server runs in one process with the same small application (some 60 microseconds of work, 1 KB), on ASGI behind the
+few lines that buffer a body. First `wrk` on 16 connections, kept and then closed after each answer; then, for each kind
+of `hostile.py`, `--connections` of that kind alone (8 of those that send a megabyte) while one honest client asks, each
+time on a new connection: median and worst wait in ms, resident memory at most, CPU seconds. Only 127.0.0.1 is connected
+to; it stops by itself.
 """
 
 from __future__ import annotations

@@ -13,10 +13,13 @@ those that the server ended are opened again. Five kinds take equal parts:
 
 Beside them honest clients, one request at a time: health, a question and a batch of readings on the main port, health
 and a batch on the writer's, each on a connection of its own; and questions on one kept connection. Afterwards:
-processes, threads and sockets of the server beside those before. With `--attack`: how long 1,000 questions a second
-take while the same crowd is there and four more clients send 2 million lines of trailers after one another. `fronts.py`
-has the kinds that are sent as fast as possible, and requests generated from the grammar. Only 127.0.0.1 is ever connected to, numbers and time
-are bounded, and it stops by itself.
+processes, threads and sockets of the server beside those before.
+
+With `--attack`: how long 1,000 questions a second take while the same crowd is at the main port and four more clients
+send 2 million lines of trailers, again and again. `fronts.py` has more kinds: those that send as much as they can, and
+requests generated from the grammar, cut off anywhere.
+
+Only 127.0.0.1 is ever connected to, numbers and time are bounded, and it stops by itself.
 """
 
 from __future__ import annotations
@@ -43,8 +46,12 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "examples"))
+sys.path[:0] = [str(ROOT / "examples"), str(Path(__file__).parent)]
 
+import query  # noqa: E402
+
+from jobsight_server.forecasts import rebuild  # noqa: E402
+from jobsight_server.storage.engine import open_engine  # noqa: E402
 from site_run import Site, free_address, wait_until  # noqa: E402
 
 HOST = "127.0.0.1"
@@ -76,8 +83,8 @@ ATTACKERS, RATE, ASKERS = 4, 1000, 16
 
 def generated(rng: random.Random) -> bytes:
     """A request of the grammar, cut off anywhere: in its first line, header, chunk, extension, body or trailer."""
-    names = [rng.choice((b"Host: x", b"A: b", b"A: " + b"c" * rng.randrange(2000), b"Upgrade: h2c", b"Connection: upgrade"))
-             for _ in range(rng.randrange(20))]  # fmt: skip
+    fields = (b"Host: x", b"A: b", b"A: " + b"c" * rng.randrange(2000), b"Upgrade: h2c", b"Connection: upgrade")
+    names = [rng.choice(fields) for _ in range(rng.randrange(20))]
     line = rng.choice((b"GET /health", b"POST /api/v1/samples", b"PUT http://x/y", b"OPTIONS *", b"CONNECT x:1"))
     chunks = b"".join(
         b"%x%b\r\n%b\r\n" % (size, rng.choice((b"", b";a=b", b';a="' + b"d" * 900 + b'"')), b"e" * size)
@@ -260,15 +267,6 @@ class Honest:
         ).encode()
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system seconds of a process and its descendants."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    total = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        total += sum(cpu_seconds(int(child)) for child in (task / "children").read_text().split())
-    return total
-
-
 def holdings(pid: int) -> dict[str, int]:
     """What a process and all that descend from it hold."""
     try:
@@ -366,7 +364,9 @@ def paced(port: int, token: str, seconds: float) -> dict[str, float]:
             due = begin + (turn * ASKERS + number) / RATE
             time.sleep(max(0.0, due - time.perf_counter()))
             try:
-                connection.request("GET", "/api/v1/predictions?cluster=alpha&user=ada&metric=memory", headers=headers)
+                connection.request(
+                    "GET", "/api/v1/predictions?cluster=alpha&user=user0001&metric=memory", headers=headers
+                )
                 answer = connection.getresponse()
                 if answer.status != 200 or not answer.read():
                     failed.append(str(answer.status))
@@ -397,14 +397,14 @@ def under_attack(site: Site, connections: int, seconds: float) -> dict[str, Any]
     pid, port, token = site.process.pid, int(site.url.rpartition(":")[2]), site.token("scheduler")
     found: dict[str, Any] = {"seconds": seconds, "connections": connections, "load_average": os.getloadavg()[0]}
     paced(port, token, 1.0)
-    before, used = resident_bytes(pid), cpu_seconds(pid)
-    found["alone"] = paced(port, token, seconds) | {"server_cpu_s": cpu_seconds(pid) - used}
-    stop, used = threading.Event(), cpu_seconds(pid)
+    before, used = resident_bytes(pid), query.cpu_seconds(pid)
+    found["alone"] = paced(port, token, seconds) | {"server_cpu_s": query.cpu_seconds(pid) - used}
+    stop, used = threading.Event(), query.cpu_seconds(pid)
     with hostile([port], connections) as end:
         command = [sys.executable, __file__, "--attack-on", str(port)]
         attackers = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(ATTACKERS)]
         try:
-            found["beside"] = paced(port, token, seconds) | {"server_cpu_s": cpu_seconds(pid) - used}
+            found["beside"] = paced(port, token, seconds) | {"server_cpu_s": query.cpu_seconds(pid) - used}
             most = resident_bytes(pid)
         finally:
             stop.set()
@@ -454,6 +454,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         settings = ("--follow-interval-s", "1", "--profile-interval-s", "1")
         site = Site(Path(directory) / "site", ["alpha"], free_address(), settings)
+        if args.attack:
+            engine = open_engine(site.database)
+            with engine.begin() as connection:
+                query.fill(connection, users=20, jobs=20)
+            rebuild(engine)
+            engine.dispose()
         with site.serve():
             if args.attack:
                 print(json.dumps(under_attack(site, connections, seconds), indent=None if args.json else 1))

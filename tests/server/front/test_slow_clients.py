@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable
@@ -116,6 +117,28 @@ def test_stalled_bodies_give_way_to_those_that_arrive(running: Any) -> None:
     for client in stalled:
         client.close()
     until(lambda: empty(front), "bytes are held for nobody")
+
+
+def test_unfinished_headers_count_as_well_and_give_way(running: Any) -> None:
+    front = running(held_bytes=400_000, header_s=30.0)
+    clients = [front.open(b"GET / HTTP/1.1\r\nHost: x\r\nX-Drip: " + b"x" * 30_000) for _ in range(50)]
+    until(lambda: front.front.table.dropped["too many bytes"] >= 37, "50 x 30,000 bytes fit into 400,000")
+    assert front.front.table.held_bytes <= 400_000
+    assert front.get().startswith(b"HTTP/1.1 200 ")
+    for client in clients:
+        client.close()
+    until(lambda: empty(front), "bytes are held for nobody")
+
+
+def test_endless_trailers_end_with_their_connection(running: Any) -> None:
+    front = running(body_s=30.0)
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    for _ in range(4):
+        with front.open(head) as client, contextlib.suppress(ConnectionError):
+            client.sendall(b"a:\r\n" * 2_000_000)
+            assert client.recv(65536).startswith(b"HTTP/1.1 431 ")
+    assert front.get().startswith(b"HTTP/1.1 200 ")
+    until(lambda: empty(front), "connections are left")
 
 
 def test_bodies_that_are_being_worked_on_are_kept_and_others_asked_to_wait(running: Any) -> None:
