@@ -31,9 +31,10 @@ demo:
 	@$(MAKE) --no-print-directory $(SITE)
 	$(BIN)/python examples/demo.py $(if $(ONCE),--once) $(if $(LISTEN),--listen $(LISTEN))
 
+# QUICK=1 leaves out slow tests.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not alone'
-	$(BIN)/python -m pytest -m alone tests/system
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not alone$(if $(QUICK), and not slow)'
+	$(if $(QUICK),,$(BIN)/python -m pytest -m alone tests/system)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -28,11 +28,11 @@ BEGIN, GROUP = 1.7e9, 64
 # Interval and batch_age_s, in seconds: the agents' defaults first.
 CHOICES = (
     (float(DEFAULT["interval"]), float(DEFAULT["batch_age_s"])),
-    (10.0, 300.0),
+    (10.0, 90.0),
     (30.0, 30.0),
-    (30.0, 300.0),
+    (30.0, 90.0),
     (60.0, 30.0),
-    (60.0, 600.0),
+    (60.0, 90.0),
 )
 SITES = ((50, 90), (300, 30), (300, 90), (1000, 90))
 

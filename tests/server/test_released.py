@@ -42,18 +42,64 @@ PENDING = {
 
 
 @pytest.fixture
-def released(database_url: str) -> Iterator[Engine]:
-    """The database as that release left it."""
+def released(database_url: str, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """The database as a release left it, by default the one with schema 0011."""
+    version = getattr(request, "param", "0011")
     engine = open_engine(database_url)
     config = alembic_config()
     with engine.begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "0011")
-        for statement in (RELEASED / "schema_0011.sql").read_text().split(";\n"):
+        command.upgrade(config, version)
+        for statement in (RELEASED / f"schema_{version}.sql").read_text().split(";\n"):
             if statement.strip():
                 connection.exec_driver_sql(statement)
     yield engine
     engine.dispose()
+
+
+# The same jobs, read from a log by the program of each release, and three batches of their node.
+OTHERS = ("0001", "0003", "0013")
+
+
+@pytest.mark.parametrize("released", OTHERS, indirect=True)
+def test_every_release_before_and_after_it_migrates_and_answers_the_same(released: Engine) -> None:
+    columns = {
+        "jobs": 'job_id, state, "user", name, queue, processors, start, "end", requested_walltime_s, profiled',
+        "nodes": "name, boot_id, cpus, memory_total_bytes, samples, wraps, resets",
+        "samples": "time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s",
+        "marks": "job_id, event, time",
+    }
+    queries = {table: f"SELECT {names} FROM {table}" for table, names in columns.items()}
+    before = {table: _sorted(released, query) for table, query in queries.items()}
+    assert {table: len(rows) for table, rows in before.items()} == {"jobs": 16, "nodes": 1, "samples": 9, "marks": 1}
+    upgrade(released)
+    assert present_version(released) == newest_version()
+    assert {table: _sorted(released, query) for table, query in queries.items()} == before
+    rebuild_if_outdated(released, ForecastConfig())
+    with released.connect() as connection:
+        found = AnswerReader(released, ForecastConfig()).answers(connection, list(ASKED))
+    assert [(answer.value, answer.n) for answer in found] == [
+        (value if value is None else pytest.approx(value), n) for value, _, n in ASKED.values()
+    ]
+
+
+@pytest.mark.parametrize("released", OTHERS, indirect=True)
+def test_a_job_that_ran_when_it_was_stopped_is_profiled_after_the_upgrade(released: Engine) -> None:
+    upgrade(released)
+    with released.begin() as connection:
+        ended = "UPDATE jobs SET state = 'ended', \"end\" = start + 60, used_memory_bytes = 1342177280 "
+        connection.execute(text(ended + "WHERE job_id = '15.s'"))
+    assert profile_finished(released, 0.0, lambda: 2e9) == 1
+    query = select(profiles.c.metric, profiles.c.value).join(jobs).where(jobs.c.job_id == "15.s")
+    with released.connect() as connection:
+        found = {row.metric: row.value for row in connection.execute(query)}
+    assert found["runtime"] == 60.0
+    assert found["memory"] == 1342177280 / 8
+
+
+def _sorted(engine: Engine, query: str) -> list[tuple[Any, ...]]:
+    with engine.connect() as connection:
+        return sorted((tuple(row) for row in connection.execute(text(query))), key=repr)
 
 
 def test_it_opens_migrates_and_answers_the_same(released: Engine) -> None:
