@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--agents-url", metavar="URL", help="address that agents send to, such as that of a TLS proxy; "
                         "without it, the writer listens on all addresses of this host")  # fmt: skip
-    parser.add_argument("--configure", action="store_true", help="change the scheduler's configuration too: slurm.conf, "
-                        "or by qmgr and qconf; without it, the lines are shown")  # fmt: skip
+    parser.add_argument("--configure", action="store_true", help="change the scheduler's configuration too: "
+                        "slurm.conf, or by qmgr and qconf; without it, the lines are shown")  # fmt: skip
     actions = parser.add_mutually_exclusive_group()
     actions.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
     actions.add_argument("--yes", action="store_true", help="do not ask; files that were edited here stay as they are")
@@ -41,8 +41,8 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="its name in Jobsight (default: the scheduler's own)")
     parser.add_argument("--port", type=int, default=8470, metavar="PORT", help="of the server; its writer has the next "
                         "(default: 8470)")  # fmt: skip
-    parser.add_argument("--prefix", type=Path, default=Path("/"), metavar="DIRECTORY", help="put everything of Jobsight "
-                        "below it, without a service and a user of its own: for a trial (default: /)")  # fmt: skip
+    parser.add_argument("--prefix", type=Path, default=Path("/"), metavar="DIRECTORY", help="put everything of "
+                        "Jobsight below it, without a service and a user: for a trial (default: /)")  # fmt: skip
 
 
 def places_of(args: argparse.Namespace) -> Places:

@@ -2,98 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-
-from site_run import free_address, wait_until
+from site_run import wait_until
+from tests.system.trial import JOBSIGHT, Trial, free_port
 
 from .cluster import SlurmCluster, missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
 
-JOBSIGHT = (sys.executable, "-m", "jobsight_server.cli")
 
-
-@dataclass
-class Trial:
-    """A cluster, and an installation below a prefix."""
-
+class SlurmTrial(Trial):
     cluster: SlurmCluster
-    prefix: Path
-    port: int
-
-    def jobsight(self, *arguments: str, status: int = 0) -> str:
-        command = [*JOBSIGHT, *arguments, "--prefix", str(self.prefix), "--port", str(self.port)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=self.environment)
-        assert done.returncode == status, (done.stdout, done.stderr)
-        return done.stdout + done.stderr
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {**os.environ, **self.cluster.environment}
-
-    @contextlib.contextmanager
-    def serving(self) -> Iterator[None]:
-        """The server, as the setup says that it is started."""
-        settings = self.prefix / "etc/jobsight/jobsight.toml"
-        with self._process([*JOBSIGHT, "serve", "--config", str(settings)], "serve"):
-            wait_until(lambda: "ready" in (self.prefix / "serve").read_text(), 60, lambda: "no server")
-            yield
-
-    @contextlib.contextmanager
-    def agent(self, root: Path) -> Iterator[None]:
-        """The agent that the archive installed."""
-        program = root / "opt/jobsight/agent/bin/jobsight-agent"
-        settings = root / "etc/jobsight/agent.toml"
-        with self._process([str(program), "run", "--config", str(settings)], f"agent of {root.name}"):
-            yield
-
-    @contextlib.contextmanager
-    def _process(self, command: list[str], name: str) -> Iterator[None]:
-        with (self.prefix / name).open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment)
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(40)
-
-    def snapshot(self) -> dict[str, tuple[bytes, int]]:
-        """Everything that the setup may write, but the database."""
-        folders = (self.prefix / "etc", self.prefix / "usr", self.cluster.configuration)
-        files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
-        return {str(file): (file.read_bytes(), file.stat().st_mtime_ns) for file in files}
 
 
 @pytest.fixture(scope="module")
-def trial() -> Iterator[Trial]:
+def trial() -> Iterator[SlurmTrial]:
     with SlurmCluster.made() as cluster:
         cluster.start()
         prefix = cluster.directory / "jobsight"
         prefix.mkdir()
-        for _ in range(20):
-            port = int(free_address().rpartition(":")[2])
-            if port < 65534:
-                break
-        yield Trial(cluster, prefix, port)
+        yield SlurmTrial(cluster, prefix, free_port())
 
 
-def test_from_nothing_to_the_first_advice(trial: Trial) -> None:
+def test_from_nothing_to_the_first_advice(trial: SlurmTrial) -> None:
     begin = time.monotonic()
-    before = trial.snapshot()
+    before = trial.snapshot(trial.cluster.configuration)
     shown = trial.jobsight("setup", "slurm", "--configure", "--dry-run")
-    assert trial.snapshot() == before
+    assert trial.snapshot(trial.cluster.configuration) == before
     assert "+JobSubmitPlugins=lua" in shown
     assert "Prolog=" not in shown, "a prolog that nodes lack drains them"
 
@@ -102,7 +44,7 @@ def test_from_nothing_to_the_first_advice(trial: Trial) -> None:
     token = trial.prefix / "etc/jobsight/slurm-token"
     assert (stat.S_IMODE(token.stat().st_mode), token.owner()) == (0o400, "slurm")
     assert stat.S_IMODE((trial.prefix / "usr/local/lib/jobsight/jobsight-node.sh").stat().st_mode) == 0o600
-    first = trial.snapshot()
+    first = trial.snapshot(trial.cluster.configuration)
     with trial.serving():  # command 2
         checked = trial.jobsight("check", "slurm", "--user", trial.cluster.users[0])  # command 3
     print(checked, f"{time.monotonic() - begin - dry_s:.0f} s for three commands")
@@ -112,10 +54,10 @@ def test_from_nothing_to_the_first_advice(trial: Trial) -> None:
     assert re.search(r"^note +agents of all nodes report: silent: ", checked, re.MULTILINE)
     again = trial.jobsight("setup", "slurm", "--configure", "--yes")
     assert "nothing to change" in again
-    assert trial.snapshot() == first
+    assert trial.snapshot(trial.cluster.configuration) == first
 
 
-def test_token_of_the_nodes_is_for_them_only(trial: Trial) -> None:
+def test_token_of_the_nodes_is_for_them_only(trial: SlurmTrial) -> None:
     settings = str(trial.prefix / "etc/jobsight/jobsight.toml")
     listed = subprocess.run(
         [*JOBSIGHT, "token", "list", "--json", "--config", settings], capture_output=True, text=True, check=True
@@ -126,7 +68,7 @@ def test_token_of_the_nodes_is_for_them_only(trial: Trial) -> None:
     assert set(tokens) == {"agent", "submitter"}
 
 
-def test_archive_installs_an_agent_that_delivers_and_hooks_that_mark(trial: Trial) -> None:
+def test_archive_installs_an_agent_that_delivers_and_hooks_that_mark(trial: SlurmTrial) -> None:
     archive = trial.prefix / "usr/local/lib/jobsight/jobsight-node.sh"
     bare = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
     # Two nodes on one machine: two installations, of which the first has the hooks that slurm.conf names.
@@ -146,7 +88,7 @@ def test_archive_installs_an_agent_that_delivers_and_hooks_that_mark(trial: Tria
     assert "not profiled" not in checked
 
 
-def test_a_sites_own_edit_stays(trial: Trial) -> None:
+def test_a_sites_own_edit_stays(trial: SlurmTrial) -> None:
     script = trial.cluster.configuration / "job_submit.lua"
     edited = script.read_text().replace('memory = "no"', 'memory = "missing"')
     script.write_text(edited)
@@ -156,14 +98,14 @@ def test_a_sites_own_edit_stays(trial: Trial) -> None:
     assert conf.count("JobSubmitPlugins=lua") == 1
 
 
-def test_what_is_missing_is_named(trial: Trial) -> None:
+def test_what_is_missing_is_named(trial: SlurmTrial) -> None:
     failed = trial.jobsight("check", "slurm", "--no-job", status=1)
     assert re.search(r"^FAILED +the server answers within 100 ms: .*start `jobsight serve", failed, re.MULTILINE)
     other = trial.jobsight("setup", "slurm", "--yes", "--cluster", "another", status=1)
     assert f"--cluster {trial.cluster.places.cluster}" in other
 
 
-def test_everything_is_taken_back(trial: Trial) -> None:
+def test_everything_is_taken_back(trial: SlurmTrial) -> None:
     script = trial.cluster.configuration / "job_submit.lua"
     said = trial.jobsight("setup", "slurm", "--remove")
     assert f"kept {script}: it was edited since" in said

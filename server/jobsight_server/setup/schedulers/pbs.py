@@ -35,22 +35,22 @@ def read_pbs(places: Places) -> Scheduler:
         File(scripts / "jobsight_hook.py", 0o644, content=mark),
     ]
     hooks = {
-        "jobsight_advice": ("event=queuejob,alarm=5", scripts / "queuejob.py"),
-        "jobsight_mark": ('event="execjob_begin,execjob_epilogue,execjob_end",order=1', scripts / "jobsight_hook.py"),
-    }
-    commands = [
-        Command((*_QMGR, line), partial(_has_hook, name), undo)
-        for name, (settings, file) in hooks.items()
-        for line, undo in (
-            (f"create hook {name} {settings}", (*_QMGR, f"delete hook {name}")),
-            (f"import hook {name} application/x-python default {file}", ()),
-        )
-    ]
-    # Both commands of a hook that is there already are left out; those of a new one are one step each.
-    missing = [command for command in commands if not command.done()]
+        "jobsight_advice": ("event=queuejob,alarm=5", scripts / "queuejob.py", advice),
+        "jobsight_mark": (
+            'event="execjob_begin,execjob_epilogue,execjob_end",order=1', scripts / "jobsight_hook.py", mark,
+        ),
+    }  # fmt: skip
+    commands = []
+    for name, (settings, file, text) in hooks.items():
+        create, delete = f"create hook {name} {settings}", (*_QMGR, f"delete hook {name}")
+        fetch = f"import hook {name} application/x-python default {file}"
+        commands.append(Command((*_QMGR, create), partial(_has_hook, name), delete))
+        commands.append(Command((*_QMGR, fetch), partial(_has_script, name, text)))
+    notes = []
     if places.configure:
-        items += [Command(command.argv, lambda: False, command.undo) for command in missing]
-    notes = [" ".join((*_QMGR, f"'{command.argv[-1]}'")) for command in missing] if not places.configure else []
+        items += commands
+    else:
+        notes = [f"{' '.join(_QMGR)} '{command.argv[-1]}'" for command in commands if not command.done()]
     return _scheduler("pbs", "pbspro", places, home, token, items, [*_installation(places), *notes], ())
 
 
@@ -64,17 +64,14 @@ def read_torque(places: Places) -> Scheduler:
     token = Token(places.at("etc/jobsight/submitter-token"), 0o444, _me(places), name="users")
     values = _asked(places, token)
     text = with_script_settings(shipped("torque/submit-filter"), values)
-    items: list[Item] = [
-        File(places.hooks / "jobsight_advice.py", 0o644, content=shipped("pbs/jobsight_advice.py")),
-        File(
-            places.at("usr/local/sbin/torque_submitfilter"),
-            0o755,
-            content=text.replace("/usr/local/lib/jobsight", str(places.hooks)),
-        ),
-    ]
+    library = File(places.hooks / "jobsight_advice.py", 0o644, content=shipped("pbs/jobsight_advice.py"))
+    text = text.replace("/usr/local/lib/jobsight", str(places.hooks))
+    submit_filter = File(places.at("usr/local/sbin/torque_submitfilter"), 0o755, content=text)
     copies = tuple(f"{home}/mom_priv/{name}" for name in _MOM_HOOKS)
-    login = f"copy {items[1].path}, {items[0].path} and {token.path} to login nodes on other hosts"  # type: ignore[attr-defined]
-    return _scheduler("torque", "torque", places, home, token, items, [*_installation(places), login], copies)
+    login = f"copy {submit_filter.path}, {library.path} and {token.path} to login nodes on other hosts"
+    return _scheduler(
+        "torque", "torque", places, home, token, [library, submit_filter], [*_installation(places), login], copies
+    )
 
 
 def _scheduler(
@@ -117,6 +114,11 @@ def _home(file: Path, name: str, default: str) -> str:
 
 def _has_hook(name: str) -> bool:
     return re.search(rf"\b{name}\b", run([*_QMGR, "list hook"])) is not None
+
+
+def _has_script(name: str, text: str) -> bool:
+    export = (*_QMGR, f"export hook {name} application/x-python default")
+    return _has_hook(name) and run(export).strip() == text.strip()
 
 
 def _installation(places: Places) -> list[str]:
