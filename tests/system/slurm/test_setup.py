@@ -10,8 +10,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from site_run import wait_until
 from tests.system.trial import JOBSIGHT, Trial, free_port
+
+from site_run import wait_until
 
 from .cluster import SlurmCluster, missing
 
