@@ -26,7 +26,8 @@ class Trial:
     port: int
 
     def jobsight(self, *arguments: str, status: int = 0) -> str:
-        command = [*JOBSIGHT, *arguments, "--prefix", str(self.prefix), "--port", str(self.port)]
+        first = [] if (self.prefix / "etc/jobsight/jobsight.toml").exists() else ["--port", str(self.port)]
+        command = [*JOBSIGHT, *arguments, "--prefix", str(self.prefix), *first]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=self.environment)
         assert done.returncode == status, (done.stdout, done.stderr)
         return done.stdout + done.stderr

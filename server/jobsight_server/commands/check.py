@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         pwd.getpwnam(user)
     except KeyError as error:
         raise UserError(f"--user {user!r}: no such user") from error
-    args.user = ""  # that of the test job is not the server's
+    del args.user  # the places are those of the server's
     places = places_of(args)
     console = Console(highlight=False)
     scheduler = SCHEDULERS[args.scheduler](places)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import pwd
+import socket
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
 from jobsight_server.errors import UserError
+from jobsight_server.settings import load_settings
 from jobsight_server.setup.apply import apply, remove
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import USER, Places
@@ -39,8 +41,8 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     """The arguments that say where everything is."""
     parser.add_argument("scheduler", choices=SCHEDULERS, metavar="SCHEDULER", help=", ".join(SCHEDULERS))
     parser.add_argument("--cluster", metavar="NAME", help="its name in Jobsight (default: the scheduler's own)")
-    parser.add_argument("--port", type=int, default=8470, metavar="PORT", help="of the server; its writer has the next "
-                        "(default: 8470)")  # fmt: skip
+    parser.add_argument("--port", type=int, metavar="PORT", help="of the server; its writer has the next "
+                        "(default: as in the settings, else 8470)")  # fmt: skip
     parser.add_argument("--prefix", type=Path, default=Path("/"), metavar="DIRECTORY", help="put everything of "
                         "Jobsight below it, without a service and a user: for a trial (default: /)")  # fmt: skip
 
@@ -49,18 +51,29 @@ def places_of(args: argparse.Namespace) -> Places:
     """Where everything is.
 
     Raises:
-        UserError: the user of ``--user`` does not exist, or the port is none.
+        UserError: the user of ``--user`` does not exist, or the port is none, or not that of the settings.
     """
-    user = getattr(args, "user", "")
+    places = Places(args.prefix.resolve())
+    before = Manifest.load(places.manifest(args.scheduler))
+    user = getattr(args, "user", "") or before.user
     if user:
         try:
             pwd.getpwnam(user)
         except KeyError as error:
             raise UserError(f"--user {user!r}: no such user") from error
-    if not 0 < args.port < 65535:
-        raise UserError(f"--port {args.port}: give one from 1 to 65534")
-    configure = getattr(args, "configure", False)
-    return Places(args.prefix.resolve(), args.cluster, args.port, getattr(args, "agents_url", None), configure, user)
+    address, port = "127.0.0.1", args.port or 8470
+    if places.settings.exists():
+        host, _, listening = load_settings(places.settings).listen.rpartition(":")
+        if args.port not in (None, int(listening)):
+            raise UserError(f"--port {args.port}: {places.settings} has port {listening}; change `listen` there")
+        address = "127.0.0.1" if host in ("0.0.0.0", "localhost") else socket.gethostbyname(host)
+        port = int(listening)
+    if not 0 < port < 65535:
+        raise UserError(f"--port {port}: give one from 1 to 65534")
+    return Places(
+        places.prefix, args.cluster or before.cluster, address, port,
+        getattr(args, "agents_url", None) or before.agents_url, getattr(args, "configure", False), user,
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -96,10 +109,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _say_next(places: Places, kind: str) -> None:
     prefix = "" if places.is_system else f" --prefix {places.prefix}"
-    port = "" if places.port == 8470 else f" --port {places.port}"
     if not places.has_services:
         print(f"start the server: {places.program} serve --config {places.settings}")
-    print(f"then: jobsight check {kind}{prefix}{port}")
+    print(f"then: jobsight check {kind}{prefix}")
 
 
 def _asked(question: str) -> bool:

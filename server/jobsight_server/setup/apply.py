@@ -38,6 +38,7 @@ def apply(
     """
     manifest_path = places.manifest(kind)
     manifest = Manifest.load(manifest_path)
+    manifest.cluster, manifest.agents_url, manifest.user = places.cluster, places.agents_url, places.user
     os.umask(0o022)
     done: list[str] = []
     for item in plan:

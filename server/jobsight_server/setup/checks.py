@@ -40,7 +40,7 @@ def checks(plan: Sequence[Item], scheduler: Scheduler, places: Places) -> Iterat
 
 def _answer(token: Token, scheduler: Scheduler, places: Places) -> Finding:
     """Whether the server takes the token and answers as fast as a plugin waits; the best of three counts."""
-    address = f"http://127.0.0.1:{places.port}/api/v1/advice"
+    address = f"http://{places.address}:{places.port}/api/v1/advice"
     what = f"the server answers within {LIMIT_S * 1000:.0f} ms"
     try:
         headers = {"Authorization": f"Bearer {token.path.read_text().strip()}", "Content-Type": "application/json"}

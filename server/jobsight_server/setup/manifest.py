@@ -17,8 +17,11 @@ class Written(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """Everything that was done, oldest first; ``undo`` are commands."""
+    """Everything that was done, oldest first; ``undo`` are commands. The rest are options, which hold from then on."""
 
+    cluster: str | None = None
+    agents_url: str | None = None
+    user: str = ""
     files: dict[str, Written] = {}
     folders: list[str] = []
     undo: list[list[str]] = []

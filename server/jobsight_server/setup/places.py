@@ -22,6 +22,7 @@ class Places:
 
     prefix: Path = Path("/")
     cluster: str | None = None
+    address: str = "127.0.0.1"
     port: int = 8470
     agents_url: str | None = None
     configure: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from functools import partial
 from pathlib import Path
@@ -77,9 +78,20 @@ def _nodes(names: tuple[str, ...]) -> str | None:
 def _user(places: Places) -> list[Item]:
     if not places.is_system or places.owner != USER:
         return []
-    file = File(Path("/etc/sysusers.d/jobsight.conf"), 0o644, content=shipped("systemd/jobsight.sysusers"))
-    make = Command(("systemd-sysusers", str(file.path)), lambda: succeeds(("id", USER)))
-    return [file, make]
+    if {Path(sys.prefix).parts[1], Path(sys.base_prefix).parts[1]} & {"home", "root"}:
+        raise UserError(f"{sys.prefix}: the user {USER} cannot read it there; install Jobsight in /opt/jobsight")
+    home = str(places.at("var/lib/jobsight"))
+    add = (
+        "useradd",
+        "--system",
+        "--user-group",
+        "--no-create-home",
+        "--home-dir",
+        home,
+        "--shell",
+        "/usr/sbin/nologin",
+    )
+    return [Command((*add, USER), lambda: succeeds(("id", USER)))]
 
 
 def _service(places: Places) -> list[Item]:

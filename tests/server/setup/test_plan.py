@@ -117,6 +117,20 @@ def test_settings_of_the_site_stay_and_are_added_to(machine: Machine) -> None:
     assert "follows this scheduler as cluster 'pbs1' already" in refused
 
 
+def test_options_hold_from_then_on(machine: Machine) -> None:
+    machine.jobsight(
+        "setup", "torque", "--yes", "--cluster", "alpha", "--agents-url", "https://j.example", "--port", "9"
+    )
+    settings = tomllib.loads((machine.prefix / "etc/jobsight/jobsight.toml").read_text())
+    assert (settings["listen"], settings["ingest_listen"]) == ("127.0.0.1:9", "127.0.0.1:10")
+    assert "nothing to change" in machine.jobsight("setup", "torque", "--yes")
+    assert "has port 9" in machine.jobsight("setup", "torque", "--yes", "--port", "10", status=1)
+    archive = machine.prefix / "usr/local/lib/jobsight/jobsight-node.sh"
+    subprocess.run(["sh", str(archive), "--prefix", str(machine.directory / "node")], check=True, capture_output=True)
+    agent = tomllib.loads((machine.directory / "node/etc/jobsight/agent.toml").read_text())
+    assert (agent["server"], agent["cluster"]) == ("https://j.example", "alpha")
+
+
 def test_an_edited_file_is_kept_and_removed_by_hand_only(machine: Machine) -> None:
     machine.jobsight("setup", "torque", "--yes")
     script = machine.prefix / "usr/local/sbin/torque_submitfilter"

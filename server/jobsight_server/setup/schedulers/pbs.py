@@ -100,7 +100,7 @@ def _server_name() -> str:
 
 def _asked(places: Places, token: Token) -> dict[str, str | int]:
     cluster = places.cluster or _server_name().partition(".")[0]
-    return {"port": places.port, "cluster": cluster, "token_file": str(token.path)}
+    return {"address": places.address, "port": places.port, "cluster": cluster, "token_file": str(token.path)}
 
 
 def _me(places: Places) -> str:

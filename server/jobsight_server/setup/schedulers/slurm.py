@@ -41,7 +41,7 @@ def read(places: Places) -> Scheduler:
     token = Token(places.at("etc/jobsight/slurm-token"), 0o400, slurm_user, name="slurmctld")
     library = lua_problem(config)
     values: dict[str, str | int] = {
-        "address": "127.0.0.1",
+        "address": places.address,
         "port": places.port,
         "cluster": cluster,
         "token_file": str(token.path),
