@@ -13,7 +13,7 @@ BENCH = $(VENV)/bench
 # The hundreds of processes that are started load compiled modules, whatever the image says that this runs in.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy coallocation clean
+.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy coallocation constraints clean
 
 $(SITE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -71,6 +71,16 @@ accuracy: $(STAMP)
 
 coallocation: $(STAMP)
 	$(BIN)/python benchmarks/coallocation.py
+
+# The versions that this release was tried with. Needs a package registry.
+constraints:
+	$(PYTHON) -m venv --clear $(VENV)/pins
+	$(VENV)/pins/bin/python -m pip install --quiet --disable-pip-version-check '.[server]'
+	{ echo "# \`pip install -c constraints.txt '.[server]'\`: the versions of this release, made by \`make constraints\`."; \
+	$(VENV)/pins/bin/python -m pip list --format=freeze --exclude jobsight --exclude pip --exclude setuptools; } \
+	> $(VENV)/pins/constraints.txt
+	mv $(VENV)/pins/constraints.txt constraints.txt
+	rm -rf $(VENV)/pins
 
 clean:
 	rm -rf $(VENV) demo-site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -46,7 +46,7 @@ def not_scored(account: Account) -> str:
     reasons = {
         "submitted before anything was learned": _by_metric(account.unanswered),
         "on shared nodes, so the value is shown but not learned": _by_metric(account.shown_only),
-        "killed because they ran out of it, so that the value is a lower bound": _by_metric(account.ran_out),
+        "killed, cut short or measured in part, so that the value is a lower bound": _by_metric(account.ran_out),
         "without a measured value": _by_metric(account.without),
     }
     found = "; ".join(f"{reason} ({jobs})" for reason, jobs in reasons.items() if jobs)

@@ -1,5 +1,6 @@
 -- Job submit plugin of Slurm: asks Jobsight about each job that is submitted, writes what it says to the job's
--- admin_comment and, where the settings below say so, sets the job's memory and time limit.
+-- admin_comment and to the user of sbatch, salloc or srun and, where the settings below say so, sets the job's memory
+-- and time limit. What the user asked for stays in admin_comment (jobsight_asked=...), because sacct has what was set.
 --
 -- Install it beside slurm.conf, with jobsight.lua, and set JobSubmitPlugins=lua. It never refuses a job and takes 100 ms
 -- at most; where Jobsight does not answer, the job is submitted as it is. docs/submission.md has the rest.
@@ -21,7 +22,7 @@ local SET = {
 }
 
 local SUCH_JOBS = 5 -- set nothing before so many such jobs of the user have been measured
-local MESSAGE = "no" -- to the user: "no", "notable" (a request below or twice the recommendation) or "always"
+local MESSAGE = "notable" -- to the user: "no", "notable" (a request below or twice the recommendation) or "always"
 
 local NO_COUNT = 65533 -- 16-bit fields have larger values where nothing was given
 local NO_LIMIT = 4294967293 -- the same of 32-bit fields
@@ -61,9 +62,8 @@ local function partition_of(job, partitions)
   return {}, nil
 end
 
--- What the job asks for: MiB per processor or per node, and minutes; of the partition where it says nothing, as it will
--- be in the accounting log.
-local function question_of(job, partition, partition_name)
+-- What the user asks for: MiB per processor or per node, and minutes. What the partition adds is no request.
+local function question_of(job, partition_name)
   local asked = {
     num_tasks = count(job.num_tasks, NO_LIMIT),
     cpus_per_task = count(job.cpus_per_task, NO_COUNT),
@@ -72,11 +72,8 @@ local function question_of(job, partition, partition_name)
     cpus = count(job.min_cpus, NO_LIMIT),
     mem = job.min_mem_per_node,
     mem_per_cpu = job.min_mem_per_cpu,
-    time_limit = count(job.time_limit, NO_LIMIT) or count(partition.default_time, NO_LIMIT),
+    time_limit = count(job.time_limit, NO_LIMIT),
   }
-  if not asked.mem and not asked.mem_per_cpu then
-    asked.mem, asked.mem_per_cpu = count(partition.def_mem_per_node, 2 ^ 53), count(partition.def_mem_per_cpu, 2 ^ 53)
-  end
   return {
     user = job.user_name,
     application = job.name ~= "" and job.name or nil,
@@ -100,6 +97,11 @@ local function capped(value, limit)
   return value and limit and math.min(value, limit) or value
 end
 
+-- Whether the job has an amount of memory of its own, or none: 0 is all memory of a node, memory per GPU is not forecast.
+local function has_plain_memory(job)
+  return job.min_mem_per_node ~= 0 and not job.mem_per_tres
+end
+
 -- Sets what the settings allow; returns a text for each value that was set.
 local function set_request(job, partition, mode, recommended)
   local done = {}
@@ -108,8 +110,7 @@ local function set_request(job, partition, mode, recommended)
   local memory = per_cpu and capped(jobsight.amount(recommended.mem_per_cpu), partition.max_mem_per_cpu)
     or not per_cpu and capped(jobsight.amount(recommended.mem), partition.max_mem_per_node)
     or nil
-  -- 0 is all memory of a node; memory per GPU is not forecast.
-  if per_node ~= 0 and not job.mem_per_tres and may_set(mode.memory, per_cpu or per_node, memory) then
+  if has_plain_memory(job) and may_set(mode.memory, per_cpu or per_node, memory) then
     done[#done + 1] = ("%s %s -> %dM"):format(field, per_cpu or per_node or "none", memory)
     job[field] = memory
   end
@@ -122,17 +123,52 @@ local function set_request(job, partition, mode, recommended)
   return done
 end
 
+-- What the user asked for, and how to tell the log's reader where sacct will say something else: it was changed, or the
+-- user asked for nothing and the partition's default stands there.
+local function request_of(job)
+  return {
+    plain = has_plain_memory(job),
+    memory = job.min_mem_per_cpu or job.min_mem_per_node,
+    name = job.min_mem_per_cpu and "mem_per_cpu" or "mem_per_node",
+    time = count(job.time_limit, NO_LIMIT),
+  }
+end
+
+local function report(job, asked)
+  local parts = {}
+  if asked.plain and (not asked.memory or asked.memory ~= (job.min_mem_per_cpu or job.min_mem_per_node)) then
+    parts[#parts + 1] = asked.name .. ":" .. (asked.memory and ("%dM"):format(asked.memory) or "none")
+  end
+  if not asked.time or asked.time ~= count(job.time_limit, NO_LIMIT) then
+    parts[#parts + 1] = "time:" .. (asked.time and ("%d"):format(asked.time) or "none")
+  end
+  return #parts > 0 and "jobsight_asked=" .. table.concat(parts, ",") or nil
+end
+
+local function comment(job, ...)
+  local parts = { job.admin_comment ~= "" and job.admin_comment or nil }
+  for _, part in ipairs({ ... }) do
+    parts[#parts + 1] = part
+  end
+  job.admin_comment = table.concat(parts, "; ")
+end
+
 local function submit(job, partitions)
   local partition, name = partition_of(job, partitions)
   if not job.user_name then
     return
   end
-  local advice, reason, was_not_asked = client:advice(question_of(job, partition, name))
+  local asked = request_of(job)
+  local advice, reason, was_not_asked = client:advice(question_of(job, name))
   if not advice then
     if not (was_not_asked and was_silent) then -- once, not for each job of the pause
       slurm.log_info("%s", "jobsight: no advice: " .. reason)
     end
     was_silent = was_not_asked
+    local none = report(job, asked)
+    if none then
+      comment(job, none)
+    end
     return
   end
   was_silent = false
@@ -141,9 +177,8 @@ local function submit(job, partitions)
     done = set_request(job, partition, SET[name] or SET["*"] or {}, jobsight.part(advice, "slurm"))
   end
   local text = jobsight.line(advice.text, 400)
-  local comment = "jobsight: " .. text .. (#done > 0 and " Set: " .. table.concat(done, ", ") or "")
-  local before = job.admin_comment
-  job.admin_comment = before and before ~= "" and before .. "; " .. comment or comment
+  local said = "jobsight: " .. text .. (#done > 0 and " Set: " .. table.concat(done, ", ") or "")
+  comment(job, said, report(job, asked))
   if #done > 0 then
     slurm.log_info("%s", "jobsight: " .. job.user_name .. ": " .. table.concat(done, ", "))
   end

@@ -1,4 +1,4 @@
--- Asks Jobsight what a job that is being submitted should ask for. For job_submit.lua, cli_filter.lua, or a site's own:
+-- Asks Jobsight what a job that is being submitted should ask for. For job_submit.lua, or a site's own:
 --
 --   local jobsight = dofile("/etc/slurm/jobsight.lua")
 --   local client = jobsight.client({address = "127.0.0.1", port = 8470, cluster = "default", token_file = "..."})
@@ -146,27 +146,11 @@ local function exchange(socket, settings, request)
   return body, reason, status
 end
 
--- How many questions in a row failed, and until when none is asked: kept in this table, or in a file, for commands that
--- end after one question.
-local function read_breaker(client)
-  local path = client.settings.breaker_file
-  local file = path and io.open(path, "r")
-  if file then
-    local failed, open_until = (file:read(100) or ""):match("^(%d+) (%d+)$")
-    file:close()
-    client.failed, client.open_until = tonumber(failed) or 0, tonumber(open_until) or 0
-  end
-end
-
+-- How many questions in a row failed, and until when none is asked.
 local function note(client, success)
-  local settings, before = client.settings, client.failed
+  local settings = client.settings
   client.failed = success and 0 or client.failed + 1
   client.open_until = client.failed >= settings.failures and os.time() + settings.pause_s or 0
-  local file = settings.breaker_file and (client.failed > 0 or before > 0) and io.open(settings.breaker_file, "w")
-  if file then
-    file:write(("%d %d"):format(client.failed, client.open_until))
-    file:close()
-  end
 end
 
 local function is_open(client)
@@ -219,7 +203,6 @@ function Client:advice(question)
   if self.problem then
     return nil, self.problem
   end
-  read_breaker(self)
   if is_open(self) then
     return nil, "not asked: " .. self.failed .. " questions in a row failed", true
   end

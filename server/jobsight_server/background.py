@@ -42,6 +42,7 @@ from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.simulations.execute import RunLimits, run_queued
 from jobsight_server.simulations.runs import stop_interrupted
 from jobsight_server.storage.dialect import refresh_statistics
+from jobsight_server.storage.size_cap import keep_size
 from jobsight_server.storage.upkeep import delete_old
 
 log = logging.getLogger(__name__)
@@ -166,5 +167,6 @@ def _end_holds(stop: threading.Event, engine: Engine, clock: Callable[[], float]
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
     if not stop.is_set():
         delete_old(engine, clock() - settings.retention_days * 86400, stop)
+        keep_size(engine, settings.database_bytes_at_most, clock(), stop)
         delete_ended(engine, settings.matches_kept)
         refresh_statistics(engine)

@@ -9,12 +9,24 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+DRIVER = (sys.executable, "-m", "playwright", "--version")
 INSTALL = (sys.executable, "-m", "playwright", "install", "chromium")
 SECONDS = 180.0
 
 
 class NoChromiumError(Exception):
     """There is none; the message says what was tried."""
+
+
+def check_driver(command: Sequence[str] = DRIVER, seconds: float = SECONDS) -> None:
+    """Playwright's driver is a program of its own, which needs libraries that a bare machine lacks.
+
+    Raises:
+        NoChromiumError: it does not start.
+    """
+    why = _failure(command, seconds)
+    if why is not None:
+        raise NoChromiumError(f"playwright's driver does not start: {why}")
 
 
 def find_chromium(
@@ -36,7 +48,7 @@ def find_chromium(
     if found is not None or own.exists():
         return Path(found) if found is not None else own
     say(f"no Chromium on this machine: trying `playwright install chromium`, for {seconds:g} s at most")
-    why = _install(install, seconds)
+    why = _failure(install, seconds)
     if why is None and not own.exists():
         why = f"it left nothing at {own}"
     if why is not None:
@@ -46,7 +58,7 @@ def find_chromium(
     return own
 
 
-def _install(command: Sequence[str], seconds: float) -> str | None:
+def _failure(command: Sequence[str], seconds: float) -> str | None:
     """Runs it; None, or why it failed. Its children, which do the download, end with it."""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True

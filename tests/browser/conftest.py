@@ -37,7 +37,7 @@ from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.savings_to_do import mark_all
 
-from .chromium import NoChromiumError, find_chromium
+from .chromium import NoChromiumError, check_driver, find_chromium
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = (SCRIPT, "'; DROP TABLE jobs; --", "a/b", "..", "steady", "drifting", "switching", "ü" * 300)
@@ -76,6 +76,10 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
         if reporter is not None:
             reporter.write_line(f"\n{text}")
 
+    try:
+        check_driver()
+    except NoChromiumError as error:
+        pytest.skip(str(error))
     with sync_playwright() as playwright:
         try:
             program = find_chromium(Path(playwright.chromium.executable_path), say)

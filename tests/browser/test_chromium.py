@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .chromium import NoChromiumError, find_chromium
+from .chromium import NoChromiumError, check_driver, find_chromium
 
 NOWHERE = {"PATH": "/nonexistent"}
 
@@ -53,3 +53,11 @@ def test_an_installation_that_fails_or_hangs_ends_in_a_reason(
         find_chromium(tmp_path / "browser", said.append, NOWHERE, script(code), seconds)
     assert time.monotonic() - began < 60
     assert why in said[-1]
+
+
+def test_a_driver_that_does_not_start_is_said_with_its_reason() -> None:
+    """As where its libraries are missing: the dynamic linker's line, and status 127."""
+    lacking = script("import sys; print('node: libatomic.so.1: cannot open', file=sys.stderr); raise SystemExit(127)")
+    with pytest.raises(NoChromiumError, match=r"does not start: status 127: node: libatomic\.so\.1: cannot open"):
+        check_driver(lacking)
+    check_driver(script("print('Version 1')"))

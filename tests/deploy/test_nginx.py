@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import shutil
+import socket
+import ssl
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from jobsight_server.auth.login_rate import ALLOWED, WINDOW_S
+from jobsight_server.auth.login_rate import ALLOWED
 from jobsight_server.settings import SETTINGS
+from site_run import Site, free_address, wait_until
 
 CONF = Path(__file__).parents[2] / "deploy" / "nginx.conf"
 DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
@@ -44,13 +50,6 @@ def test_a_batch_may_be_as_long_as_for_the_server() -> None:
     assert (int(of_traces) - 1) * 2**20 == DEFAULTS["simulation_trace_bytes"]
 
 
-def test_one_guesser_cannot_lock_out_everybody() -> None:
-    """Behind the proxy all logins count as one address, which is locked after ALLOWED failures in WINDOW_S."""
-    (per_minute,) = re.findall(r"rate=(\d+)r/m", CONF.read_text())
-    (burst,) = re.findall(r"burst=(\d+)", block("location = /login"))
-    assert int(per_minute) * WINDOW_S / 60 + int(burst) < ALLOWED
-
-
 def test_tls_only_and_the_origin_kept() -> None:
     text = CONF.read_text()
     assert "cookie_secure = true" in text
@@ -62,21 +61,71 @@ def test_tls_only_and_the_origin_kept() -> None:
     assert "proxy_pass" not in plain
 
 
-def test_nginx_accepts_it(tmp_path: Path) -> None:
-    nginx, openssl = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin"), shutil.which("openssl")
-    if nginx is None or openssl is None:
+@pytest.fixture
+def nginx(tmp_path: Path) -> Callable[[str], list[str]]:
+    """The command that runs nginx in the foreground with this text of the example; skips where there is none."""
+    program, openssl = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin"), shutil.which("openssl")
+    if program is None or openssl is None:
         pytest.skip("nginx or openssl is not installed")
     key, certificate = tmp_path / "privkey.pem", tmp_path / "fullchain.pem"
     made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=jobsight.example.org"]
     subprocess.run([*made, "-keyout", key, "-out", certificate], capture_output=True, check=True)
-    site = tmp_path / "site.conf"
-    site.write_text(CONF.read_text().replace("/etc/jobsight/tls", str(tmp_path)))
-    temporary = " ".join(
-        f"{kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    main = tmp_path / "nginx.conf"
-    main.write_text(
-        f"pid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\nhttp {{ access_log off; {temporary} include {site}; }}\n"
-    )
-    done = subprocess.run([nginx, "-t", "-c", main], capture_output=True, text=True, check=False)
+
+    def command(text: str) -> list[str]:
+        site = tmp_path / "site.conf"
+        site.write_text(text.replace("/etc/jobsight/tls", str(tmp_path)))
+        temporary = " ".join(
+            f"{kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        main = tmp_path / "nginx.conf"
+        main.write_text(
+            f"daemon off; master_process off; pid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\n"
+            f"http {{ access_log off; {temporary} include {site}; }}\n"
+        )
+        return [program, "-c", str(main)]
+
+    return command
+
+
+def test_nginx_accepts_it(nginx: Callable[[str], list[str]]) -> None:
+    done = subprocess.run([*nginx(CONF.read_text()), "-t"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_one_client_of_the_proxy_cannot_lock_out_another(nginx: Callable[[str], list[str]], tmp_path: Path) -> None:
+    """A real nginx in front of a real server, and clients at two addresses; one claims to be ever another."""
+    (proxies,) = re.findall(r"`trusted_proxies = \[\"(.+)\"\]`", CONF.read_text())
+    listen = free_address()
+    with socket.create_server(("127.0.0.1", 0)) as probe:  # another than the writer's, which is next to the first
+        host, port = probe.getsockname()
+    site = Site(tmp_path, ("alpha",), listen, ["--query-workers", "1", "--trusted-proxies", proxies])
+    text = CONF.read_text().replace("server 127.0.0.1:8470;", f"server {listen};")
+    text = re.sub(r"server \{\n    listen 80;.*?\n\}\n", "", text, flags=re.DOTALL)
+    text = text.replace("    listen [::]:443 ssl;\n", "").replace("listen 443 ssl;", f"listen {host}:{port} ssl;")
+    trusting = ssl.create_default_context(cafile=tmp_path / "fullchain.pem")
+    trusting.check_hostname = False
+
+    def log_in(source: str, token: str, claimed: str) -> int:
+        connection = http.client.HTTPSConnection(host, port, timeout=60, source_address=(source, 0), context=trusting)
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "X-Forwarded-For": claimed}
+        connection.request("POST", "/login", f"token={token}", headers)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    def answers() -> bool:
+        with suppress(OSError):
+            socket.create_connection((host, port), timeout=5).close()
+            return True
+        return False
+
+    right = site.token("admin")
+    with site.serve(), subprocess.Popen(nginx(text)) as proxy:
+        try:
+            wait_until(answers, 60, lambda: "nginx does not listen")
+            guessed = [log_in("127.0.0.2", "wrong", f"192.0.2.{n}") for n in range(30)]
+            assert guessed == [401] * ALLOWED + [429] * (30 - ALLOWED)
+            assert log_in("127.0.0.3", "wrong", "127.0.0.2") == 401
+            assert log_in("127.0.0.2", right, "") == 303
+        finally:
+            proxy.terminate()

@@ -56,12 +56,12 @@ def run(submission: Submission, tmp_path: Path) -> Run:
         (tmp_path / script).write_text(text)
         shutil.copy(SLURM / "jobsight.lua", tmp_path)
         asked = json.dumps({"script": str(tmp_path / script), "calls": calls})
-        environment = {**os.environ, "USER": "ada", "XDG_RUNTIME_DIR": str(tmp_path)}
+        environment = {**os.environ, "USER": "ada"}
         done = subprocess.run([str(LUA), HARNESS], input=asked, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stderr
         answers = json.loads(done.stdout)
         for answer in answers:  # Lua has one kind of empty table
-            answer |= {name: list(answer[name]) for name in ("lines", "messages", "debug")}
+            answer |= {name: list(answer[name]) for name in ("lines", "messages")}
         return answers
 
     return start
@@ -91,7 +91,9 @@ def test_a_job_gets_what_is_known_as_its_comment_and_keeps_its_request(run: Run)
     [answer] = run("job_submit.lua", [job(admin_comment="by hand")], limit_s="5")
     assert answer["changed"].keys() == {"admin_comment"}
     assert answer["changed"]["admin_comment"].startswith(f"by hand; jobsight: {SAYS}")
-    assert (answer["status"], answer["lines"], answer["messages"]) == (0, [], [])
+    assert (answer["status"], answer["lines"]) == (0, [])
+    [said] = answer["messages"]
+    assert answer["changed"]["admin_comment"] == f"by hand; jobsight: {said}", "prompt and comment say the same"
 
 
 def test_memory_and_time_are_set_only_where_the_settings_say_so(run: Run) -> None:
@@ -107,7 +109,7 @@ def test_memory_and_time_are_set_only_where_the_settings_say_so(run: Run) -> Non
             assert 2150 <= changed.get("min_mem_per_node", 2150) <= 6000
             assert 40 <= changed.get("time_limit", 40) <= 200
             assert ("Set: min_mem_per_node" in changed["admin_comment"]) == ("min_mem_per_node" in changed)
-            assert bool(answer["lines"]) == (len(changed) > 1)
+            assert bool(answer["lines"]) == (len(changed) > 1), "what was set is logged"
     both = {"min_mem_per_node", "time_limit"}
     assert found == {
         "no": [set(), set(), set(), set()],
@@ -138,6 +140,34 @@ def test_memory_per_processor_stays_per_processor_and_all_of_a_node_stays(run: R
     assert "asks for no amount of memory and 1 d" in answers[1]["changed"]["admin_comment"]
     assert [set(answer["changed"]) for answer in answers[1:4]] == [{"admin_comment"}, {"admin_comment"}, set()]
     assert answers[4]["status"] == 0
+
+
+def test_what_the_user_asked_for_is_reported_where_the_log_will_say_something_else(run: Run) -> None:
+    calls = [
+        job(), job(min_mem_per_node=None, min_mem_per_cpu=16384), job(min_mem_per_node=None, time_limit=None),
+        job(min_mem_per_node=0), job(min_mem_per_node=None, mem_per_tres="gres:gpu:4096"),
+    ]  # fmt: skip
+
+    def reports(answers: list[dict[str, Any]]) -> list[str | None]:
+        comments = [answer["changed"].get("admin_comment", "") for answer in answers]
+        return [comment.partition("jobsight_asked=")[2] or None for comment in comments]
+
+    changed = run("job_submit.lua", calls, limit_s="5", **setting("always", "no"))
+    assert reports(changed) == ["mem_per_node:65536M", "mem_per_cpu:16384M", "mem_per_node:none,time:none", None, None]
+    changed = run("job_submit.lua", calls[:1], limit_s="5", **setting("lower", "lower"))
+    assert reports(changed) == ["mem_per_node:65536M,time:1440"]
+    # Where nothing is set, or nothing answers, a default of the partition is no request either.
+    kept = run("job_submit.lua", calls, limit_s="5", **setting("no", "no"))
+    assert reports(kept) == [None, None, "mem_per_node:none,time:none", None, None]
+    silent = run("job_submit.lua", calls, closed_port())
+    assert reports(silent) == reports(kept)
+
+
+def test_a_default_of_the_partition_is_not_what_the_user_asks_for(run: Run) -> None:
+    partition = {"flag_default": 1, "default_time": 7, "def_mem_per_cpu": 4096}
+    nothing = {**job(min_mem_per_node=None, time_limit=None), "partitions": {"batch": partition}}
+    [answer] = run("job_submit.lua", [nothing], limit_s="5")
+    assert "asks for no amount of memory and no time limit" in answer["changed"]["admin_comment"]
 
 
 def test_nothing_is_set_before_enough_such_jobs_have_been_measured(run: Run) -> None:
@@ -256,62 +286,8 @@ def test_a_user_cannot_read_the_schedulers_token(submission: Submission) -> None
 
 
 def test_without_its_library_the_plugin_loads_and_lets_jobs_pass(submission: Submission, tmp_path: Path) -> None:
-    for script in ("job_submit.lua", "cli_filter.lua"):
-        shutil.copy(SLURM / script, tmp_path)
-    for script, call in (("job_submit.lua", job()), ("cli_filter.lua", {"options": {}})):
-        asked = json.dumps({"script": str(tmp_path / script), "calls": [call]})
-        done = subprocess.run([str(LUA), HARNESS], input=asked, capture_output=True, text=True, check=True)
-        [answer] = json.loads(done.stdout)
-        assert (answer["status"], answer["changed"]) == (0, {})
-
-
-def options(**given: str) -> dict[str, Any]:
-    """What `sbatch` has of a command line; numbers that were not given have their default."""
-    known = {"type": "sbatch", "ntasks": "4", "mem": "64G", "time": "1-00:00:00", "partition": "batch"}
-    return {"options": known | {"job-name": "cfd.sh", "cpus-per-task": "1", "nodes": "1-2"} | given}
-
-
-def test_the_filter_says_to_the_user_what_such_jobs_used(run: Run) -> None:
-    fitting = options(mem="4000M", time="04:00:00")
-    script = options(argv=["/home/ada/cfd.sh", "7"])
-    del script["options"]["job-name"]
-    calls = [
-        options(),
-        fitting,
-        script,
-        options(mem="unset", time="2982616-04:14:00"),
-        options(ntasks="0-", nodes="many"),
-    ]
-    answers = run("cli_filter.lua", calls, limit_s="5")
-    assert [len(answer["lines"]) for answer in answers] == [1, 0, 1, 0, 1]
-    assert answers[0]["lines"][0].startswith(SAYS)
-    assert answers[2]["lines"] == answers[0]["lines"]
-    answers = run("cli_filter.lua", [fitting, options(**{"job-name": "strange"})], limit_s="5", MESSAGE='"always"')
-    assert answers[0]["lines"][0].startswith("Your last 14 such jobs used at most 2.1 GB and ran at most 40 min; this")
-    assert answers[1]["lines"][0].startswith("No such job of yours has been measured yet")
-    assert {answer["status"] for answer in answers} == {0}
-
-
-def test_the_filter_leaves_steps_of_a_running_job_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "17")
-    answers = run("cli_filter.lua", [options(type="srun"), options(type="sbatch")], limit_s="5")
-    assert [len(answer["lines"]) for answer in answers] == [0, 1]
-
-
-def test_commands_of_one_user_share_the_pause_in_a_file(run: Run, submission: Submission, tmp_path: Path) -> None:
-    port = closed_port()
-    reasons = [run("cli_filter.lua", [options()], port)[0]["debug"] for _ in range(5)]
-    assert ["connection refused" in reason for [reason] in reasons] == [True, True, True, False, False]
-    assert "not asked: 3 questions in a row failed" in reasons[3][0]
-    breaker = tmp_path / "jobsight-submission"
-    for text, lines in (("garbage", 1), (f"3 {2**60}", 1), ("3 1", 1)):
-        breaker.write_text(text)
-        assert len(run("cli_filter.lua", [options()], limit_s="5")[0]["lines"]) == lines
-    assert breaker.read_text() == "0 0"
-    breaker.unlink()
-    breaker.mkdir()
-    assert run("cli_filter.lua", [options()], port)[0]["status"] == 0
-    with serving(hang) as silent:
-        [answer] = run("cli_filter.lua", [options()], silent)
-    assert (answer["status"], answer["lines"]) == (0, [])
-    assert answer["seconds"] < 0.1 + slack_s()
+    shutil.copy(SLURM / "job_submit.lua", tmp_path)
+    asked = json.dumps({"script": str(tmp_path / "job_submit.lua"), "calls": [job()]})
+    done = subprocess.run([str(LUA), HARNESS], input=asked, capture_output=True, text=True, check=True)
+    [answer] = json.loads(done.stdout)
+    assert (answer["status"], answer["changed"]) == (0, {})

@@ -96,13 +96,15 @@ def test_a_real_server_forecasts_what_torque_has_queued(tmp_path: Path) -> None:
 
 
 @contextmanager
-def answering(body: bytes, pause_s: float = 0.0, status: int = 200) -> Iterator[str]:
+def answering(body: bytes, pause_s: float = 0.0, status: int = 200, location: str | None = None) -> Iterator[str]:
     """A server that answers every question with ``body``."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             time.sleep(pause_s)
             self.send_response(status)
+            if location is not None:
+                self.send_header("Location", location)
             self.send_header("Content-Length", str(len(body) + (5 if pause_s else 0)))
             self.end_headers()
             self.wfile.write(body)
@@ -141,6 +143,14 @@ def test_strange_answers_add_nothing(token: Path, body: bytes, complaint: str) -
     assert lines == []
     assert complaint in errors
     assert "Traceback" not in errors
+
+
+def test_the_token_is_not_sent_on_after_a_redirect(token: Path) -> None:
+    """By itself urllib would, after a 303 with GET, which this other server answers 501."""
+    with answering(b"{}") as other, answering(b"", status=303, location=f"{other}/x") as server:
+        lines, errors = ask("--server", server, "--token-file", token, "--jobs", QSTAT)
+    assert lines == []
+    assert f"{server} answered 303" in errors
 
 
 def test_slow_servers_and_commands_are_not_waited_for(token: Path) -> None:

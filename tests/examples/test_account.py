@@ -147,7 +147,7 @@ def test_jobs_whose_value_was_not_learned_are_counted_and_not_scored(engine: Eng
     assert (found.memory.as_recommended.failures, found.memory.left_out) == (0, 1)
     assert not_scored(found) == (
         "Jobs left out of these tables: submitted before anything was learned (1 for memory, 1 for run time); "
-        "on shared nodes, so the value is shown but not learned (1 for memory); killed because they ran out of it, so "
-        "that the value is a lower bound (1 for CPU); without a measured value (1 for CPU)."
+        "on shared nodes, so the value is shown but not learned (1 for memory); killed, cut short or measured in "
+        "part, so that the value is a lower bound (1 for CPU); without a measured value (1 for CPU)."
     )
     assert not_scored(Account()) == ""

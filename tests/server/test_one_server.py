@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from jobsight_server.storage.server_lock import ServerLock
 from site_run import JOBSIGHT, free_address, wait_until
 
 ORDINARY_USER = 65534
+ROOT = Path(__file__).parents[2]
 
 
 def serve_command(database: str) -> tuple[list[str], str]:
@@ -173,11 +175,15 @@ def test_an_unwritable_directory_is_said_in_a_line(tmp_path: Path, open_director
     assert "--database" in lines[0]
 
 
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not all(place.stat().st_mode & stat.S_IXOTH for place in (ROOT, *ROOT.parents)),
+    reason="an ordinary user cannot read the checkout's directory",
+)
 @pytest.mark.parametrize("writer", ["has gone", "is there"])
 def test_predict_reads_a_database_that_it_cannot_write(tmp_path: Path, open_directory: Path, writer: str) -> None:
     file = open_directory / "site.db"
     database = ["--database", f"sqlite:///{file}"]
-    log = Path(__file__).parents[2] / "examples" / "accounting" / "20261101"
+    log = ROOT / "examples" / "accounting" / "20261101"
     subprocess.run([*JOBSIGHT, "import", "torque", str(log), "--cluster", "alpha", *database], check=True)
     ask = [*JOBSIGHT, "predict", "--cluster", "alpha", "--user", "alice", "--json", *database]
     expected = subprocess.run(ask, capture_output=True, text=True, check=True).stdout

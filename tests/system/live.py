@@ -94,8 +94,9 @@ class LiveSite:
         print(run["name"], metric, *(found[key] for key in ("value", "source", "attribution", "reason")))  # if it fails
         if found["value"] is None:
             return float("nan")
-        seconds = run["end"] - run["start"] if metric == "cpu" else 1.0
-        return float(found["value"] * run["processors"] * seconds)
+        if metric == "cpu":
+            return float(found["value"] * run["processors"] * (run["end"] - run["start"]))
+        return float(found["value"] * (run["asked_processors"] or run["processors"]))
 
     def wait_until_profiled(self, jobs: dict[str, str], seconds: float) -> None:
         """Until the last run of each job has been profiled; ``jobs`` are labels by their ids."""

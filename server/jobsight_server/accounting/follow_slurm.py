@@ -23,7 +23,7 @@ from jobsight_server.accounting.parsers.slurm.job import event_of
 from jobsight_server.accounting.parsers.slurm.json_job import parse_squeue
 from jobsight_server.accounting.parsers.slurm.reader import JsonReader, TextReader
 from jobsight_server.accounting.position import Fingerprint, Position, positions, set_position
-from jobsight_server.accounting.runs import QUEUED, RUNNING, AccountingError, JobEvent
+from jobsight_server.accounting.runs import QUEUED, RUNNING, AccountingError, JobEvent, UnsettledError
 from jobsight_server.accounting.store import Reject, StampedEvent, lock_cluster
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource
@@ -42,6 +42,8 @@ SACCT_NAME, SQUEUE_NAME = "command sacct", "command squeue"
 _SECONDS = "{seconds}"
 # Of a job that ended after sacct was asked, or that neither command lists for a moment.
 _SETTLED_S = 60.0
+# Records that slurmdbd has not finished are read again for so long.
+_UNSETTLED_S = 600.0
 _JOBS_AT_ONCE = 500
 
 RunKey = tuple[str, float | None]
@@ -60,6 +62,8 @@ class SlurmFollower:
     _waiting: dict[RunKey, JobEvent] = field(default_factory=dict)
     _rejected: set[bytes] = field(default_factory=set)
     _asked_again: set[RunKey] = field(default_factory=set)
+    _unsettled: dict[str, float] = field(default_factory=dict)
+    _failing: set[str] = field(default_factory=set)
     _back_to: float | None = None
 
     def read(self, stop: Event | None = None) -> LoadReport:
@@ -73,7 +77,11 @@ class SlurmFollower:
     def _try(self, report: LoadReport, name: str, read: Callable[[], None]) -> None:
         try:
             read()
+            if name in self._failing:
+                self._failing.remove(name)
+                log.info("accounting of %s: %s can be read again", self.source.cluster, name)
         except CommandError as error:
+            self._failing.add(name)
             report.unreadable[name] = str(error)
             if self.said.lets((name, str(error)), self.clock()):
                 log.warning("accounting of %s: %s: %s", self.source.cluster, name, error)
@@ -92,6 +100,8 @@ class SlurmFollower:
         with CommandOutput(arguments, self.source.timeout_s, stop) as output:
             watched = _Watched(output.read)
             reader, read = _reader_of(watched.read)
+            if isinstance(reader, TextReader) and reader.missing:
+                raise CommandError(reader.missing)
             for chunk in reader.split(read):
                 if output.stopped:
                     return
@@ -125,6 +135,8 @@ class SlurmFollower:
             except AccountingError as error:
                 if not record.complete:
                     raise CommandError("its output ends within a record") from error
+                if isinstance(error, UnsettledError) and self._may_settle(error.job_id):
+                    continue
                 rejected.add(record.data[:1000])
                 if record.data[:1000] not in self._rejected:
                     reasons.append((error, record))
@@ -156,6 +168,12 @@ class SlurmFollower:
                 Position(name, position.fingerprint, position.stat, position.offset, lines, counts),
                 now,
             )
+
+    def _may_settle(self, job_id: str) -> bool:
+        """Whether an unfinished record of the job is still worth waiting for."""
+        now = self.clock()
+        self._unsettled = {job: since for job, since in self._unsettled.items() if now - since < 2 * _UNSETTLED_S}
+        return now - self._unsettled.setdefault(job_id, now) < _UNSETTLED_S
 
     def _move_on(self, connection: Connection, name: str, began: float) -> None:
         """Notes that everything until ``began`` has been asked for and taken in."""

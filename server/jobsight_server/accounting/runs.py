@@ -24,12 +24,20 @@ _SLACK_S = 60.0
 
 
 class AccountingError(ValueError):
-    """An unusable line. ``reason`` is one of a few texts, and is counted; the message adds the value."""
+    """An unusable line. ``reason`` is one of a few texts, and is counted; the message adds the value and the job."""
 
     def __init__(self, reason: str, value: str | None = None) -> None:
-        shown = "" if value is None else f": {value[:80]!r}"
-        super().__init__(reason + shown)
         self.reason = reason
+        self.message = reason if value is None else f"{reason}: {value[:80]!r}"
+        self.job_id = ""
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return f"job {self.job_id[:80]}: {self.message}" if self.job_id else self.message
+
+
+class UnsettledError(AccountingError):
+    """A record that the scheduler has not finished: asked again, it says more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,12 @@ class RunRecord:
     ``end`` is None while it runs. ``nodes`` gives each node, as the log writes its name, with its processors.
     ``start`` is infinite while the job waits. Between start and end the run was suspended for ``suspended_s``, on its
     nodes. With ``failure`` "memory", the used memory is a lower bound of what the job needs; with "time", its run time.
+    ``memory_incomplete``: so is the used memory where a step or a task of the job was not measured.
+    ``memory_with_cache``: the used memory may contain page cache.
+
+    ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are what the user asked for, where that is
+    known and is not what the job was given: the processors of a whole node, a request changed by a submit plugin. 0
+    where the user asked for none.
     """
 
     user: str
@@ -63,6 +77,12 @@ class RunRecord:
     used_walltime_s: float | None = None
     failure: Failure | None = None
     suspended_s: float | None = None
+    asked_processors: int | None = None
+    asked_memory_bytes: int | None = None
+    asked_walltime_s: float | None = None
+    memory_incomplete: bool | None = None
+    memory_with_cache: bool | None = None
+    ended_abnormally: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import http.client
-import json
 import os
 import sys
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from pathlib import Path
 from typing import Any
 
+from jobsight_server.commands.ask_server import ask_server
 from jobsight_server.errors import UserError
 from jobsight_server.matching.ganglia import LARGEST_BYTES, read_ganglia
 
 TOKEN = "JOBSIGHT_TOKEN"
 
 _AT_ONCE = 1000
-_TIMEOUT_S = 30.0
-_LARGEST_ANSWER = 512 * 2**20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ganglia.add_argument("file", metavar="FILE|-", help="the XML, as from `nc gmond-host 8649`; - reads standard input")
     copy = actions.add_parser("copy", help="report the resources of another Jobsight server, as they are free there")
     copy.add_argument("source", metavar="URL", help="the other server, such as http://other:8470")
-    copy.add_argument("--source-token-file", type=Path, metavar="FILE", help="its token; by default the same")
+    copy.add_argument("--source-token-file", type=Path, metavar="FILE", help="a token of that server")
     copy.add_argument("--every", type=float, metavar="SECONDS", help="go on and repeat it until stopped")
     for action in (ganglia, copy):
         action.add_argument("--server", default="http://127.0.0.1:8470", metavar="URL", help="where to report to")
@@ -48,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
         return _send(args.server, token, found.reports, "ganglia")
     if args.every is not None and not 1 <= args.every <= 3600:
         raise UserError(f"--every {args.every:g}: give 1 to 3600 seconds")
-    theirs = token if args.source_token_file is None else _token(args.source_token_file)
+    # Not the token of --server: the source may be a stranger to it.
+    theirs = None if args.source_token_file is None else _token(args.source_token_file)
     while True:
         status = _send(args.server, token, _resources_of(args.source, theirs), "jobsight")
         if args.every is None:
@@ -56,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
         time.sleep(args.every)
 
 
-def _resources_of(server: str, token: str) -> list[dict[str, Any]]:
+def _resources_of(server: str, token: str | None) -> list[dict[str, Any]]:
     """The other server's resources; what is held there is in use here."""
-    found = _ask(server, token, "GET", "/resources?size=20000")["resources"]
+    found = ask_server(server, token, "GET", "/resources?size=20000")["resources"]
     return [
         {
             "name": resource["name"],
@@ -78,28 +73,13 @@ def _send(server: str, token: str, reports: list[dict[str, Any]], source: str) -
     stored = created = rejected = 0
     for begin in range(0, len(reports), _AT_ONCE):
         body = {"source": source, "resources": reports[begin : begin + _AT_ONCE]}
-        taken = _ask(server, token, "POST", "/resources/state", body)
+        taken = ask_server(server, token, "POST", "/resources/state", body)
         stored, created = stored + taken["stored"], created + taken["created"]
         for entry in taken["rejected"]:
             rejected += 1
             print(f"{entry['name']}: {entry['reason']}", file=sys.stderr)
     print(f"{stored} reported, {created} new, {rejected} rejected")
     return 1 if rejected else 0
-
-
-def _ask(server: str, token: str, method: str, path: str, body: Any = None) -> Any:
-    if urllib.parse.urlsplit(server).scheme not in ("http", "https"):
-        raise UserError(f"{server!r} is no address of a server; give http://HOST:PORT")
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    content = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{server.rstrip('/')}/api/v1{path}", content, headers, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
-            return json.loads(answer.read(_LARGEST_ANSWER))
-    except urllib.error.HTTPError as error:
-        raise UserError(f"{server} answered {error.code}: {error.read(500).decode(errors='replace')}") from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise UserError(f"{server} does not answer: {error}") from error
 
 
 def _content(file: str) -> bytes:

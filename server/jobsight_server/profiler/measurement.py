@@ -17,8 +17,9 @@ class Measurement:
     For memory, the value is the peak and ``mean`` the time average, if samples give one; ``idle_age_s`` is how far from
     its life the oldest idle level used was read; ``cache`` is the page cache of its cgroups, added up at its largest on
     each node, and ``charged_peak`` the most that was ever charged to them, which no true peak exceeds.
-    ``lower_bound``: the job ran out of it, and would have used more. For bandwidth, ``fabric`` is the network that the
-    value is of, and ``fabrics`` has the value of each if there are several.
+    ``lower_bound``: the job used more, or would have: it ran out of it, was cut short, or was measured in part. For
+    bandwidth, ``fabric`` is the network that the value is of, and ``fabrics`` has the value of each if there are
+    several.
     """
 
     value: float | None

@@ -32,19 +32,22 @@ CGROUP = "cgroup"
 PRECISE = 0.01  # of a life that may follow a cgroup's last reading, where the log has the CPU time too
 
 RAN_OUT = "a lower bound: the job ran out of it"
+CUT_SHORT = "a lower bound: the job was killed, cancelled or failed"
+PARTLY_MEASURED = "a lower bound: the log lacks what some of its steps or tasks used"
 
 
 def profile(run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST) -> dict[str, Measurement]:
     """The entry of each metric, in the order in which they are stored."""
     length_s = run.end - run.start
-    processors = run.processors if run.processors and run.processors > 0 else sum(run.nodes.values())
     how = attribution_of(nodes)
     found = {
-        "bandwidth": bandwidth(nodes, how, processors, length_s, fabric),
-        "memory": _memory(run, nodes, how, processors, length_s),
-        "cpu": _cpu(run, nodes, how, processors, length_s),
+        "bandwidth": bandwidth(nodes, how, run.asked, length_s, fabric),
+        "memory": _memory(run, nodes, how, run.asked, length_s),
+        "cpu": _cpu(run, nodes, how, run.held, length_s),
     }
     found["runtime"] = Measurement(run.run_s, source="accounting")
+    if run.was_cut_short:
+        found["runtime"] = replace(found["runtime"], reason=CUT_SHORT, lower_bound=True)
     if run.failure is not None:
         metric = FAILED_METRIC[run.failure]
         if found[metric].value is not None:
@@ -53,7 +56,7 @@ def profile(run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST)
 
 
 def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
-    found = _cgroup_memory(nodes, processors) or _logged_or_sampled_memory(run, nodes, how, processors, length_s)
+    found = _largest_memory(run, nodes, how, processors, length_s)
     groups = [node.group for node in nodes if node.group is not None]
     if not groups or len(groups) < len(nodes) or processors <= 0:
         return found
@@ -64,6 +67,27 @@ def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: 
         cache=float(sum(caches)) / processors if len(caches) == len(nodes) else None,
         charged_peak=sum(peaks) / processors if len(peaks) == len(nodes) else None,
     )
+
+
+def _largest_memory(
+    run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float
+) -> Measurement:
+    """Of the measurements of the run's own peak, the largest: each of them misses something, none invents.
+
+    Readings of a cgroup miss what lies between two of them, the log what the batch system did not look at. What the
+    nodes held counts where nothing better is known. The average is that of readings. A log that counts page cache as
+    memory does invent: there the cgroup, which tells them apart, takes precedence.
+    """
+    own = _cgroup_memory(nodes, processors)
+    logged = _logged_memory(run, processors)
+    read = own or sampled_memory(nodes, how, processors, length_s)
+    if logged is None or logged.value is None or (own is not None and run.memory_with_cache):
+        return own or logged or read
+    if read.value is None or read.attribution not in (CGROUP, "exclusive"):
+        return logged
+    if read.value >= logged.value and (own is not None or logged.lower_bound):
+        return read
+    return replace(logged, mean=read.mean, idle_age_s=read.idle_age_s)
 
 
 def _cgroup_memory(nodes: Sequence[NodeEvidence], processors: int) -> Measurement | None:
@@ -83,17 +107,14 @@ def _cgroup_memory(nodes: Sequence[NodeEvidence], processors: int) -> Measuremen
     return Measurement(peak, peak, source=CGROUP, attribution=CGROUP, mean=total.mean / processors)
 
 
-def _logged_or_sampled_memory(
-    run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float
-) -> Measurement:
-    sampled = sampled_memory(nodes, how, processors, length_s)
-    # A log with 0 bytes did not measure: every process has some.
-    if run.used_memory_bytes and run.used_memory_bytes > 0:
-        logged = from_log(float(run.used_memory_bytes), processors)
-        if logged.value is None or sampled.attribution != "exclusive":
-            return logged
-        return replace(logged, mean=sampled.mean, idle_age_s=sampled.idle_age_s)
-    return sampled
+def _logged_memory(run: EndedRun, processors: int) -> Measurement | None:
+    """From the accounting log; None if it has nothing, or 0 bytes, which no process has."""
+    if not run.used_memory_bytes or run.used_memory_bytes < 0:
+        return None
+    logged = from_log(float(run.used_memory_bytes), processors)
+    if logged.value is None or not run.memory_incomplete:
+        return logged
+    return replace(logged, reason=PARTLY_MEASURED, lower_bound=True)
 
 
 def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:

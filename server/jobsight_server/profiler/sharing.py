@@ -38,7 +38,9 @@ class EndedRun:
 
     ``next_start``: when the same job was started again, if it was. ``nodes``: processors held on each node.
     ``failure``: what it ran out of, if the log says so.
-    Between start and end it was suspended for ``suspended_s``.
+    Between start and end it was suspended for ``suspended_s``. ``processors`` were allocated, ``asked_processors``
+    asked for where that is another number. ``memory_incomplete``: it used more than ``used_memory_bytes``;
+    ``memory_with_cache``: these may contain page cache, which it does not need.
     """
 
     id: int
@@ -54,7 +56,27 @@ class EndedRun:
     recorded_at: float = 0.0
     next_start: float | None = None
     suspended_s: float | None = None
+    asked_processors: int | None = None
+    memory_incomplete: bool | None = None
+    memory_with_cache: bool | None = None
+    ended_abnormally: bool | None = None
+    exit_status: int | None = None
     nodes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> int:
+        """The processors that its user asked for; 0 if unknown."""
+        return self.asked_processors or self.held
+
+    @property
+    def held(self) -> int:
+        """The processors that it was given; 0 if unknown."""
+        return self.processors if self.processors and self.processors > 0 else sum(self.nodes.values())
+
+    @property
+    def was_cut_short(self) -> bool:
+        """Whether it ended otherwise than by itself and with success."""
+        return bool(self.ended_abnormally or self.exit_status or self.failure)
 
     @property
     def run_s(self) -> float:

@@ -84,15 +84,22 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
 
 def _running(connection: Connection, now: float) -> list[EndedRun]:
     """The running runs with their nodes, as if they ended now."""
-    columns = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.start, jobs.c.processors)
+    columns = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.start)
+    given = (jobs.c.processors, jobs.c.asked_processors)
     is_running = (jobs.c.state == "running") & (jobs.c.start < now)
     nodes: dict[int, dict[str, int]] = {}
     held = select(job_nodes).join(jobs, jobs.c.id == job_nodes.c.run_id).where(is_running)
     for run_id, node, processors in connection.execute(held):
         nodes.setdefault(run_id, {})[node] = processors
     return [
-        EndedRun(run_id, cluster, job_id, user, start, now, processors, None, None, nodes=nodes.get(run_id, {}))
-        for run_id, cluster, job_id, user, start, processors in connection.execute(select(*columns).where(is_running))
+        EndedRun(
+            *(run_id, cluster, job_id, user, start, now, processors, None, None),
+            asked_processors=asked,
+            nodes=nodes.get(run_id, {}),
+        )
+        for run_id, cluster, job_id, user, start, processors, asked in connection.execute(
+            select(*columns, *given).where(is_running)
+        )
     ]
 
 
@@ -100,7 +107,7 @@ def _use(
     connection: Connection, run: EndedRun, known: Use | None, sampled_nodes: SampledNodes, histories: NodeHistories
 ) -> Use:
     found = {node: sampled_nodes.find(run.cluster, node) for node in run.nodes}
-    processors = run.processors or sum(run.nodes.values())
+    processors = run.asked
     nothing = Use(run.id, run.start if known is None else known.until, None, None, None)
     if not found or processors <= 0:
         return nothing._replace(reason="the accounting log gives no nodes or no processors for it")

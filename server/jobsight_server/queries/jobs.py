@@ -29,6 +29,8 @@ class Run(Record):
     """A run of a job, from the accounting log. ``start`` is None while it waits; between start and end it was suspended
     for ``suspended_s``.
 
+    ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are what the user asked for, where that is
+    known and is not what the job was given; 0 is nothing. Values per processor are per processor asked for.
     ``failure``: what it ran out of, if the log says so. ``over_bound``: the metrics in which it, while running, already
     exceeds its recommended reservation.
     """
@@ -52,6 +54,9 @@ class Run(Record):
     requested_walltime_s: float | None
     requested_memory_bytes: int | None
     requested_nodes: str | None
+    asked_processors: int | None
+    asked_memory_bytes: int | None
+    asked_walltime_s: float | None
     used_cpu_s: float | None
     used_memory_bytes: int | None
     used_walltime_s: float | None
@@ -71,7 +76,7 @@ class RunMetric(Record):
     """A run's use in one metric, or why that is unknown, and the forecast at its submission.
 
     ``so_far``: what a running one has used until now; ``provisional``: the forecast may still change;
-    ``learned``: whether the value counts for later forecasts; ``lower_bound``: the job ran out of it. Of bandwidth,
+    ``learned``: whether the value counts for later forecasts; ``lower_bound``: it used more. Of bandwidth,
     ``fabric`` is the network that the value is of, and ``fabrics`` has the value of each where there are several.
     """
 

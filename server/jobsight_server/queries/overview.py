@@ -15,6 +15,7 @@ from jobsight_server.record import Record
 from jobsight_server.storage.dialect import whole
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, nodes
+from jobsight_server.storage.size_cap import DELETED
 
 RATE_BARS = 60
 RATE_BAR_S = 15.0
@@ -65,9 +66,10 @@ class IngestRate(Record):
 
 
 class Ingest(Record):
-    """Ingest: samples stored, and batches by outcome."""
+    """Ingest: samples stored, of these deleted early for the size of the database, and batches by outcome."""
 
     samples: int
+    samples_deleted_for_space: int
     batches: dict[str, int]
     rate: IngestRate
 
@@ -118,6 +120,7 @@ def overview(connection: Connection, now: float) -> Overview:
         users=sum(users_of.values()),
         ingest=Ingest(
             samples=events.get(("samples_stored", ""), 0),
+            samples_deleted_for_space=events.get((DELETED, ""), 0),
             batches={name.removeprefix("batches_"): n for name, n in _sums(events, "batches_").items()},
             rate=_ingest_rate(connection, now),
         ),

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_server.queries.accuracy import recent_accuracy
 from jobsight_server.queries.freshness import status
+from jobsight_server.storage.dialect import total_bytes
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, nodes, series
 
@@ -75,6 +76,9 @@ class _Database(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _counters(read_event_counts(self.connection))
+        yield GaugeMetricFamily(
+            "jobsight_database_bytes", "Size of the database on disk", value=total_bytes(self.connection)
+        )
         yield from _nodes(self.connection, self.now)
         yield from _jobs(self.connection)
         yield from _accuracy(self.connection)

@@ -109,6 +109,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         float, _meta("link speed assumed if the agent reports none, to detect counter wraps", ge=1)
     ] = 1e10
     retention_days: Annotated[float, _meta("raw samples older than this are deleted; profiles stay", ge=0.01)] = 90.0
+    database_bytes_at_most: Annotated[
+        int, _meta("size of the database from which on the oldest samples are deleted early; 0 is no limit", ge=0)
+    ] = 0
     quarantine_bytes: Annotated[
         int, _meta("size limit of the quarantine; beyond it the oldest batches are dropped", ge=0)
     ] = 256 * 2**20
@@ -269,6 +272,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     matches_kept: Annotated[int, _meta("ended matches kept; the oldest are deleted first", ge=0)] = 10_000
     session_hours: Annotated[float, _meta("how long a login to the pages lasts", ge=0.01)] = 12.0
     cookie_secure: Annotated[bool, _meta("send the login cookie over HTTPS only (set it behind TLS)")] = False
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        _meta(
+            "proxies in front whose X-Forwarded-For names the client that logs in: addresses, networks, or unix",
+            metavar="ADDRESSES",
+        ),
+    ] = ()
     accounting: tuple[AccountingSource, ...] = ()
 
     @property

@@ -18,6 +18,7 @@ from jobsight_predictor.forecasters.parameters import BINS_AT_MOST, WINDOW_AT_MO
 from jobsight_predictor.job_groups import parse_job_group
 from jobsight_predictor.question import FIELDS
 from jobsight_server.amounts import memory_bytes
+from jobsight_server.auth.client_address import trusted_proxy
 from jobsight_server.errors import UserError
 from jobsight_server.settings.by_metric import parse_alphas, parse_counts
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingSource, Settings, from_text
@@ -127,6 +128,7 @@ _CHECKS: Mapping[str, Callable[[str], object]] = {
     "memory_capacities": _capacity,
     "plan_nodes": plan_nodes,
     "requirements_group": _group_field,
+    "trusted_proxies": trusted_proxy,
 }
 _BY_METRIC: Mapping[str, Callable[[tuple[str, ...]], object]] = {
     "window": partial(parse_counts, most=WINDOW_AT_MOST),

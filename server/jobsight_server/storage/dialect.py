@@ -7,6 +7,7 @@ single writer, takes a lock in PostgreSQL. Upserts are the same in both.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,40 @@ def refresh_statistics(engine: Engine) -> None:
         cursor.close()
     finally:
         driver.close()
+
+
+def total_bytes(connection: Connection) -> int:
+    """What the database takes on disk, without SQLite's write-ahead log."""
+    query = (
+        _SQLITE_PAGES.format("page_count") if _is_sqlite(connection) else "SELECT pg_database_size(current_database())"
+    )
+    return int(connection.execute(text(query)).scalar_one())
+
+
+def used_bytes(engine: Engine, shrinking: Sequence[str]) -> int:
+    """What the database would take without the room that deleted rows have left and new ones will take.
+
+    SQLite knows this room. PostgreSQL does not say: it is estimated, within some percent, for the tables ``shrinking``,
+    from which rows are deleted.
+    """
+    if _is_sqlite(engine):
+        with engine.connect() as connection:
+            return int(connection.execute(text(_SQLITE_PAGES.format("page_count - freelist_count"))).scalar_one())
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(f"ANALYZE {', '.join(shrinking)}")
+        return int(connection.execute(_POSTGRESQL_USED, {"tables": list(shrinking)}).scalar_one())
+
+
+_SQLITE_PAGES = "SELECT ({}) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+# A row takes its columns, a header of 24 bytes and a pointer of 4; the indexes are taken to be as full as the table.
+_POSTGRESQL_USED = text("""
+SELECT pg_database_size(current_database()) - coalesce(sum(pg_total_relation_size(class.oid) * (1 - least(
+  1, greatest(class.reltuples, 0) * (28 + width.bytes) / greatest(pg_relation_size(class.oid), 1)))), 0)::bigint
+FROM pg_class AS class CROSS JOIN LATERAL (
+  SELECT coalesce(sum(avg_width * (1 - null_frac)), 0) AS bytes FROM pg_stats
+  WHERE schemaname = current_schema() AND tablename = class.relname) AS width
+WHERE class.relname = ANY(:tables) AND class.relnamespace = current_schema()::regnamespace
+""")
 
 
 def _is_sqlite(database: Engine | Connection) -> bool:

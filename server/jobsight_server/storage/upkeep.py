@@ -12,9 +12,30 @@ _PIECE_S = 6 * 3600.0  # of one node's samples deleted in one transaction, so th
 
 
 def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
-    """Deletes samples of nodes and jobs, marks, acknowledged batches and pending forecasts older than ``before``.
+    """Deletes what ``delete_readings`` does, and pending forecasts and sessions, older than ``before``.
 
     Profiles and jobs stay.
+
+    Returns the number of samples deleted, counted as ``samples_expired``. Interrupted by ``stop`` between transactions.
+    """
+    # Batches make ingest idempotent; it rejects readings older than the retention, so a batch deleted here can never
+    # be stored a second time.
+    deleted = delete_readings(engine, before, "samples_expired", stop)
+    with engine.begin() as connection:
+        # Runs whose end was never logged. If it comes after all, the forecast is judged as of then.
+        connection.execute(
+            text(
+                "DELETE FROM pending_forecasts "
+                "WHERE run_id IN (SELECT id FROM jobs WHERE start < :before AND profiled = :no)"
+            ),
+            {"before": before, "no": False},
+        )
+        connection.execute(text("DELETE FROM sessions WHERE expires < :before"), {"before": before})
+    return deleted
+
+
+def delete_readings(engine: Engine, before: float, counted_as: str, stop: threading.Event | None = None) -> int:
+    """Deletes samples of nodes and jobs, marks and acknowledged batches older than ``before``.
 
     Returns the number of samples deleted, which is also counted. Interrupted by ``stop`` between transactions.
     """
@@ -31,24 +52,12 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
             with engine.begin() as connection:
                 query = text("DELETE FROM samples WHERE node_id = :node_id AND time < :until")
                 count = connection.execute(query, {"node_id": node_id, "until": until}).rowcount
-                add_event_counts(connection, {("samples_expired", ""): count})
+                add_event_counts(connection, {(counted_as, ""): count})
             deleted += count
     for node_id in silent:
         with engine.begin() as connection:
-            # Batches make ingest idempotent; it rejects readings older than the retention, so a batch
-            # deleted here can never be stored a second time.
             key = {"node_id": node_id, "before": before}
             connection.execute(text("DELETE FROM batches WHERE node_id = :node_id AND last_time < :before"), key)
             connection.execute(text("DELETE FROM job_samples WHERE node_id = :node_id AND last_time < :before"), key)
             connection.execute(text("DELETE FROM marks WHERE node_id = :node_id AND time < :before"), key)
-    with engine.begin() as connection:
-        # Runs whose end was never logged. If it comes after all, the forecast is judged as of then.
-        connection.execute(
-            text(
-                "DELETE FROM pending_forecasts "
-                "WHERE run_id IN (SELECT id FROM jobs WHERE start < :before AND profiled = :no)"
-            ),
-            {"before": before, "no": False},
-        )
-        connection.execute(text("DELETE FROM sessions WHERE expires < :before"), {"before": before})
     return deleted

@@ -9,6 +9,7 @@ from flask import Blueprint, Flask, Response, request
 from sqlalchemy import Engine
 from werkzeug.wrappers import Response as AnyResponse
 
+from jobsight_server.auth.client_address import TrustedProxies
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
@@ -121,6 +122,7 @@ def create_app(
         plans=StandingPlans(),
         run_times=RunTimes(),
         failures=LoginFailures(),
+        proxies=TrustedProxies(settings.trusted_proxies),
         machines=MachineBoard(ranks),
         ranks=ranks,
         schema_version=newest_version(),

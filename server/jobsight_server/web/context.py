@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from flask import current_app
 from sqlalchemy import Engine
 
+from jobsight_server.auth.client_address import TrustedProxies
 from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
@@ -40,6 +41,7 @@ class AppContext:
     run_times: RunTimes
     matcher: Matcher
     failures: LoginFailures
+    proxies: TrustedProxies
     machines: MachineBoard
     ranks: RankConfig
     schema_version: str | None

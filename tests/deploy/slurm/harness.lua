@@ -1,4 +1,4 @@
--- Runs a Slurm plugin script as slurmctld or sbatch does: the table `slurm`, records that only have Slurm's fields and
+-- Runs a Slurm plugin script as slurmctld does: the table `slurm`, records that only have Slurm's fields and
 -- accept only values of their type, calls one after the other. A JSON document on standard input says what to call;
 -- standard output has what each call changed, returned, logged and took.
 
@@ -11,7 +11,7 @@ local NUMBERS = {
   time_limit = 4294967294,
 }
 
-local lines, messages, debug_lines = {}, {}, {}
+local lines, messages = {}, {}
 
 local function writes_to(list)
   return function(form, ...)
@@ -20,7 +20,7 @@ local function writes_to(list)
 end
 
 slurm = {
-  SUCCESS = 0, ERROR = -1, log_info = writes_to(lines), log_error = writes_to(lines), log_debug = writes_to(debug_lines), log_user = writes_to(messages),
+  SUCCESS = 0, ERROR = -1, log_info = writes_to(lines), log_error = writes_to(lines), log_user = writes_to(messages),
   user_msg = writes_to(messages),
 }
 
@@ -52,23 +52,16 @@ local returned = dofile(asked.script)
 assert(returned == slurm.SUCCESS, "what the script returns when it is loaded")
 local answers = {}
 for _, call in ipairs(asked.calls) do
-  lines, messages, debug_lines = {}, {}, {}
-  slurm.log_debug = writes_to(debug_lines)
+  lines, messages = {}, {}
   slurm.log_info, slurm.log_error = writes_to(lines), writes_to(lines)
   slurm.log_user, slurm.user_msg = writes_to(messages), writes_to(messages)
   socket.sleep(call.sleep or 0)
   local started, status, changed = socket.gettime(), nil, nil
-  if call.options then
-    slurm_cli_setup_defaults(call.options, false)
-    status, changed = slurm_cli_pre_submit(call.options, 0), {}
-    slurm_cli_post_submit(0, 4711, 0)
-  else
-    local job
-    job, changed = record(call.job)
-    status = slurm_job_submit(job, call.partitions or {}, 1000)
-  end
+  local job
+  job, changed = record(call.job)
+  status = slurm_job_submit(job, call.partitions or {}, 1000)
   answers[#answers + 1] = {
-    status = status, changed = changed, lines = lines, messages = messages, debug = debug_lines, seconds = socket.gettime() - started,
+    status = status, changed = changed, lines = lines, messages = messages, seconds = socket.gettime() - started,
   }
 end
 print(cjson.encode(answers))

@@ -72,7 +72,41 @@ def test_jobs_that_share_a_node_are_each_measured(site: Any) -> None:
     assert (run_detail.memory_cache, run_detail.memory_charged_peak) == (10 * GB / 4, 21 * GB / 4)
 
 
-def test_the_cgroup_wins_over_the_log_and_the_log_over_the_node(site: Any) -> None:
+def test_the_larger_of_cgroup_and_log_counts(site: Any) -> None:
+    node_id = site.node("n1", node_rows())
+    missed_by_the_log = site.run("1.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=GB // 2)
+    missed_by_the_readings = site.run("2.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=2 * GB)
+    of_some_steps = site.run("3.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=GB // 2, memory_incomplete=True)
+    without_readings = site.run("4.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=GB // 2, memory_incomplete=True)
+    with_cache = site.run("5.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=9 * GB, memory_with_cache=True)
+    for job in ("1.s", "2.s", "3.s", "5.s"):
+        site.job_samples(node_id, job, used_by(range(1005, 1200, 10), GB, 2.0))
+    finish(site)
+
+    def memory(run: int) -> tuple[Any, ...]:
+        found = site.profile(run)["memory"]
+        return found.source, found.value, found.lower_bound, found.shown_only
+
+    read = site.profile(missed_by_the_log)["memory"]
+    assert GB / 8 < read.value < 2 * GB / 4
+    assert memory(missed_by_the_log) == ("cgroup", read.value, False, False)
+    assert memory(missed_by_the_readings) == ("accounting", 2 * GB / 4, False, False)
+    assert site.profile(missed_by_the_readings)["memory"].mean == read.mean
+    assert memory(of_some_steps) == ("cgroup", read.value, False, False)
+    assert memory(with_cache) == ("cgroup", read.value, False, False), "page cache is not memory that a job needs"
+    assert memory(without_readings) == ("accounting", GB / 8, True, True)
+
+
+def test_values_are_per_processor_that_was_asked_for(site: Any) -> None:
+    site.node("n1", node_rows())
+    logged = {"used_memory_bytes": 8 * GB, "used_cpu_s": 400.0}
+    run = site.run("1.s", 1000.0, 1200.0, {"n1": 4}, processors=4, asked_processors=1, **logged)
+    finish(site)
+    assert site.profile(run)["memory"].value == 8 * GB
+    assert site.profile(run)["cpu"].value == 400.0 / 200 / 4, "a share of what it was given"
+
+
+def test_the_log_wins_over_what_was_seen_of_the_node(site: Any) -> None:
     node_id = site.node("n1", node_rows())
     logged = {"used_memory_bytes": 9 * GB, "used_cpu_s": 100.0}
     with_group = site.run("1.s", 1000.0, 1200.0, {"n1": 4}, **logged)
@@ -81,7 +115,7 @@ def test_the_cgroup_wins_over_the_log_and_the_log_over_the_node(site: Any) -> No
     site.job_samples(node_id, "1.s", used_by(range(1005, 1200, 10), GB, 2.0))
     site.job_samples(node_id, "3.s", [(1100.0, 90.0, GB, 0)], 7 * GB)
     finish(site)
-    assert site.profile(with_group)["memory"].source == "cgroup"
+    assert site.profile(with_group)["memory"].source == "accounting", "it is the larger of the two"
     assert (site.profile(without)["memory"].source, site.profile(without)["memory"].value) == ("accounting", 9 * GB / 4)
     one = site.profile(seldom)
     assert (one["memory"].source, one["memory"].value, one["memory"].charged_peak) == (

@@ -110,15 +110,47 @@ def test_another_site_can_neither_log_in_nor_out(served: Any, headers: dict[str,
     assert client.post("/logout", headers=own).status_code == 303
 
 
+def wrong(client: Any, peer: str = "127.0.0.1", forwarded: str | None = None) -> Any:
+    headers = {} if forwarded is None else {"X-Forwarded-For": forwarded}
+    return client.post("/login", data={"token": "x"}, headers=headers, environ_base={"REMOTE_ADDR": peer})
+
+
 def test_guessing_is_slowed_down(served: Any) -> None:
-    statuses = [served.client().post("/login", data={"token": "x"}).status_code for _ in range(12)]
+    statuses = [wrong(served.client()).status_code for _ in range(12)]
     assert statuses == [401] * 10 + [429] * 2
-    right = {"token": served.tokens["admin"]}
-    assert served.client().post("/login", data=right).headers["Retry-After"] == "61"
-    elsewhere = {"REMOTE_ADDR": "10.0.0.9"}
-    assert served.client().post("/login", data=right, environ_base=elsewhere).status_code == 303
+    assert wrong(served.client()).headers["Retry-After"] == "61"
+    assert served.client().get("/login?once=x").status_code == 429
+    assert wrong(served.client(), "10.0.0.9").status_code == 401
     served.clock.now += 60
-    assert served.client().post("/login", data=right).status_code == 303
+    assert wrong(served.client()).status_code == 401
+
+
+def test_a_right_secret_logs_in_however_many_were_wrong(served: Any) -> None:
+    assert [wrong(served.client()).status_code for _ in range(30)][-1] == 429
+    assert served.client().post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    assert served.client().get(link(served)).status_code == 303
+    assert wrong(served.client()).status_code == 429, "and opens it to no other"
+
+
+@pytest.fixture
+def behind_proxies(served: Any, serve: Any) -> Any:
+    site = served.app.extensions["jobsight"]
+    trusted = serve(trusted_proxies="127.0.0.1 10.1.0.0/16")
+    return create_app(trusted, site.read_engine, served.engine, served.clock).test_client()
+
+
+def test_behind_a_trusted_proxy_each_client_is_counted_by_itself(behind_proxies: Any) -> None:
+    """Whatever the client itself puts before its address."""
+    statuses = [wrong(behind_proxies, forwarded=f"10.9.9.{n}, 192.0.2.1, 10.1.2.3").status_code for n in range(12)]
+    assert statuses == [401] * 10 + [429] * 2
+    assert wrong(behind_proxies, forwarded="192.0.2.1, 192.0.2.2").status_code == 401
+    assert wrong(behind_proxies, forwarded="192.0.2.1").status_code == 429
+
+
+def test_a_forwarded_address_from_anybody_else_is_ignored(behind_proxies: Any) -> None:
+    statuses = [wrong(behind_proxies, "192.0.2.9", f"198.51.100.{n}").status_code for n in range(12)]
+    assert statuses == [401] * 10 + [429] * 2
+    assert wrong(behind_proxies, forwarded="198.51.100.3").status_code == 401
 
 
 def test_pages_forbid_foreign_and_inline_scripts(served: Any) -> None:

@@ -240,7 +240,10 @@ def test_a_users_page_tells_lower_bounds_from_shared_nodes(client: FlaskClient, 
             row = {"run_id": connection.scalar(new), "learn_seq": 1, "lower_bound": ran_out, "shown_only": True}
             connection.execute(insert(schema.profiles).values(**row, metric="runtime", value=8.0))
     text = client.get("/users/c/u").text
-    assert "2 more jobs ran out of it: the values are lower bounds" in text
+    assert (
+        "2 more jobs ran out of it, ended early or had parts that were not measured: the values are lower bounds"
+        in text
+    )
     assert "1 more job ran on shared nodes" in text
 
 

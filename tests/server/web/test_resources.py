@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.server
+import re
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -294,7 +297,9 @@ def test_commands_report_what_ganglia_and_another_server_know(
     assert slots(admin, "alpha/g1")["free"] == 12
     matched(admin, job("a", 2))
     served.clock.now += 1
-    assert main(["resources", "copy", address, "--server", address]) == 0
+    (tmp_path / "token").write_text(served.tokens["scheduler"])
+    copy = ["resources", "copy", address, "--source-token-file", str(tmp_path / "token"), "--server", address]
+    assert main(copy) == 0
     assert slots(admin, "alpha/g1") == {"total": 16, "used": 6, "measured": 6, "held": 2, "free": 10}
     for wrong, problem in (("http://127.0.0.1:1", "does not answer"), ("file:///etc/passwd", "no address of a server")):
         assert main(["resources", "copy", wrong, "--server", address]) == 1
@@ -302,3 +307,51 @@ def test_commands_report_what_ganglia_and_another_server_know(
     monkeypatch.setenv("JOBSIGHT_TOKEN", "wrong")
     assert main(command) == 1
     assert "answered 401" in capsys.readouterr().err
+
+
+@contextmanager
+def listening(answer: str) -> Iterator[tuple[str, list[str]]]:
+    """A server that answers every request with this head, and the headers that it was sent."""
+    seen: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(f"{self.command} {self.headers}")
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.wfile.write(f"HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n".encode())
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_token_goes_only_where_it_was_given_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JOBSIGHT_TOKEN", "secret-of-ours")
+    (tmp_path / "theirs").write_text("secret-of-theirs")
+    (tmp_path / "g.xml").write_text(GANGLIA)
+    given = ["--source-token-file", str(tmp_path / "theirs")]
+    with listening("401 Unauthorized") as (source, asked):
+        for options, sent in (([], []), (given, ["secret-of-theirs"])):
+            assert main(["resources", "copy", source, *options, "--server", "http://127.0.0.1:1"]) == 1
+            assert "answered 401" in capsys.readouterr().err
+            assert re.findall("secret-of-[a-z]+", asked.pop()) == sent
+    for status in ("301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"):
+        with listening("200 OK") as (other, stolen), listening(f"{status}\r\nLocation: {other}/x") as (source, asked):
+            assert main(["resources", "copy", source, *given, "--server", "http://127.0.0.1:1"]) == 1
+            assert f"{source} redirects to '{other}/x'" in capsys.readouterr().err
+            assert main(["resources", "read-ganglia", str(tmp_path / "g.xml"), "--server", source]) == 1
+            assert f"{source} redirects to '{other}/x'" in capsys.readouterr().err
+            assert (len(asked), stolen) == (2, [])

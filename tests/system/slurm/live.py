@@ -47,6 +47,14 @@ class LiveJobsight(LiveSite):
             self._install_hooks()
             yield
 
+    @contextlib.contextmanager
+    def following(self) -> Iterator[None]:
+        """The server alone, without agents and hooks: all that it knows of jobs is from Slurm's commands."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SLURM_CONF", self.cluster.environment["SLURM_CONF"])
+            with self.site.serve():
+                yield
+
     def _install_hooks(self) -> None:
         """One script for all nodes would do on as many machines; here it looks for that of its node."""
         hooks = {"PrologFlags": "Alloc"}

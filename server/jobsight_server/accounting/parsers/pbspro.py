@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from jobsight_server.accounting.parsers.pbs import pbs_event
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent
@@ -24,7 +25,10 @@ def parse_line(line: str) -> JobEvent:
     Raises:
         AccountingError: the line cannot be used; the reason says why.
     """
-    return pbs_event(line, _fields, with_usage="ER", failure_of=lambda status, _ran_s, _fields: _FAILURES.get(status))
+    event = pbs_event(line, _fields, with_usage="ER", failure_of=lambda status, _ran_s, _fields: _FAILURES.get(status))
+    if event.run is None or event.run.used_memory_bytes is None:
+        return event
+    return replace(event, run=replace(event.run, memory_with_cache=True))  # with PBS's cgroup hook
 
 
 def _fields(message: str) -> dict[str, str]:

@@ -7,6 +7,8 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, I
 from jobsight_server.storage.schema.metadata import metadata
 
 # One row per run of a job: a requeued job has several, distinguished by their start.
+# asked_*: what the user asked for, where the log says so and it is not what the job was given: ``processors`` (of a
+# whole node), or ``requested_*`` that a submit plugin has changed; NULL otherwise, and 0 where the user asked for none.
 # state: running (or its end was never logged), ended, requeued, deleted (a run whose D record came before any E).
 jobs = Table(
     "jobs",
@@ -35,6 +37,12 @@ jobs = Table(
     Column("used_memory_bytes", BigInteger),
     Column("used_walltime_s", Double),
     Column("failure", Text),  # "memory" or "time": what the log says that the run ran out of
+    Column("asked_processors", Integer),
+    Column("asked_memory_bytes", BigInteger),
+    Column("asked_walltime_s", Double),
+    Column("memory_incomplete", Boolean),  # a step or task was not measured: the job used more than used_memory_bytes
+    Column("memory_with_cache", Boolean),  # used_memory_bytes may contain page cache
+    Column("ended_abnormally", Boolean),  # as the log says; an exit status other than 0 says so too
     Column("suspended_s", Double),  # of the time between start and end
     Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the current state
     Column("profiled", Boolean, nullable=False),

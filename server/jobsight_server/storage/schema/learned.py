@@ -14,9 +14,9 @@ from jobsight_server.storage.schema.metadata import metadata
 # ``forecast``, ``bound`` and ``probability``: as of the run's submission.
 # Of memory ``value`` is the peak and ``mean`` the time average; ``idle_age_s``: how far from the run's life the idle
 # level of its nodes was read; ``cache`` is the page cache of its cgroups at most and ``charged_peak`` the most that was
-# charged to them. ``shown_only``: the value is shown and was not learned. ``lower_bound``: the log says that the job
-# ran out of it, so it would have used more; never learned. Of bandwidth ``fabric`` is the network that ``value`` is of,
-# and ``fabrics`` the value of each, JSON.
+# charged to them. ``shown_only``: the value is shown and was not learned. ``lower_bound``: the job used more, or would
+# have: it ran out of it, was cut short, or was measured in part; never learned. Of bandwidth ``fabric`` is the network
+# that ``value`` is of, and ``fabrics`` the value of each, JSON.
 _APPORTIONED = text("attribution = 'apportioned' AND value IS NOT NULL")
 profiles = Table(
     "profiles",

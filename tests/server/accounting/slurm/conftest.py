@@ -52,14 +52,18 @@ class Release:
         cpu_s: float = 0.0,
         state: str = "COMPLETED",
         exit_code: tuple[int, int] = (0, 0),
+        tasks: int = 1,
+        least: int | None = None,
     ) -> dict[str, Any]:
+        """``memory`` of all tasks, ``least`` of the one that held least: by default all held as much."""
         ids: dict[str, Any] = {
-            "22.05": {"job_id": 7, "id": step_id if step_id == "batch" else int(step_id)},
+            "22.05": {"job_id": 7, "id": int(step_id) if step_id.isdigit() else step_id},
             "23.02": {"id": {"job_id": 7, "step_id": step_id}},
             "23.11": {"id": f"7.{step_id}"},
         }
         later = self.name == "23.11"
         total = [{"type": "mem", "name": "", "id": 2, "count": memory}] if memory else []
+        smallest = [{**one, "count": memory // tasks if least is None else least} for one in total]
         return {
             "time": {
                 "elapsed": end - start,
@@ -71,7 +75,8 @@ class Release:
             "exit_code": self.exit_code(*exit_code),
             "state": self.state(state),
             "step": {**ids[self.name], "name": "x"},
-            "tres": {"requested": {"max": [], "total": total}, "consumed": {"max": [], "total": []}},
+            "tasks": {"count": tasks},
+            "tres": {"requested": {"max": [], "min": smallest, "total": total}, "consumed": {"max": [], "total": []}},
         }
 
     def job(self, **changed: Any) -> dict[str, Any]:
@@ -94,6 +99,7 @@ class Release:
                 "total": {"seconds": 0, "microseconds": 0},
             },
             "exit_code": self.exit_code(*changed.get("exit_code", (0, 0))),
+            "comment": {"administrator": changed.get("comment"), "job": None, "system": None},
             "group": "hpc",
             "het": {"job_id": 0, "job_offset": self.number(None)},
             "job_id": changed.get("job_id", 7),

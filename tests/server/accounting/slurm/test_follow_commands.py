@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 from sqlalchemy import Engine, select
 
@@ -190,7 +191,7 @@ def test_every_way_to_fail(
     with sqlite_engine.connect() as connection:
         assert connection.execute(select(accounting_files)).all() == []
     deadline = time.monotonic() + 30  # what was killed goes when the kernel gets to it
-    while asleep in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout:
+    while any(asleep in " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])):
         assert time.monotonic() < deadline, "it sleeps on"
         time.sleep(0.1)
 
@@ -221,6 +222,55 @@ def test_a_damaged_record_is_listed_once(
     with sqlite_engine.connect() as connection:
         (reject,) = connection.execute(select(accounting_rejects))
     assert (reject.path, reject.reason) == ("command sacct", "time.start is not a number: 'x'")
+
+
+def test_a_record_that_slurmdbd_has_not_finished_is_read_again(
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower], newest: Any
+) -> None:
+    now = [NOON + 1000.0]
+    follower = follow(lambda: now[0])
+    slurm.answers("sacct", newest.document(newest.job(job_id=7, end=0), newest.job(job_id=8)))
+    follower.read()
+    assert rows(sqlite_engine, "job_id", "state") == [("8", "ended")]
+    assert rejects(sqlite_engine) == []
+    now[0] += 30
+    slurm.answers("sacct", newest.document(newest.job(job_id=7), newest.job(job_id=8)))
+    follower.read()
+    assert sorted(rows(sqlite_engine, "job_id", "state")) == [("7", "ended"), ("8", "ended")]
+    slurm.answers("sacct", newest.document(newest.job(job_id=9, end=0)))
+    follower.read()
+    now[0] += 700
+    follower.read()
+    assert rejects(sqlite_engine) == ["job 9: end is missing"]
+
+
+def test_a_header_without_a_needed_column_is_refused_once(
+    sqlite_engine: Engine, slurm: FakeSlurm, follow: Callable[..., SlurmFollower]
+) -> None:
+    slurm.answers("sacct", b"JobIDRaw|State\n7|COMPLETED\n8|COMPLETED\n")
+    report = follow().read()
+    assert report.unreadable == {"command sacct": "the header has no column User; ask sacct for it with --format"}
+    assert rejects(sqlite_engine) == []
+
+
+def test_the_log_says_when_a_command_can_be_read_again(
+    slurm: FakeSlurm, follow: Callable[..., SlurmFollower], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    follower = follow()
+    slurm.answers("sacct", b"", after="exit 1")
+    follower.read()
+    slurm.answers("sacct", b'{"jobs": []}')
+    follower.read()
+    follower.read()
+    assert [text for text in caplog.messages if "again" in text] == [
+        "accounting of lab: command sacct can be read again"
+    ]
+
+
+def rejects(engine: Engine) -> list[str]:
+    with engine.connect() as connection:
+        return list(connection.scalars(select(accounting_rejects.c.reason)))
 
 
 def test_waiting_jobs_that_vanish(

@@ -48,6 +48,8 @@ def test_a_whole_record_is_the_same_in_every_release(events: Read, release: Any)
             used_cpu_s=1.5,
             used_memory_bytes=10 * MIB,
             used_walltime_s=100.0,
+            memory_incomplete=False,
+            ended_abnormally=False,
         ),
         utc_s=NOON + 100.0,
         submitted=NOON - 60.0,
@@ -96,14 +98,51 @@ def test_memory_is_of_the_steps(events: Read, release: Any) -> None:
     first = release.step("0", NOON, NOON + 50, 500 * MIB)
     after_it = release.step("1", NOON + 50, NOON + 100, 300 * MIB)
     beside_it = release.step("2", NOON + 20, NOON + 60, 200 * MIB)
-    unmeasured = release.step("3", NOON + 60, NOON + 61)
     assert memory(batch) == 10 * MIB
     assert memory(batch, first, after_it) == 510 * MIB
     assert memory(batch, first, after_it, beside_it) == 710 * MIB
-    assert memory(batch, unmeasured, first) == 510 * MIB
-    # The batch script alone is not what the job held.
-    assert memory(batch, unmeasured) is None
     assert memory() is None
+
+
+def test_what_was_not_measured_makes_memory_a_lower_bound(events: Read, release: Any) -> None:
+    def memory(*steps: Any) -> tuple[int | None, bool | None]:
+        run = run_of(events, release, steps=list(steps))
+        return run.used_memory_bytes, run.memory_incomplete
+
+    batch = release.step("batch", NOON, NOON + 100, 10 * MIB)
+    # Four tasks that hold 300 MiB each and are over before Slurm looks, then one of 40 MiB.
+    missed = release.step("0", NOON, NOON + 20, tasks=4)
+    small = release.step("1", NOON + 20, NOON + 100, 40 * MIB)
+    assert memory(batch, missed, small) == (50 * MIB, True)
+    assert memory(batch, small) == (50 * MIB, False)
+    assert memory(batch, missed) == (10 * MIB, True), "the batch script alone is not what the job held"
+    on_two_nodes = release.step("2", NOON + 20, NOON + 100, 300 * MIB, tasks=2, least=0)
+    assert memory(batch, on_two_nodes) == (310 * MIB, True)
+    assert memory(batch, release.step("2", NOON + 20, NOON + 100, 300 * MIB, tasks=2)) == (310 * MIB, False)
+    extern = release.step("extern", NOON, NOON + 100)
+    assert memory(extern, batch, small) == (50 * MIB, False), "extern holds nothing of the job's"
+    assert memory(missed) == (None, None)
+
+
+def test_what_the_user_asked_for_is_kept_beside_what_was_given(events: Read, release: Any) -> None:
+    def asked(**changes: Any) -> tuple[Any, ...]:
+        run = run_of(events, release, **changes)
+        return run.processors, run.asked_processors, run.asked_memory_bytes, run.asked_walltime_s
+
+    assert asked() == (4, None, None, None)
+    assert asked(requested=[{"type": "cpu", "count": 1}])[:2] == (4, 1), "a whole node"
+    report = "a note; jobsight: ... Set: ... jobsight_asked=mem_per_node:4000M,time:60"
+    assert asked(comment=report) == (4, None, 2 * 4000 * MIB, 3600.0)
+    assert asked(comment="jobsight_asked=mem_per_cpu:100M") == (4, None, 400 * MIB, None)
+    assert asked(comment="jobsight_asked=mem_per_node:none,time:none") == (4, None, 0, 0.0)
+    for broken in ("jobsight_asked=", "jobsight_asked=mem_per_node:-1M", "jobsight_asked=time:1e999", 7, None, ["x"]):
+        assert asked(comment=broken) == (4, None, None, None)
+
+
+def test_what_did_not_complete_ended_abnormally(events: Read, release: Any) -> None:
+    states = {"COMPLETED": False, "FAILED": True, "CANCELLED by 1002": True, "TIMEOUT": True, "OUT_OF_MEMORY": True}
+    for state, abnormal in states.items():
+        assert run_of(events, release, state=(state,)).ended_abnormally is abnormal, state
 
 
 def test_steps_within_a_second_follow_one_another(events: Read, release: Any) -> None:

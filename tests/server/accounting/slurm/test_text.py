@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from jobsight_server.accounting.parsers.slurm.node_list import MOST_NODES, node_
 from jobsight_server.accounting.parsers.slurm.quantities import amount, clock_s, moment, tres
 from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
 
+ROOT = Path(__file__).parents[4]
 NOON, MIB = 1_700_000_000, 2**20
 Read = Callable[[bytes], list[Any]]
 
@@ -164,12 +167,44 @@ def test_requested_memory_by_release(events: Read, asked: str, expected: int | N
 def test_memory_without_the_sums(events: Read) -> None:
     columns = [*(name for name in COLUMNS if name != "TRESUsageInTot"), "AveRSS", "MaxRSS", "NTasks"]
 
-    def memory(**of_step: str) -> int | None:
-        return run_of(events, row("7"), row("7.0", **of_step), columns=columns).used_memory_bytes
+    def memory(**of_step: str) -> tuple[int | None, bool | None]:
+        run = run_of(events, row("7"), row("7.0", **of_step), columns=columns)
+        return run.used_memory_bytes, run.memory_incomplete
 
-    assert memory(AveRSS="100M", MaxRSS="150M", NTasks="4") == 400 * MIB
-    assert memory(MaxRSS="150M", NTasks="1") == 150 * MIB
-    assert memory(MaxRSS="150M", NTasks="4") is None
+    # Whether each of several tasks was measured, only TRESUsageInMin says.
+    assert memory(AveRSS="100M", MaxRSS="150M", NTasks="4") == (400 * MIB, True)
+    assert memory(MaxRSS="150M", NTasks="1") == (150 * MIB, False)
+    assert memory(MaxRSS="150M", NTasks="4") == (150 * MIB, True)
+    assert memory(MaxRSS="150M") == (150 * MIB, True)
+
+
+def test_a_task_without_memory_was_not_measured(events: Read) -> None:
+    columns = [*COLUMNS, "NTasks", "TRESUsageInMin"]
+
+    def incomplete(**of_step: str) -> bool | None:
+        return run_of(events, row("7"), row("7.0", **of_step), columns=columns).memory_incomplete
+
+    assert incomplete(NTasks="2", TRESUsageInMin="cpu=0,mem=5120K") is False
+    assert incomplete(NTasks="2", TRESUsageInMin="cpu=0,mem=0") is True
+    assert incomplete(NTasks="2") is True
+    assert incomplete(NTasks="1") is False
+
+
+def test_the_columns_that_the_documents_name_say_what_json_says(events: Read, newest: Any) -> None:
+    document = (ROOT / "docs" / "accounting.md").read_text()
+    columns = re.search(r"--format=([A-Za-z,\\\n]+)", document)
+    assert columns is not None
+    named = columns[1].replace("\\\n", "").split(",")
+    steps = [newest.step("batch", NOON, NOON + 100, 10 * MIB), newest.step("0", NOON, NOON + 50, 300 * MIB, tasks=2)]
+    comment = "jobsight_asked=mem_per_node:4000M"
+    (expected,) = events(newest.document(newest.job(name="name", steps=steps, comment=comment)))
+    batch = {"TRESUsageInTot": "mem=10240K", "TRESUsageInMin": "mem=10240K", "TotalCPU": "00:00:00"}
+    step = {"TRESUsageInTot": "mem=307200K", "TRESUsageInMin": "mem=153600K", "NTasks": "2", "End": str(NOON + 50)}
+    step["TotalCPU"] = "00:00:00"
+    rows = row("7", AdminComment=comment, TotalCPU=""), row("7.batch", **batch), row("7.0", **step)
+    assert events(text(*rows, columns=named)) == [expected]
+    assert expected.run.memory_incomplete is False
+    assert expected.run.asked_memory_bytes == 8000 * MIB
 
 
 def test_times_and_limits(events: Read) -> None:

@@ -8,9 +8,10 @@ from math import inf
 
 from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
 from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, LATEST, LONGEST_S
+from jobsight_server.accounting.parsers.slurm.asked import asked_in
 from jobsight_server.accounting.parsers.slurm.node_list import node_names
-from jobsight_server.accounting.parsers.slurm.steps import Step, cpu_s, memory_bytes
-from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
+from jobsight_server.accounting.parsers.slurm.steps import Step, cpu_s, incomplete, memory_bytes
+from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord, UnsettledError
 
 # Slurm gives these states to a job beside what became of it, or while it goes from one state to another.
 _RESIZED = "RESIZING"
@@ -46,7 +47,8 @@ class SlurmJob:
     """One record of a job: times in UTC epoch seconds, None if unknown; memory in bytes, of the whole job.
 
     ``states`` are the base state and its flags. ``node_count`` and ``processors`` are allocated ones, or requested ones
-    while the job waits. ``cluster``: as Slurm calls it.
+    while the job waits; ``asked_processors`` always requested ones. ``cluster``: as Slurm calls it. ``comment``: the
+    administrator's.
     """
 
     job_id: str
@@ -67,10 +69,12 @@ class SlurmJob:
     nodes: str = ""
     node_count: int | None = None
     processors: int | None = None
+    asked_processors: int | None = None
     requested_memory_bytes: int | None = None
     exit: ExitCode | None = None
     derived_exit: ExitCode | None = None
     used_cpu_s: float = 0.0
+    comment: str | None = None
     steps: tuple[Step, ...] = field(default=())
 
 
@@ -81,8 +85,16 @@ def event_of(job: SlurmJob) -> JobEvent:
     over before it ran. A run is identified by its submission: a requeued job has the same id, and another submission.
 
     Raises:
-        AccountingError: it cannot be used; the reason says why.
+        AccountingError: it cannot be used; the reason says why, and the message names the job.
     """
+    try:
+        return _event_of(job)
+    except AccountingError as error:
+        error.job_id = job.job_id
+        raise
+
+
+def _event_of(job: SlurmJob) -> JobEvent:
     if "_[" in job.job_id:
         raise AccountingError("tasks of an array that wait, in one record; ask sacct for JobIDRaw", job.job_id)
     if not _JOB_ID.fullmatch(job.job_id):
@@ -108,7 +120,7 @@ def event_of(job: SlurmJob) -> JobEvent:
     end = job.end if kind in "ER" else None
     if kind in "ER":
         if end is None:
-            raise AccountingError("end is missing")
+            raise UnsettledError("end is missing")  # slurmdbd takes over what it missed some time after a restart
         if end < start:
             raise AccountingError("end is before start", f"start={start:.0f} end={end:.0f}")
     return JobEvent(kind, job.job_id, stamp, _run(job, states, nodes, start, end), utc_s=stamp, submitted=job.submitted)
@@ -143,6 +155,8 @@ def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: f
         raise AccountingError("user is missing")
     out_of_memory = _ran_out_of_memory(job, states)
     failure: Failure | None = "memory" if out_of_memory else "time" if states & {"TIMEOUT", "DEADLINE"} else None
+    asked = asked_in(job.comment, job.asked_processors or job.processors, job.node_count)
+    memory = None if end is None else memory_bytes(job.steps, end)
     return RunRecord(
         user=user,
         start=start,
@@ -162,10 +176,15 @@ def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: f
         requested_nodes=None if job.node_count is None else str(job.node_count),
         # Zero is what was never looked at: every process uses some of both.
         used_cpu_s=None if end is None else max(job.used_cpu_s, cpu_s(job.steps)) or None,
-        used_memory_bytes=None if end is None else memory_bytes(job.steps, end),
+        used_memory_bytes=memory,
         used_walltime_s=None if end is None else _ran_s(job),
         suspended_s=job.suspended_s or None,
         failure=None if end is None else failure,
+        asked_processors=None if job.asked_processors == job.processors else job.asked_processors or None,
+        asked_memory_bytes=asked.memory_bytes,
+        asked_walltime_s=asked.walltime_s,
+        memory_incomplete=None if memory is None else incomplete(job.steps),
+        ended_abnormally=None if end is None else "COMPLETED" not in states,
     )
 
 

@@ -20,7 +20,7 @@ from jobsight_server.accounting.parsers.slurm.job import (
     checked_time,
 )
 from jobsight_server.accounting.parsers.slurm.quantities import tres
-from jobsight_server.accounting.parsers.slurm.steps import Step
+from jobsight_server.accounting.parsers.slurm.steps import OF_SLURM, Step
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
 
@@ -90,6 +90,7 @@ class _Sacct(Struct):
     allocation_nodes: Any = None
     association: _Association | None = None
     required: dict[str, Any] = {}
+    comment: Any = None
     exit_code: Any = None
     derived_exit_code: Any = None
     steps: list[_Step] = []
@@ -113,6 +114,7 @@ class _Squeue(Struct):
     node_count: Any = None
     tres_req_str: str | None = None
     nodes: str | None = None
+    admin_comment: Any = None
 
 
 _decode_sacct = msgspec.json.Decoder(_Sacct).decode
@@ -152,10 +154,12 @@ def parse_sacct(data: bytes) -> SlurmJob:
         processors=checked_count(
             "tres cpu", allocated.get("cpu") or requested.get("cpu") or _count("required", record.required.get("CPUs"))
         ),
+        asked_processors=checked_count("tres cpu", requested.get("cpu")),
         requested_memory_bytes=checked_bytes("tres mem", memory_mib and memory_mib * _MIB),
         exit=_exit_code("exit_code", record.exit_code),
         derived_exit=_exit_code("derived_exit_code", record.derived_exit_code),
         used_cpu_s=_clock_s("time.total", time.total),
+        comment=record.comment.get("administrator") if isinstance(record.comment, dict) else None,
         steps=tuple(_step(step) for step in record.steps),
     )
 
@@ -183,6 +187,7 @@ def parse_squeue(data: bytes) -> SlurmJob:
         node_count=checked_count("node_count", _count("node_count", record.node_count)),
         processors=checked_count("cpus", int(requested.get("cpu", 0)) or _count("cpus", record.cpus)),
         requested_memory_bytes=checked_bytes("tres_req_str", int(requested["mem"]) if "mem" in requested else None),
+        comment=record.admin_comment,
     )
 
 
@@ -203,15 +208,17 @@ def _decoded(decode: Any, data: bytes) -> Any:
 def _step(step: _Step) -> Step:
     requested = step.tres.requested if step.tres is not None else None
     used, least = ({}, {}) if requested is None else (_by_type(requested.total), _by_type(requested.min))
-    # A task without any memory was not measured, so the sum lacks it.
-    is_short = least.get("mem") == 0 and (_count("steps.tasks.count", step.tasks.get("count")) or 0) > 1
+    step_id = _step_id(step.step)
+    tasks = 1 if step_id in OF_SLURM else _count("steps.tasks.count", step.tasks.get("count"))
     code = _exit_code("steps.exit_code", step.exit_code)
     states = _texts("steps.state", step.state)
     return Step(
-        step_id=_step_id(step.step),
+        step_id=step_id,
         start=_time("steps.time.start", step.time.start),
         end=_time("steps.time.end", step.time.end),
-        memory_bytes=0 if is_short else checked_bytes("steps.tres mem", max(used.get("mem", 0), 0)) or 0,
+        memory_bytes=checked_bytes("steps.tres mem", max(used.get("mem", 0), 0)) or 0,
+        # A task without any memory was not measured, so the sum lacks it.
+        incomplete=tasks != 1 and not least.get("mem"),
         # Of killed processes only the samples, in milliseconds, are known: no parent waited for them.
         cpu_s=max(_clock_s("steps.time.total", step.time.total), max(used.get("cpu", 0), 0) / 1000.0),
         out_of_memory="OUT_OF_MEMORY" in states or (code is not None and code.signal == 125),

@@ -53,13 +53,19 @@ class TextReader:
     by_lines: bool = False
     form: str = "text of sacct"
 
+    @property
+    def missing(self) -> str:
+        """What is wrong with the header; empty if it has all columns that are needed."""
+        absent = [column for column in NEEDED if column not in self.header.columns]
+        return f"the header has no column {absent[0]}; ask sacct for it with --format" if absent else ""
+
     def split(self, read: Callable[[int], bytes], tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
         return TextRecords(self.header).split(read, tail, most_records)
 
     def event(self, record: RawRecord) -> JobEvent:
         _check(record)
-        if absent := [column for column in NEEDED if column not in self.header.columns]:
-            raise AccountingError(f"the header has no column {absent[0]}; ask sacct for it with --format")
+        if self.missing:
+            raise AccountingError(self.missing)
         assert isinstance(record, JobRows)
         rows = [text_of(row).split(self.header.delimiter.decode("utf-8")) for row in record.rows]
         job = job_of([dict(zip(self.header.columns, row, strict=True)) for row in rows])

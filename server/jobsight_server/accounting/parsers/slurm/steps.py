@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 OF_SLURM = frozenset({"batch", "extern", "interactive"})
-"""Steps that Slurm makes by itself; the others are those that the job's script started."""
+"""Steps that Slurm makes by itself, of one task; the others are those that the job's script started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of a job: the sums over its tasks; 0 where nothing was measured.
 
-    ``end`` is None while it runs, ``exit_status`` as a job's.
+    ``end`` is None while it runs, ``exit_status`` as a job's. ``incomplete``: some of its tasks were not measured, or
+    nothing says that all were.
     """
 
     step_id: str
@@ -24,17 +25,22 @@ class Step:
     cpu_s: float = 0.0
     out_of_memory: bool = False
     exit_status: int | None = None
+    incomplete: bool = False
+
+
+def incomplete(steps: Sequence[Step]) -> bool:
+    """Whether a step, or a task of one, was not measured: what it held may have been most of what the job held.
+
+    ``extern`` holds nothing of the job's.
+    """
+    return any(step.incomplete or not step.memory_bytes for step in steps if step.step_id != "extern")
 
 
 def memory_bytes(steps: Sequence[Step], job_end: float) -> int | None:
     """The largest sum over steps that ran at the same time; None if it was not measured.
 
-    Of a job with steps of its own, one of them must have been measured: what the batch script held beside them is not
-    what the job held. Steps that follow one another within a second do not overlap.
+    Steps that follow one another within a second do not overlap. It is a lower bound if the steps are ``incomplete``.
     """
-    own = [step for step in steps if step.step_id not in OF_SLURM]
-    if own and not any(step.memory_bytes for step in own):
-        return None
     measured = [step for step in steps if step.memory_bytes > 0]
     if not measured:
         return None

@@ -36,6 +36,7 @@ def job_of(rows: Sequence[Row]) -> SlurmJob:
         or count("NCPUS", _get(row, "NCPUS"))
         or count("ReqCPUS", _get(row, "ReqCPUS"))
     )
+    asked_processors = count("ReqCPUS", _get(row, "ReqCPUS")) or int(requested.get("cpu", 0))
     node_count = (
         int(allocated.get("node", 0))
         or count("NNodes", _get(row, "NNodes"))
@@ -63,10 +64,12 @@ def job_of(rows: Sequence[Row]) -> SlurmJob:
         nodes=_get(row, "NodeList"),
         node_count=checked_count("NNodes", node_count or None),
         processors=checked_count("AllocCPUS", processors or None),
+        asked_processors=checked_count("ReqCPUS", asked_processors),
         requested_memory_bytes=_requested_memory(row, requested, processors, node_count),
         exit=_exit_code("ExitCode", row),
         derived_exit=_exit_code("DerivedExitCode", row),
         used_cpu_s=clock_s("TotalCPU", _get(row, "TotalCPU")) or 0.0,
+        comment=row.get("AdminComment"),
         steps=tuple(_step(step) for step in rows[1:]),
     )
 
@@ -78,33 +81,33 @@ def _get(row: Row, column: str) -> str:
 def _step(row: Row) -> Step:
     code = _exit_code("ExitCode", row)
     used = tres("TRESUsageInTot", _get(row, "TRESUsageInTot"))
-    # A task without any memory was not measured, so the sum lacks it.
     least = tres("TRESUsageInMin", _get(row, "TRESUsageInMin"))
-    is_short = least.get("mem") == 0 and (count("NTasks", _get(row, "NTasks")) or 0) > 1
     step_id = (row.get("JobIDRaw") or row["JobID"]).partition(".")[2].lower()
-    memory = 0 if is_short else int(used["mem"] if "mem" in used else _resident(row, step_id))
+    tasks = 1 if step_id in OF_SLURM else count("NTasks", _get(row, "NTasks"))
+    memory = int(used["mem"] if "mem" in used else _resident(row, tasks))
     states = row["State"].upper().split()[:1]
     return Step(
         step_id=step_id,
         start=moment("Start", row["Start"]),
         end=moment("End", row["End"]),
         memory_bytes=checked_bytes("TRESUsageInTot", memory) or 0,
+        # A task without any memory was not measured, so the sum lacks it.
+        incomplete=tasks != 1 and not least.get("mem"),
         cpu_s=max(clock_s("TotalCPU", _get(row, "TotalCPU")) or 0.0, used.get("cpu", 0.0)),
         out_of_memory="OUT_OF_MEMORY" in states or (code is not None and code.signal == 125),
         exit_status=None if code is None else code.status,
     )
 
 
-def _resident(row: Row, step_id: str) -> float:
-    """The sum over a step's tasks where only their average, or the only one's maximum, was asked for; 0 if neither.
+def _resident(row: Row, tasks: int | None) -> float:
+    """The sum over a step's tasks where only their average or largest was asked for; 0 if neither.
 
-    Steps that Slurm makes by itself have one task.
+    The largest is a lower bound of the sum over several tasks.
     """
-    tasks = 1 if step_id in OF_SLURM else count("NTasks", _get(row, "NTasks"))
     average, largest = _get(row, "AveRSS"), _get(row, "MaxRSS")
     if average and tasks:
         return amount("AveRSS", average) * tasks
-    return amount("MaxRSS", largest) if largest and tasks == 1 else 0.0
+    return amount("MaxRSS", largest) if largest else 0.0
 
 
 def _elapsed_s(row: Row) -> float | None:

@@ -1,0 +1,68 @@
+"""A limit of the database's size, for which retention ends early: the oldest readings go first."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import UTC, datetime
+
+from sqlalchemy import Engine, text
+
+from jobsight_server.storage.dialect import used_bytes
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.upkeep import delete_readings
+
+log = logging.getLogger(__name__)
+
+DELETED = "samples_deleted_for_space"
+SHORTENED = "jobs_shortened_for_space"
+"""Counted: samples, and jobs without a profile that lost readings with them."""
+
+READINGS = ("samples", "batches", "job_samples", "marks")
+_KEPT_S = 86400.0  # whatever the limit: jobs end and are profiled within this time, and a batch is sent a second time
+_SMALLEST_STEP = 0.01  # of the time that readings cover
+
+_LOSING = text(
+    "SELECT count(*) FROM jobs WHERE profiled = :no AND state IN ('running', 'ended') "
+    'AND start >= :oldest AND start < :before AND ("end" IS NULL OR "end" >= :oldest)'
+)
+
+
+def keep_size(engine: Engine, at_most_bytes: int, now: float, stop: threading.Event | None = None) -> int:
+    """Deletes the oldest readings until the database takes ``at_most_bytes``; 0 is no limit.
+
+    Those of the last day stay. Profiles and jobs stay; jobs that are to be profiled yet and lose readings are counted.
+    Interrupted by ``stop`` between transactions.
+
+    Returns the number of samples deleted, which is also counted and logged.
+    """
+    if not at_most_bytes:
+        return 0
+    deleted, jobs, before = 0, 0, None
+    used = used_bytes(engine, READINGS)
+    while used > at_most_bytes and not (stop and stop.is_set()):
+        with engine.connect() as connection:
+            oldest = connection.execute(text("SELECT min(time) FROM samples")).scalar()
+        if oldest is None or oldest >= now - _KEPT_S:
+            log.warning(
+                "the database has %.3g GB, and readings of the last day alone are left: raise database_bytes_at_most"
+                " (%.3g GB)",
+                used / 1e9, at_most_bytes / 1e9,
+            )  # fmt: skip
+            break
+        # What is to go is a larger share of the readings than of the whole: from below, and never far beyond.
+        share = max(_SMALLEST_STEP, 1 - at_most_bytes / used)
+        before = min(oldest + share * (now - oldest), now - _KEPT_S)
+        with engine.begin() as connection:
+            key = {"no": False, "oldest": oldest, "before": before}
+            losing = connection.execute(_LOSING, key).scalar_one()
+            add_event_counts(connection, {(SHORTENED, ""): losing})
+        deleted, jobs = deleted + delete_readings(engine, before, DELETED, stop), jobs + losing
+        used = used_bytes(engine, READINGS)
+    if before is not None:
+        log.warning(
+            "database_bytes_at_most (%.3g GB) ends retention early: %d samples from before %s deleted; %d jobs without "
+            "a profile lost readings",
+            at_most_bytes / 1e9, deleted, datetime.fromtimestamp(before, UTC).isoformat(timespec="seconds"), jobs,
+        )  # fmt: skip
+    return deleted

@@ -1,0 +1,110 @@
+"""The job hook where sh is dash or bash, run with an environment that takes over whatever a shell lets it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jobsight_agent.reading import Mark
+
+from .test_job_hooks import HOOK, install, marks
+
+SHELLS = [
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"))
+    for name in ("dash", "bash")
+]
+KEYWORDS = {"case", "esac", "in", "if", "then", "elif", "else", "fi", "while", "do", "done", "for"}
+# Every word of the script that could be a command, and those of a shell that a later edit might use.
+COMMANDS = sorted(
+    (set(re.findall(r"(?<![\w$-])[a-z_]+(?![\w-])", HOOK.read_text())) - KEYWORDS)
+    | {"[", "[[", ":", ".", "alias", "builtin", "command", "declare", "echo", "enable", "env", "eval", "exec", "exit"}
+    | {"export", "local", "printf", "read", "readonly", "return", "set", "shift", "shopt", "source", "test", "trap"}
+    | {"type", "typeset", "umask", "unalias", "unset", "wait", "/usr/bin/env", "/bin/sh"}
+)
+# Found before functions in POSIX mode.
+SPECIAL = {":", ".", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift"}
+SPECIAL |= {"source", "times", "trap", "unset"}
+
+
+def hook_of(tmp_path: Path, shell: str) -> Path:
+    """The hook on a system whose ``sh`` is this shell."""
+    sh = tmp_path / "sh"
+    sh.symlink_to(shutil.which(shell) or shell)
+    hook = install(tmp_path, "prolog", LIMIT_S=20)
+    hook.write_text(hook.read_text().replace("/bin/sh", str(sh)))
+    return hook
+
+
+def hostile(found: Path) -> dict[str, str]:
+    """An environment of Grid Engine's with all that a shell would run from it; each leaves its mark at ``found``."""
+    run = f"printf '%s\\n' \"$FUNCNAME\" >>'{found}'"
+    script = found.with_name("script")
+    script.write_text(run)
+    functions = {f"BASH_FUNC_{name}%%": f"() {{ {run}; }}" for name in COMMANDS}
+    older = {f"BASH_FUNC_{name}()": f"() {{ {run}; }}" for name in COMMANDS} | {"command": f"() {{ {run}; }}"}
+    return functions | older | {
+        "ENV": str(script), "BASH_ENV": str(script), "SHELLOPTS": "allexport:xtrace:functrace", "BASHOPTS": "extdebug",
+        "PS4": f"$({run})", "PS1": f"$({run})", "PROMPT_COMMAND": run, "IFS": "/bines", "PATH": str(found.parent),
+        "POSIXLY_CORRECT": "", "CDPATH": "/", "GLOBIGNORE": "*", "SGE_ROOT": "/x", "JOB_ID": "7", "SGE_TASK_ID": "3",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_nothing_of_the_environment_is_run(tmp_path: Path, shell: str) -> None:
+    """As the scheduler's daemon runs it, by its first line."""
+    hook, found = hook_of(tmp_path, shell), tmp_path / "found"
+    done = subprocess.run([hook], env=hostile(found), capture_output=True, timeout=90, check=False, cwd="/")
+    assert not found.exists(), found.read_text()
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert [reading.mark for reading in marks(tmp_path)] == [Mark("7.3", "start")]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize("options", [[], ["--posix"], ["--posix", "-p"], ["-p"]])
+def test_no_function_is_called_however_bash_is_started(tmp_path: Path, options: list[str]) -> None:
+    """Without ``-p`` it imports functions before the first line."""
+    hook, found = hook_of(tmp_path, "bash"), tmp_path / "found"
+    environment = hostile(found)
+    # What bash does by itself before the first line, no script can turn off: it traces, it reads a file, and in POSIX
+    # mode it ends where a special built-in is to be a function.
+    special = [f"BASH_FUNC_{name}{end}" for name in SPECIAL for end in ("%%", "()")] if "--posix" in options else []
+    for name in ("SHELLOPTS", "BASHOPTS", "BASH_ENV", "POSIXLY_CORRECT", *special):
+        environment.pop(name, None)
+    command = [str(shutil.which("bash")), *options, str(hook)]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=90, check=False)
+    assert not found.exists(), found.read_text()
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert [reading.mark for reading in marks(tmp_path)] == [Mark("7.3", "start")]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_environment_ends_at_the_hook(tmp_path: Path, shell: str) -> None:
+    """Nor does what it starts get any of it."""
+    hook, seen = hook_of(tmp_path, shell), tmp_path / "seen"
+    recorder = tmp_path / "recorder"
+    recorder.write_text(f"#!/bin/sh\n/usr/bin/env >'{seen}'\n")
+    recorder.chmod(0o755)
+    hook.write_text(re.sub(r"^PYTHON=.*", f"PYTHON='{recorder}'", hook.read_text(), flags=re.MULTILINE))
+    hook.write_text(re.sub(r"\$\(id -u\)", "1", hook.read_text()))  # as whom it runs is another test's
+    subprocess.run([hook], env=hostile(tmp_path / "found"), capture_output=True, timeout=90, check=True)
+    names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
+    assert names <= {"PATH", "PWD", "OLDPWD", "SHLVL", "_"}
+
+
+def test_every_shell_script_of_the_deployment_starts_privileged() -> None:
+    scripts = [
+        file
+        for file in HOOK.parents[1].rglob("*")
+        if file.is_file() and not file.is_symlink() and file.read_bytes().startswith(b"#!")
+    ]
+    first = {file.name: file.read_text().partition("\n")[0] for file in scripts if os.access(file, os.X_OK)}
+    assert first == {
+        "mark-job": "#!/bin/sh -p",
+        "moab-forecasts": "#!/usr/bin/python3 -I",
+        "submit-filter": "#!/usr/bin/python3 -I",
+    }

@@ -1,0 +1,164 @@
+"""The limit of the database's size: real files, real deletions, on both systems."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, insert, text
+
+from jobsight_server.background import run_until
+from jobsight_server.queries.overview import overview
+from jobsight_server.queries.prometheus import exposition
+from jobsight_server.settings import load_settings
+from jobsight_server.storage.dialect import total_bytes, used_bytes
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.storage.schema import jobs
+from jobsight_server.storage.size_cap import DELETED, READINGS, SHORTENED, keep_size
+
+DAY_S = 86400.0
+NOW = 30 * DAY_S
+NODES, STEP_S = 4, 60.0
+
+NUMBERS = "(WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < :count) SELECT i FROM n) AS n"
+
+
+def fill(engine: Engine, begin: float, end: float) -> None:
+    """Samples every minute and a batch row for three of them, as agents send by default."""
+    count = int((end - begin) / STEP_S)
+    samples = f"""INSERT INTO samples SELECT :node, :begin + i * 60.0, CAST(i AS BIGINT) * 10000000, 0, i * 50.0,
+        8000000000 + i, 0.0, NULL, NULL FROM {NUMBERS}"""
+    batches = f"""INSERT INTO batches SELECT :node, 'boot', CAST(:begin AS BIGINT) + i, 4000000000,
+        :begin + i * 180.0, :begin + i * 180.0 + 120.0, 3, :begin + i * 180.0 + 125.0, :counters, NULL, NULL
+        FROM {NUMBERS}"""
+    with engine.begin() as connection:
+        for node in range(NODES):
+            key = {"node": node, "begin": begin, "counters": "c" * 500}
+            connection.execute(text(samples), key | {"count": count})
+            connection.execute(text(batches), key | {"count": count // 3})
+
+
+def add_job(engine: Engine, name: str, start: float, end: float | None, *, profiled: bool) -> None:
+    state = "running" if end is None else "ended"
+    row = {"cluster": "alpha", "job_id": name, "start": start, "end": end, "state": state, "profiled": profiled}
+    with engine.begin() as connection:
+        connection.execute(insert(jobs).values(**row, user="ada", recorded_at=start))
+
+
+def oldest_and_newest(engine: Engine) -> tuple[float, float]:
+    with engine.connect() as connection:
+        found = connection.execute(text("SELECT min(time), max(time) FROM samples")).one()
+    return (found[0], found[1])
+
+
+def counts(engine: Engine) -> dict[tuple[str, str], int]:
+    with engine.connect() as connection:
+        return read_event_counts(connection)
+
+
+def on_disk(engine: Engine) -> int:
+    with engine.connect() as connection:
+        return total_bytes(connection)
+
+
+def test_the_oldest_readings_go_until_the_database_fits(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    empty = used_bytes(engine, READINGS)
+    fill(engine, 10 * DAY_S, NOW)
+    full = used_bytes(engine, READINGS)
+    assert full > empty + 10_000_000
+    add_job(engine, "profiled", 11 * DAY_S, 12 * DAY_S, profiled=True)
+    add_job(engine, "waiting", 11 * DAY_S, 12 * DAY_S, profiled=False)
+    add_job(engine, "running", 12 * DAY_S, None, profiled=False)
+    add_job(engine, "late", 29 * DAY_S, None, profiled=False)
+    at_most = empty + (full - empty) // 2
+    with caplog.at_level(logging.WARNING):
+        deleted = keep_size(engine, at_most, NOW)
+    left = used_bytes(engine, READINGS)
+    assert 0.9 * at_most < left <= at_most
+    oldest, newest = oldest_and_newest(engine)
+    # Half of twenty days, to a day and a half: rows are alike.
+    assert 18.5 * DAY_S < oldest < 21.5 * DAY_S
+    assert newest == NOW - STEP_S
+    assert deleted == pytest.approx(NODES * (oldest - 10 * DAY_S) / STEP_S, abs=NODES)
+    assert counts(engine) == {(DELETED, ""): deleted, (SHORTENED, ""): 2}
+    (said,) = caplog.messages
+    assert f"ends retention early: {deleted} samples" in said
+    assert "2 jobs without a profile lost readings" in said
+    with engine.connect() as connection:
+        first_batch = connection.execute(text("SELECT min(last_time) FROM batches")).scalar_one()
+        assert oldest <= first_batch < oldest + 200
+        assert connection.execute(text("SELECT count(*) FROM jobs")).scalar_one() == 4
+
+
+def test_room_that_is_free_is_not_taken_for_data(engine: Engine) -> None:
+    """A file does not shrink when rows are deleted: deleting until it does would delete everything."""
+    fill(engine, 10 * DAY_S, NOW)
+    at_most = used_bytes(engine, READINGS) * 3 // 4
+    assert keep_size(engine, at_most, NOW) > 0
+    assert on_disk(engine) > at_most
+    before = oldest_and_newest(engine)
+    assert keep_size(engine, at_most, NOW) == 0
+    vacuum(engine)
+    assert keep_size(engine, at_most, NOW) == 0
+    assert oldest_and_newest(engine) == before
+    size = on_disk(engine)
+    fill(engine, NOW, NOW + 2 * DAY_S)
+    assert on_disk(engine) < 1.03 * size, "new rows take the room of those that went"
+    assert keep_size(engine, at_most, NOW + 2 * DAY_S) > 0
+    assert used_bytes(engine, READINGS) <= at_most
+
+
+def vacuum(engine: Engine) -> None:
+    """As PostgreSQL does by itself in a while."""
+    if engine.dialect.name == "postgresql":
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql(f"VACUUM {', '.join(READINGS)}")
+
+
+def test_the_last_day_stays_whatever_the_limit(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    fill(engine, NOW - 3 * DAY_S, NOW)
+    with caplog.at_level(logging.WARNING):
+        keep_size(engine, 1, NOW)
+    assert oldest_and_newest(engine)[0] == NOW - DAY_S
+    assert "readings of the last day alone are left: raise database_bytes_at_most" in caplog.messages[0]
+    assert keep_size(engine, 1, NOW) == 0
+
+
+def test_no_limit_and_a_limit_that_is_kept_delete_nothing(engine: Engine) -> None:
+    fill(engine, 10 * DAY_S, 12 * DAY_S)
+    assert keep_size(engine, 0, NOW) == 0
+    assert keep_size(engine, 2 * on_disk(engine), NOW) == 0
+    stop = threading.Event()
+    stop.set()
+    assert keep_size(engine, 1, NOW, stop) == 0
+    assert counts(engine) == {}
+
+
+def test_the_server_keeps_it_and_shows_it(engine: Engine, database_url: str) -> None:
+    now = time.time()
+    fill(engine, now - 5 * DAY_S, now)
+    limit = used_bytes(engine, READINGS) * 9 // 10
+    settings = load_settings(
+        flags={"database": database_url, "upkeep_interval_s": "1", "database_bytes_at_most": str(limit)}
+    )
+    stop = threading.Event()
+    background = threading.Thread(target=run_until, args=(stop, engine, settings))
+    background.start()
+    try:
+        deadline = time.monotonic() + 90
+        while used_bytes(engine, READINGS) > limit:
+            assert time.monotonic() < deadline, "nothing was deleted"
+            time.sleep(0.1)
+    finally:
+        stop.set()
+        background.join()
+    deleted: Any = counts(engine)[DELETED, ""]
+    with engine.connect() as connection:
+        assert overview(connection, now).ingest.samples_deleted_for_space == deleted
+        metrics = exposition(connection, now).decode()
+    assert f"jobsight_{DELETED}_total {deleted:.1f}" in metrics
+    size = float(metrics.partition("\njobsight_database_bytes ")[2].partition("\n")[0])
+    assert size == pytest.approx(on_disk(engine), rel=0.05)
