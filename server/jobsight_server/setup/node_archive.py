@@ -5,11 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+from importlib.util import find_spec
 from pathlib import Path
 
-import psutil
-
-import jobsight_agent
 from jobsight_server.errors import UserError
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.schedulers.scheduler import Scheduler
@@ -36,8 +34,9 @@ def node_archive(scheduler: Scheduler, places: Places) -> bytes:
             for name in ("-agent.service", ".sysusers", ".tmpfiles")
         },
     }
-    for package in (jobsight_agent, psutil):
-        files |= _package(Path(str(package.__file__)).parent)
+    for package in ("jobsight_agent", "psutil"):
+        found = find_spec(package)
+        files |= _package(Path(str(found and found.origin)).parent)  # both are part of every installation
     copies = {"HOOK_COPIES": " ".join(scheduler.hook_copies)}
     return with_shell_settings(shipped("node/install.sh"), copies).encode() + _packed(files)
 
