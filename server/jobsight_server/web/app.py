@@ -11,6 +11,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.client_address import TrustedProxies
 from jobsight_server.auth.login_rate import LoginFailures
+from jobsight_server.auth.munge import MungeUsers
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.matching.config import match_config
@@ -26,6 +27,7 @@ from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.migrate import newest_version
 from jobsight_server.web import (
     advice,
+    efficiency,
     groups,
     health,
     jobs,
@@ -51,7 +53,6 @@ from jobsight_server.web import (
 )
 from jobsight_server.web.context import AppContext
 from jobsight_server.web.errors import answer_errors, is_api
-from jobsight_server.web.fast_path import PredictionFastPath
 from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
@@ -75,6 +76,7 @@ ROUTES = tuple(
     for noun in (
         predictions,
         advice,
+        efficiency,
         *NOUNS_WITH_PAGES,
         resource_types,
         policies,
@@ -88,7 +90,7 @@ ROUTES = tuple(
     for route in noun.ROUTES
 )
 
-_API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
+API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
 _PAGE_HEADERS = (
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "same-origin"),
@@ -123,6 +125,7 @@ def create_app(
         run_times=RunTimes(),
         failures=LoginFailures(),
         proxies=TrustedProxies(settings.trusted_proxies),
+        munge=MungeUsers(settings.munge_socket),
         machines=MachineBoard(ranks),
         ranks=ranks,
         schema_version=newest_version(),
@@ -136,7 +139,6 @@ def create_app(
     app.jinja_env.filters.update(units.FILTERS)
     answer_errors(app, read_engine, write_engine)
     app.after_request(_protect)
-    app.wsgi_app = PredictionFastPath(app.wsgi_app, context, ("scheduler",), _API_HEADERS)  # type: ignore[method-assign]
     return app
 
 
@@ -155,7 +157,7 @@ def _pages() -> Blueprint:
 
 def _protect(response: Response) -> Response:
     if is_api():
-        response.headers.extend(_API_HEADERS)
+        response.headers.extend(API_HEADERS)
         return response
     for name, value in _PAGE_HEADERS:
         response.headers.setdefault(name, value)  # a plot has a policy of its own
