@@ -14,6 +14,8 @@ from jobsight_server.errors import UserError
 # Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``, perhaps ``PARSE``.
 COMMANDS = {
     "serve": ("jobsight_server.commands.serve", "run the collector, the API and the pages"),
+    "setup": ("jobsight_server.commands.setup", "install Jobsight beside a scheduler, after showing what it will do"),
+    "check": ("jobsight_server.commands.check", "check an installation, with one test job from submission to seff"),
     "import": ("jobsight_server.commands.import_logs", "read accounting files once"),
     "predict": ("jobsight_server.commands.predict", "forecast a user's next job from the database"),
     "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),

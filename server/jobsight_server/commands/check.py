@@ -1,0 +1,50 @@
+"""``jobsight check``: whether everything of ``jobsight setup`` works, with one test job from submission to seff."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import pwd
+from itertools import chain
+
+from rich.console import Console
+from rich.text import Text
+
+from jobsight_server.commands.setup import add_places, places_of
+from jobsight_server.errors import UserError
+from jobsight_server.setup.checks import checks
+from jobsight_server.setup.follow import follow
+from jobsight_server.setup.schedulers import SCHEDULERS
+from jobsight_server.setup.server_items import plan_of
+
+_SIGNS = {True: ("ok", "green"), False: ("FAILED", "red"), None: ("note", "yellow")}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_places(parser)
+    parser.add_argument("--user", metavar="NAME", default=getpass.getuser(), help="submit the test job as this user "
+                        "(default: who runs this)")  # fmt: skip
+    parser.add_argument("--limit", type=float, default=180.0, metavar="SECONDS", help="for the test job, until the "
+                        "accounting log has it (default: 180)")  # fmt: skip
+    parser.add_argument("--no-job", action="store_true", help="submit no job")
+
+
+def run(args: argparse.Namespace) -> int:
+    user = args.user
+    try:
+        pwd.getpwnam(user)
+    except KeyError as error:
+        raise UserError(f"--user {user!r}: no such user") from error
+    del args.user  # the places are those of the server's
+    places = places_of(args)
+    console = Console(highlight=False)
+    scheduler = SCHEDULERS[args.scheduler](places)
+    failed = 0
+    found = checks(plan_of(scheduler, places), scheduler, places)
+    for finding in chain(found, [] if args.no_job else follow(scheduler, places, user, args.limit)):
+        sign, colour = _SIGNS[finding.good]
+        todo = "" if finding.good else f": {finding.todo}"
+        console.print(Text(f"{sign:<7}", colour), Text(f"{finding.what}{todo}"), soft_wrap=True)
+        failed += finding.good is False
+    print(f"{failed} failed" if failed else "everything works")
+    return 1 if failed else 0

@@ -1,0 +1,120 @@
+"""``jobsight setup``: installs Jobsight beside a scheduler, after showing what it will do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+import socket
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from jobsight_server.errors import UserError
+from jobsight_server.settings import load_settings
+from jobsight_server.setup.apply import apply, remove
+from jobsight_server.setup.manifest import Manifest
+from jobsight_server.setup.places import USER, Places
+from jobsight_server.setup.plan import File
+from jobsight_server.setup.schedulers import SCHEDULERS
+from jobsight_server.setup.server_items import plan_of
+from jobsight_server.setup.show import show, show_difference
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_places(parser)
+    parser.add_argument(
+        "--user", metavar="NAME", default="", help=f"user of the server (default: {USER}, made if missing)"
+    )
+    parser.add_argument("--agents-url", metavar="URL", help="address that agents send to, such as that of a TLS proxy; "
+                        "without it, the writer listens on all addresses of this host")  # fmt: skip
+    parser.add_argument("--configure", action="store_true", help="change the scheduler's configuration too: "
+                        "slurm.conf, or by qmgr and qconf; without it, the lines are shown")  # fmt: skip
+    actions = parser.add_mutually_exclusive_group()
+    actions.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
+    actions.add_argument("--yes", action="store_true", help="do not ask; files that were edited here stay as they are")
+    actions.add_argument("--remove", action="store_true", help="take back all but the database, and files edited since")
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say where everything is."""
+    parser.add_argument("scheduler", choices=SCHEDULERS, metavar="SCHEDULER", help=", ".join(SCHEDULERS))
+    parser.add_argument("--cluster", metavar="NAME", help="its name in Jobsight (default: the scheduler's own)")
+    parser.add_argument("--port", type=int, metavar="PORT", help="of the server; its writer has the next "
+                        "(default: as in the settings, else 8470)")  # fmt: skip
+    parser.add_argument("--prefix", type=Path, default=Path("/"), metavar="DIRECTORY", help="put everything of "
+                        "Jobsight below it, without a service and a user: for a trial (default: /)")  # fmt: skip
+
+
+def places_of(args: argparse.Namespace) -> Places:
+    """Where everything is.
+
+    Raises:
+        UserError: the user of ``--user`` does not exist, or the port is none, or not that of the settings.
+    """
+    places = Places(args.prefix.resolve())
+    before = Manifest.load(places.manifest(args.scheduler))
+    user = getattr(args, "user", "") or before.user
+    if user:
+        try:
+            pwd.getpwnam(user)
+        except KeyError as error:
+            raise UserError(f"--user {user!r}: no such user") from error
+    address, port = "127.0.0.1", args.port or 8470
+    if places.settings.exists():
+        host, _, listening = load_settings(places.settings).listen.rpartition(":")
+        if args.port not in (None, int(listening)):
+            raise UserError(f"--port {args.port}: {places.settings} has port {listening}; change `listen` there")
+        address = "127.0.0.1" if host in ("0.0.0.0", "localhost") else socket.gethostbyname(host)
+        port = int(listening)
+    if not 0 < port < 65535:
+        raise UserError(f"--port {port}: give one from 1 to 65534")
+    return Places(
+        places.prefix, args.cluster or before.cluster, address, port,
+        getattr(args, "agents_url", None) or before.agents_url, getattr(args, "configure", False), user,
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    places = places_of(args)
+    if os.geteuid() != 0 and not args.dry_run:
+        raise UserError("run this as root: its files belong to root, the scheduler's user and the server's")
+    if args.remove:
+        remove(places, args.scheduler, print)
+        return 0
+    console = Console(highlight=False)
+    scheduler = SCHEDULERS[args.scheduler](places)
+    plan = plan_of(scheduler, places)
+    manifest = Manifest.load(places.manifest(scheduler.kind))
+    to_do = show(plan, scheduler.shown, scheduler.notes, manifest, console)
+    if args.dry_run or not to_do:
+        print("nothing to change" if not to_do else f"{to_do} to do; nothing was changed")
+        return 0
+    if not args.yes and not _asked("Do this?"):
+        print("nothing was changed")
+        return 1
+
+    def replace(file: File) -> bool:
+        if args.yes:
+            print(f"kept {file.path}: it was edited here")
+            return False
+        show_difference(file, console)
+        return _asked(f"Replace {file.path}, which was edited here?")
+
+    apply(plan, places, scheduler.kind, replace, print)
+    _say_next(places, scheduler.kind)
+    return 0
+
+
+def _say_next(places: Places, kind: str) -> None:
+    prefix = "" if places.is_system else f" --prefix {places.prefix}"
+    if not places.has_services:
+        print(f"start the server: {places.program} serve --config {places.settings}")
+    print(f"then: jobsight check {kind}{prefix}")
+
+
+def _asked(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise UserError("standard input is no terminal: give --yes, or --dry-run")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

@@ -1,0 +1,143 @@
+"""Carries out a plan, item by item, and takes one back."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jobsight_server.errors import UserError
+from jobsight_server.setup.manifest import Manifest, Written
+from jobsight_server.setup.places import Places
+from jobsight_server.setup.plan import (
+    EDITED,
+    NEW,
+    RIGHTS,
+    SAME,
+    Command,
+    File,
+    Folder,
+    Item,
+    Placed,
+    Token,
+    digest,
+    state,
+)
+from jobsight_server.setup.run import run
+
+
+def apply(
+    plan: Sequence[Item], places: Places, kind: str, replace: Callable[[File], bool], say: Callable[[str], None]
+) -> None:
+    """Does what is not done yet. ``replace`` decides about a file that was edited here.
+
+    Raises:
+        UserError: something failed; the message has what was done before it.
+    """
+    manifest_path = places.manifest(kind)
+    manifest = Manifest.load(manifest_path)
+    manifest.cluster, manifest.agents_url, manifest.user = places.cluster, places.agents_url, places.user
+    os.umask(0o022)
+    done: list[str] = []
+    for item in plan:
+        name = str(item.path) if isinstance(item, Placed) else " ".join(item.argv) if isinstance(item, Command) else ""
+        try:
+            doing = state(item, manifest)
+            if doing == SAME or (doing == EDITED and isinstance(item, File) and not replace(item)):
+                continue
+            _make(item, doing, manifest, places)
+        except (OSError, KeyError, UserError, subprocess.SubprocessError) as error:
+            before = f"done before it: {', '.join(done)}" if done else "nothing was done before it"
+            raise UserError(f"{name}: {error}; {before}. After correcting this, run the same command again") from error
+        manifest.save(manifest_path)
+        done.append(name)
+        say(f"{'ran' if isinstance(item, Command) else 'wrote'} {name}")
+
+
+def remove(places: Places, kind: str, say: Callable[[str], None]) -> None:
+    """Takes back what the manifest lists, newest first; files that were edited since stay."""
+    manifest_path = places.manifest(kind)
+    if not manifest_path.exists():
+        raise UserError(f"{manifest_path}: no such file: `jobsight setup {kind}` wrote nothing here")
+    manifest = Manifest.load(manifest_path)
+    for command in reversed(manifest.undo):
+        try:
+            run(command)
+            say(f"ran {' '.join(command)}")
+        except UserError as error:
+            say(f"failed: {error}")
+    for name, written in reversed(manifest.files.items()):
+        path = Path(name)
+        if written.token is not None:
+            try:
+                run(places.jobsight("token", "revoke", str(written.token)), places.owner)
+            except (UserError, KeyError) as error:
+                say(f"token {written.token} is not revoked: {error}")
+        if not path.exists():
+            continue
+        if digest(path.read_bytes()) != written.sha256:
+            say(f"kept {path}: it was edited since")
+        elif written.before is not None:
+            path.write_text(written.before)
+            say(f"restored {path}")
+        else:
+            path.unlink()
+            say(f"removed {path}")
+    manifest_path.unlink()
+    for name in reversed(manifest.folders):
+        try:
+            Path(name).rmdir()
+        except OSError:
+            say(f"kept {name}: it is not empty")
+
+
+def _make(item: Item, doing: str, manifest: Manifest, places: Places) -> None:
+    if isinstance(item, Command):
+        run(item.argv)
+        if item.undo:
+            manifest.undo = [command for command in manifest.undo if command != [*item.undo]] + [[*item.undo]]
+        return
+    assert isinstance(item, Placed)
+    user, group = item.ids()
+    if isinstance(item, Folder):
+        if doing == NEW:
+            item.path.mkdir(parents=True)
+            manifest.folders.append(str(item.path))
+    elif doing != RIGHTS:
+        _write(item, manifest, places)
+    os.chown(item.path, user, group)
+    item.path.chmod(item.mode)
+
+
+def _write(item: Placed, manifest: Manifest, places: Places) -> None:
+    key, number = str(item.path), None
+    before = manifest.files.get(key)
+    if isinstance(item, Token):
+        number, content = _new_token(item, places)
+        scope = [item.cluster, item.nodes]
+    else:
+        assert isinstance(item, File)
+        content, scope = item.wanted(), None
+    original = before.before if before else None
+    if before is None and item.path.exists() and isinstance(item, File) and item.is_text:
+        original = item.path.read_text()
+    path = item.path.resolve()  # a link, as to a shared directory, stays one
+    path.parent.mkdir(parents=True, exist_ok=True)
+    other = path.with_name(f".{path.name}.new")
+    other.unlink(missing_ok=True)
+    other.touch(mode=0o600)
+    other.write_bytes(content)
+    os.chown(other, *item.ids())
+    other.chmod(item.mode)
+    other.replace(path)
+    manifest.files[key] = Written(digest(content), original, number, scope)
+
+
+def _new_token(item: Token, places: Places) -> tuple[int, bytes]:
+    options = [*(["--cluster", item.cluster] if item.cluster else []), *(["--nodes", item.nodes] if item.nodes else [])]
+    secret = run(places.jobsight("token", "create", "--role", item.role, "--name", item.name, *options), places.owner)
+    listed = run(places.jobsight("token", "list"), places.owner)
+    number = max(int(found) for found in re.findall(r"^ *(\d+) ", listed, re.MULTILINE))
+    return number, secret.strip().encode() + b"\n"

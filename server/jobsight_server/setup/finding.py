@@ -1,0 +1,14 @@
+"""What a check found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``good`` is None for what need not be, but is worth knowing; ``todo`` says what to do about it."""
+
+    what: str
+    good: bool | None
+    todo: str = ""

@@ -1,0 +1,40 @@
+"""What a setup wrote and ran: enough to see a site's own edits, and to take everything back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+
+class Written(msgspec.Struct):
+    """A file as it was written; ``before`` is what was there, ``token`` its number, ``scope`` cluster and nodes."""
+
+    sha256: str
+    before: str | None = None
+    token: int | None = None
+    scope: list[str | None] | None = None
+
+
+class Manifest(msgspec.Struct):
+    """Everything that was done, oldest first; ``undo`` are commands. The rest are options, which hold from then on."""
+
+    cluster: str | None = None
+    agents_url: str | None = None
+    user: str = ""
+    files: dict[str, Written] = {}
+    folders: list[str] = []
+    undo: list[list[str]] = []
+
+    @classmethod
+    def load(cls, path: Path) -> Manifest:
+        """The one that was stored; an empty one if there is none."""
+        return msgspec.json.decode(path.read_bytes(), type=cls) if path.exists() else cls()
+
+    def save(self, path: Path) -> None:
+        """Replaces what was stored; only root can read it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        other = path.with_name(path.name + ".new")
+        other.touch(mode=0o600)
+        other.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
+        other.replace(path)

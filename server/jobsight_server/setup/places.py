@@ -1,0 +1,84 @@
+"""Where everything goes, and who owns it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import pwd
+import socket
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+USER = "jobsight"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Paths below ``prefix``; with another one than /, nothing is a service and all files are of who runs this.
+
+    ``agents_url`` is the address that agents send to; without it, the writer's on this host.
+    """
+
+    prefix: Path = Path("/")
+    cluster: str | None = None
+    address: str = "127.0.0.1"
+    port: int = 8470
+    agents_url: str | None = None
+    configure: bool = False
+    user: str = field(default="")
+
+    @property
+    def is_system(self) -> bool:
+        return self.prefix == Path("/")
+
+    @property
+    def has_services(self) -> bool:
+        return self.is_system and Path("/run/systemd/system").is_dir()
+
+    @property
+    def owner(self) -> str:
+        """The user of server and agents."""
+        return self.user or (USER if self.is_system else getpass.getuser())
+
+    @property
+    def group(self) -> str:
+        """The group of the settings; named as the user, unless the user exists already."""
+        try:
+            return str(pwd.getpwnam(self.owner).pw_gid)
+        except KeyError:
+            return self.owner
+
+    @property
+    def settings(self) -> Path:
+        return self.at("etc/jobsight/jobsight.toml")
+
+    @property
+    def hooks(self) -> Path:
+        return self.at("usr/local/lib/jobsight")
+
+    @property
+    def archive(self) -> Path:
+        return self.hooks / "jobsight-node.sh"
+
+    @property
+    def node_token(self) -> Path:
+        return self.at("etc/jobsight/node-token")
+
+    @property
+    def url_of_agents(self) -> str:
+        return self.agents_url or f"http://{socket.getfqdn()}:{self.port + 1}"
+
+    def manifest(self, kind: str) -> Path:
+        return self.at(f"etc/jobsight/setup-{kind}.json")
+
+    def at(self, path: str) -> Path:
+        return self.prefix / path
+
+    def jobsight(self, *arguments: str) -> tuple[str, ...]:
+        """A command of this installation with these settings."""
+        return (sys.executable, "-m", "jobsight_server.cli", *arguments, "--config", str(self.settings))
+
+    @property
+    def program(self) -> str:
+        return os.fspath(Path(sys.executable).parent / "jobsight")

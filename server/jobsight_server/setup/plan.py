@@ -1,0 +1,118 @@
+"""The records of a plan: folders, files, tokens and commands, in the order in which they are made."""
+
+from __future__ import annotations
+
+import grp
+import hashlib
+import pwd
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobsight_server.setup.manifest import Manifest
+
+NEW, SAME, CHANGE, EDITED, RIGHTS = "new", "unchanged", "change", "edited here", "mode or owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that a setup makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed(Item):
+    """Something with a path; owner and group by name, or by number."""
+
+    path: Path
+    mode: int
+    owner: str = "root"
+    group: str = "0"
+
+    def has_rights(self) -> bool:
+        """Whether mode and owner are as planned; an owner who does not exist yet has nothing."""
+        found = self.path.stat()
+        return (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == (self.mode, *self.ids(missing=-1))
+
+    def ids(self, missing: int | None = None) -> tuple[int, int]:
+        """User and group as numbers; ``missing`` for those that do not exist.
+
+        Raises:
+            KeyError: one does not exist, and ``missing`` is not given.
+        """
+        try:
+            user = pwd.getpwnam(self.owner).pw_uid
+            return user, int(self.group) if self.group.isdecimal() else grp.getgrnam(self.group).gr_gid
+        except KeyError:
+            if missing is None:
+                raise
+            return missing, missing
+
+
+@dataclass(frozen=True, slots=True)
+class Folder(Placed):
+    """A directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class File(Placed):
+    """A file. ``content`` is called when what it is made of exists. ``merged``: it has the site's own text, too."""
+
+    content: str | Callable[[], bytes] = ""
+    merged: bool = False
+
+    def wanted(self) -> bytes:
+        return self.content.encode() if isinstance(self.content, str) else self.content()
+
+    @property
+    def is_text(self) -> bool:
+        return isinstance(self.content, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Token(Placed):
+    """A file with a new token, which only this file has."""
+
+    role: str = "submitter"
+    name: str = ""
+    cluster: str | None = None
+    nodes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Item):
+    """A command to run, unless ``done`` says that it was; ``undo`` takes it back."""
+
+    argv: tuple[str, ...]
+    done: Callable[[], bool]
+    undo: tuple[str, ...] = ()
+
+
+def digest(content: bytes) -> str:
+    """What the manifest keeps of a file."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def state(item: Item, manifest: Manifest) -> str:
+    """What there is to do about an item."""
+    if isinstance(item, Command):
+        return SAME if item.done() else NEW
+    assert isinstance(item, Placed)
+    if not item.path.exists():
+        return NEW
+    rights = SAME if item.has_rights() else RIGHTS
+    if isinstance(item, Token):
+        written = manifest.files.get(str(item.path))
+        known = written is not None and written.scope in (None, [item.cluster, item.nodes])
+        return rights if known or written is None else CHANGE
+    if not isinstance(item, File):
+        return rights
+    present = item.path.read_bytes()
+    try:
+        if present == item.wanted():
+            return rights
+    except FileNotFoundError:  # what it is made of does not exist yet
+        return CHANGE
+    written = manifest.files.get(str(item.path))
+    ours = written is not None and written.sha256 == digest(present)
+    return CHANGE if ours or item.merged else EDITED

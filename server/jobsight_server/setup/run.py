@@ -1,0 +1,48 @@
+"""Runs commands of the scheduler and of the system."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from collections.abc import Sequence
+
+from jobsight_server.errors import UserError
+
+_LIMIT_S = 60.0
+
+
+def run(command: Sequence[str], user: str | None = None, given: str = "") -> str:
+    """What a command prints; as this ``user`` if it is another than the one who runs this, with ``given`` as its input.
+
+    Raises:
+        UserError: it is missing, failed, or took more than a minute; the message has what it said.
+    """
+    identity = {}
+    environment = dict(os.environ)
+    if user is not None and (account := pwd.getpwnam(user)).pw_uid != os.geteuid():
+        groups = os.getgrouplist(user, account.pw_gid)
+        identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": groups}
+        environment |= {"HOME": account.pw_dir, "USER": user, "LOGNAME": user}
+    try:
+        done = subprocess.run(
+            command, input=given, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, cwd="/",
+            env=environment, **identity,
+        )  # type: ignore[call-overload]  # fmt: skip
+    except FileNotFoundError as error:
+        raise UserError(f"{command[0]}: no such command; run this where the scheduler's commands are") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UserError(f"{' '.join(command)}: {error}") from error
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip())[-400:]
+        raise UserError(f"{' '.join(command)}: status {done.returncode}: {said or 'it said nothing'}")
+    return str(done.stdout)
+
+
+def succeeds(command: Sequence[str], user: str | None = None) -> bool:
+    """Whether a command can be run and ends with 0."""
+    try:
+        run(command, user)
+    except UserError:
+        return False
+    return True

@@ -1,0 +1,69 @@
+"""Grid Engine: what ``qconf`` says, and the prolog and epilog of its queues."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import partial
+from pathlib import Path
+
+from jobsight_server.errors import UserError
+from jobsight_server.setup.places import Places
+from jobsight_server.setup.plan import Command, Item
+from jobsight_server.setup.reporting import reporting_nodes
+from jobsight_server.setup.run import run
+from jobsight_server.setup.schedulers.scheduler import Scheduler
+
+_HOOKS = ("prolog", "epilog")
+
+
+def read(places: Places) -> Scheduler:
+    """The cell of the environment (``SGE_ROOT``, ``SGE_CELL``).
+
+    Raises:
+        UserError: its variables or commands are missing, or sge_qmaster does not answer.
+    """
+    if "SGE_ROOT" not in os.environ:
+        raise UserError("SGE_ROOT is not set: run this with the settings of the cell (. .../common/settings.sh)")
+    cell = os.environ.get("SGE_CELL", "default")
+    file = Path(os.environ["SGE_ROOT"]) / cell / "common" / "accounting"
+    nodes = tuple(sorted(name.partition(".")[0] for name in run(["qconf", "-sel"]).split()))
+    cluster = places.cluster or cell
+    silent = sorted(set(nodes) - reporting_nodes(places, cluster))
+    items: list[Item] = []
+    notes, shown = [], {}
+    for queue in run(["qconf", "-sql"]).split():
+        present = {hook: _value(queue, hook) for hook in _HOOKS}
+        shown[f"queue {queue}"] = ", ".join(f"{hook} {value}" for hook, value in present.items())
+        for hook, value in present.items():
+            wanted = f"root@{places.hooks / hook}"
+            change = ("qconf", "-mattr", "queue", hook, wanted, queue)
+            if value == wanted:
+                continue
+            if value.upper() != "NONE":
+                notes.append(f"{hook} of {queue} is {value}: keep it, and call {places.hooks / hook} from it")
+            elif silent or not places.configure:
+                notes.append(" ".join(change))
+            else:
+                undo = ("qconf", "-mattr", "queue", hook, "NONE", queue)
+                items.append(Command(change, partial(_is, queue, hook, wanted), undo))
+    if silent:
+        notes.insert(0, f"install the agents: sh {places.archive} as root on each node; then give queues the hooks:")
+    return Scheduler(
+        "gridengine", cluster, nodes, f'format = "gridengine"\nfile = "{file}"\n',
+        {"Grid Engine": f"cell {cell}, {file}", "nodes": ", ".join(nodes), **shown}, _submit, None, items, notes,
+    )  # fmt: skip
+
+
+def _value(queue: str, name: str) -> str:
+    found = re.search(rf"^{name}\s+(.*?)\s*$", run(["qconf", "-sq", queue]), re.MULTILINE)
+    return found[1] if found else "NONE"
+
+
+def _is(queue: str, name: str, value: str) -> bool:
+    return _value(queue, name) == value
+
+
+def _submit(user: str, script: str) -> str:
+    command = ["qsub", "-terse", "-b", "y", "-N", "jobsight-check", "-o", "/dev/null", "-j", "y", "-wd", "/tmp"]
+    return run([*command, "/bin/sh", "-c", f"'{script}'"], user).strip().partition(".")[0]

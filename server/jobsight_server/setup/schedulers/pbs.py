@@ -1,0 +1,135 @@
+"""PBS Professional, OpenPBS and TORQUE: what ``qmgr`` and ``pbsnodes`` say, their hooks and the submit filter."""
+
+from __future__ import annotations
+
+import re
+import socket
+from functools import partial
+from pathlib import Path
+
+from jobsight_server.setup.places import Places
+from jobsight_server.setup.plan import Command, File, Item, Token
+from jobsight_server.setup.run import run
+from jobsight_server.setup.schedulers.scheduler import Scheduler
+from jobsight_server.setup.shipped import shipped, with_script_settings
+
+_MOM_HOOKS = ("prologue", "epilogue", "prologue.parallel", "epilogue.parallel")
+_QMGR = "qmgr", "-c"
+
+
+def read_pbs(places: Places) -> Scheduler:
+    """PBS Professional or OpenPBS.
+
+    Raises:
+        UserError: its commands are missing, or its server does not answer.
+    """
+    home = _home(Path("/etc/pbs.conf"), "PBS_HOME", "/var/spool/pbs")
+    token = Token(places.at("etc/jobsight/pbs-token"), 0o400, _me(places), name="pbs_server")
+    scripts = places.hooks
+    values = {**_asked(places, token), "breaker_file": f"{home}/server_priv/jobsight-submission"}
+    advice = with_script_settings(shipped("pbs/queuejob.py"), values).replace("/usr/local/lib/jobsight", str(scripts))
+    mark = shipped("pbs/jobsight_hook.py").replace("/usr/local/lib/jobsight", str(scripts))
+    items: list[Item] = [
+        File(scripts / "jobsight_advice.py", 0o644, content=shipped("pbs/jobsight_advice.py")),
+        File(scripts / "queuejob.py", 0o644, content=advice),
+        File(scripts / "jobsight_hook.py", 0o644, content=mark),
+    ]
+    hooks = {
+        "jobsight_advice": ("event=queuejob,alarm=5", scripts / "queuejob.py", advice),
+        "jobsight_mark": (
+            'event="execjob_begin,execjob_epilogue,execjob_end",order=1', scripts / "jobsight_hook.py", mark,
+        ),
+    }  # fmt: skip
+    commands = []
+    for name, (settings, file, text) in hooks.items():
+        create, delete = f"create hook {name} {settings}", (*_QMGR, f"delete hook {name}")
+        fetch = f"import hook {name} application/x-python default {file}"
+        commands.append(Command((*_QMGR, create), partial(_has_hook, name), delete))
+        commands.append(Command((*_QMGR, fetch), partial(_has_script, name, text)))
+    notes = []
+    if places.configure:
+        items += commands
+    else:
+        notes = [f"{' '.join(_QMGR)} '{command.argv[-1]}'" for command in commands if not command.done()]
+    return _scheduler("pbs", "pbspro", places, home, token, items, [*_installation(places), *notes], ())
+
+
+def read_torque(places: Places) -> Scheduler:
+    """TORQUE.
+
+    Raises:
+        UserError: its commands are missing, or its server does not answer.
+    """
+    home = "/var/spool/torque"
+    token = Token(places.at("etc/jobsight/submitter-token"), 0o444, _me(places), name="users")
+    values = _asked(places, token)
+    text = with_script_settings(shipped("torque/submit-filter"), values)
+    library = File(places.hooks / "jobsight_advice.py", 0o644, content=shipped("pbs/jobsight_advice.py"))
+    text = text.replace("/usr/local/lib/jobsight", str(places.hooks))
+    submit_filter = File(places.at("usr/local/sbin/torque_submitfilter"), 0o755, content=text)
+    copies = tuple(f"{home}/mom_priv/{name}" for name in _MOM_HOOKS)
+    login = f"copy {submit_filter.path}, {library.path} and {token.path} to login nodes on other hosts"
+    return _scheduler(
+        "torque", "torque", places, home, token, [library, submit_filter], [*_installation(places), login], copies
+    )
+
+
+def _scheduler(
+    kind: str, form: str, places: Places, home: str, token: Token, items: list[Item], notes: list[str],
+    copies: tuple[str, ...],
+) -> Scheduler:  # fmt: skip
+    name = _server_name()
+    listed = run(["pbsnodes", "-a"])
+    nodes = tuple(sorted(re.findall(r"^(\S+)\s*$", listed, re.MULTILINE)))
+    folder = f"{home}/server_priv/accounting"
+    if places.owner != "root":
+        notes.append(
+            f"{places.owner} must be able to read {folder}: setfacl -m u:{places.owner}:x {home}/server_priv; "
+            f"setfacl -R -m u:{places.owner}:rX {folder}; setfacl -d -m u:{places.owner}:rX {folder}"
+        )
+    shown = {"server": name, "accounting": folder, "nodes": ", ".join(nodes)}
+    source = f'format = "{form}"\ndirectory = "{folder}"\n'
+    cluster = places.cluster or name.partition(".")[0]
+    return Scheduler(kind, cluster, nodes, source, shown, _submit, token, items, notes, copies, _comment)
+
+
+def _server_name() -> str:
+    found = re.search(r"^Server:? ?(\S+)", run([*_QMGR, "list server"]), re.MULTILINE)
+    return found[1] if found else socket.gethostname()
+
+
+def _asked(places: Places, token: Token) -> dict[str, str | int]:
+    cluster = places.cluster or _server_name().partition(".")[0]
+    return {"address": places.address, "port": places.port, "cluster": cluster, "token_file": str(token.path)}
+
+
+def _me(places: Places) -> str:
+    return "root" if places.is_system else places.owner
+
+
+def _home(file: Path, name: str, default: str) -> str:
+    found = re.search(rf"^{name}=(\S+)", file.read_text(), re.MULTILINE) if file.exists() else None
+    return found[1] if found else default
+
+
+def _has_hook(name: str) -> bool:
+    return re.search(rf"\b{name}\b", run([*_QMGR, "list hook"])) is not None
+
+
+def _has_script(name: str, text: str) -> bool:
+    export = (*_QMGR, f"export hook {name} application/x-python default")
+    return _has_hook(name) and run(export).strip() == text.strip()
+
+
+def _installation(places: Places) -> list[str]:
+    return [f"install the agents: sh {places.archive} as root on each node"]
+
+
+def _submit(user: str, script: str) -> str:
+    command = ["qsub", "-N", "jobsight-check", "-l", "walltime=300", "-o", "/dev/null", "-e", "/dev/null"]
+    return run(command, user, given=f"#!/bin/sh\n{script}\n").strip()
+
+
+def _comment(job: str) -> str:
+    found = re.search(r"^\s*comment = (.*(?:\n\t.*)*)", run(["qstat", "-f", job]), re.MULTILINE)
+    return found[1].replace("\n\t", "") if found else ""

@@ -1,0 +1,32 @@
+"""What a scheduler's own commands say about it, and what Jobsight needs there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from jobsight_server.setup.finding import Finding
+from jobsight_server.setup.plan import Item, Token
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """A scheduler as it is configured now.
+
+    ``source`` is its table [[accounting]] without the cluster's name, ``submitter`` the token with which it asks for
+    advice, ``items`` what its plugins need, ``hook_copies`` where nodes need the script ``mark-job``. ``comment`` is
+    what the scheduler shows of Jobsight's advice for a job; None where it keeps none.
+    """
+
+    kind: str
+    cluster: str
+    nodes: tuple[str, ...]
+    source: str
+    shown: dict[str, str]
+    submit: Callable[[str, str], str]
+    submitter: Token | None = None
+    items: list[Item] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    hook_copies: tuple[str, ...] = ()
+    comment: Callable[[str], str] | None = None
+    checks: Callable[[], Iterator[Finding]] = lambda: iter(())

@@ -1,0 +1,171 @@
+"""Slurm: what ``scontrol`` and ``sinfo`` say, and what its plugins need."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from jobsight_server.errors import UserError
+from jobsight_server.setup.finding import Finding
+from jobsight_server.setup.places import Places
+from jobsight_server.setup.plan import Command, File, Item, Token
+from jobsight_server.setup.reporting import reporting_nodes
+from jobsight_server.setup.run import run, succeeds
+from jobsight_server.setup.schedulers.scheduler import Scheduler
+from jobsight_server.setup.schedulers.slurm_conf import configured
+from jobsight_server.setup.schedulers.slurm_lua import lua_problem
+from jobsight_server.setup.shipped import shipped, with_script_settings
+
+NONE = ("", "(null)", "none", "n/a")
+
+
+def read(places: Places) -> Scheduler:
+    """The Slurm whose commands are found here.
+
+    Raises:
+        UserError: they are missing, slurmctld or slurmdbd does not answer, or no nodes are configured.
+    """
+    config = _config()
+    _check(config)
+    cluster = places.cluster or config["ClusterName"]
+    nodes = tuple(sorted(set(run(["sinfo", "-h", "-N", "-o", "%N"]).split())))
+    if not nodes:
+        raise UserError("sinfo lists no nodes: configure them in slurm.conf first")
+    slurm_conf = Path(config["SLURM_CONF"]).resolve()
+    slurm_user = config["SlurmUser"].partition("(")[0]
+    token = Token(places.at("etc/jobsight/slurm-token"), 0o400, slurm_user, name="slurmctld")
+    library = lua_problem(config)
+    values: dict[str, str | int] = {
+        "address": places.address,
+        "port": places.port,
+        "cluster": cluster,
+        "token_file": str(token.path),
+    }
+    items: list[Item] = [
+        File(slurm_conf.with_name("jobsight.lua"), 0o644, content=shipped("slurm/jobsight.lua")),
+        File(
+            slurm_conf.with_name("job_submit.lua"),
+            0o644,
+            content=with_script_settings(shipped("slurm/job_submit.lua"), values),
+        ),
+        *_right_to_see_all_jobs(config, places.owner, slurm_user),
+    ]
+    wanted = {"JobSubmitPlugins": "lua"} if library is None else {}
+    silent = sorted(set(nodes) - reporting_nodes(places, cluster))
+    if not silent:  # a prolog that is missing on a node drains it
+        wanted |= {"Prolog": str(places.hooks / "prolog"), "Epilog": str(places.hooks / "epilog")}
+        wanted |= {"PrologFlags": "Alloc"}
+    text, lines, notes = configured(slurm_conf, config, wanted)
+    notes += _notes(config, library, silent, places)
+    if lines and places.configure:
+        found = slurm_conf.stat()
+        owner = run(["stat", "-c", "%U", str(slurm_conf)]).strip()
+        items.append(File(slurm_conf, found.st_mode & 0o7777, owner, str(found.st_gid), text, merged=True))
+        items.append(Command(("scontrol", "reconfigure"), lambda: False, undo=("scontrol", "reconfigure")))
+    elif lines:
+        shown = "\n    ".join(lines)
+        notes.append(f"add to {slurm_conf}, then `scontrol reconfigure` (--configure does both):\n    {shown}")
+    return Scheduler(
+        "slurm", cluster, nodes, _source(), _shown(config, cluster, nodes), _submit, token, items, notes,
+        comment=_comment, checks=lambda: _checks(config, library, token),
+    )  # fmt: skip
+
+
+def _config() -> dict[str, str]:
+    text = run(["scontrol", "show", "config"])
+    found = dict(re.findall(r"^(\w+)(?:\[0\])?\s*= ?(.*?)\s*$", text, re.MULTILINE))
+    for name in ("ClusterName", "SLURM_CONF", "SlurmUser"):
+        if not found.get(name):
+            raise UserError(f"`scontrol show config` has no {name}: {text[:200]!r}")
+    return found
+
+
+def _check(config: dict[str, str]) -> None:
+    run(["scontrol", "ping"])
+    if config.get("AccountingStorageType", "(null)").rpartition("/")[2].lower() in NONE:
+        raise UserError(
+            "Slurm keeps no accounting (AccountingStorageType): Jobsight learns from it. Set up slurmdbd, or follow "
+            "jobcomp/filetxt by hand (docs/accounting.md)"
+        )
+    run(["sacct", "-n", "-X", "-S", "now-1hour"])
+
+
+def _command(name: str) -> list[str]:
+    """A command with its whole path, because services have a short PATH, and with the configuration of here."""
+    found = [shutil.which(name) or name]
+    named = os.environ.get("SLURM_CONF")
+    return ["env", f"SLURM_CONF={named}", *found] if named else found
+
+
+def _source() -> str:
+    return f'format = "slurm"\nsacct = {json.dumps(_command("sacct"))}\nsqueue = {json.dumps(_command("squeue"))}\n'
+
+
+def _right_to_see_all_jobs(config: dict[str, str], user: str, slurm_user: str) -> list[Item]:
+    private = config.get("PrivateData", "").lower()
+    if not {"jobs", "usage", "all"} & set(re.split(r"\W+", private)) or user in ("root", slurm_user):
+        return []
+    level = ("sacctmgr", "-nP", "show", "user", user, "format=adminlevel")
+    add = ("sacctmgr", "-i", "add", "user", f"name={user}", "account=root", "adminlevel=operator")
+    return [Command(add, lambda: "perator" in run(level), undo=("sacctmgr", "-i", "delete", "user", f"name={user}"))]
+
+
+def _shown(config: dict[str, str], cluster: str, nodes: tuple[str, ...]) -> dict[str, str]:
+    found = {
+        "Slurm": f"{config.get('SLURM_VERSION', '?')}, cluster {config['ClusterName']}"
+        + (f", in Jobsight {cluster}" if cluster != config["ClusterName"] else ""),
+        "nodes": f"{len(nodes)}: {', '.join(nodes[:6])}{' ...' if len(nodes) > 6 else ''}",
+        "measures": f"{config.get('JobAcctGatherType', '?')}, every {config.get('JobAcctGatherFrequency', '?')}",
+        "PrivateData": config.get("PrivateData", "none"),
+    }
+    for line in run(["scontrol", "show", "partition", "-o"]).splitlines():
+        values = dict(re.findall(r"(\w+)=(\S+)", line))
+        memory = next((f"{key}={values[key]}" for key in ("DefMemPerNode", "DefMemPerCPU") if key in values), "")
+        default = ", the default" if values.get("Default") == "YES" else ""
+        time = f"DefaultTime={values.get('DefaultTime')}"
+        found[f"partition {values.get('PartitionName')}{default}"] = f"{time} {memory}".strip()
+    return found
+
+
+def _notes(config: dict[str, str], library: str | None, silent: list[str], places: Places) -> list[str]:
+    notes = [] if library is None else [f"JobSubmitPlugins=lua is left out: {library}"]
+    if config.get("JobAcctGatherType", "").rpartition("/")[2].lower() in NONE:
+        notes.append("Slurm measures no memory: set JobAcctGatherType=jobacct_gather/cgroup in slurm.conf")
+    hosts = {name.partition(".")[0] for name in re.split(r"[\s,()]+", config.get("SlurmctldHost", ""))}
+    if socket.gethostname().partition(".")[0] not in hosts and hosts != {""}:
+        notes.append(f"slurmctld is on another host ({config['SlurmctldHost']}): run this there")
+    if silent:
+        notes.append(
+            f"install the agents: sh {places.archive} as root on each node. Run this again once all have reported: "
+            f"a prolog that a node lacks would drain it, so Prolog and Epilog wait for them ({len(silent)} left)"
+        )
+    return notes
+
+
+def _checks(config: dict[str, str], library: str | None, token: Token) -> Iterator[Finding]:
+    if "munge" in config.get("AuthType", ""):
+        named = re.search(r"socket=([^,]+)", config.get("AuthInfo", ""))
+        works = succeeds(["munge", "-n", *([f"--socket={named[1]}"] if named else [])])
+        yield Finding("munge answers", works, "start munged; `munge -n` shows what is wrong")
+    yield Finding("Lua for job_submit.lua", library is None, library or "")
+    plugins = config.get("JobSubmitPlugins", "").split(",")
+    yield Finding("JobSubmitPlugins has lua", "lua" in plugins, "run `jobsight setup slurm --configure`")
+    readable = succeeds(["test", "-r", str(token.path)], token.owner)
+    yield Finding(f"{token.owner} can read {token.path}", readable, "run `jobsight setup slurm`; open its directory")
+    marked = "jobsight" in config.get("Prolog", "")
+    yield Finding("Prolog marks jobs", marked or None, "run `jobsight setup slurm --configure` once all agents report")
+
+
+def _submit(user: str, script: str) -> str:
+    command = ["sbatch", "--parsable", "--job-name=jobsight-check", "--time=5", "--output=/dev/null"]
+    return run([*command, f"--wrap={script}"], user).strip().partition(";")[0]
+
+
+def _comment(job: str) -> str:
+    found = re.search(r"^\s*AdminComment=(.*)$", run(["scontrol", "show", "job", job]), re.MULTILINE)
+    return found[1] if found else ""

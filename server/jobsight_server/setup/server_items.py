@@ -1,0 +1,110 @@
+"""What every scheduler's setup has: settings, tokens, unit, and the archive for the nodes."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from functools import partial
+from pathlib import Path
+
+from jobsight_server.auth.node_names import NodeNamesError, node_names
+from jobsight_server.errors import UserError
+from jobsight_server.setup.node_archive import node_archive
+from jobsight_server.setup.places import USER, Places
+from jobsight_server.setup.plan import Command, File, Folder, Item, Token
+from jobsight_server.setup.run import succeeds
+from jobsight_server.setup.schedulers.scheduler import Scheduler
+from jobsight_server.setup.shipped import shipped, with_shell_settings, with_toml_settings
+
+_UNIT = "jobsight-server"
+
+
+def plan_of(scheduler: Scheduler, places: Places) -> list[Item]:
+    """Everything to make, in order.
+
+    Raises:
+        UserError: the settings follow this scheduler already, under another name.
+    """
+    return [
+        *_user(places),
+        Folder(places.at("etc/jobsight"), 0o755),
+        Folder(places.at("var/lib/jobsight"), 0o750, places.owner, places.group),
+        File(places.settings, 0o640, "root", places.group, settings_text(scheduler, places), merged=True),
+        Token(places.node_token, 0o400, role="agent", name=f"nodes of {scheduler.cluster}", cluster=scheduler.cluster,
+              nodes=_nodes(scheduler.nodes)),
+        File(places.archive, 0o600, content=partial(node_archive, scheduler, places)),
+        *([scheduler.submitter] if scheduler.submitter else []),
+        *_service(places),
+        *scheduler.items,
+    ]  # fmt: skip
+
+
+def settings_text(scheduler: Scheduler, places: Places) -> str:
+    """The settings as they are, with a table for this cluster if they lack it."""
+    table = f'\n[[accounting]]\ncluster = "{scheduler.cluster}"\n{scheduler.source}'
+    if not places.settings.exists():
+        values: dict[str, object] = {"database": f"sqlite:///{places.at('var/lib/jobsight/jobsight.db')}"}
+        values["listen"] = f"127.0.0.1:{places.port}"
+        open_to = "127.0.0.1" if places.agents_url else "0.0.0.0"
+        values["ingest_listen"] = f"{open_to}:{places.port + 1}"
+        return with_toml_settings(shipped("jobsight.toml"), values) + table
+    text = places.settings.read_text()
+    wanted = tomllib.loads(scheduler.source)
+    for source in tomllib.loads(text).get("accounting", []):
+        if source.get("cluster") == scheduler.cluster:
+            if source.get("format", "torque") != wanted["format"]:
+                raise UserError(
+                    f"{places.settings}: cluster {scheduler.cluster!r} is followed as "
+                    f"{source.get('format', 'torque')}, not {wanted['format']}: choose another name with --cluster"
+                )
+            return text
+        if all(source.get(name) == value for name, value in wanted.items()):
+            raise UserError(
+                f"{places.settings} follows this scheduler as cluster {source.get('cluster')!r} already, not as "
+                f"{scheduler.cluster!r}: give --cluster {source.get('cluster')}"
+            )
+    return text.rstrip("\n") + "\n" + table
+
+
+def _nodes(names: tuple[str, ...]) -> str | None:
+    """The nodes as a token takes them; None, which is all, if one of them has an unusual name."""
+    try:
+        node_names(",".join(names))
+    except NodeNamesError:
+        return None
+    return ",".join(names)
+
+
+def _user(places: Places) -> list[Item]:
+    if not places.is_system or places.owner != USER:
+        return []
+    if {Path(sys.prefix).parts[1], Path(sys.base_prefix).parts[1]} & {"home", "root"}:
+        raise UserError(f"{sys.prefix}: the user {USER} cannot read it there; install Jobsight in /opt/jobsight")
+    home = str(places.at("var/lib/jobsight"))
+    add = (
+        "useradd",
+        "--system",
+        "--user-group",
+        "--no-create-home",
+        "--home-dir",
+        home,
+        "--shell",
+        "/usr/sbin/nologin",
+    )
+    return [Command((*add, USER), lambda: succeeds(("id", USER)))]
+
+
+def _service(places: Places) -> list[Item]:
+    if not places.has_services:
+        return []
+    unit = with_shell_settings(
+        shipped(f"systemd/{_UNIT}.service"), {"User": places.owner, "Group": places.owner}
+    ).replace("/opt/jobsight/bin/jobsight ", f"{places.program} ")
+    return [
+        File(Path(f"/etc/systemd/system/{_UNIT}.service"), 0o644, content=unit),
+        Command(
+            ("systemctl", "enable", "--now", _UNIT),
+            lambda: succeeds(("systemctl", "is-active", "--quiet", _UNIT)),
+            undo=("systemctl", "disable", "--now", _UNIT),
+        ),
+    ]

@@ -1,0 +1,63 @@
+"""The files of deploy/, which a wheel carries inside this package, with a site's values in them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from jobsight_server.errors import UserError
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def shipped(name: str) -> str:
+    """The text of a file of deploy/.
+
+    Raises:
+        UserError: this installation lacks it.
+    """
+    for folder in (_PACKAGE / "deploy", _PACKAGE.parents[1] / "deploy"):
+        if (folder / name).is_file():
+            return (folder / name).read_text()
+    raise UserError(f"deploy/{name} is neither in {_PACKAGE} nor beside it: install Jobsight again")
+
+
+def with_script_settings(text: str, values: Mapping[str, str | int]) -> str:
+    """A Lua or Python script with these values in the block ``SETTINGS`` at its top."""
+    begin = re.search(r"^(local )?SETTINGS = \{$", text, re.MULTILINE)
+    end = text.find("\n}", begin.end()) if begin else -1
+    if begin is None or end < 0:
+        raise UserError("the script has no block SETTINGS at its top: this release and its files do not match")
+    block = text[begin.end() : end]
+    for name, value in values.items():
+        pattern = rf'^(\s*"?{name}"?\s*[=:]\s*)(?:"[^"\n]*"|[\d.]+)(?=,)'
+        block = _once(pattern, json.dumps(value), block, name)
+    return text[: begin.end()] + block + text[end:]
+
+
+def with_shell_settings(text: str, values: Mapping[str, str]) -> str:
+    """A shell script with these variables at its top."""
+    for name, value in values.items():
+        text = _once(rf"^({name}=).*$", shlex.quote(value), text, name)
+    return text
+
+
+def with_toml_settings(text: str, values: Mapping[str, object]) -> str:
+    """A settings file with these values, beside their commented defaults."""
+    for name, value in values.items():
+        line = f"{name} = {json.dumps(value)}"
+        if re.search(rf"^{name} = ", text, re.MULTILINE):
+            text = _once(rf"^({name} = ).*$", json.dumps(value), text, name)
+        else:
+            text = _once(rf"^(# {name} = .*\n)", f"{line}\n", text, name)
+    return text
+
+
+def _once(pattern: str, value: str, text: str, name: str) -> str:
+    changed, count = re.subn(pattern, lambda match: match[1] + value, text, flags=re.MULTILINE)
+    if count != 1:
+        raise UserError(f"{name} stands {count} times in the shipped file: this release and its files do not match")
+    return changed

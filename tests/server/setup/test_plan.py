@@ -1,0 +1,205 @@
+"""Plans below a temporary prefix, with a PBS or TORQUE whose commands are stand-ins that keep what they are given."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from jobsight_server.setup.schedulers.slurm_conf import configured
+from jobsight_server.setup.shipped import shipped, with_script_settings, with_shell_settings, with_toml_settings
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="a setup runs as root")]
+
+QMGR = """#!/bin/sh
+# Keeps hooks as files.
+state=$(dirname "$0")/hooks; mkdir -p "$state"; set -- $2
+case "$1 $2" in
+    "list server") echo "Server pbs1.example.org" ;;
+    "list hook") for hook in "$state"/*; do [ ! -e "$hook" ] || echo "Hook ${hook##*/}"; done ;;
+    "create hook") : >"$state/$3" ;;
+    "import hook") cp "$6" "$state/$3" ;;
+    "export hook") cat "$state/$3" ;;
+    "delete hook") rm "$state/$3" ;;
+    *) echo "qmgr: $*" >&2; exit 1 ;;
+esac
+"""
+PBSNODES = "#!/bin/sh\nprintf 'n1\\n     state = free\\n\\nn2\\n     state = free\\n'\n"
+
+
+class Machine:
+    """A prefix, and commands that come before those of the machine."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.prefix, self.bin = directory, directory / "site", directory / "bin"
+        self.prefix.mkdir()
+        self.bin.mkdir()
+
+    def command(self, name: str, text: str) -> None:
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def jobsight(self, *arguments: str, status: int = 0) -> str:
+        command = [sys.executable, "-m", "jobsight_server.cli", *arguments, "--prefix", str(self.prefix)]
+        environment = {"PATH": f"{self.bin}:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=120, stdin=subprocess.DEVNULL
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def files(self) -> dict[str, bytes]:
+        return {str(file): file.read_bytes() for file in self.prefix.rglob("*") if file.is_file()}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    made = Machine(tmp_path)
+    made.command("qmgr", QMGR)
+    made.command("pbsnodes", PBSNODES)
+    return made
+
+
+def test_pbs_gets_settings_tokens_and_hooks_once(machine: Machine) -> None:
+    assert "nothing was changed" in machine.jobsight("setup", "pbs", "--configure", "--dry-run")
+    assert machine.files() == {}
+    machine.jobsight("setup", "pbs", "--configure", "--yes")
+    etc, hooks = machine.prefix / "etc/jobsight", machine.bin / "hooks"
+    (source,) = tomllib.loads((etc / "jobsight.toml").read_text())["accounting"]
+    assert source == {"cluster": "pbs1", "format": "pbspro", "directory": "/var/spool/pbs/server_priv/accounting"}
+    assert stat.S_IMODE((etc / "pbs-token").stat().st_mode) == 0o400
+    assert f'"token_file": "{etc}/pbs-token",' in (hooks / "jobsight_advice").read_text()
+    assert {hook.name for hook in hooks.iterdir()} == {"jobsight_advice", "jobsight_mark"}
+    first = machine.files()
+    assert "nothing to change" in machine.jobsight("setup", "pbs", "--configure", "--yes")
+    assert machine.files() == first
+    machine.jobsight("setup", "pbs", "--remove")
+    assert not [*hooks.iterdir()]
+    assert {Path(name).name for name in machine.files()} <= {"jobsight.db", "jobsight.db-wal", "jobsight.db-shm"}
+
+
+def test_torque_gets_a_filter_and_the_archive_its_hooks(machine: Machine) -> None:
+    machine.jobsight("setup", "torque", "--yes", "--cluster", "alpha")
+    script = machine.prefix / "usr/local/sbin/torque_submitfilter"
+    assert '"cluster": "alpha",' in script.read_text()
+    subprocess.run([sys.executable, "-m", "py_compile", str(script)], check=True, capture_output=True)
+    archive = (machine.prefix / "usr/local/lib/jobsight/jobsight-node.sh").read_bytes()
+    assert b"HOOK_COPIES='/var/spool/torque/mom_priv/prologue " in archive
+    mom = machine.prefix / "var/spool/torque/mom_priv"
+    mom.mkdir(parents=True)
+    (mom / "epilogue").write_text("#!/bin/sh\n# the site's own\n")
+    installer = machine.prefix / "usr/local/lib/jobsight/jobsight-node.sh"
+    options = ["--prefix", str(machine.prefix)]
+    done = subprocess.run(["sh", str(installer), *options], capture_output=True, text=True, check=True)
+    assert "which is the site's own: call" in done.stderr
+    assert (mom / "epilogue").read_text() == "#!/bin/sh\n# the site's own\n"
+    assert stat.S_IMODE((mom / "prologue.parallel").stat().st_mode) == 0o500
+    subprocess.run(["sh", str(installer), "--uninstall", *options], check=True, capture_output=True)
+    assert [file.name for file in mom.iterdir()] == ["epilogue"]
+    assert not (machine.prefix / "opt/jobsight").exists()
+
+
+def test_settings_of_the_site_stay_and_are_added_to(machine: Machine) -> None:
+    settings = machine.prefix / "etc/jobsight/jobsight.toml"
+    settings.parent.mkdir(parents=True)
+    own = f'database = "sqlite:///{machine.prefix}/own.db"\ncoverage = 0.9 # ours\n'
+    settings.write_text(own)
+    shown = machine.jobsight("setup", "torque", "--yes")
+    assert '+cluster = "pbs1"' in shown
+    assert settings.read_text().startswith(own)
+    assert settings.read_text().count("[[accounting]]") == 1
+    refused = machine.jobsight("setup", "torque", "--yes", "--cluster", "other", status=1)
+    assert "follows this scheduler as cluster 'pbs1' already" in refused
+
+
+def test_options_hold_from_then_on(machine: Machine) -> None:
+    machine.jobsight(
+        "setup", "torque", "--yes", "--cluster", "alpha", "--agents-url", "https://j.example", "--port", "9"
+    )
+    settings = tomllib.loads((machine.prefix / "etc/jobsight/jobsight.toml").read_text())
+    assert (settings["listen"], settings["ingest_listen"]) == ("127.0.0.1:9", "127.0.0.1:10")
+    assert "nothing to change" in machine.jobsight("setup", "torque", "--yes")
+    assert "has port 9" in machine.jobsight("setup", "torque", "--yes", "--port", "10", status=1)
+    archive = machine.prefix / "usr/local/lib/jobsight/jobsight-node.sh"
+    subprocess.run(["sh", str(archive), "--prefix", str(machine.directory / "node")], check=True, capture_output=True)
+    agent = tomllib.loads((machine.directory / "node/etc/jobsight/agent.toml").read_text())
+    assert (agent["server"], agent["cluster"]) == ("https://j.example", "alpha")
+
+
+def test_an_edited_file_is_kept_and_removed_by_hand_only(machine: Machine) -> None:
+    machine.jobsight("setup", "torque", "--yes")
+    script = machine.prefix / "usr/local/sbin/torque_submitfilter"
+    edited = script.read_text().replace('MESSAGE = "notable"', 'MESSAGE = "always"')
+    script.write_text(edited)
+    shown = machine.jobsight("setup", "torque", "--yes")
+    assert '-MESSAGE = "always"' in shown
+    assert f"kept {script}: it was edited here" in shown
+    assert f"kept {script}: it was edited since" in machine.jobsight("setup", "torque", "--remove")
+    assert script.read_text() == edited
+
+
+def test_a_failure_says_what_was_done_and_goes_on_from_there(machine: Machine) -> None:
+    machine.command("qmgr", QMGR.replace('cp "$6" "$state/$3"', "echo 'no right' >&2; exit 1"))
+    failed = machine.jobsight("setup", "pbs", "--configure", "--yes", status=1)
+    assert "no right" in failed
+    assert "done before it: " in failed
+    assert str(machine.prefix / "etc/jobsight/pbs-token") in failed
+    machine.command("qmgr", QMGR)
+    machine.jobsight("setup", "pbs", "--configure", "--yes")
+    assert "queuejob" in (machine.bin / "hooks/jobsight_advice").read_text()
+
+
+def test_missing_or_silent_schedulers_are_refused(machine: Machine) -> None:
+    machine.command("scontrol", "#!/bin/sh\necho 'slurmctld is down' >&2; exit 1\n")
+    assert "scontrol show config: status 1: slurmctld is down" in machine.jobsight("setup", "slurm", status=1)
+    assert "SGE_ROOT is not set" in machine.jobsight("setup", "gridengine", status=1)
+    (machine.bin / "qmgr").unlink()
+    assert "qmgr: no such command" in machine.jobsight("setup", "torque", status=1)
+    assert machine.files() == {}
+    machine.command("qmgr", QMGR)
+    assert "give --yes, or --dry-run" in machine.jobsight("setup", "torque", status=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "present", "added", "noted"),
+    [
+        ("ClusterName=a\n", {}, ["JobSubmitPlugins=lua", "Prolog=/j/prolog", "PrologFlags=Alloc"], []),
+        ("jobsubmitplugins = a\n", {"JobSubmitPlugins": "a"}, ["JobSubmitPlugins=a,lua"], None),
+        ("Prolog=/site\n", {"Prolog": "/site"}, ["JobSubmitPlugins=lua", "PrologFlags=Alloc"], ["Prolog is /site"]),
+        ("PrologFlags=X11\n", {"PrologFlags": "Alloc,Contain,X11"}, None, []),
+        ("Include b\n", {"JobSubmitPlugins": "a"}, None, ["JobSubmitPlugins is a, in a file"]),
+        ("", {"JobSubmitPlugins": "lua", "Prolog": "/j/prolog", "PrologFlags": "Contain"}, [], []),
+    ],
+)
+def test_slurm_conf_gets_only_what_it_lacks(
+    tmp_path: Path, text: str, present: dict[str, str], added: list[str] | None, noted: list[str] | None
+) -> None:
+    file = tmp_path / "slurm.conf"
+    file.write_text(text)
+    wanted = {"JobSubmitPlugins": "lua", "Prolog": "/j/prolog", "PrologFlags": "Alloc"}
+    changed, lines, notes = configured(file, {"Prolog": "(null)", **present}, wanted)
+    if added is not None:
+        assert set(added) <= set(lines)
+        assert all(changed.splitlines().count(line) == 1 for line in lines)
+    if noted is not None:
+        assert [note[: len(start)] for note, start in zip(notes, noted, strict=True)] == noted
+    if present.get("Prolog") == "/site":
+        assert "Prolog=/site" in changed
+
+
+def test_every_shipped_script_takes_its_settings() -> None:
+    values = {"port": 1234, "cluster": 'a"b', "token_file": "/t"}
+    for name in ("slurm/job_submit.lua", "pbs/queuejob.py", "torque/submit-filter"):
+        text = with_script_settings(shipped(name), values)
+        assert '"a\\"b",' in text
+        assert "1234," in text
+    assert "SPOOL=/s\n" in with_shell_settings(shipped("hooks/mark-job"), {"SPOOL": "/s"})
+    settings = with_toml_settings(shipped("jobsight.toml"), {"listen": "h:1", "database": "sqlite:///x"})
+    assert tomllib.loads(settings) == {"listen": "h:1", "database": "sqlite:///x"}
+    with pytest.raises(ValueError, match="stands 0 times"):
+        with_shell_settings(shipped("hooks/mark-job"), {"NOWHERE": "1"})

@@ -1,0 +1,118 @@
+"""A real Slurm, and nothing of Jobsight: ``jobsight setup``, a server, ``jobsight check``."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.system.trial import JOBSIGHT, Trial, free_port
+
+from site_run import wait_until
+
+from .cluster import SlurmCluster, missing
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+
+class SlurmTrial(Trial):
+    cluster: SlurmCluster
+
+
+@pytest.fixture(scope="module")
+def trial() -> Iterator[SlurmTrial]:
+    with SlurmCluster.made() as cluster:
+        cluster.start()
+        prefix = cluster.directory / "jobsight"
+        prefix.mkdir()
+        yield SlurmTrial(cluster, prefix, free_port())
+
+
+def test_from_nothing_to_the_first_advice(trial: SlurmTrial) -> None:
+    begin = time.monotonic()
+    before = trial.snapshot(trial.cluster.configuration)
+    shown = trial.jobsight("setup", "slurm", "--configure", "--dry-run")
+    assert trial.snapshot(trial.cluster.configuration) == before
+    assert "+JobSubmitPlugins=lua" in shown
+    assert "Prolog=" not in shown, "a prolog that nodes lack drains them"
+
+    dry_s = time.monotonic() - begin
+    trial.jobsight("setup", "slurm", "--configure", "--yes")  # command 1
+    token = trial.prefix / "etc/jobsight/slurm-token"
+    assert (stat.S_IMODE(token.stat().st_mode), token.owner()) == (0o400, "slurm")
+    assert stat.S_IMODE((trial.prefix / "usr/local/lib/jobsight/jobsight-node.sh").stat().st_mode) == 0o600
+    first = trial.snapshot(trial.cluster.configuration)
+    with trial.serving():  # command 2
+        checked = trial.jobsight("check", "slurm", "--user", trial.cluster.users[0])  # command 3
+    print(checked, f"{time.monotonic() - begin - dry_s:.0f} s for three commands")
+    assert "everything works" in checked
+    assert re.search(r"^ok +its comment: jobsight: ", checked, re.MULTILINE)
+    assert re.search(r"^ok +the accounting log has it: ended after [5-9] s", checked, re.MULTILINE)
+    assert re.search(r"^note +agents of all nodes report: silent: ", checked, re.MULTILINE)
+    again = trial.jobsight("setup", "slurm", "--configure", "--yes")
+    assert "nothing to change" in again
+    assert trial.snapshot(trial.cluster.configuration) == first
+
+
+def test_token_of_the_nodes_is_for_them_only(trial: SlurmTrial) -> None:
+    settings = str(trial.prefix / "etc/jobsight/jobsight.toml")
+    listed = subprocess.run(
+        [*JOBSIGHT, "token", "list", "--json", "--config", settings], capture_output=True, text=True, check=True
+    )
+    tokens = {token["role"]: token for token in json.loads(listed.stdout)}
+    assert tokens["agent"]["cluster"] == trial.cluster.places.cluster
+    assert tokens["agent"]["nodes"].split(",") == sorted(trial.cluster.nodes)
+    assert set(tokens) == {"agent", "submitter"}
+
+
+def test_archive_installs_an_agent_that_delivers_and_hooks_that_mark(trial: SlurmTrial) -> None:
+    archive = trial.prefix / "usr/local/lib/jobsight/jobsight-node.sh"
+    bare = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
+    # Two nodes on one machine: two installations, of which the first has the hooks that slurm.conf names.
+    roots = (trial.prefix, trial.cluster.directory / "second")
+    for node, root in zip(trial.cluster.nodes, roots, strict=True):
+        install = ["sh", str(archive), "--prefix", str(root), "--node", node]
+        subprocess.run(install, check=True, capture_output=True, env=bare)
+        again = subprocess.run(install, check=True, capture_output=True, text=True, env=bare).stdout
+        assert "nothing to change" in again
+    with trial.serving(), trial.agent(roots[0]), trial.agent(roots[1]):
+        wait_until(lambda: "silent" not in trial.jobsight("check", "slurm", "--no-job"), 90, lambda: "no agent")
+        assert "PrologFlags" in trial.jobsight("setup", "slurm", "--configure", "--yes")
+        checked = trial.jobsight("check", "slurm", "--user", trial.cluster.users[0])
+    print(checked)
+    assert re.search(r"^ok +the hooks marked its start and end", checked, re.MULTILINE)
+    assert re.search(r"^ok +Prolog marks jobs", checked, re.MULTILINE)
+    assert "not profiled" not in checked
+
+
+def test_a_sites_own_edit_stays(trial: SlurmTrial) -> None:
+    script = trial.cluster.configuration / "job_submit.lua"
+    edited = script.read_text().replace('memory = "no"', 'memory = "missing"')
+    script.write_text(edited)
+    assert f"kept {script}" in trial.jobsight("setup", "slurm", "--configure", "--yes")
+    assert script.read_text() == edited
+    conf = (trial.cluster.configuration / "slurm.conf").read_text()
+    assert conf.count("JobSubmitPlugins=lua") == 1
+
+
+def test_what_is_missing_is_named(trial: SlurmTrial) -> None:
+    failed = trial.jobsight("check", "slurm", "--no-job", status=1)
+    assert re.search(r"^FAILED +the server answers within 100 ms: .*start `jobsight serve", failed, re.MULTILINE)
+    other = trial.jobsight("setup", "slurm", "--yes", "--cluster", "another", status=1)
+    assert f"--cluster {trial.cluster.places.cluster}" in other
+
+
+def test_everything_is_taken_back(trial: SlurmTrial) -> None:
+    script = trial.cluster.configuration / "job_submit.lua"
+    said = trial.jobsight("setup", "slurm", "--remove")
+    assert f"kept {script}: it was edited since" in said
+    script.unlink()
+    assert "jobsight" not in (trial.cluster.configuration / "slurm.conf").read_text().lower().replace(
+        str(trial.prefix), ""
+    )
+    assert not (trial.cluster.configuration / "jobsight.lua").exists()
+    assert not (trial.prefix / "etc/jobsight/slurm-token").exists()
