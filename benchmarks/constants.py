@@ -53,9 +53,9 @@ NOT_VARIED = {
     "DIFFERENT": "for display",
     "LEAST_FIT": "changes no result, saves a twelfth of the CPU",
     "HELD": "no trace reports failed reservations",
-    "KEPT": "no trace reports failed reservations",
     "RETRIES": "part of how waste is measured",
     "ROUNDED": "no trace reports failed reservations",
+    "STEEPEST": "no trace reports failed reservations",
     "SHOWN": "for display",
     "USUAL": "where the first price holds, which is varied",
 }

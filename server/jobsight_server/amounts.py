@@ -5,9 +5,11 @@ Units of memory are powers of 1024, whatever their spelling: that is what schedu
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import date
 
+MIB = 2**20
 _NUMBER = r"[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?"
 _MEMORY = rf"({_NUMBER}) ?(?:([kKmMgGtTpPeE])[iI]?)?[bB]?"
 _SPAN = rf"({_NUMBER}) ?(s|min|m|h|d|w|S|MIN|M|H|D|W)"
@@ -102,6 +104,29 @@ def utc_day(text: str) -> int:
     except ValueError:
         pass
     raise ValueError(f"{text[:_SHOWN]!r} is not a day; give a date such as 2026-11-22, or UTC epoch seconds")
+
+
+def memory_text(value: float) -> str:
+    """Memory as Slurm takes it: whole MiB, rounded up, or GiB where there is no fraction of these.
+
+    >>> [memory_text(value) for value in (512, 300 * 2**20, 2.1 * 2**30, 64 * 2**30)]
+    ['1M', '300M', '2151M', '64G']
+    """
+    mib = math.ceil(value / MIB - 1e-6)
+    return f"{mib // 1024}G" if mib and mib % 1024 == 0 else f"{mib}M"
+
+
+def time_text(value: float) -> str:
+    """A run time in whole minutes, rounded up as a limit is.
+
+    >>> [time_text(value) for value in (42, 90, 120.5, 3600, 5400, 86400, 93500)]
+    ['42 s', '2 min', '3 min', '1 h', '1 h 30 min', '1 d', '1 d 1 h 59 min']
+    """
+    if value < 60:
+        return f"{value:.0f} s"
+    hours, minutes = divmod(math.ceil(value / 60), 60)
+    days, hours = divmod(hours, 24)
+    return " ".join(f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "min")) if count)
 
 
 def percent(share: float, digits: int = 0) -> str:

@@ -21,9 +21,7 @@ from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_
 SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
 HARNESS = Path(__file__).parent / "slurm" / "harness.lua"
 LUA = shutil.which("lua5.1") or shutil.which("lua5.3") or shutil.which("lua5.4")
-SAYS = (
-    "Your last 14 such jobs used at most 2.1 GB and ran at most 40 min; this one asks for 64 GB and 1 d. Recommended:"
-)
+SAYS = "Your last 14 such jobs used at most 2151M and ran at most 40 min; this one asks for 64G and 1 d. Recommended:"
 
 
 def _missing() -> str | None:

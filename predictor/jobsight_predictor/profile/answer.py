@@ -31,7 +31,8 @@ class JobForecast:
     """A job's expected use and its reservation; ``value`` is None, with a ``reason``, if nothing is known.
 
     ``probability`` is that of being within 20 %; ``bound`` is what to reserve so that ``coverage`` of all jobs fit,
-    ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more; what
+    ``bound_basis`` what that rests on, ``learned_bound`` what would be reserved if requests had not wasted less lately,
+    ``exceed_probability`` the estimated probability that this job needs more; what
     the site's bounds have held so far is ``observed_coverage`` by jobs and ``observed_cost_coverage`` by value x
     seconds. ``level`` names the group of earlier jobs that the forecast came from, ``n`` is its size,
     ``last_values`` what the last of them used, oldest first.
@@ -45,6 +46,7 @@ class JobForecast:
     probability: float | None
     bound: float | None
     bound_basis: Basis | None
+    learned_bound: float | None
     exceed_probability: float | None
     coverage: float
     observed_coverage: float | None
@@ -90,6 +92,7 @@ def explain(model: Model, unit: str, user: str | None, forecast: PendingForecast
         probability=None if value is None else forecast.probability,
         bound=forecast.bound,
         bound_basis=forecast.basis,
+        learned_bound=forecast.learned,
         exceed_probability=forecast.exceed_probability,
         coverage=model.bounds.coverage,
         observed_coverage=model.held.coverage,

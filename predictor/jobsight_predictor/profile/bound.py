@@ -30,15 +30,15 @@ class Bound(NamedTuple):
 class Case(NamedTuple):
     """What is known about a job besides its prospect.
 
-    ``seconds`` how long it may hold the reservation, None if unknown; ``above`` the highest reservation known to
-    have failed; ``request`` what the user asks for and whether that ``is_limit``; ``own`` the evidence from the
+    ``seconds`` how long it may hold the reservation, None if unknown; ``least`` what such a job gets at least, because
+    others ran out; ``request`` what the user asks for and whether that ``is_limit``; ``own`` the evidence from the
     user's jobs; ``is_new`` whether none of its kind has ended; ``largest`` the largest value seen of jobs like it,
     ``largest_of_all`` of any on the site; ``owed`` the user's excess failures, ``forecast`` the job's expected use:
     both show how similar jobs have fared.
     """
 
     seconds: float | None = None
-    above: float = 0.0
+    least: float = 0.0
     request: float | None = None
     is_limit: bool = False
     own: int = 1

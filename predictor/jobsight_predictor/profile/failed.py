@@ -1,92 +1,95 @@
-"""Reservations that ran out, by what was known about the jobs."""
+"""Reservations that ran out: the next jobs of that user's application get more, whatever they ask for."""
 
 from __future__ import annotations
 
 import json
-from operator import attrgetter
 from typing import Any, NamedTuple
 
-from jobsight_predictor.question import FIELDS, Question
+from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.question import Question
 
 HELD = 5  # reports; at most so many failures of the same jobs are held against their later successes
-KEPT = 100  # reports; number of different ones kept for each application of a user and each set of fields
+AFTER_FAILURE = 1.25  # factor; a job like one that ran out of its reservation gets at least this much more
+STEEPEST = 1024.0  # factor; repeated failures multiply AFTER_FAILURE by at most this
 
 ReportPlace = tuple[str | None, str | None]
 """User and application of a report; None if the report names none."""
 
-_known = attrgetter(*FIELDS)
-_REQUESTS = frozenset({FIELDS.index("requested_memory_bytes"), FIELDS.index("requested_time_s")})
-
 
 class Shortfall(NamedTuple):
-    """``reserved`` was too little; it counts for the next ``left`` such jobs that need less."""
+    """``reserved`` was too little; it counts for the next ``left`` such jobs that need no more.
 
-    reserved: float
-    left: int
+    ``steeper`` multiplies ``AFTER_FAILURE``: 1 at first, twice as much each time that even more was too little.
+    ``requested`` is what the job itself asked for, None if unknown.
+    """
+
+    reserved: float = 0.0
+    left: int = 0
+    steeper: float = 1.0
+    requested: float | None = None
+
+    def least(self, request: float | None) -> float:
+        """What a job that asks for ``request`` gets at least: the last resort is its request, unless that failed."""
+        least = min(AFTER_FAILURE * self.steeper * self.reserved, LARGEST)
+        return least if request is None or self.shows_too_little(request) else min(least, request)
+
+    def shows_too_little(self, request: float | None) -> bool:
+        """Whether a job that asked for exactly this ran out of it."""
+        return request is not None and request == self.requested and request <= self.reserved
+
+
+NO_SHORTFALL = Shortfall()
 
 
 class FailedReservations:
-    """The highest reservation known to have failed, of all reports that match a job.
+    """The highest reservation known to have failed, of each application of each user.
 
-    A report matches a job that has the same value in every field of the report; the job may have more fields. A job
-    that says nothing about what it requests may be like any of them.
+    What a job asks for does not matter: where requests are lowered as recommended, the log has the lowered one, and
+    the next question the user's. A report without an application is about every job of the user.
 
-    A report counts until as many such jobs have needed less as make it one in those that may fail: with a coverage of
-    .95, 20. So it holds as long as failures are too many, and no single one holds for good.
+    A report counts until as many such jobs have needed no more as make it one in those that may fail: with a coverage
+    of .95, 20. A job that needed more and got it takes its place: from then on that is what such jobs need. So need
+    that has grown is covered until there are as many values that show it, and no single failure holds for good.
     """
 
     def __init__(self, coverage: float) -> None:
-        # By place: the fields of a report -> their values -> what ran out. A job is looked up by its values
-        # in these fields, so this costs nothing without reports and one look-up per set of fields otherwise.
-        self._reports: dict[ReportPlace, dict[tuple[int, ...], dict[tuple[Any, ...], Shortfall]]] = {}
+        self._reports: dict[ReportPlace, Shortfall] = {}
         self._changed: set[ReportPlace] = set()
         self._holds = max(1, round(1.0 / (1.0 - coverage)))
 
-    def add(self, question: Question, reserved: float) -> None:
-        """Learn that ``reserved`` was too little for such a job."""
-        known = _known(question)
-        fields = tuple([field for field, value in enumerate(known) if value is not None])
-        values = tuple([known[field] for field in fields])
-        place = _places(question)[0]
-        reports = self._reports.setdefault(place, {}).setdefault(fields, {})
-        before = reports.pop(values, Shortfall(0.0, 0))  # the latest report comes last
+    def add(self, question: Question, reserved: float, requested: float | None) -> None:
+        """Learn that ``reserved`` was too little for such a job, which asked for ``requested``.
+
+        Jobs of a burst that ran out of the same reservation are no repetition: none of them had more than the first.
+        """
+        place = (question.user, question.application)
+        before = self._reports.get(place, NO_SHORTFALL)
         left = min(before.left + self._holds, HELD * self._holds)
-        reports[values] = Shortfall(max(reserved, before.reserved), left)
-        if len(reports) > KEPT:
-            del reports[next(iter(reports))]
+        if not before.left:
+            self._reports[place] = Shortfall(reserved, left, 1.0, requested)
+        elif reserved > before.reserved:
+            self._reports[place] = Shortfall(reserved, left, min(2.0 * before.steeper, STEEPEST), requested)
+        else:
+            self._reports[place] = before._replace(left=left)
         self._changed.add(place)
 
     def score(self, question: Question, value: float) -> None:
-        """Learn that such a job needed ``value``."""
-        if not self._reports:
-            return
-        known = _known(question)
+        """Learn that such a job needed ``value``, and had it."""
         for place in _places(question):
-            for fields, reports in self._reports.get(place, {}).items():
-                values = tuple([known[field] for field in fields])
-                report = reports.get(values)
-                if report is None or value > report.reserved:
-                    continue
-                self._changed.add(place)
-                if report.left > 1:
-                    reports[values] = report._replace(left=report.left - 1)
-                else:
-                    del reports[values]
+            report = self._reports.get(place, NO_SHORTFALL)
+            if not report.left:
+                continue
+            if value > report.reserved:
+                report = Shortfall(value, report.left)
+            else:
+                report = report._replace(left=report.left - 1) if report.left > 1 else NO_SHORTFALL
+            self._reports[place] = report
+            self._changed.add(place)
 
-    def above(self, question: Question) -> float:
-        """What the bound of such a job must exceed; 0 if nothing failed."""
-        if not self._reports:
-            return 0.0
-        highest = 0.0
-        known = _known(question)
-        for place in _places(question):
-            for fields, reports in self._reports.get(place, {}).items():
-                values = tuple([known[field] for field in fields])
-                if any(field in _REQUESTS and known[field] is None for field in fields):
-                    highest = max(highest, _highest(fields, values, reports))
-                elif (report := reports.get(values)) is not None:
-                    highest = max(highest, report.reserved)
-        return highest
+    def of(self, question: Question) -> Shortfall:
+        """The report that asks for most of such a job; ``NO_SHORTFALL`` if nothing failed."""
+        found = [self._reports.get(place, NO_SHORTFALL) for place in _places(question)]
+        return max(found, key=lambda report: report.least(None))
 
     @staticmethod
     def state_keys(question: Question) -> list[str]:
@@ -95,14 +98,7 @@ class FailedReservations:
 
     def changed_state(self) -> dict[str, Any]:
         """The state changed since the last call, by key."""
-        found = {
-            _name(place): [
-                [fields, values, *report]
-                for fields, reports in self._reports[place].items()
-                for values, report in reports.items()
-            ]
-            for place in self._changed
-        }
+        found = {_name(place): list(self._reports[place]) for place in self._changed}
         self._changed.clear()
         return found
 
@@ -113,30 +109,13 @@ class FailedReservations:
 
     def load(self, place: ReportPlace, state: list[Any]) -> None:
         """Take over the state of ``place``."""
-        found: dict[tuple[int, ...], dict[tuple[Any, ...], Shortfall]] = {}
-        for fields, values, reserved, left in state:
-            found.setdefault(tuple(fields), {})[tuple(values)] = Shortfall(reserved, left)
-        self._reports[place] = found
-
-
-def _highest(fields: tuple[int, ...], values: tuple[Any, ...], reports: dict[tuple[Any, ...], Shortfall]) -> float:
-    """The highest reservation in ``reports`` that differ from ``values`` only in requests that these lack."""
-    found = 0.0
-    for reported, report in reports.items():
-        pairs = zip(fields, values, reported, strict=True)
-        if all(own == other or (own is None and field in _REQUESTS) for field, own, other in pairs):
-            found = max(found, report.reserved)
-    return found
+        self._reports[place] = Shortfall(*state)
 
 
 def _places(question: Question) -> list[ReportPlace]:
-    """The places of reports that may match the job, its own first."""
+    """The places of reports that match the job, its own first."""
     user, application = question.user, question.application
-    if user is None:
-        return [(None, None)]
-    if application is None:
-        return [(user, None), (None, None)]
-    return [(user, application), (user, None), (None, None)]
+    return [(user, application)] if application is None else [(user, application), (user, None)]
 
 
 def _name(place: ReportPlace) -> str:

@@ -30,7 +30,12 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     forecasts: Forecasts = [None] * model.size
     is_new = keys.kind not in model.kinds and not _left_out(model, question)
     forecast = PendingForecast(forecasts, keys, model.n, is_new)
-    is_limit = request is not None and model.requests.are_limits(model.bounds.coverage) and not _beyond(model, keys)
+    is_limit = (
+        request is not None
+        and not model.failed.of(question).shows_too_little(request)
+        and model.requests.are_limits(model.bounds.coverage)
+        and not _beyond(model, keys)
+    )
     ceiling = request if request is not None and is_limit else LARGEST
     weights = model.experts.weights(question.user)
     votes: dict[float, float] = {}
@@ -64,7 +69,7 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
                 votes[value] = votes.get(value, 0.0) + weights[i]
                 i += 1
     if not votes:
-        if request is not None or model.failed.above(question):
+        if request is not None or model.failed.of(question).left:
             _reserve(model, forecast, question, Prospect({}, 1.0), None, 0, request, is_limit)
         return forecast
     forecast.ranking = best_vote(votes)
@@ -109,7 +114,7 @@ def _reserve(
     losses = model.experts.users.get(question.user)
     case = Case(
         seconds=question.requested_time_s,
-        above=model.failed.above(question),
+        least=model.failed.of(question).least(request),
         request=request,
         is_limit=is_limit,
         own=own,

@@ -23,7 +23,7 @@ SITE: GroupKey = (0, ())
 """The group of all jobs."""
 
 _SITE_KEY = '["site"]'
-_SHAPE = 8
+_SHAPE = 9
 """Version of the stored state; state of another version is retrained."""
 
 

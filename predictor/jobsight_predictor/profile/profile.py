@@ -119,13 +119,12 @@ class Profile:
         model.changed_users.add(question.user)
 
     def fail(self, question: Question, reserved: float) -> None:
-        """Learn that a job ran out of its reservation: the bound of similar jobs stays above it for a while.
+        """Learn that a job ran out of its reservation: the user's jobs of that application get more for a while.
 
-        It does so until enough of them have needed less (``FailedReservations``).
-        Similar jobs are those with the same value in every field of ``question``, whatever else is known about them.
+        They do so until enough of them have needed less (``FailedReservations``), whatever they ask for.
         """
         self._latest = None
-        self._model.failed.add(question, ROUNDED * checked(reserved))
+        self._model.failed.add(question, ROUNDED * checked(reserved), self._model.requests.of(question))
 
     def mean_error(self, user: str | None) -> MeanError | None:
         """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""

@@ -20,7 +20,6 @@ CAUTION = 0.05  # log share a failure; how fast the share that may fail shrinks,
 BURST = 50.0  # jobs; excess failures of a user, after which the user's next jobs are reserved with caution
 CAUTIOUS = 2.0  # factor; caution raises a reservation by at most this, like repeating a failed attempt
 UNKNOWN = 500  # jobs; with fewer reservations, a user's single piece of evidence counts for nothing
-AFTER_FAILURE = 1.25  # factor; a job like one that ran out of its reservation gets at least this much more
 DEBT = 1.0  # log share a failure; how fast the share that may fail shrinks with the user's failures (per-job)
 CLASS_DEBT = 0.1  # log share a failure; the same with the failures of jobs with a similar forecast
 CLASSES = 2.0  # classes per factor of e; what counts as a similar forecast
@@ -65,8 +64,8 @@ class Bounds:
         request = case.request
         if not prospect.places:  # nothing is known but the request and what ran out
             value = request or 0.0
-            if value <= case.above:
-                value = min(AFTER_FAILURE * case.above, LARGEST)
+            if value < case.least or not value:
+                value = case.least
                 return Bound(value, 1.0 - self.coverage, "largest seen", value)
             return Bound(value, 0.0 if case.is_limit else 1.0 - self.coverage, "request", value)
         ceiling = request if request is not None and case.is_limit else inf
@@ -78,7 +77,7 @@ class Bounds:
             price = self._price.value_seconds()
             if not self._of_time:
                 price /= self._price.seconds(case.seconds)
-            value, exceeds = cheapest(steps, prospect, case, ceiling, price, of_time=self._of_time)
+            value, exceeds = cheapest(steps, prospect, ceiling, price, of_time=self._of_time)
             if self.young:
                 value, exceeds = max((value, exceeds), self._quantile(steps, prospect, 0.0))
             too_many = self._excess if self.young else case.owed - BURST
@@ -90,9 +89,8 @@ class Bounds:
         stranger = not case.own or (careful and case.is_new)
         if request is not None and (value >= ceiling or (value < request and stranger)):
             value, exceeds = request, 0.0 if case.is_limit else exceeds
-        repeat = AFTER_FAILURE * case.above
-        if value <= case.above or value < min(repeat, ceiling):
-            value = min(repeat, ceiling) if ceiling > case.above else repeat
+        if value < case.least:
+            value = case.least
             exceeds = prospect.beyond + sum([mass for place, mass in prospect.places.items() if place > value])
         learned = min(value, LARGEST)
         if request is not None and value < request and self._wasted_by_requests < self._wasted:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import inf
 from operator import mul
 
-from .bound import Case
 from .prospect import Prospect
 from .retries import RETRIED
 
@@ -28,7 +27,7 @@ def steps_of(prospect: Prospect) -> list[Step]:
 
 
 def cheapest(
-    steps: list[Step], prospect: Prospect, case: Case, ceiling: float, price: float, *, of_time: bool
+    steps: list[Step], prospect: Prospect, ceiling: float, price: float, *, of_time: bool
 ) -> tuple[float, float]:
     """(the value of least expected cost, the probability of exceeding it); nothing needs more than ``ceiling``.
 
@@ -62,13 +61,13 @@ def cheapest(
         if fits < least_share:
             continue
         if step >= ceiling:  # nothing fails there
-            if max(0.0, ceiling * held - used) < least and ceiling > case.above:
+            if max(0.0, ceiling * held - used) < least:
                 chosen = (ceiling, 0.0)
             break
         beyond = unexplained if step <= top else unexplained * top / step
         wasted = RETRIED * (used - fits_used) - step * (held - fits_held)
         cost = step * fits_held - fits_used + wasted + price * (beyond + known - fits)
-        if cost < least and step > case.above:
+        if cost < least:
             least = cost
             chosen = (step, beyond + known - fits)
     return chosen

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from sqlalchemy import Connection
 
 from jobsight_predictor.profile.bound import Basis
@@ -11,14 +9,15 @@ from jobsight_predictor.question import Question
 from jobsight_server.advice.job_request import JobRequest
 from jobsight_server.advice.pbs_words import PbsAdvice, PbsRequest, pbs_advice
 from jobsight_server.advice.recommendation import ASKED_FOR, recommend
-from jobsight_server.advice.sentence import sentence
+from jobsight_server.advice.sentence import pbs_memory_text, sentence
 from jobsight_server.advice.slurm_words import SlurmAdvice, slurm_advice
+from jobsight_server.amounts import memory_text
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.record import Metric, Record, Share
 
 WASTEFUL = 2.0
-"""A request of this many times the recommendation is worth a word to the user."""
+"""A request of this many times the recommendation, or what such jobs used, is worth a word to the user."""
 
 
 class WholeJobForecast(Record):
@@ -40,7 +39,8 @@ class Advice(Record):
     """What a submitted job should ask for.
 
     ``such_jobs`` of the user have been measured; ``text`` says what they used. ``notable``: such jobs are known, and
-    the request is below what is recommended, or twice as large. ``slurm`` and ``pbs`` are the recommendation in the
+    the request is below what is recommended, or twice as large; where no amount is recommended, what such jobs used
+    counts instead. ``slurm`` and ``pbs`` are the recommendation in the
     words of the question.
     """
 
@@ -71,27 +71,28 @@ def advise(
     """``question`` and ``request`` describe the same job; ``pbs`` and ``slurm`` say in which words to answer."""
     found = recommend(connection, reader, cluster, question, request)
     such, memory, runtime = found.such_jobs, found.memory_bytes, found.runtime_s
-    # A scheduler is given whole minutes: the sentence says what is set.
-    limit = math.ceil(runtime / 60) * 60.0 if runtime is not None and (slurm or pbs is not None) else runtime
-    pairs = ((request.memory_bytes, memory), (request.walltime_s, runtime))
     return Advice(
         cluster=cluster,
         user=question.user or "",
-        text=sentence(such, request, memory, limit),
-        notable=such.jobs > 0
-        and any(
-            asked is not None and reserve is not None and not reserve <= asked < WASTEFUL * reserve
-            for asked, reserve in pairs
-        ),
+        text=sentence(found, request, memory_text if pbs is None else pbs_memory_text),
+        notable=_is_notable(request.memory_bytes, memory, such.memory_bytes)
+        or _is_notable(request.walltime_s, runtime, such.runtime_s),
         such_jobs=such.jobs,
         such_jobs_memory_bytes=such.memory_bytes,
         such_jobs_runtime_s=such.runtime_s,
         processors=request.processors,
-        nodes=request.nodes,
+        nodes=request.nodes or 1,
         forecasts=[_forecast(found.answers[metric], _requested(metric, request)) for metric in ASKED_FOR],
         slurm=slurm_advice(request, memory, runtime) if slurm else None,
         pbs=None if pbs is None else pbs_advice(pbs, request, memory, runtime),
     )
+
+
+def _is_notable(asked: float | None, recommended: float | None, used: float | None) -> bool:
+    if asked is None or used is None:
+        return False
+    enough = used if recommended is None else recommended
+    return not enough <= asked < WASTEFUL * enough
 
 
 def _requested(metric: str, request: JobRequest) -> float | None:

@@ -14,10 +14,11 @@ class RequestError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """Of the whole job; None is not requested. ``memory_bytes`` is the sum over its ``nodes``."""
+    """Of the whole job; None is not requested. ``memory_bytes`` is the sum over its ``nodes``, 1 for each processor at
+    most where their number is left to the scheduler."""
 
     processors: int = 1
-    nodes: int = 1
+    nodes: int | None = None
     memory_bytes: float | None = None
     walltime_s: float | None = None
 
@@ -42,7 +43,7 @@ def checked(request: JobRequest) -> JobRequest:
         RequestError: one is not.
     """
     whole(float(request.processors), "processors")
-    whole(float(request.nodes), "nodes")
+    whole(float(request.nodes or 1), "nodes")
     for name, value in (("memory", request.memory_bytes), ("run time", request.walltime_s)):
         if value is not None and not 0 < value <= AMOUNT_AT_MOST:
             raise RequestError(f"{name} = {value!r} is not above 0 and at most {AMOUNT_AT_MOST:g}")

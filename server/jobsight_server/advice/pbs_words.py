@@ -12,10 +12,9 @@ from msgspec import Meta
 from jobsight_server.accounting.parsers.quantities import requested_bytes
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.advice.job_request import JobRequest, RequestError, checked
-from jobsight_server.amounts import time_s
+from jobsight_server.amounts import MIB, time_s
 from jobsight_server.record import Record
 
-MIB = 2**20
 _CHUNKS_AT_MOST = 1000
 _UNLIMITED = frozenset({"unlimited", "infinity", "infinite"})
 _COUNT = re.compile(r"[1-9][0-9]{0,8}").fullmatch
@@ -71,7 +70,7 @@ def pbs_request(asked: PbsRequest) -> JobRequest:
             processors = max(processors, _count(text, f"pbs.{name}"))
     processors = max(processors, 1)
     memory = memory or _memory(asked.mem, "pbs.mem") or _memory(asked.pmem, "pbs.pmem") * processors
-    return checked(JobRequest(processors, max(nodes, 1), memory or None, _walltime_s(asked.walltime) or None))
+    return checked(JobRequest(processors, nodes or None, memory or None, _walltime_s(asked.walltime) or None))
 
 
 def pbs_advice(

@@ -1,33 +1,49 @@
-"""What to ask for: the reservation for the whole job, also where the job asks for less than such jobs used."""
+"""What a job should ask for: the one place that decides it, for the prompt, the comment, commands and pages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection
+import msgspec
+from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.question import Question
 from jobsight_server.advice.job_request import JobRequest
-from jobsight_server.advice.such_jobs import SuchJobs, such_jobs
+from jobsight_server.advice.such_jobs import FinishedRun, SuchJobs, last_runs, such_jobs
+from jobsight_server.amounts import MIB
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
+from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.prediction import Prediction
+from jobsight_server.storage.node_memory import memory_of_largest_nodes
+from jobsight_server.storage.schema import job_nodes
 
 ASKED_FOR = ("memory", "runtime")
 """The metrics that a job asks an amount of."""
 
+STEPS = {"memory": float(MIB), "runtime": 60.0}
+"""What amounts are rounded up to: every scheduler takes these."""
+
+BEYOND_USE = 4.0
+"""Where the request is too little, at most so many times what such jobs used: only strangers used more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Forecasts by metric and the amounts to ask for, of the whole job.
+    """Forecasts by metric and the amounts to ask for, of the whole job, in whole MiB and minutes.
 
-    An amount is None where nothing is known, or where the job's own request is the best reservation.
+    An amount is None where nothing is known of the user's own jobs, or where the job's own request is the best.
     """
 
     such_jobs: SuchJobs
     answers: dict[str, Prediction]
     memory_bytes: float | None
     runtime_s: float | None
+
+    def amount(self, metric: str) -> float | None:
+        """The amount to ask for of one of ``ASKED_FOR``."""
+        return self.memory_bytes if metric == "memory" else self.runtime_s
 
 
 def recommend(
@@ -37,21 +53,67 @@ def recommend(
     question: Question,
     request: JobRequest,
     metrics: Sequence[str] = ASKED_FOR,
+    runs: Sequence[FinishedRun] | None = None,
 ) -> Recommendation:
     """``question``, whose processors are known, and ``request`` describe the same job.
 
-    ``metrics``, with ``ASKED_FOR``, are those to forecast.
+    ``metrics``, with ``ASKED_FOR``, are those to forecast; ``runs`` the user's last ones, if they have been read.
     """
-    such = such_jobs(connection, cluster, question, request.processors)
+    runs = last_runs(connection, cluster, question.user or "") if runs is None else runs
+    such = such_jobs(runs, question, request.processors)
     answers = _answers(connection, reader, cluster, question, metrics)
-    memory, runtime = _reservation(answers["memory"]), _reservation(answers["runtime"])
-    too_little, too_short = _below(request.memory_bytes, such.memory_bytes), _below(request.walltime_s, such.runtime_s)
-    if too_little or too_short:
-        # No more than its request is reserved for a job. Such jobs needed more: what if it asked as the last of them?
-        usual = _answers(connection, reader, cluster, _as_the_last(question, request, such), ASKED_FOR)
-        memory = _reservation(usual["memory"]) if too_little else memory
-        runtime = _reservation(usual["runtime"]) if too_short else runtime
-    return Recommendation(such, answers, memory, runtime)
+    memory = answers["memory"]
+    most = _memory_of_nodes(connection, cluster, request)
+    if memory.bound is not None and memory.bound > most:
+        answers["memory"] = msgspec.structs.replace(memory, bound=most)
+    asked = {"memory": request.memory_bytes, "runtime": request.walltime_s}
+    too_little = {
+        metric: used
+        for metric in ASKED_FOR
+        if (used := such.used(metric)) is not None and 0.0 < (asked[metric] or 0.0) < used
+    }
+    if too_little:
+        # No more than its request is reserved for a job. Such jobs needed more: what if it asked as much as they did?
+        freely = _answers(connection, reader, cluster, _asking_enough(question, such, too_little), tuple(too_little))
+    found: dict[str, float | None] = {}
+    for metric in ASKED_FOR:
+        answer, used = answers[metric], such.used(metric)
+        amount = answer.learned_bound if answer.user_jobs or used is not None else None
+        if metric in too_little:
+            wider = max(1.0, request.processors / (such.on_processors or request.processors))
+            amount = min(freely[metric].learned_bound or math.inf, BEYOND_USE * wider * too_little[metric])
+        if amount is not None and math.isclose(amount, asked[metric] or 0.0):
+            amount = None
+        if amount is not None:
+            amount = math.ceil(amount / STEPS[metric] - 1e-9) * STEPS[metric]
+            amount = min(amount, most) if metric == "memory" else amount
+        found[metric] = amount
+    return Recommendation(such, answers, found["memory"], found["runtime"])
+
+
+def recommend_as_last(
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str,
+    user: str,
+    like: FinishedRun,
+    runs: Sequence[FinishedRun] | None = None,
+) -> Recommendation:
+    """What a job should ask for that is submitted as this one was."""
+    memory, walltime = like.requested_memory_bytes, like.requested_walltime_s
+    question = job_question(user, like.name, like.queue, like.processors, memory, walltime, like.group, like.account)
+    held = connection.scalar(select(func.count()).where(job_nodes.c.run_id == like.run_id))
+    request = JobRequest(like.processors, held or None, memory, walltime)
+    return recommend(connection, reader, cluster, question, request, runs=runs)
+
+
+def _asking_enough(question: Question, such: SuchJobs, too_little: Mapping[str, float]) -> Question:
+    """The question with the most that such jobs asked for, where it asks for too little."""
+    if "memory" in too_little:
+        question = replace(question, requested_memory_bytes=such.most_requested_bytes)
+    if "runtime" in too_little:
+        question = replace(question, requested_time_s=such.most_requested_s)
+    return question
 
 
 def _answers(
@@ -62,19 +124,10 @@ def _answers(
     return {answer.metric: answer for answer in reader.answers(connection, requests)}
 
 
-def _as_the_last(question: Question, request: JobRequest, such: SuchJobs) -> Question:
-    memory, time = such.last_request_bytes, such.last_request_s
-    return replace(
-        question,
-        requested_memory_bytes=None if memory is None else memory / request.processors,
-        requested_time_s=time,
-    )
+def _memory_of_nodes(connection: Connection, cluster: str, request: JobRequest) -> float:
+    """The most that the job's nodes can have, each as much as the largest of the cluster; inf if no agent reports it.
 
-
-def _below(asked: float | None, used: float | None) -> bool:
-    return asked is not None and used is not None and asked < used
-
-
-def _reservation(answer: Prediction) -> float | None:
-    """The bound, unless it is only the request again."""
-    return None if answer.bound_basis == "request" else answer.bound
+    Where the job leaves the number of nodes to the scheduler, each processor may be on another.
+    """
+    largest = memory_of_largest_nodes(connection).get(cluster)
+    return math.inf if largest is None else float(largest // MIB * MIB) * (request.nodes or request.processors)

@@ -2,72 +2,57 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from jobsight_server.advice.job_request import JobRequest
+from jobsight_server.advice.recommendation import Recommendation
 from jobsight_server.advice.such_jobs import SuchJobs
+from jobsight_server.amounts import memory_text, time_text
 
-_PREFIXES = "KMGTPE"
 
-
-def sentence(such: SuchJobs, request: JobRequest, memory_bytes: float | None, runtime_s: float | None) -> str:
-    """What such jobs used, what this one asks for, and what is recommended; the last two are the recommendation."""
-    parts = [_used(such)]
+def sentence(found: Recommendation, request: JobRequest, memory: Callable[[float], str] = memory_text) -> str:
+    """What such jobs used, what this one asks for, and what is recommended; ``memory`` writes an amount of it."""
+    such = found.such_jobs
+    parts = [_used(such, memory)]
     asked = []
-    if such.memory_bytes is not None or memory_bytes is not None:
-        asked.append("no amount of memory" if request.memory_bytes is None else memory_text(request.memory_bytes))
-    if such.runtime_s is not None or runtime_s is not None:
+    if such.memory_bytes is not None or found.memory_bytes is not None:
+        asked.append("no amount of memory" if request.memory_bytes is None else memory(request.memory_bytes))
+    if such.runtime_s is not None or found.runtime_s is not None:
         asked.append("no time limit" if request.walltime_s is None else time_text(request.walltime_s))
     if asked:
         parts[0] += f"; this one asks for {' and '.join(asked)}."
     else:
         parts[0] += "."
-    recommended = [text for text in (_text(memory_bytes, memory_text), _text(runtime_s, time_text)) if text]
+    recommended = [
+        write(value)
+        for value, write in ((found.memory_bytes, memory), (found.runtime_s, time_text))
+        if value is not None
+    ]
     if recommended:
-        parts.append(f"Recommended: {' and '.join(recommended)}.")
+        source = "" if such.jobs else ", from your other jobs"
+        parts.append(f"Recommended{source}: {' and '.join(recommended)}.")
     return " ".join(parts)
 
 
-def memory_text(value: float, binary: str = "") -> str:
-    """Memory in schedulers' units, which are powers of 1024; with an ``i`` in them to say so.
+def pbs_memory_text(value: float) -> str:
+    """Memory as PBS takes it.
 
-    >>> [memory_text(value) for value in (512, 300 * 2**20, 2.1 * 2**30, 64 * 2**30, 1023.9 * 2**20)]
-    ['512 bytes', '300 MB', '2.1 GB', '64 GB', '1.0 GB']
-    >>> memory_text(4 * 2**50, "i")
-    '4 PiB'
+    >>> pbs_memory_text(616 * 2**20), pbs_memory_text(64 * 2**30)
+    ('616mb', '64gb')
     """
-    power = 0
-    while value >= 999.5 and power < len(_PREFIXES):
-        value, power = value / 1024, power + 1
-    unit = f"{_PREFIXES[power - 1]}{binary}B" if power else "bytes"
-    short = power and value < 9.95 and value != int(value)
-    return f"{value:.1f} {unit}" if short else f"{value:.0f} {unit}"
+    return f"{memory_text(value).lower()}b"
 
 
-def time_text(value: float) -> str:
-    """A run time in whole minutes, rounded up as a limit is.
-
-    >>> [time_text(value) for value in (42, 90, 120.5, 3600, 5400, 86400, 93500)]
-    ['42 s', '2 min', '3 min', '1 h', '1 h 30 min', '1 d', '1 d 1 h 59 min']
-    """
-    if value < 60:
-        return f"{value:.0f} s"
-    hours, minutes = divmod(math.ceil(value / 60), 60)
-    days, hours = divmod(hours, 24)
-    return " ".join(f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "min")) if count)
-
-
-def _used(such: SuchJobs) -> str:
+def _used(such: SuchJobs, memory: Callable[[float], str]) -> str:
     if not such.jobs:
         return "No such job of yours has been measured yet"
     subject = "Your last such job" if such.jobs == 1 else f"Your last {such.jobs} such jobs"
     used = []
     if such.memory_bytes is not None:
         at_most = "" if such.jobs == 1 else "at most "
-        per = " for as many processors" if such.scaled else ""
+        on = "" if such.on_processors is None else f" on {such.on_processors} processors"
         of = f" ({such.with_memory} measured)" if such.with_memory < such.jobs else ""
-        used.append(f"used {at_most}{memory_text(such.memory_bytes)}{per}{of}")
+        used.append(f"used {at_most}{memory(such.memory_bytes)}{on}{of}")
     if such.runtime_s is not None:
         used.append(f"ran {'' if such.jobs == 1 else 'at most '}{time_text(such.runtime_s)}")
     failed = [
@@ -76,7 +61,3 @@ def _used(such: SuchJobs) -> str:
         if count
     ]
     return f"{subject} {' and '.join(used)}" + (f" ({', '.join(failed)})" if failed else "")
-
-
-def _text(value: float | None, write: Callable[[float], str]) -> str:
-    return "" if value is None else write(value)

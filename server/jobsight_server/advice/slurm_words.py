@@ -13,11 +13,9 @@ import msgspec
 from msgspec import Meta
 
 from jobsight_server.advice.job_request import PROCESSORS_AT_MOST, JobRequest, RequestError, checked, whole
-from jobsight_server.advice.sentence import memory_text
-from jobsight_server.amounts import memory_bytes, time_s
+from jobsight_server.amounts import MIB, memory_bytes, time_s
 from jobsight_server.record import Record
 
-MIB = 2**20
 MINUTE_S = 60.0
 _MEMORY_AT_MOST = 2.0**50
 _MIB_AT_MOST = 2**30
@@ -75,22 +73,22 @@ def slurm_request(asked: SlurmRequest) -> JobRequest:
     Raises:
         RequestError: a field cannot be read.
     """
-    nodes = whole(asked.nodes, "slurm.nodes") or 1
+    nodes = whole(asked.nodes, "slurm.nodes")
     tasks_per_node = whole(asked.ntasks_per_node, "slurm.ntasks_per_node") or 1
-    tasks = whole(asked.num_tasks, "slurm.num_tasks") or nodes * tasks_per_node
+    tasks = whole(asked.num_tasks, "slurm.num_tasks") or (nodes or 1) * tasks_per_node
     cpus = tasks * (whole(asked.cpus_per_task, "slurm.cpus_per_task") or 1)
-    processors = max(cpus, whole(asked.cpus, "slurm.cpus") or 1, nodes)
+    processors = max(cpus, whole(asked.cpus, "slurm.cpus") or 1, nodes or 1)
     per_node, per_cpu = _memory_bytes(asked.mem, "slurm.mem"), _memory_bytes(asked.mem_per_cpu, "slurm.mem_per_cpu")
     if per_node and per_cpu:
         raise RequestError("slurm.mem and slurm.mem_per_cpu exclude each other, as in Slurm: give one of them")
-    memory = per_node * nodes or per_cpu * processors
+    memory = per_node * (nodes or 1) or per_cpu * processors
     return checked(JobRequest(processors, nodes, memory or None, _limit_s(asked.time_limit) or None))
 
 
 def slurm_advice(request: JobRequest, memory_bytes: float | None, runtime_s: float | None) -> SlurmAdvice:
     """``memory_bytes`` and ``runtime_s``, of the whole job, as Slurm takes them."""
     per = {name: None if memory_bytes is None else math.ceil(memory_bytes / count / MIB) for name, count in (
-        ("node", request.nodes), ("cpu", request.processors)
+        ("node", request.nodes or 1), ("cpu", request.processors)
     )}  # fmt: skip
     minutes = None if runtime_s is None else math.ceil(runtime_s / MINUTE_S)
     return SlurmAdvice(per["node"], per["cpu"], minutes)
@@ -108,7 +106,7 @@ def _memory_bytes(value: float | str | None, place: str) -> float:
     if not found >= 0:
         raise RequestError(f"{place} = {_as_sent(value)} is not an amount of memory; give MiB, or a unit such as 4G")
     if found > _MEMORY_AT_MOST:
-        meaning = f"is in MiB, as in Slurm: {memory_text(found, 'i')}; " if is_in_mib else "is too much; "
+        meaning = f"is in MiB, as in Slurm: {found / 2**50:g} PiB; " if is_in_mib else "is too much; "
         raise RequestError(f"{place} = {_as_sent(value)} {meaning}at most 1 PiB is taken")
     return found
 

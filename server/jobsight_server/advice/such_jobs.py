@@ -2,87 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, false, or_, select
 
 from jobsight_predictor.question import Question
-from jobsight_server.forecasts.job import application
+from jobsight_server.accounting.runs import FAILED_METRIC
+from jobsight_server.forecasts.job import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, application
 from jobsight_server.storage.schema import jobs, profiles
 
 LOOKED_AT = 200
 """The user's last finished runs among which such jobs are looked for."""
 
+FAILURE_OF = {metric: failure for failure, metric in FAILED_METRIC.items()}
+
 _MEMORY, _RUNTIME = profiles.alias("memory"), profiles.alias("runtime")
 
 
-class MeasuredRun(NamedTuple):
-    """A finished run; values of the whole job, None where they are not known."""
+class FinishedRun(NamedTuple):
+    """A finished run: what the user asked for, and what it used; values of the whole job, None where not known."""
 
+    run_id: int
+    job_id: str
     name: str | None
+    queue: str | None
+    group: str | None
+    account: str | None
     processors: int
-    memory_bytes: float | None
-    runtime_s: float | None
     requested_memory_bytes: float | None
     requested_walltime_s: float | None
+    memory_bytes: float | None
+    runtime_s: float | None
     failure: str | None
+
+    def requested(self, metric: str) -> float | None:
+        """What the user asked for of memory or run time."""
+        return self.requested_memory_bytes if metric == "memory" else self.requested_walltime_s
 
 
 @dataclass(frozen=True, slots=True)
 class SuchJobs:
     """The largest use among ``jobs`` runs; ``with_memory`` of them have a measured memory.
 
-    ``scaled``: they had other numbers of processors, so that memory is theirs per processor times this job's.
+    ``on_processors``: those of the run that used most memory, where none had as many as the job that is asked about.
+    ``most_requested_bytes``, per processor, and ``most_requested_s`` are the most that one of them asked for.
     ``out_of_memory`` and ``out_of_time`` of them ran out of it, so that they would have used more.
-    ``last_request_bytes`` and ``last_request_s`` are what the last of them requested.
     """
 
     jobs: int = 0
     with_memory: int = 0
     memory_bytes: float | None = None
     runtime_s: float | None = None
-    scaled: bool = False
-    last_request_bytes: float | None = None
-    last_request_s: float | None = None
+    on_processors: int | None = None
+    most_requested_bytes: float | None = None
+    most_requested_s: float | None = None
     out_of_memory: int = 0
     out_of_time: int = 0
 
+    def used(self, metric: str) -> float | None:
+        """The largest use of memory or run time."""
+        return self.memory_bytes if metric == "memory" else self.runtime_s
 
-def such_jobs(connection: Connection, cluster: str, question: Question, processors: int) -> SuchJobs:
-    """Of the user's last finished runs those of the same application, with as many processors where there are any.
+
+def such_jobs(runs: Sequence[FinishedRun], question: Question, processors: int) -> SuchJobs:
+    """Of these runs of the user those of the same application, with as many processors where there are any.
 
     For a job without a name, every run of the user is one.
     """
-    runs = [
-        run
-        for run in _finished(connection, cluster, question.user or "")
-        if question.application is None or (run.name is not None and application(run.name) == question.application)
-    ]
+    runs = of_application(runs, question.application)
     alike = [run for run in runs if run.processors == processors]
-    return _largest(alike or runs, processors, scaled=not alike)
+    found = [run for run in alike or runs if run.memory_bytes is not None or run.runtime_s is not None]
+    largest = max(found, key=lambda run: run.memory_bytes or 0.0, default=None)
+    return SuchJobs(
+        jobs=len(found),
+        with_memory=sum(run.memory_bytes is not None for run in found),
+        memory_bytes=largest and largest.memory_bytes,
+        runtime_s=max((run.runtime_s for run in found if run.runtime_s is not None), default=None),
+        on_processors=None if alike or largest is None else largest.processors,
+        most_requested_bytes=max(((run.requested_memory_bytes or 0.0) / run.processors for run in found), default=0.0)
+        or None,
+        most_requested_s=max((run.requested_walltime_s or 0.0 for run in found), default=0.0) or None,
+        out_of_memory=sum(run.failure == "memory" for run in found),
+        out_of_time=sum(run.failure == "time" for run in found),
+    )
+
+
+def of_application(runs: Sequence[FinishedRun], name: str | None) -> list[FinishedRun]:
+    """Those of this application; all of them if it is None."""
+    return [run for run in runs if name is None or (run.name is not None and application(run.name) == name)]
 
 
 def _measured(metric: Any, name: str) -> Any:
-    """Values that are shown and not learned, because they are a share of a node's, are not what the job used.
+    """Values that are shown and not learned, because they are a share of a node's or of a part of the job, are not what
+    the job used.
 
     What a job had when it ran out is neither, but such jobs used at least so much.
     """
-    return and_(
-        metric.c.run_id == jobs.c.id, metric.c.metric == name, or_(metric.c.shown_only == false(), metric.c.lower_bound)
-    )
+    ran_out = and_(metric.c.lower_bound, jobs.c.failure == FAILURE_OF[name])
+    return and_(metric.c.run_id == jobs.c.id, metric.c.metric == name, or_(metric.c.shown_only == false(), ran_out))
 
 
 # Made once: it costs as much as its execution.
 _LAST_RUNS = (
     select(
+        jobs.c.id,
+        jobs.c.job_id,
         jobs.c.name,
-        jobs.c.processors,
+        jobs.c.queue,
+        jobs.c.group,
+        jobs.c.account,
+        ASKED_PROCESSORS,
+        ASKED_MEMORY,
+        ASKED_WALLTIME,
         _MEMORY.c.value,
         _RUNTIME.c.value,
-        jobs.c.requested_memory_bytes,
-        jobs.c.requested_walltime_s,
         jobs.c.failure,
     )
     .outerjoin(_MEMORY, _measured(_MEMORY, "memory"))
@@ -93,37 +128,23 @@ _LAST_RUNS = (
         jobs.c.end.is_not(None),
         jobs.c.state == "ended",
     )
-    .order_by(jobs.c.end.desc())
+    .order_by(jobs.c.end.desc(), jobs.c.id.desc())
     .limit(LOOKED_AT)
 )
 
 
-def _finished(connection: Connection, cluster: str, user: str) -> list[MeasuredRun]:
+def last_runs(connection: Connection, cluster: str, user: str) -> list[FinishedRun]:
+    """The user's last ``LOOKED_AT`` finished runs, latest first."""
     found = []
-    for name, processors, memory, runtime, *rest in connection.execute(_LAST_RUNS, {"cluster": cluster, "user": user}):
-        count = processors or 1
-        found.append(MeasuredRun(name, count, None if memory is None else memory * count, runtime, *rest))
+    for row in connection.execute(_LAST_RUNS, {"cluster": cluster, "user": user}):
+        run = FinishedRun._make(row)
+        count = run.processors or 1
+        found.append(
+            run._replace(
+                processors=count,
+                requested_memory_bytes=run.requested_memory_bytes or None,  # 0 is none
+                requested_walltime_s=run.requested_walltime_s or None,
+                memory_bytes=None if run.memory_bytes is None else run.memory_bytes * count,
+            )
+        )
     return found
-
-
-def _largest(runs: Iterable[MeasuredRun], processors: int, *, scaled: bool) -> SuchJobs:
-    found = [run for run in runs if run.memory_bytes is not None or run.runtime_s is not None]
-    if not found:
-        return SuchJobs()
-
-    def whole(value: float | None, run: MeasuredRun) -> float | None:
-        return value if value is None or not scaled else value * processors / run.processors
-
-    memory = [value for run in found if (value := whole(run.memory_bytes, run)) is not None]
-    runtime = [run.runtime_s for run in found if run.runtime_s is not None]
-    return SuchJobs(
-        jobs=len(found),
-        with_memory=len(memory),
-        memory_bytes=max(memory, default=None),
-        runtime_s=max(runtime, default=None),
-        scaled=scaled,
-        last_request_bytes=whole(found[0].requested_memory_bytes, found[0]),
-        last_request_s=found[0].requested_walltime_s,
-        out_of_memory=sum(run.failure == "memory" for run in found),
-        out_of_time=sum(run.failure == "time" for run in found),
-    )

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection
 
-from jobsight_server.amounts import percent, utc_day
+from jobsight_server.amounts import memory_text, percent, time_text, utc_day
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
@@ -28,9 +28,8 @@ _HOURS = {"memory": 2**30 * 3600.0, "runtime": 3600.0}
 _HEADS = ("freed", "share", "requested", "reserved", "used", "jobs", "run\nout")
 _NOTHING = "No job is counted on these days: jobs are counted when they have been profiled."
 _NOTE = (
-    "Ask for: per processor, or as run time, where it is better than going on as before; of the user's application "
-    "that could save most (--json names it); --by application --user NAME shows each. For one job, whose processors, "
-    "queue and request are known too, `jobsight seff` and `jobsight predict` may say another amount."
+    "Ask for: for a whole job like the user's last of the application that could save most (--json names both), where "
+    "it is better than going on as before; the same as in `jobsight seff`. --by application --user NAME shows each."
 )
 _NO_ADVICE = "What to ask for is said of one user's jobs: --by user, or --user NAME."
 _AMOUNTS = ("requested", "used", "reserved", "repeated", "freed")
@@ -166,14 +165,11 @@ def _hours(metric: MetricSavings, amount: float) -> str:
 def _asked(metric: MetricSavings, value: float | None) -> str:
     if value is None:
         return "-"
-    if metric.metric == "memory":
-        return f"{value / 2**20:,.0f} MiB"
-    minutes, seconds = divmod(round(value), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+    return memory_text(value) if metric.metric == "memory" else time_text(value)
 
 
 def _write_csv(found: Savings) -> None:
-    """A line for each row of each metric; bytes per processor and seconds as they are."""
+    """A line for each row of each metric; bytes and seconds as they are."""
     fields = [name for name in SavingsRow.__struct_fields__ if name not in ("cluster", "name")]
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["metric", "unit", "by", "cluster", "name", *fields])

@@ -62,11 +62,11 @@ class ForecastConfig:
         )
 
     def made(self, stored: str) -> bool:
-        """Whether the stored text of an answer agrees with this configuration.
+        """Whether the stored text of an answer agrees with this configuration and release.
 
         A changed ``coverage`` applies from the next question on; answers stored before are recomputed.
         """
-        return f'"coverage":{self.coverage!r},' in stored
+        return f'"coverage":{self.coverage!r},' in stored and '"learned_bound":' in stored
 
 
 def forecast_config(settings: Settings) -> ForecastConfig:

@@ -10,10 +10,15 @@ from functools import lru_cache
 from string import digits
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from jobsight_predictor.question import Question
 from jobsight_server.storage.schema import jobs
+
+ASKED_PROCESSORS = func.coalesce(func.nullif(jobs.c.asked_processors, 0), jobs.c.processors)
+ASKED_MEMORY = func.coalesce(jobs.c.asked_memory_bytes, jobs.c.requested_memory_bytes)
+ASKED_WALLTIME = func.coalesce(jobs.c.asked_walltime_s, jobs.c.requested_walltime_s)
+"""What the user asked for, whatever the job was given: jobs are known by that, because questions have it too."""
 
 COLUMNS = (
     jobs.c.id,
@@ -21,11 +26,13 @@ COLUMNS = (
     jobs.c.user,
     jobs.c.name,
     jobs.c.queue,
-    jobs.c.processors,
-    jobs.c.requested_memory_bytes,
-    jobs.c.requested_walltime_s,
+    ASKED_PROCESSORS,
+    ASKED_MEMORY,
+    ASKED_WALLTIME,
     jobs.c.group,
     jobs.c.account,
+    jobs.c.requested_memory_bytes,
+    jobs.c.requested_walltime_s,
     jobs.c.state,
     jobs.c.submitted,
     jobs.c.start,
@@ -42,12 +49,16 @@ _SEPARATORS = "-_. "
 class ForecastJob(NamedTuple):
     """A run: what was known about it at its submission, and the time of that (UTC; None if unknown).
 
-    ``forecast_seq`` is the ``learn_seq`` of the last run learned when it was forecast; None before that.
+    ``given_memory_bytes``, per processor, and ``given_time_s`` are what the scheduler reserved, which may be another
+    amount than the user asked for. ``forecast_seq`` is the ``learn_seq`` of the last run learned when it was forecast;
+    None before that.
     """
 
     run_id: int
     cluster: str
     question: Question
+    given_memory_bytes: float | None
+    given_time_s: float | None
     state: str
     submitted: float | None
     start: float | None
@@ -67,8 +78,12 @@ class ForecastJob(NamedTuple):
 
 def job_of(row: Sequence[Any]) -> ForecastJob:
     """The job in a row of ``COLUMNS``."""
-    run_id, cluster, *subject, state, submitted, start, end, forecast_seq = row
-    return ForecastJob(run_id, cluster, job_question(*subject), state, submitted, start, end, forecast_seq)
+    run_id, cluster, *subject, given_memory, given_time, state, submitted, start, end, forecast_seq = row
+    question = job_question(*subject)
+    memory = given_memory / (question.processors or 1) if given_memory else None
+    return ForecastJob(
+        run_id, cluster, question, memory, given_time or None, state, submitted, start, end, forecast_seq
+    )
 
 
 def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, ForecastJob]:

@@ -45,6 +45,7 @@ def whole_job(answer: StoredPrediction, metric: str, processors: int) -> StoredP
         unit=_UNITS[metric],
         value=times(answer.value),
         bound=times(answer.bound),
+        learned_bound=times(answer.learned_bound),
         runner_up=other and replace(other, value=other.value * processors),
         last_values=tuple(value * processors for value in answer.last_values),
         forecasts={name: times(value) for name, value in answer.forecasts.items()},

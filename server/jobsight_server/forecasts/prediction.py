@@ -27,6 +27,7 @@ class StoredPrediction(Record):
     probability: Share | None
     bound: float | None
     bound_basis: Basis | None
+    learned_bound: float | None
     exceed_probability: Share | None
     coverage: Share
     observed_coverage: Share | None

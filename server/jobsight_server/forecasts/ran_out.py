@@ -32,13 +32,15 @@ class LoggedFailure(NamedTuple):
 
 
 def ran_out(job: ForecastJob, failure: LoggedFailure) -> RanOut | None:
-    """What the failure shows: such a job needs more than it had. None if neither request nor use is known.
+    """What the failure shows: such a job needs more than it had. None if neither that nor its use is known.
 
-    Such jobs are those of the user with the same application, processors and request.
+    It is filed under what the user asked for; how much ran out is what the job was given.
     """
     question, metric = job.question, failure.metric
-    requested = question.requested_memory_bytes if metric == "memory" else None  # a run time is known exactly
-    reserved = max(failure.used or 0.0, requested or 0.0)
+    if metric == "memory":
+        reserved = max(failure.used or 0.0, job.given_memory_bytes or 0.0)
+    else:  # a run time is known exactly
+        reserved = failure.used or job.given_time_s or 0.0
     if reserved <= 0.0:
         return None
     request = {REQUESTED[metric]: getattr(question, REQUESTED[metric])}

@@ -15,9 +15,14 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.job import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, job_question
 from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
+_ASKED = (
+    ASKED_PROCESSORS.label("asked_for_processors"),
+    ASKED_MEMORY.label("asked_for_memory"),
+    ASKED_WALLTIME.label("asked_for_walltime"),
+)
 _OF_METRIC = ("value", "reason", "attribution", "shown_only", "lower_bound")
 
 
@@ -62,7 +67,9 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
 def _query(metric: str, cluster: str | None) -> Any:
     is_measured = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == metric)
     query = (
-        select(jobs, *(profiles.c[name] for name in _OF_METRIC)).outerjoin(profiles, is_measured).order_by(jobs.c.id)
+        select(jobs, *_ASKED, *(profiles.c[name] for name in _OF_METRIC))
+        .outerjoin(profiles, is_measured)
+        .order_by(jobs.c.id)
     )
     return query if cluster is None else query.where(jobs.c.cluster == cluster)
 
@@ -94,9 +101,9 @@ def _question(row: Any, user: str) -> Question:
         user,
         row.name,
         row.queue,
-        row.processors,
-        row.requested_memory_bytes,
-        row.requested_walltime_s,
+        row.asked_for_processors,
+        row.asked_for_memory,
+        row.asked_for_walltime,
         row.group,
         row.account,
     )

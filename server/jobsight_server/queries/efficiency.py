@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.job_request import JobRequest
-from jobsight_server.advice.recommendation import Recommendation, recommend
+from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.record import Record
@@ -54,26 +54,28 @@ def efficiencies(
     """
     if run.end is None:
         return []
-    processors = run.processors or 1
-    memory, walltime = run.requested_memory_bytes or None, run.requested_walltime_s or None
+    asked = run.asked_processors or run.processors
+    processors = asked or 1
+    memory = (run.requested_memory_bytes if run.asked_memory_bytes is None else run.asked_memory_bytes) or None
+    walltime = (run.requested_walltime_s if run.asked_walltime_s is None else run.asked_walltime_s) or None
     question = job_question(run.user, run.name, run.queue, processors, memory, walltime, run.group, run.account)
     found = recommend(
         connection,
         reader,
         run.cluster,
         question,
-        JobRequest(processors, max(nodes, 1), memory, walltime),
+        JobRequest(processors, nodes or None, memory, walltime),
         tuple(METRICS),
     )
     used_s = _run_time(run)
-    requested = {"processors": run.processors, "memory": memory, "runtime": walltime, "bandwidth": None}
+    requested = {"processors": asked, "memory": memory, "runtime": walltime, "bandwidth": None}
     by_metric = {entry.metric: entry for entry in profile}
     return [
         _efficiency(
             resource,
             requested[resource],
             by_metric[metric],
-            run.processors,
+            run.processors if resource == "processors" else asked,  # shares of each are measured
             _ask_next(resource, found, processors),
             used_s if metric == "runtime" else None,
         )
@@ -121,12 +123,15 @@ def _efficiency(
 
 
 def _ask_next(resource: str, found: Recommendation, processors: int) -> float | None:
-    """In whole processors, and no more than the run had: what used them all says nothing of what more would do."""
-    if resource == "processors":
-        busy = found.answers["cpu"].bound
-        return None if busy is None else float(min(processors, max(1, math.ceil(busy - 1e-6))))
-    return {
-        "memory": found.memory_bytes,
-        "runtime": found.runtime_s,
-        "bandwidth": found.answers["bandwidth"].bound,
-    }[resource]
+    """Of what jobs of other users show, nothing: that is no advice on this user's own use.
+
+    In whole processors, and no more than the run had: what used them all says nothing of what more would do.
+    """
+    if resource in ASKED_FOR:
+        return found.amount(resource)
+    answer = found.answers[RESOURCES[resource]]
+    if not answer.user_jobs or answer.bound is None:
+        return None
+    if resource == "bandwidth":
+        return answer.bound
+    return float(min(processors, max(1, math.ceil(answer.bound - 1e-6))))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 from sqlalchemy import Connection
 
-from jobsight_predictor.question import Question
-from jobsight_server.forecasts import AnswerReader, ForecastRequest
+from jobsight_server.advice.recommendation import Recommendation, recommend_as_last
+from jobsight_server.advice.such_jobs import FinishedRun, last_runs, of_application
+from jobsight_server.forecasts import AnswerReader
 from jobsight_server.record import Record
 from jobsight_server.savings.amounts import COLUMNS, METRICS
 from jobsight_server.savings.groups import OTHER
@@ -28,7 +29,7 @@ LISTED = 25
 DAYS_SHOWN = 30
 
 _UNITS = {"memory": "byte seconds", "runtime": "processor seconds"}
-_JOBS, _WEIGHT, _REQUESTED = (COLUMNS.index(name) for name in ("jobs", "weight", "requested"))
+_JOBS = COLUMNS.index("jobs")
 
 Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
@@ -55,16 +56,17 @@ class SavedAmounts(Record):
 class SavingsRow(SavedAmounts):
     """One user, application, queue or cluster: ``name``.
 
-    Of a user, ``application`` is the one of which most would be freed: its jobs requested ``asked_for`` in the mean,
-    and ``recommended`` is what would be reserved now, bytes per processor or seconds. ``ask_for`` is the same where it
-    is better than going on as before: less where that frees something, more where jobs ran out. Null in rows of several
-    users' jobs.
+    Of a user, ``application`` is the one of which most would be freed, and ``like_job`` the last of its jobs, which
+    asked for ``asked_for``: such a job should ask for ``recommended``, of the whole job, in bytes or seconds.
+    ``ask_for`` is the same where it is better than going on as before: less where that frees something, more where jobs
+    ran out. Null in rows of several users' jobs.
     """
 
     cluster: str
     name: str
     user: str | None
     application: str | None
+    like_job: str | None
     asked_for: float | None
     recommended: float | None
     ask_for: float | None
@@ -131,6 +133,7 @@ def savings(connection: Connection, reader: AnswerReader, request: SavingsReques
     """
     stored = stored_days(connection)
     days = None if stored is None else _days(request, stored)
+    asking = _Asking(connection, reader)
     return Savings(
         by=request.by,
         cluster=request.cluster,
@@ -138,7 +141,7 @@ def savings(connection: Connection, reader: AnswerReader, request: SavingsReques
         first_day=None if days is None else as_date(days.first).isoformat(),
         last_day=None if days is None else as_date(days.last).isoformat(),
         metrics=[
-            _of_metric(connection, reader, request, metric, days and stored and widened(days, stored))
+            _of_metric(connection, request, metric, days and stored and widened(days, stored), asking)
             for metric in METRICS
         ],
     )
@@ -166,7 +169,7 @@ def _days(request: SavingsRequest, stored: Days) -> Days | None:
 
 
 def _of_metric(
-    connection: Connection, reader: AnswerReader, request: SavingsRequest, metric: str, days: Days | None
+    connection: Connection, request: SavingsRequest, metric: str, days: Days | None, asking: _Asking
 ) -> MetricSavings:
     if days is None:
         found = []
@@ -177,19 +180,14 @@ def _of_metric(
     total = [float(sum(column)) for column in zip(*(row[2:] for row in found), strict=True)] or [0.0] * len(COLUMNS)
     rows = [({"cluster": row[0], "name": row[1], **_amounts(row[2:])}, row[2:]) for row in found if row[2 + _JOBS]]
     rows.sort(key=lambda entry: _order(entry[0]))
-    listed = [row for row, _ in rows[: request.limit]]
-    advised = [
-        None if days is None else _advised(connection, request, metric, days, row, sums)
-        for row, sums in rows[: request.limit]
-    ]
-    recommended = _recommended(connection, reader, metric, advised)
+    shown = rows[: request.limit] if days is not None else []
     return MetricSavings(
         metric=metric,
         unit=_UNITS[metric],
         total=SavedAmounts(**_amounts(total)),
         left_out=LeftOut(**{name: int(total[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__}),
         groups=len(rows),
-        rows=[_row(*each) for each in zip(listed, advised, recommended, strict=True)],
+        rows=[_row(row, metric, days and _advised(connection, request, metric, days, row), asking) for row, _ in shown],
     )
 
 
@@ -199,29 +197,47 @@ def _order(row: dict[str, Any]) -> tuple[float, float, float, str, str]:
 
 
 class RowAdvice(NamedTuple):
-    """Whose request a row's advice is for, what it was in the mean, and what came of it."""
+    """Whose request a row's advice is for, and what came of it."""
 
     cluster: str
     user: str
     application: str
-    asked_for: float | None
     freed: float
     ran_out: int
 
-    def is_better(self, recommended: float | None) -> bool:
+    def is_better(self, asked_for: float | None, recommended: float | None) -> bool:
         """Whether asking for this is better than going on as before."""
-        if recommended is None or self.asked_for is None:
+        if recommended is None or asked_for is None or recommended == asked_for:
             return False
-        return self.freed > 0 if recommended < self.asked_for else self.ran_out > 0
+        return self.freed > 0 if recommended < asked_for else self.ran_out > 0
+
+
+class _Asking:
+    """Asks what jobs like the last ones of users' applications should ask for; each user's are read once."""
+
+    def __init__(self, connection: Connection, reader: AnswerReader) -> None:
+        self._connection = connection
+        self._reader = reader
+        self._runs: dict[tuple[str, str], list[FinishedRun]] = {}
+        self._found: dict[tuple[str, str, str], tuple[FinishedRun, Recommendation] | None] = {}
+
+    def of(self, advised: RowAdvice) -> tuple[FinishedRun, Recommendation] | None:
+        """The last job of this application, and the recommendation for one like it; None if it is too long ago."""
+        key = advised[:3]
+        if key not in self._found:
+            cluster, user, application = key
+            if (cluster, user) not in self._runs:
+                self._runs[cluster, user] = last_runs(self._connection, cluster, user)
+            runs = self._runs[cluster, user]
+            like = next(iter(of_application(runs, None if application in ("", OTHER) else application)), None)
+            self._found[key] = like and (
+                like, recommend_as_last(self._connection, self._reader, cluster, user, like, runs)
+            )  # fmt: skip
+        return self._found[key]
 
 
 def _advised(
-    connection: Connection,
-    request: SavingsRequest,
-    metric: str,
-    days: Days,
-    row: dict[str, Any],
-    sums: Sequence[float],
+    connection: Connection, request: SavingsRequest, metric: str, days: Days, row: dict[str, Any]
 ) -> RowAdvice | None:
     """Of a row of one user's jobs, the first of its applications; there is no advice for several users at once."""
     user = row["name"] if request.by == "user" else request.user
@@ -230,20 +246,28 @@ def _advised(
     if request.by != "application":
         found = sums_of_user(connection, metric, days, "application", row["cluster"], user)
         counted = [each for each in found if each[2 + _JOBS]]
-        rows = [({"cluster": each[0], "name": each[1], **_amounts(each[2:])}, each[2:]) for each in counted]
-        row, sums = min(rows, key=lambda entry: _order(entry[0]))
-    asked_for = sums[_REQUESTED] / sums[_WEIGHT] if sums[_WEIGHT] else None
-    return RowAdvice(row["cluster"], user, row["name"], asked_for, row["freed"], row["ran_out"])
+        row = min(({"cluster": each[0], "name": each[1], **_amounts(each[2:])} for each in counted), key=_order)
+    return RowAdvice(row["cluster"], user, row["name"], row["freed"], row["ran_out"])
 
 
-def _row(row: dict[str, Any], advised: RowAdvice | None, recommended: float | None) -> SavingsRow:
+def _row(row: dict[str, Any], metric: str, advised: RowAdvice | None, asking: _Asking) -> SavingsRow:
+    found = advised and asking.of(advised)
+    like_job = asked_for = recommended = None
+    if found:
+        like, recommendation = found
+        like_job, asked_for = like.job_id, like.requested(metric)
+        recommended = recommendation.amount(metric)
+        if recommended is None and recommendation.such_jobs.used(metric) is not None:
+            recommended = asked_for  # the job's own request is the best
+    is_better = advised is not None and advised.is_better(asked_for, recommended)
     return SavingsRow(
         **row,
         user=advised and advised.user,
         application=advised and advised.application,
-        asked_for=advised and advised.asked_for,
+        like_job=like_job,
+        asked_for=asked_for,
         recommended=recommended,
-        ask_for=recommended if advised is not None and advised.is_better(recommended) else None,
+        ask_for=recommended if is_better else None,
     )
 
 
@@ -261,20 +285,3 @@ def _amounts(sums: Iterable[float]) -> dict[str, Any]:
         "ran_out": int(of["request_failures"]),
         "would_run_out": int(of["bound_failures"]),
     }
-
-
-def _recommended(
-    connection: Connection, reader: AnswerReader, metric: str, advised: Sequence[RowAdvice | None]
-) -> list[float | None]:
-    """What is reserved for a next job of which only the user and the application are known."""
-    requests = {
-        i: ForecastRequest(each.cluster, Question(user=each.user, application=_application(each)), metric)
-        for i, each in enumerate(advised)
-        if each is not None
-    }
-    found = dict(zip(requests, reader.answers(connection, list(requests.values())), strict=True))
-    return [found[i].bound if i in found else None for i in range(len(advised))]
-
-
-def _application(advised: RowAdvice) -> str | None:
-    return None if advised.application in ("", OTHER) else advised.application

@@ -23,8 +23,9 @@ COLUMNS = (
 """Columns of the table that are added up.
 
 ``jobs`` have a request, a measured use and a bound that was given at submission; the amounts are theirs. ``weight`` is
-what a value is multiplied by: processors x run time of memory per processor, processors of a run time. ``request_held``
-and ``bound_held`` add the repeats of the jobs that ran out, the ``..._failures``. The others are left out.
+what a value is multiplied by: processors asked for x run time of memory per processor, processors held of a run time.
+``request_held`` and ``bound_held`` add the repeats of the jobs that ran out, the ``..._failures``. The others are left
+out.
 """
 
 # Sums of whole units are exact, in whatever order jobs are counted and taken back.
@@ -36,19 +37,20 @@ def amounts_of(job: Any, metric: str, value: float | None, bound: float | None) 
 
     A job that ran out of its request needed more, however little was measured.
     """
-    processors = job.processors or 0
-    if metric == "memory":
-        weight, request = processors * (job.end - job.start), job.requested_memory_bytes
+    if metric == "memory":  # is measured per processor asked for; others may be held too
+        processors, request = job.asked_processors or 0, job.asked_memory_bytes
+        weight = processors * (job.end - job.start)
         request = request / processors if request and processors else None
     else:
-        weight, request = float(processors), job.requested_walltime_s
+        processors, request = job.processors or 0, job.asked_walltime_s
+        weight = float(processors)
     if value is None or not processors:
         return _left_out("without_use")
     if not request or request <= 0:
         return _left_out("without_request")
     if bound is None:
         return _left_out("without_bound")
-    if job.lower_bound:
+    if job.ran_out:
         value = max(value, nextafter(request, inf))
     unit = _UNITS[metric]
     per_unit = (request, value, bound, value + wasted(request, value), value + wasted(bound, value))

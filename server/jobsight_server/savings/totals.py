@@ -12,20 +12,31 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Engine, bindparam, delete, select, text
+from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, or_, select, text
 
-from jobsight_server.forecasts.job import application
+from jobsight_server.forecasts.job import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, application
 from jobsight_server.forecasts.round import lock_learning
 from jobsight_server.savings.amounts import COLUMNS, METRICS, amounts_of
 from jobsight_server.savings.groups import LEVELS, counted_as, group_ids, group_name, levels_of
 from jobsight_server.storage.fetch import write_many
+from jobsight_server.storage.node_memory import memory_of_largest_nodes
 from jobsight_server.storage.savings_to_do import DAY_S, day_of
-from jobsight_server.storage.schema import jobs, profiles, savings, savings_groups, savings_to_do
+from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings, savings_groups, savings_to_do
 
 log = logging.getLogger(__name__)
 
 _EPOCH = date(1970, 1, 1)
 _AT_ONCE = 500
+
+_HELD_NODES = select(func.count()).where(job_nodes.c.run_id == jobs.c.id).scalar_subquery()
+_RAN_OUT_OF_IT = and_(
+    profiles.c.lower_bound,
+    or_(
+        and_(profiles.c.metric == "memory", jobs.c.failure == "memory", jobs.c.asked_memory_bytes.is_(None)),
+        and_(profiles.c.metric == "runtime", jobs.c.failure == "time", jobs.c.asked_walltime_s.is_(None)),
+    ),
+)
+"""Of what was asked for: a job that ran out of less shows nothing about that."""
 
 _JOBS = (
     select(
@@ -34,15 +45,17 @@ _JOBS = (
         jobs.c.name,
         jobs.c.queue,
         jobs.c.processors,
-        jobs.c.requested_memory_bytes,
-        jobs.c.requested_walltime_s,
+        ASKED_PROCESSORS.label("asked_processors"),
+        ASKED_MEMORY.label("asked_memory_bytes"),
+        ASKED_WALLTIME.label("asked_walltime_s"),
+        _HELD_NODES.label("held_nodes"),
+        _RAN_OUT_OF_IT.label("ran_out"),
         jobs.c.start,
         jobs.c.end,
         profiles.c.metric,
         profiles.c.value,
         profiles.c.bound,
         profiles.c.shown_only,
-        profiles.c.lower_bound,
     )
     .join_from(jobs, profiles, profiles.c.run_id == jobs.c.id)
     .where(profiles.c.metric.in_(METRICS))
@@ -138,12 +151,16 @@ def forget_empty_groups(connection: Connection) -> None:
 def add_jobs(connection: Connection, rows: Iterable[Any]) -> None:
     """Adds jobs to the totals of their days and months; a row has what the log says of one, and one of its profiles."""
     sums: dict[Any, list[float]] = {}
+    largest = memory_of_largest_nodes(connection)
     for row in rows:
         name = group_name(row.cluster, row.user, row.name and application(row.name), row.queue)
-        value = None if row.shown_only and not row.lower_bound else row.value
+        value = None if row.shown_only and not row.ran_out else row.value
+        bound = row.bound
+        if row.metric == "memory" and bound is not None and row.cluster in largest and row.held_nodes:
+            bound = min(bound, largest[row.cluster] * row.held_nodes / (row.asked_processors or 1))
         key = (row.metric, day_of(row.end), name)
         total = sums.setdefault(key, [0] * len(COLUMNS))
-        for i, amount in enumerate(amounts_of(row, row.metric, value, row.bound)):
+        for i, amount in enumerate(amounts_of(row, row.metric, value, bound)):
             total[i] += amount
     names = counted_as(connection, list(dict.fromkeys(name for _, _, name in sums)))
     ids = group_ids(connection, (group for name in names.values() for group in levels_of(name).values()))

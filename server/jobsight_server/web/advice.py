@@ -48,7 +48,7 @@ def give_advice() -> Advice:
             processors = question.processors or 1
             memory = question.requested_memory_bytes
             whole = None if memory is None else memory * processors
-            request = JobRequest(processors, 1, whole, question.requested_time_s)
+            request = JobRequest(processors, None, whole, question.requested_time_s)
     except RequestError as error:
         raise BadRequest(str(error)) from error
     resources = job_question("", None, None, request.processors, request.memory_bytes, request.walltime_s)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from jobsight_server.amounts import memory_text, time_text
 from jobsight_server.forecasts import Prediction
 
 DASH = "–"
@@ -218,8 +219,13 @@ def metric_value(value: float | None, metric: str) -> str:
 
 
 def resource_value(value: float | None, resource: str) -> str:
-    """An amount of a resource of a whole job."""
-    return brief(value) if resource == "processors" else metric_value(value, resource)
+    """An amount of a resource of a whole job, as users ask schedulers for it.
+
+    >>> [resource_value(value, of) for value, of in ((616 * 2**20, "memory"), (5400, "runtime"), (None, "memory"))]
+    ['616M', '1 h 30 min', '–']
+    """
+    write = {"processors": brief, "memory": memory_text, "runtime": time_text}.get(resource)
+    return DASH if value is None else write(value) if write else metric_value(value, resource)
 
 
 FILTERS = {

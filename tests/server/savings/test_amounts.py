@@ -15,11 +15,15 @@ HOUR = 3600.0
 
 class Job(NamedTuple):
     processors: int | None = 2
-    requested_memory_bytes: int | None = 16 * GIB
-    requested_walltime_s: float | None = 4 * HOUR
+    asked_memory_bytes: int | None = 16 * GIB
+    asked_walltime_s: float | None = 4 * HOUR
     start: float = 0.0
     end: float = HOUR
-    lower_bound: bool = False
+    ran_out: bool = False
+
+    @property
+    def asked_processors(self) -> int | None:
+        return self.processors
 
 
 def amounts(job: Job, metric: str, value: float | None, bound: float | None) -> dict[str, float]:
@@ -42,7 +46,7 @@ def test_memory_counts_per_processor_and_second() -> None:
 
 def test_a_job_that_runs_out_is_repeated_with_twice_as_much() -> None:
     """3 GiB are needed: 2 are tried, then 4; the request of 1 GiB is tried, then 2, then 4."""
-    found = amounts(Job(requested_memory_bytes=2 * GIB), "memory", 3.0 * GIB, 2.0 * GIB)
+    found = amounts(Job(asked_memory_bytes=2 * GIB), "memory", 3.0 * GIB, 2.0 * GIB)
     assert (found["request_failures"], found["bound_failures"]) == (1, 1)
     assert found["used"] == 6 * GIB * HOUR
     assert found["bound_held"] == 2 * (2 + 4) * GIB * HOUR
@@ -65,8 +69,8 @@ def test_run_time_counts_by_processors() -> None:
 @pytest.mark.parametrize(
     ("job", "value", "bound", "reason"),
     [
-        (Job(requested_memory_bytes=None), 1.0, 2.0, "without_request"),
-        (Job(requested_memory_bytes=0), 1.0, 2.0, "without_request"),
+        (Job(asked_memory_bytes=None), 1.0, 2.0, "without_request"),
+        (Job(asked_memory_bytes=0), 1.0, 2.0, "without_request"),
         (Job(), None, 2.0, "without_use"),
         (Job(processors=None), 1.0, 2.0, "without_use"),
         (Job(), 1.0, None, "without_bound"),
@@ -79,7 +83,7 @@ def test_what_lacks_something_is_counted_apart(job: Job, value: float | None, bo
 def test_it_is_what_the_demo_prints() -> None:
     """The demo's account shares nothing with this but the cost of a repeat."""
     cases: list[tuple[Job, float, float]] = [
-        (Job(processors=p, requested_memory_bytes=r * GIB, end=HOUR * p), value * GIB, bound * GIB)
+        (Job(processors=p, asked_memory_bytes=r * GIB, end=HOUR * p), value * GIB, bound * GIB)
         for p, r, value, bound in ((1, 8, 2.0, 3.0), (4, 8, 3.0, 2.5), (3, 30, 0.1, 40.0), (2, 7, 9.0, 1.0))
     ]
     rows = [_row(job, value, bound) for job, value, bound in cases]
@@ -96,7 +100,7 @@ def test_it_is_what_the_demo_prints() -> None:
 
 
 def _row(job: Any, value: float, bound: float) -> Row:
-    told = {"processors": job.processors, "requested_memory_bytes": job.requested_memory_bytes}
+    told = {"processors": job.processors, "requested_memory_bytes": job.asked_memory_bytes}
     return Row(
         "c",
         "u",

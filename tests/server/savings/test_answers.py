@@ -69,11 +69,12 @@ def test_the_greatest_saving_comes_first_with_what_to_ask_for(ask: Ask, client: 
     assert first["requested"] == pytest.approx(first["jobs"] * 8 * GIB_HOUR)
     assert first["used"] / GIB_HOUR == pytest.approx(2.03 * first["jobs"] + 6, rel=0.02)
     assert (first["ran_out"], first["would_run_out"] >= 1) == (1, True)
-    assert first["asked_for"] == 4 * GIB
-    assert GIB < first["ask_for"] < 4 * GIB
-    query = {"cluster": "alpha", "user": "ann", "application": "fluid", "metric": "memory"}
-    prediction = client.get("/api/v1/predictions", query_string=query).get_json()["predictions"][0]
-    assert first["ask_for"] == prediction["bound"]
+    # Of the whole job, for one like the last: the job's page says the same.
+    assert (first["like_job"], first["asked_for"]) == ("999.s", 8 * GIB)
+    assert 2 * GIB < first["ask_for"] < 8 * GIB
+    job = client.get("/api/v1/jobs/999.s?cluster=alpha").get_json()["runs"][0]
+    next_time = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
+    assert (first["recommended"], runtime["rows"][0]["recommended"]) == (next_time["memory"], next_time["runtime"])
     assert second["used"] / second["requested"] == pytest.approx(7 / 8)
     assert memory["left_out"]["without_request"] == 60
     assert memory["total"]["jobs"] + sum(memory["left_out"].values()) == 181
@@ -141,15 +142,14 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     text = " ".join(client.get("/savings").text.split())
     rows = text.split("<tbody>")[1].split("<tr>")[1:]
     assert "/users/alpha/ann" in rows[0]
-    advice = f"<strong>{ask()['metrics'][0]['rows'][0]['ask_for'] / GIB:.2f} GiB</strong> per processor"
+    advice = f"<strong>{ask()['metrics'][0]['rows'][0]['ask_for'] // 2**20:.0f}M</strong>"
     assert advice in rows[0]
-    assert "instead of 4.00 GiB, fluid" in rows[0]
+    assert "instead of 8G, fluid" in rows[0]
     assert rows[0].count("<rect") == 3
     assert "60 jobs without a request" in text
     assert SCRIPT not in client.get("/savings?by=application").text
     user = " ".join(client.get("/users/alpha/ann").text.split())
-    assert "Memory: next time ask for <strong>" in user
-    assert "per processor</strong> instead of 4.00 GiB for “fluid”. Reserving as recommended would have freed" in user
+    assert f"Memory: next time ask for {advice} instead of 8G for “fluid”. Reserving as recommended would have" in user
     eve = " ".join(client.get("/users/beta/eve").text.split())
     assert "no advice yet, because no recent job has a request" in eve
     site = client.get("/api/v1/overview").get_json()["savings"]
@@ -196,25 +196,26 @@ def test_the_command_says_the_same(
         (2.0, -5.0, 3, False),
         (6.0, -5.0, 3, True),  # more, because jobs ran out
         (6.0, -5.0, 0, False),
+        (4.0, -5.0, 3, False),  # the request itself
         (None, 5.0, 0, False),
     ],
 )
 def test_what_to_ask_for_is_shown_where_it_is_better_than_before(
     ask_for: float | None, freed: float, ran_out: int, is_worth_asking: bool
 ) -> None:
-    advice = RowAdvice("alpha", "ann", "cfd", 4.0, freed, ran_out)
-    assert advice.is_better(ask_for) is is_worth_asking
+    advice = RowAdvice("alpha", "ann", "cfd", freed, ran_out)
+    assert advice.is_better(4.0, ask_for) is is_worth_asking
 
 
 @pytest.mark.parametrize(
     ("recommended", "ran_out", "words"),
     [
-        (3.0 * GIB, 0, "go on as before: you ask for 4.00 GiB per processor in the mean for “cfd”, and reserving as "),
-        (6.0 * GIB, 0, "go on as before: you ask for 4.00 GiB per processor in the mean for “cfd”, and no job needed"),
+        (3.0 * GIB, 0, "go on as before: you asked for 4G for “cfd” last time, and reserving as "),
+        (6.0 * GIB, 0, "go on as before: you asked for 4G for “cfd” last time, and no job needed"),
         (
             3.0 * GIB,
             2,
-            "no better request is known yet: you ask for 4.00 GiB per processor in the mean for “cfd”, and",
+            "no better request is known yet: you asked for 4G for “cfd” last time, and",
         ),
     ],
 )
@@ -222,7 +223,7 @@ def test_a_user_whose_request_is_kept_reads_why(
     client: FlaskClient, recommended: float, ran_out: int, words: str
 ) -> None:
     amounts = (10, 40.0, 10.0, 40.0, 0.0, 0.0, 0.0, ran_out, 0)
-    row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", 4.0 * GIB, recommended, None)
+    row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, None)
     template = client.application.jinja_env.get_template("savings_parts.html")
     text = str(template.make_module().sentence({"metric": "memory", "rows": [row]}))  # type: ignore[attr-defined]
     assert f"<p>Memory: {words}" in text
@@ -248,7 +249,7 @@ def test_user_page_and_savings_name_one_application_and_one_amount(
             assert [row[names] for row in by_user] == [row[names] for row in of_page]
         assert by_user[0]["application"] == ("zeta" if ran_out else "beta")
         page = " ".join(client.get("/users/alpha/kim").text.split())
-        assert ("Memory: go on as before: you ask for 512 MiB per processor" in page) is (by_user[0]["ask_for"] is None)
+        assert ("Memory: go on as before: you asked for 1G for" in page) is (by_user[0]["ask_for"] is None)
     assert main(["savings", "--database", database_url, "--csv", "--by", "application", "--user", "kim"]) == 0
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {line["name"]: line["ask_for"] for line in lines if line["metric"] == "memory"}["beta"] == ""

@@ -1,0 +1,182 @@
+"""The same job gets one answer wherever it is asked: the prompt, its page, the command, its user's page and savings."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, update
+
+from jobsight_server.cli import main
+from jobsight_server.forecasts import rebuild
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.savings.totals import count_again
+from jobsight_server.storage import schema
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+MIB = 2**20
+T0 = 1_600_000_000.0
+
+
+def run(connection: Any, number: int, **changes: Any) -> None:
+    """A job of one processor that used 308 MiB for half an hour."""
+    row = {
+        "id": 5000 + number, "cluster": "gamma", "job_id": f"{number}", "start": T0 + 7200 * number,
+        "end": T0 + 7200 * number + 1800, "state": "ended", "user": "kim", "name": "solve", "queue": "batch",
+        "account": "physics", "group": "hpc", "processors": 1, "exit_status": 0,
+        "requested_memory_bytes": 64 * 1024 * MIB, "requested_walltime_s": 36_000.0,
+        "used_memory_bytes": 308 * MIB, "recorded_at": 0.0, "profiled": False,
+    } | changes  # fmt: skip
+    row["submitted"] = row["start"] - 10
+    connection.execute(insert(schema.jobs).values(row))
+
+
+def learn(served: Any) -> None:
+    profile_finished(served.engine, 0.0, lambda: 1e10)
+
+
+def ask(served: Any, **slurm: Any) -> Any:
+    asked = {"cluster": "gamma", "user": "kim", "application": "solve", "queue": "batch", "account": "physics"}
+    slurm = {"num_tasks": 1, "mem": "64G", "time_limit": 600} | slurm
+    answer = served.client("submitter").post("/api/v1/advice", json=asked | {"slurm": slurm})
+    assert answer.status_code == 200, answer.text
+    return answer.json
+
+
+def add_node(connection: Any, memory_bytes: int) -> None:
+    numbers = ("first_time", "last_time", "received_at", "samples", "wraps", "resets", "boots", "missing")
+    texts = {"boot_id": "b", "interfaces": "[]", "counters": "{}", "agent": "a"}
+    node = {"cluster": "gamma", "name": "n9", "cpus": 8, "memory_total_bytes": memory_bytes}
+    connection.execute(insert(schema.nodes).values(node | texts | dict.fromkeys(numbers, 1)))
+
+
+@pytest.mark.parametrize("asked", ["100M", "64G"])
+def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
+    served: Any, database_url: str, capsys: pytest.CaptureFixture[str], asked: str
+) -> None:
+    mib = {"100M": 100, "64G": 65536}[asked]
+    with served.engine.begin() as connection:
+        for number in range(8):
+            run(connection, number, used_memory_bytes=(300 + number + 1) * MIB, requested_memory_bytes=mib * MIB)
+    learn(served)
+    answer = ask(served, mem=asked)
+    assert answer["text"].startswith(
+        f"Your last 8 such jobs used at most 308M and ran at most 30 min; this one asks for {asked}"
+    )
+    assert answer["notable"] is True
+    memory, minutes = answer["slurm"]["mem"], answer["slurm"]["time_limit"]
+    assert 308 <= memory <= 4 * 308
+    recommended = f"Recommended: {memory}M and "
+    assert recommended in answer["text"]
+    time_words = answer["text"].partition(recommended)[2].rstrip(".")
+    # The last of these jobs: its page, the command, its user's page and savings.
+    job = served.client("scheduler").get("/api/v1/jobs/7?cluster=gamma").json["runs"][0]
+    next_time = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
+    assert (next_time["memory"], next_time["runtime"]) == (memory * MIB, minutes * 60)
+    url = served.engine.url.render_as_string(hide_password=False)
+    assert main(["seff", "7", "--cluster", "gamma", "--database", url]) == 0
+    table = capsys.readouterr().out
+    (line,) = [line.split() for line in table.splitlines() if line.startswith((" Memory", "Memory "))]
+    assert (line[1], line[2], line[-1]) == (asked, "308M", f"{memory}M")
+    assert next(line for line in table.splitlines() if "Run time" in line).rstrip().endswith(time_words)
+    client = served.client()
+    assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    page = " ".join(client.get("/jobs/gamma/7").text.split())
+    assert f'<td class="num">{memory}M</td>' in page
+    assert f'<td class="num">{time_words}</td>' in page
+    rows = {
+        metric["metric"]: metric["rows"][0]
+        for metric in served.client("scheduler").get("/api/v1/savings?user=kim&cluster=gamma").json["metrics"]
+    }
+    assert (rows["memory"]["like_job"], rows["memory"]["asked_for"]) == ("7", mib * MIB)
+    assert (rows["memory"]["recommended"], rows["runtime"]["recommended"]) == (memory * MIB, minutes * 60)
+    user = " ".join(client.get("/users/gamma/kim").text.split())
+    if rows["memory"]["ask_for"] is not None:
+        assert f"Memory: next time ask for <strong>{memory}M</strong> instead of {asked}" in user
+    assert main(["savings", "--user", "kim", "--cluster", "gamma", "--database", url, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"][0]["rows"][0]["recommended"] == memory * MIB
+
+
+def test_after_a_job_ran_out_of_its_own_request_what_such_jobs_used_counts(served: Any) -> None:
+    with served.engine.begin() as connection:
+        for number in range(8):
+            run(connection, number)
+        killed = {"failure": "memory", "exit_status": 137, "requested_memory_bytes": 100 * MIB}
+        run(connection, 8, used_memory_bytes=100 * MIB, end=T0 + 7200 * 8 + 3, **killed)
+    learn(served)
+    answer = ask(served, mem="100M")
+    assert "used at most 308M and ran at most 30 min (1 ran out of memory); this one asks for 100M" in answer["text"]
+    assert 308 <= answer["slurm"]["mem"] <= 4 * 308
+    assert "ran at most 30 min" in answer["text"], "the three seconds are no run time"
+
+
+def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:
+    """Jobs of one task that hold all eight processors of a node of 8,000 MiB."""
+    with served.engine.begin() as connection:
+        add_node(connection, 8000 * MIB)
+        for number in range(8):
+            run(connection, number, used_memory_bytes=505 * MIB, processors=8, asked_processors=1)
+            connection.execute(insert(schema.job_nodes).values(run_id=5000 + number, node="n1", processors=8))
+    learn(served)
+    answer = ask(served)
+    assert "used at most 505M and ran" in answer["text"]
+    assert 505 <= answer["slurm"]["mem"] <= 4 * 505
+    job = served.client("scheduler").get("/api/v1/jobs/7?cluster=gamma").json["runs"][0]
+    memory = next(entry for entry in job["efficiency"] if entry["resource"] == "memory")
+    assert (memory["used"], memory["ask_next"]) == (505 * MIB, answer["slurm"]["mem"] * MIB)
+    savings = served.client("scheduler").get("/api/v1/savings?user=kim&cluster=gamma").json["metrics"][0]
+    assert savings["total"]["used"] == pytest.approx(savings["total"]["jobs"] * 505 * MIB * 1800, rel=1e-3)
+    assert savings["total"]["freed_share"] > 0
+    # No answer exceeds what the nodes have.
+    eight = ask(served, num_tasks=8, nodes=1, mem="7G")
+    assert eight["slurm"]["mem"] is None or eight["slurm"]["mem"] <= 8000
+    assert all(entry["reserve"] <= 8000 * MIB for entry in eight["forecasts"] if entry["metric"] == "memory")
+
+
+def test_a_bound_for_one_processor_never_exceeds_the_node_of_a_job_of_eight(served: Any) -> None:
+    with served.engine.begin() as connection:
+        add_node(connection, 8000 * MIB)
+        for number in range(8):
+            run(connection, number, used_memory_bytes=7000 * MIB)
+            connection.execute(insert(schema.job_nodes).values(run_id=5000 + number, node="n9", processors=1))
+        run(connection, 8, used_memory_bytes=7000 * MIB, processors=8)  # a log that does not say what was asked for
+        connection.execute(insert(schema.job_nodes).values(run_id=5008, node="n9", processors=8))
+    learn(served)
+    answer = ask(served, num_tasks=8, nodes=1)
+    assert answer["slurm"]["mem"] <= 8000
+    assert answer["forecasts"][0]["reserve"] <= 8000 * MIB
+    job = served.client("scheduler").get("/api/v1/jobs/8?cluster=gamma").json["runs"][0]
+    assert next(entry["ask_next"] for entry in job["efficiency"] if entry["resource"] == "memory") <= 8000 * MIB
+    with served.engine.begin() as connection:
+        of_run = (schema.profiles.c.run_id == 5008) & (schema.profiles.c.metric == "memory")
+        connection.execute(update(schema.profiles).where(of_run).values(bound=8000 * MIB))  # as older releases had it
+        request = update(schema.jobs).where(schema.jobs.c.id == 5008).values(requested_memory_bytes=7500 * MIB)
+        connection.execute(request)
+        count_again(connection, [int((T0 + 7200 * 8 + 1800) // 86400)])
+    day = f"since={T0 + 7200 * 8 + 1800:.0f}&until={T0 + 7200 * 8 + 1800:.0f}"
+    savings = served.client("scheduler").get(f"/api/v1/savings?user=kim&cluster=gamma&{day}").json["metrics"][0]
+    assert savings["total"]["reserved"] <= savings["total"]["jobs"] * 8000 * MIB * 1800
+
+
+def test_nothing_is_recommended_of_what_only_strangers_used(served: Any) -> None:
+    with served.engine.begin() as connection:
+        for number in range(8):
+            run(connection, number, user="other", job_id=f"o{number}")
+        run(connection, 20, used_memory_bytes=None, job_id="20")
+    learn(served)
+    with served.engine.begin() as connection:
+        moved = {"metric": "bandwidth", "value": 22.1e6, "learn_seq": 9000, "shown_only": False}
+        for number in range(8):
+            of_run = (schema.profiles.c.run_id == 5000 + number) & (schema.profiles.c.metric == "bandwidth")
+            connection.execute(update(schema.profiles).where(of_run).values(moved | {"learn_seq": 9000 + number}))
+    rebuild(served.engine)
+    job = served.client("scheduler").get("/api/v1/jobs/20?cluster=gamma").json["runs"][0]
+    found = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
+    assert (found["bandwidth"], found["memory"]) == (None, None)
+    asked = {"cluster": "gamma", "user": "new", "application": "solve", "queue": "batch", "slurm": {"num_tasks": 1}}
+    answer = served.client("submitter").post("/api/v1/advice", json=asked).json
+    assert answer["text"] == "No such job of yours has been measured yet."
+    assert answer["slurm"] == {"mem": None, "mem_per_cpu": None, "time_limit": None}
+    assert answer["forecasts"][0]["reserve"] > 0, "the model's answer is there for programs"
