@@ -67,8 +67,11 @@ class LiveJobsight(LiveSite):
             hooks[hook.capitalize()] = str(chooser)
         self.cluster.reconfigure(hooks)
 
-    def install_submission(self) -> None:
-        """Puts job_submit.lua beside slurm.conf, with a token that only Slurm can read, and has it lower memory."""
+    def install_submission(self, time: str = "no", limit_s: float = 0.1) -> None:
+        """Puts job_submit.lua beside slurm.conf, with a token that only Slurm can read, and has it lower memory.
+
+        ``time``: what it does with time limits; ``limit_s``: how long it waits for an answer.
+        """
         token = self.cluster.configuration / "slurm-token"
         token.touch(mode=0o400)
         shutil.chown(token, "slurm")
@@ -80,7 +83,8 @@ class LiveJobsight(LiveSite):
             "port = 8470": f"port = {port}",
             'cluster = "default"': f'cluster = "{self.cluster.places.cluster}"',
             'token_file = "/etc/jobsight/slurm-token"': f'token_file = "{token}"',
-            'memory = "no"': 'memory = "lower"',
+            'memory = "no", time = "no"': f'memory = "lower", time = "{time}"',
+            "limit_s = 0.1": f"limit_s = {limit_s}",
         }.items():
             assert text.count(given) == 1, f"{given} must be set in one place of job_submit.lua"
             text = text.replace(given, wanted)
