@@ -174,7 +174,7 @@ def test_a_job_that_runs_has_nothing_to_compare(site: Engine, capsys: pytest.Cap
     ("arguments", "message"),
     [
         (["99.head"], "no run of a job '99.head': it never started, or the accounting log has it by another id"),
-        (["8_4"], "an id of its own; sacct -j 8_4 -X -o JobIDRaw shows it"),
+        (["8_4"], "no run of a job '8_4': it never started"),
         (["1.head"], "job '1.head' is known on alpha, beta; give --cluster NAME"),
         (["2.head", "--cluster", "beta"], "no job '2.head' on cluster 'beta'; it is known on alpha"),
     ],

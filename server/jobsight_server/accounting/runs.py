@@ -50,6 +50,7 @@ class RunRecord:
     ``memory_incomplete``: so is the used memory where a step or a task of the job was not measured.
     ``memory_with_cache``: the used memory may contain page cache.
 
+    ``array_task``: the array and the number of the task, ``13_2``, where the log has another id of it as well.
     ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are what the user asked for, where that is
     known and is not what the job was given: the processors of a whole node, a request changed by a submit plugin. 0
     where the user asked for none.
@@ -83,6 +84,7 @@ class RunRecord:
     memory_incomplete: bool | None = None
     memory_with_cache: bool | None = None
     ended_abnormally: bool | None = None
+    array_task: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any
 
 from msgspec import Meta
-from sqlalchemy import Connection, Row, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, func, or_, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED, STATES, Failure
@@ -166,9 +166,14 @@ def job_list(
     return JobList(page, pages_of(total), total, listed)
 
 
+def named(job_id: str) -> ColumnElement[bool]:
+    """The job of this id, or the task of an array."""
+    return or_(jobs.c.job_id == job_id, jobs.c.array_task == job_id)
+
+
 def job_clusters(connection: Connection, job_id: str) -> list[str]:
-    """The clusters that know a job of this id."""
-    query = select(jobs.c.cluster).where(jobs.c.job_id == job_id).distinct().order_by(jobs.c.cluster)
+    """The clusters that know a job of this id, or a task of an array such as ``13_2``."""
+    query = select(jobs.c.cluster).where(named(job_id)).distinct().order_by(jobs.c.cluster)
     return [row[0] for row in connection.execute(query)]
 
 
@@ -179,25 +184,18 @@ def job_detail(
 
     The first 32 nodes of a run that sent samples have a time series over the run's life, until ``now`` while it runs.
     """
-    runs = connection.execute(
-        select(jobs).where(jobs.c.cluster == cluster, jobs.c.job_id == job_id).order_by(jobs.c.start)
-    ).all()
+    runs = connection.execute(select(jobs).where(jobs.c.cluster == cluster, named(job_id)).order_by(jobs.c.start)).all()
     if not runs:
         return None
     return Job(now, cluster, job_id, [_run(connection, reader, run, now, points) for run in runs])
 
 
 def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float, points: int) -> RunDetail:
-    profiled = connection.execute(select(profiles).where(profiles.c.run_id == run.id))
-    found = {row.metric: dict(row._mapping) for row in profiled}
+    found = _profile_rows(connection, run)
     used = used_so_far(connection, [run], now)
     forecasts = {} if found else forecasts_of(connection, reader, [run])
     memory = found.get("memory", {})
     nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, points)
-    reports = connection.scalar(select(nodes.c.id).where(nodes.c.cluster == run.cluster).limit(1)) is not None
-    for row in found.values():
-        if not reports and (row["reason"] or "").startswith("no samples of "):
-            row["reason"] = _NO_AGENTS
     profile = [
         _metric(metric, found.get(metric), forecasts.get((run.id, metric)), used.get((run.id, metric)), run.state)
         for metric in METRICS
@@ -216,6 +214,22 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
         nodes=nodes_of_run,
         nodes_drawn=sum(node.series is not None for node in nodes_of_run),
     )
+
+
+def run_profile(connection: Connection, run: Row[Any]) -> list[RunMetric]:
+    """What a run used in each metric, for a row of ``jobs``."""
+    found = _profile_rows(connection, run)
+    return [_metric(metric, found.get(metric), None, None, run.state) for metric in METRICS]
+
+
+def _profile_rows(connection: Connection, run: Row[Any]) -> dict[str, dict[str, Any]]:
+    rows = connection.execute(select(profiles).where(profiles.c.run_id == run.id))
+    found = {row.metric: dict(row._mapping) for row in rows}
+    reports = connection.scalar(select(nodes.c.id).where(nodes.c.cluster == run.cluster).limit(1)) is not None
+    for row in found.values():
+        if not reports and (row["reason"] or "").startswith("no samples of "):
+            row["reason"] = _NO_AGENTS
+    return found
 
 
 def _started(run: Row[Any]) -> float | None:

@@ -108,6 +108,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     assumed_speed_bps: Annotated[
         float, _meta("link speed assumed if the agent reports none, to detect counter wraps", ge=1)
     ] = 1e10
+    munge_socket: Annotated[
+        str, _meta("socket of munged, by which users prove who they are to ask for their own jobs; empty: they cannot")
+    ] = ""
     retention_days: Annotated[float, _meta("raw samples older than this are deleted; profiles stay", ge=0.01)] = 90.0
     database_bytes_at_most: Annotated[
         int, _meta("size of the database from which on the oldest samples are deleted early; 0 is no limit", ge=0)

@@ -11,6 +11,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.client_address import TrustedProxies
 from jobsight_server.auth.login_rate import LoginFailures
+from jobsight_server.auth.munge import MungeUsers
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.matching.config import match_config
@@ -26,6 +27,7 @@ from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.migrate import newest_version
 from jobsight_server.web import (
     advice,
+    efficiency,
     groups,
     health,
     jobs,
@@ -75,6 +77,7 @@ ROUTES = tuple(
     for noun in (
         predictions,
         advice,
+        efficiency,
         *NOUNS_WITH_PAGES,
         resource_types,
         policies,
@@ -123,6 +126,7 @@ def create_app(
         run_times=RunTimes(),
         failures=LoginFailures(),
         proxies=TrustedProxies(settings.trusted_proxies),
+        munge=MungeUsers(settings.munge_socket),
         machines=MachineBoard(ranks),
         ranks=ranks,
         schema_version=newest_version(),

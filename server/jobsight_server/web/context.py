@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.auth.client_address import TrustedProxies
 from jobsight_server.auth.login_rate import LoginFailures
+from jobsight_server.auth.munge import MungeUsers
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.matching.service import Matcher
@@ -42,6 +43,7 @@ class AppContext:
     matcher: Matcher
     failures: LoginFailures
     proxies: TrustedProxies
+    munge: MungeUsers
     machines: MachineBoard
     ranks: RankConfig
     schema_version: str | None

@@ -43,6 +43,7 @@ jobs = Table(
     Column("memory_incomplete", Boolean),  # a step or task was not measured: the job used more than used_memory_bytes
     Column("memory_with_cache", Boolean),  # used_memory_bytes may contain page cache
     Column("ended_abnormally", Boolean),  # as the log says; an exit status other than 0 says so too
+    Column("array_task", Text),  # 13_2, where the log also has another id of the task
     Column("suspended_s", Double),  # of the time between start and end
     Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the current state
     Column("profiled", Boolean, nullable=False),
@@ -56,6 +57,7 @@ jobs = Table(
     Index(None, "end"),
     Index(None, "recorded_at"),
     Index(None, "state"),
+    Index(None, "array_task"),
 )
 
 # Node names as the accounting log writes them; the node may never have sent a sample.

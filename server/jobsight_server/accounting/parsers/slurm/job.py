@@ -75,6 +75,7 @@ class SlurmJob:
     derived_exit: ExitCode | None = None
     used_cpu_s: float = 0.0
     comment: str | None = None
+    array_task: str | None = None
     steps: tuple[Step, ...] = field(default=())
 
 
@@ -184,6 +185,7 @@ def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: f
         asked_memory_bytes=asked.memory_bytes,
         asked_walltime_s=asked.walltime_s,
         memory_incomplete=None if memory is None else incomplete(job.steps),
+        array_task=job.array_task,
         ended_abnormally=None if end is None else "COMPLETED" not in states,
     )
 

@@ -91,6 +91,7 @@ class _Sacct(Struct):
     association: _Association | None = None
     required: dict[str, Any] = {}
     comment: Any = None
+    array: dict[str, Any] = {}
     exit_code: Any = None
     derived_exit_code: Any = None
     steps: list[_Step] = []
@@ -160,6 +161,7 @@ def parse_sacct(data: bytes) -> SlurmJob:
         derived_exit=_exit_code("derived_exit_code", record.derived_exit_code),
         used_cpu_s=_clock_s("time.total", time.total),
         comment=record.comment.get("administrator") if isinstance(record.comment, dict) else None,
+        array_task=_array_task(record.array),
         steps=tuple(_step(step) for step in record.steps),
     )
 
@@ -224,6 +226,11 @@ def _step(step: _Step) -> Step:
         out_of_memory="OUT_OF_MEMORY" in states or (code is not None and code.signal == 125),
         exit_status=None if code is None else code.status,
     )
+
+
+def _array_task(array: dict[str, Any]) -> str | None:
+    number, task = _count("array.job_id", array.get("job_id")), _count("array.task_id", array.get("task_id"))
+    return f"{number}_{task}" if number and task is not None else None
 
 
 def _by_type(tres: list[_Tres]) -> dict[str | None, int]:

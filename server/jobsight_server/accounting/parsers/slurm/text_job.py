@@ -70,8 +70,15 @@ def job_of(rows: Sequence[Row]) -> SlurmJob:
         derived_exit=_exit_code("DerivedExitCode", row),
         used_cpu_s=clock_s("TotalCPU", _get(row, "TotalCPU")) or 0.0,
         comment=row.get("AdminComment"),
+        array_task=_array_task(row),
         steps=tuple(_step(step) for step in rows[1:]),
     )
+
+
+def _array_task(row: Row) -> str | None:
+    """What people see, where the raw id is there as well."""
+    array, underscore, task = _get(row, "JobID").partition("_")
+    return f"{array}_{task}" if "JobIDRaw" in row and underscore and array.isdigit() and task.isdigit() else None
 
 
 def _get(row: Row, column: str) -> str:

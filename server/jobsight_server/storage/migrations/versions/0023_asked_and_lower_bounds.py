@@ -17,14 +17,17 @@ _COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
     "memory_incomplete": sa.Boolean(),
     "memory_with_cache": sa.Boolean(),
     "ended_abnormally": sa.Boolean(),
+    "array_task": sa.Text(),
 }
 
 
 def upgrade() -> None:
     for name, kind in _COLUMNS.items():
         op.add_column("jobs", sa.Column(name, kind, nullable=True))
+    op.create_index(op.f("ix_jobs_array_task"), "jobs", ["array_task"])
 
 
 def downgrade() -> None:
+    op.drop_index(op.f("ix_jobs_array_task"), "jobs")
     for name in reversed(_COLUMNS):
         op.drop_column("jobs", name)

@@ -1,0 +1,65 @@
+"""``/api/v1/efficiency``: what a job used of what it asked for; of users who prove who they are, their own jobs."""
+
+from __future__ import annotations
+
+from flask import request
+
+from jobsight_server.auth.munge import SCHEME
+from jobsight_server.queries.run_efficiency import RunEfficiency, run_efficiencies
+from jobsight_server.record import Record
+from jobsight_server.reports.efficiency import efficiency_text
+from jobsight_server.web.context import context
+from jobsight_server.web.guard import require_role
+from jobsight_server.web.inputs import not_found, one_cluster, required_name
+from jobsight_server.web.routes import NAME, Parameter, Route
+
+_ROLES = ("scheduler",)
+
+
+class JobEfficiency(Record):
+    """All runs of one job, oldest first; ``text`` says the same for a terminal."""
+
+    cluster: str
+    runs: list[RunEfficiency]
+    text: str
+
+
+def efficiency() -> JobEfficiency:
+    user = _asking_user()
+    here, job_id = context(), required_name("name")
+    with here.read_engine.connect() as connection:
+        runs = run_efficiencies(connection, here.answers, job_id, user)
+    cluster = one_cluster(list(dict.fromkeys(run.cluster for run in runs)), "job")
+    if cluster is None:
+        raise not_found("job", job_id, None)
+    runs = [run for run in runs if run.cluster == cluster]
+    if not runs:
+        raise not_found("job", job_id, cluster)
+    return JobEfficiency(cluster=cluster, runs=runs, text=efficiency_text(runs))
+
+
+def _asking_user() -> str | None:
+    """The user whose jobs may be seen; None for all, with a token."""
+    header = request.headers.get("Authorization", "")
+    if header.partition(" ")[0].lower() == SCHEME:
+        return context().munge.user(header)
+    require_role(_ROLES)
+    return None
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/api/v1/efficiency",
+        efficiency,
+        _ROLES,
+        "What a job used of what it asked for, and what to ask for next time. Users send a MUNGE credential instead of "
+        "a token (`Authorization: Munge CREDENTIAL`) and see their own jobs",
+        (
+            Parameter("name", "the job's id, or a task of an array such as 13_2", NAME, required=True),
+            Parameter("cluster", "needed if several clusters have a job with this id", NAME),
+        ),
+        errors=(400, 404, 503),
+        checks_roles_itself=True,
+    ),
+)
