@@ -14,7 +14,9 @@ from tests.system.live import DEPLOY, LiveSite
 
 from .cluster import SlurmCluster
 
-ACCOUNTING = """
+SETTINGS = """
+munge_socket = "{munge}"
+
 [[accounting]]
 cluster = "{cluster}"
 format = "slurm"
@@ -32,7 +34,8 @@ class LiveJobsight(LiveSite):
     def __init__(self, cluster: SlurmCluster) -> None:
         self.cluster = cluster
         name = cluster.places.cluster
-        super().__init__(cluster.directory / "jobsight", name, ACCOUNTING.format(cluster=name), AGENT_SETTINGS)
+        settings = SETTINGS.format(cluster=name, munge=cluster.places.munge_socket)
+        super().__init__(cluster.directory / "jobsight", name, settings, AGENT_SETTINGS)
         self._submitter_token = self.site.token("submitter")
 
     @contextlib.contextmanager
@@ -91,6 +94,21 @@ class LiveJobsight(LiveSite):
         (self.cluster.configuration / "job_submit.lua").write_text(text)
         shutil.copy(DEPLOY / "slurm" / "jobsight.lua", self.cluster.configuration)
         self.cluster.reconfigure({"JobSubmitPlugins": "lua"})
+
+    def seff(self, user: str, job: str) -> str:
+        """What `jobsight-seff` says to a user of the cluster.
+
+        Raises:
+            RuntimeError: it refuses; the message holds what it said.
+        """
+        client = self.cluster.directory / "jobsight-seff"
+        client.write_text(
+            (DEPLOY / "slurm" / "jobsight-seff").read_text()
+            .replace('"http://127.0.0.1:8470"', f'"{self.site.url}"')
+            .replace('"munge"', f'"munge --socket={self.cluster.places.munge_socket}"')
+        )  # fmt: skip
+        client.chmod(0o755)
+        return self.cluster.run("/usr/bin/python3", str(client), job, user=user)
 
     def stop(self) -> None:
         """Stops the server; nothing listens any more."""

@@ -43,14 +43,14 @@ class Application:
     name: str
     options: tuple[str, ...]
 
-    def submit(self, mib: float, stay_s: float = 3) -> tuple[RealJob, str]:
-        """A job that holds so much for so long, and what sbatch says."""
+    def submit(self, mib: float | str, stay_s: float = 3) -> tuple[RealJob, str]:
+        """A job that holds so much (or what the shell makes of a text) for so long, and what sbatch says."""
         user = self.live.cluster.users[0]
         command = self.work.hold(self.name, mib, stay_s=stay_s)
         job_id, said = self.live.cluster.submit_and_read(user, command, f"--job-name={self.name}", *self.options)
         return RealJob(job_id, self.name, user), said
 
-    def run(self, mib: float, stay_s: float = 3) -> Attempt:
+    def run(self, mib: float | str, stay_s: float = 3) -> Attempt:
         """The same once it has ended."""
         job, said = self.submit(mib, stay_s)
         (run,) = ended(self.live, job)
@@ -124,6 +124,10 @@ def test_what_was_measured_in_part_is_a_lower_bound_and_the_rest_is_right(
         "whole node": (16, 1),
         "two whole nodes": (32, 2),
     }
+    owner, stranger = live.cluster.users[2], live.cluster.users[1]
+    assert f"{work.memory_bytes(jobs[-1]) / MIB:.0f}"[:2] in live.seff(owner, f"{array}_2")
+    with pytest.raises(RuntimeError, match="no job"):
+        live.seff(stranger, f"{array}_2")
 
 
 def test_an_application_that_outgrows_its_lowered_memory_gets_more_the_next_time(
@@ -134,21 +138,36 @@ def test_an_application_that_outgrows_its_lowered_memory_gets_more_the_next_time
     lowered = grower.run(100)
     assert 100 < lowered.run["requested_memory_bytes"] / MIB < 700
     assert (lowered.run["asked_memory_bytes"], lowered.run["exit_status"]) == (1600 * MIB, 0)
-    killed = grower.run(700)
-    limit = killed.run["requested_memory_bytes"]
-    assert limit < 700 * MIB
+    killed = grower.run("$((SLURM_MEM_PER_NODE * 114 / 100))")  # with the interpreter, some 20 % more than its limit
     assert killed.run["exit_status"] != 0, "its limit was lowered, and it needed more"
     if memory_is_limited():
         assert killed.run["failure"] == "memory"
-    again = grower.run(700)
+    limit = killed.run["requested_memory_bytes"] / MIB
+    again = grower.run(limit * 1.14)
     assert again.run["exit_status"] == 0, "the next submission succeeds"
-    assert 700 * MIB < again.run["requested_memory_bytes"] <= 1600 * MIB
+    assert limit * 1.14 < again.run["requested_memory_bytes"] / MIB <= 1600
     comment = live.cluster.comment(again.job.job_id)
     print(lowered, killed, again, comment, sep="\n")
     for text in (again.said, comment):
         assert "1 ran out of memory" in text, "the user reads why"
     assert recommended(again.said) == recommended(comment)
     assert "jobsight_asked=mem_per_node:1600M" in comment
+
+
+def test_an_application_that_needs_all_that_its_user_asks_for_gets_it_in_the_end(
+    live: LiveJobsight, work: RealWorkload
+) -> None:
+    leaper = Application(live, work, "leaper", ("--mem=1600M", "--time=5"))
+    leaper.learn(100)
+    runs = [leaper.run(1500).run]
+    while runs[-1]["exit_status"] != 0 and len(runs) < 4:
+        runs.append(leaper.run(1500).run)
+    given = [run["requested_memory_bytes"] / MIB for run in runs]
+    print(given)
+    assert runs[-1]["exit_status"] == 0, given
+    assert given == sorted(set(given)), "each attempt gets more"
+    assert given[0] < 700
+    assert given[-1] <= 1600
 
 
 def test_a_lowered_time_limit_that_was_too_short_is_longer_the_next_time(
