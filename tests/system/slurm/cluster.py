@@ -77,11 +77,17 @@ class SlurmCluster(Daemons):
         return self.submit_and_read(user, script, *options)[0]
 
     def submit_and_read(self, user: str, script: str, *options: str) -> tuple[int, str]:
-        """The id of a job that runs this shell script, and what sbatch says to the user."""
+        """The id of a job that runs this shell script, and what sbatch says to the user.
+
+        Raises:
+            RuntimeError: sbatch refuses it; the message holds what it said.
+        """
         file = self.script(user, script)
-        both = ("sh", "-c", 'exec "$@" 2>&1', "sh", "sbatch", "--parsable", *options, str(file))
+        both = ("sh", "-c", '"$@" 2>&1; exit 0', "sh", "sbatch", "--parsable", *options, str(file))
         lines = self.run(*both, user=user).splitlines()
-        (job_id,) = (line for line in lines if line.isdigit())
+        job_id = next((line for line in lines if line.isdigit()), None)
+        if job_id is None:
+            raise RuntimeError(f"sbatch {' '.join(options)}: {lines}")
         lines.remove(job_id)
         return int(job_id), "\n".join(lines)
 

@@ -21,6 +21,8 @@ from .workload import RealJob, RealWorkload
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 MIB = 2**20
+OFTEN = "--acctg-freq=task=1"
+"""For jobs that Slurm measures, however short; others it looks at every 5 s."""
 MEASURED = 6
 """Jobs after which the plugin lowers requests: it waits for five that have been measured."""
 
@@ -47,7 +49,7 @@ class Application:
         """A job that holds so much (or what the shell makes of a text) for so long, and what sbatch says."""
         user = self.live.cluster.users[0]
         command = self.work.hold(self.name, mib, stay_s=stay_s)
-        job_id, said = self.live.cluster.submit_and_read(user, command, f"--job-name={self.name}", *self.options)
+        job_id, said = self.live.cluster.submit_and_read(user, command, OFTEN, f"--job-name={self.name}", *self.options)
         return RealJob(job_id, self.name, user), said
 
     def run(self, mib: float | str, stay_s: float = 3) -> Attempt:
@@ -70,6 +72,7 @@ def live() -> Iterator[LiveJobsight]:
         with live.following():
             # A busy machine must not let a job pass without advice.
             live.install_submission(time="lower", limit_s=5)
+            cluster.reconfigure({"JobAcctGatherFrequency": "task=5"})
             yield live
 
 
@@ -103,14 +106,13 @@ def recommended(text: str) -> str:
 def test_what_was_measured_in_part_is_a_lower_bound_and_the_rest_is_right(
     live: LiveJobsight, work: RealWorkload
 ) -> None:
-    rarely = "--acctg-freq=task=30"
     array = live.cluster.submit(
-        live.cluster.users[2], work.hold("array", 120), "--job-name=array", "--array=1-2", "--mem=300M"
+        live.cluster.users[2], work.hold("array", 120), OFTEN, "--job-name=array", "--array=1-2", "--mem=300M"
     )
     jobs = [
-        *work.in_part(rarely),
-        *work.steps(),
-        *work.whole_nodes(),
+        *work.in_part(),
+        *work.steps(OFTEN),
+        *work.whole_nodes(OFTEN),
         *(RealJob(task["job_id"], "array", live.cluster.users[2]) for task in work.tasks(array, 2)),
     ]
     runs = ended(live, *jobs)

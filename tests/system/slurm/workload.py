@@ -67,36 +67,36 @@ class RealWorkload:
         command, options = self.hold("burner", 200, cpu_s=10, stay_s=2), ("--job-name=burner", "--mem=600M", "-n2")
         return [RealJob(self.cluster.submit(user, command, *options), "burner", user) for _ in range(count)]
 
-    def steps(self) -> list[RealJob]:
+    def steps(self, *options: str) -> list[RealJob]:
         """Jobs of the third user with steps at once and in turn, and tasks on one node and on two."""
         step = "srun --exact -n1 --mem=400M"
         a, b = self.hold("a", 200, cpu_s=5), self.hold("b", 300, cpu_s=5)
         tasks = f"srun {self.hold('task', 200, cpu_s=5)}"
         return [
-            self._submit("two steps at once", f"{step} {a} & {step} {b} & wait", "-n2", "--mem=900M"),
-            self._submit("two steps in turn", f"{step} {a}; {step} {b}", "--mem=800M", at_once=False),
-            self._submit("two tasks", tasks, "-n2", "--mem=800M"),
-            self._submit("two nodes", tasks, "-N2", "-n2", "--mem=400M"),
+            self._submit("two steps at once", f"{step} {a} & {step} {b} & wait", "-n2", "--mem=900M", *options),
+            self._submit("two steps in turn", f"{step} {a}; {step} {b}", "--mem=800M", *options, at_once=False),
+            self._submit("two tasks", tasks, "-n2", "--mem=800M", *options),
+            self._submit("two nodes", tasks, "-N2", "-n2", "--mem=400M", *options),
         ]
 
-    def in_part(self, *options: str) -> list[RealJob]:
+    def in_part(self) -> list[RealJob]:
         """Jobs of the third user of which Slurm sees but a part, for it looks once and their programs are over."""
         short, small = self.hold("short", 150, stay_s=0.2), self.hold("small", 40, stay_s=8)
         large = self.hold("large", 120, stay_s=0.2)
         return [
             self._submit("short tasks, then a small step", f"srun {short}; srun -n1 {small}", "-n4", "--mem=900M",
-                         *options, at_once=False, in_part=True),
+                         at_once=False, in_part=True),
             self._submit("short step beside a small one",
                          f"srun --exact -n1 --mem=400M {small} & srun --exact -n1 --mem=400M {large}; wait", "-n2",
-                         "--mem=900M", *options, in_part=True),
+                         "--mem=900M", in_part=True),
         ]  # fmt: skip
 
-    def whole_nodes(self, stay_s: float = 5) -> list[RealJob]:
+    def whole_nodes(self, *options: str) -> list[RealJob]:
         """Jobs of the third user with more processors than they ask for."""
-        task = f"srun {self.hold('task', 200, stay_s=stay_s)}"
+        task = f"srun {self.hold('task', 200)}"
         return [
-            self._submit("whole node", self.hold("alone", 300, stay_s=stay_s), "-n1", "--exclusive", "--mem=600M"),
-            self._submit("two whole nodes", task, "-N2", "-n2", "--exclusive", "--mem=400M"),
+            self._submit("whole node", self.hold("alone", 300), "-n1", "--exclusive", "--mem=600M", *options),
+            self._submit("two whole nodes", task, "-N2", "-n2", "--exclusive", "--mem=400M", *options),
         ]
 
     def troubled(self) -> list[RealJob]:
