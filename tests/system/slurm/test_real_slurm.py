@@ -46,7 +46,7 @@ def wave() -> Iterator[Wave]:
             work = RealWorkload(cluster)
             jobs = (
                 *work.troubled(), *work.steps(), *work.burners(5), *work.solver(11), *work.in_part(),
-                *work.whole_nodes(),
+                work.whole_nodes(1), work.whole_nodes(2),
             )  # fmt: skip
             wait_for_runs(live, jobs)
             yield Wave(live, work, jobs)

@@ -91,13 +91,11 @@ class RealWorkload:
                          "--mem=900M", in_part=True),
         ]  # fmt: skip
 
-    def whole_nodes(self, *options: str) -> list[RealJob]:
-        """Jobs of the third user with more processors than they ask for."""
-        task = f"srun {self.hold('task', 200)}"
-        return [
-            self._submit("whole node", self.hold("alone", 300), "-n1", "--exclusive", "--mem=600M", *options),
-            self._submit("two whole nodes", task, "-N2", "-n2", "--exclusive", "--mem=400M", *options),
-        ]
+    def whole_nodes(self, count: int, *options: str) -> RealJob:
+        """A job of the third user with all processors of so many nodes, and one task on each."""
+        task = f"srun {self.hold('alone', 300)}"
+        of = (f"-N{count}", f"-n{count}", "--exclusive", "--mem=600M")
+        return self._submit(f"{count} whole", task, *of, *options)
 
     def troubled(self) -> list[RealJob]:
         """Jobs of the third user that fail, in every way that Slurm knows, and one with an odd name."""
