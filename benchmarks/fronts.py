@@ -1,11 +1,13 @@
-"""HTTP fronts for WSGI side by side: throughput, memory, and what is left of them beside slow clients.
+"""HTTP servers side by side: throughput, memory, and what is left of them beside slow clients.
 
     python benchmarks/fronts.py --peers /path/to/python [--seconds 5] [--connections 200]
 
-`--peers` is an interpreter that has waitress, granian and gunicorn, in an environment of their own. Each front runs in
-one process with the same small application (some 60 microseconds of work, 1 KB). First `wrk` on 16 connections, kept
-and then closed after each answer; then, for each kind of `hostile.py`, `--connections` of that kind alone while
-one honest client asks, each time on a new connection. Only 127.0.0.1 is connected to; it stops by itself.
+`--peers` is an interpreter with uvicorn, httptools, hypercorn, waitress and granian, as the dependency group `bench`.
+Each server runs in one process with the same small application (some 60 microseconds of work, 1 KB), on ASGI behind the
+few lines that buffer a body. First `wrk` on 16 connections, kept and then closed after each answer; then, for each kind
+of `hostile.py`, `--connections` of that kind alone (8 of those that send a megabyte) while one honest client asks, each
+time on a new connection: median and worst wait in ms, resident memory at most, CPU seconds. Only 127.0.0.1 is connected
+to; it stops by itself.
 """
 
 from __future__ import annotations
@@ -43,9 +45,28 @@ import sys, tiny
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import Limits
 from jobsight_server.front.server import Front, listen, run
+from jobsight_server.front.wsgi import WsgiBridge
 lane = Lane("app", 4) if sys.argv[2] == "threads" else None
-front = Front(tiny.app, lambda method, path: lane, Limits(held_bytes=2**23), lambda method, path: 2**22)
-run(front, listen("127.0.0.1:" + sys.argv[1]), 1.0)
+bridge = WsgiBridge(tiny.app, lambda method, path, length: lane, lambda method, path: 2**22)
+run(Front(bridge, Limits(held_bytes=2**23), 1), listen("127.0.0.1:" + sys.argv[1]))
+"""
+# What an application on these servers needs at least: the whole body before it runs, in memory, with a limit.
+BUFFERED = """
+import tiny
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        return
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request" or len(body) > 2**22:
+            return
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+    sum(range(4000))
+    answer = b"x" * (60_000 if scope["path"] == "/login" else 1000)
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(answer))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})
 """
 WAITRESS = """
 import sys, tiny, waitress
@@ -61,13 +82,15 @@ def commands(peers: str, port: int) -> dict[str, list[str]]:
         "Jobsight, 4 threads": [sys.executable, "-c", OURS, str(port), "threads"],
     }
     if peers:
-        bind = ["-b", f"127.0.0.1:{port}", "-w", "1", "--log-level", "critical"]
-        granian = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1", "--blocking-threads", "4"]
+        uvicorn = ["-m", "uvicorn", "buffered:app", "--port", str(port), "--no-access-log", "--log-level", "critical"]
+        bind = ["--bind", f"127.0.0.1:{port}", "--log-level", "CRITICAL"]
+        granian = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1", "--no-log"]
         found |= {
+            "uvicorn, httptools": [peers, *uvicorn, "--http", "httptools"],
+            "uvicorn, h11": [peers, *uvicorn, "--http", "h11"],
+            "hypercorn": [peers, "-m", "hypercorn", *bind, "buffered:app"],
             "waitress, 4 threads": [peers, "-c", WAITRESS, str(port)],
-            "granian, 4 threads": [peers, "-m", "granian", "--interface", "wsgi", *granian, "--no-log", "tiny:app"],
-            "gunicorn, sync": [peers, "-m", "gunicorn", *bind, "tiny:app"],
-            "gunicorn, 4 threads": [peers, "-m", "gunicorn", *bind, "-k", "gthread", "--threads", "4", "tiny:app"],
+            "granian": [peers, "-m", "granian", "--interface", "asgi", *granian, "buffered:app"],
         }
     return found
 
@@ -98,16 +121,18 @@ def ask(port: int) -> float | None:
         connection.close()
 
 
-def beside(port: int, kind: str, connections: int, seconds: float) -> dict[str, Any]:
+def beside(port: int, pid: int, kind: str, connections: int, seconds: float) -> dict[str, Any]:
     """What one honest client gets beside ``connections`` of one kind."""
     ready, stop = threading.Event(), threading.Event()
     crowd = threading.Thread(target=hostile.crowd, args=(port, connections, ready, stop, Counter(), (kind,)))
+    used, most = query.cpu_seconds(pid), 0
     crowd.start()
     try:
         ready.wait(60)
         until, times = time.monotonic() + seconds, []
         while time.monotonic() < until:
             times.append(ask(port))
+            most = max(most, hostile.resident_bytes(pid))
             time.sleep(0.02)
     finally:
         stop.set()
@@ -118,6 +143,8 @@ def beside(port: int, kind: str, connections: int, seconds: float) -> dict[str, 
         "answered": len(good),
         "median_ms": statistics.median(good) if good else None,
         "worst_ms": max(good, default=None),
+        "resident_bytes": most,
+        "cpu_s": query.cpu_seconds(pid) - used,
     }
 
 
@@ -130,8 +157,8 @@ def measure(command: list[str], port: int, directory: Path, args: argparse.Names
                 time.sleep(0.1)
             found: dict[str, Any] = {"kept": load(port, process.pid, args.seconds)}
             found["closed"] = load(port, process.pid, args.seconds, "-H", "Connection: close")
-            for kind in hostile.KINDS:
-                found[kind] = beside(port, kind, args.connections, args.seconds)
+            for kind in args.kinds:
+                found[kind] = beside(port, process.pid, kind, connections_of(kind, args.connections), args.seconds)
             found["resident_bytes"] = hostile.resident_bytes(process.pid)
         finally:
             process.terminate()
@@ -142,23 +169,34 @@ def measure(command: list[str], port: int, directory: Path, args: argparse.Names
     return found
 
 
+def connections_of(kind: str, connections: int) -> int:
+    """Fewer of those that send a megabyte: the client would be the slowest."""
+    return min(connections, 8) if len(hostile.REQUESTS[kind]) > 100_000 else connections
+
+
 def cell(row: dict[str, Any]) -> str:
     if row["answered"] == row["asked"]:
-        return f"{row['median_ms']:.1f} / {row['worst_ms']:.0f}"
-    return f"{row['asked'] - row['answered']} of {row['asked']} lost"
+        text = f"{row['median_ms']:.1f} / {row['worst_ms']:.0f}"
+    else:
+        text = f"**{row['asked'] - row['answered']} of {row['asked']} lost**"
+    return f"{text}, {row['resident_bytes'] / 1e6:.0f} MB, {row['cpu_s']:.1f} s"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", default="", help="interpreter with waitress, granian and gunicorn")
+    parser.add_argument(
+        "--peers", default="", help="interpreter with uvicorn, httptools, hypercorn, waitress and granian"
+    )
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--connections", type=int, default=200)
+    parser.add_argument("--kinds", nargs="+", default=hostile.ALL_KINDS, choices=hostile.ALL_KINDS)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     args.connections = min(args.connections, hostile.MOST_CONNECTIONS)
     results = {}
     with tempfile.TemporaryDirectory() as directory:
         (Path(directory) / "tiny.py").write_text(APPLICATION)
+        (Path(directory) / "buffered.py").write_text(BUFFERED)
         for name in commands(args.peers, 0):
             port = query.free_port()
             results[name] = measure(commands(args.peers, port)[name], port, Path(directory), args)
@@ -166,12 +204,16 @@ def main() -> None:
     if args.json:
         print(json.dumps(results))
         return
-    head = ("kept/s", "p99 ms", "CPU us", "closed/s", "MB", *hostile.KINDS)
-    print("| front | " + " | ".join(head) + " |\n|" + "---|" * (len(head) + 1))
-    for name, row in results.items():
-        figures = [f"{row['kept']['per_s']:,.0f}", f"{row['kept']['p99_ms']:.1f}", f"{row['kept']['cpu_us']:.0f}"]
-        figures += [f"{row['closed']['per_s']:,.0f}", f"{row['resident_bytes'] / 1e6:.0f}"]
-        print(f"| {name} | " + " | ".join(figures + [cell(row[kind]) for kind in hostile.KINDS]) + " |")
+    print("|  | " + " | ".join(results) + " |\n|" + "---|" * (len(results) + 1))
+    load_rows = {
+        "CPU per request, kept": lambda row: f"{row['kept']['cpu_us']:.0f} µs",
+        "CPU per request, closed each time": lambda row: f"{row['closed']['cpu_us']:.0f} µs",
+        "requests/s, kept": lambda row: f"{row['kept']['per_s']:,.0f}",
+    }
+    for name, figure in load_rows.items():
+        print(f"| {name} | " + " | ".join(figure(row) for row in results.values()) + " |")
+    for kind in args.kinds:
+        print(f"| {kind} | " + " | ".join(cell(row[kind]) for row in results.values()) + " |")
 
 
 if __name__ == "__main__":

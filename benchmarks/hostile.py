@@ -1,6 +1,6 @@
 """Clients that mean harm, against both ports of a server on this machine: what do honest clients notice?
 
-    python benchmarks/hostile.py [--connections 500] [--seconds 20] [--json]
+    python benchmarks/hostile.py [--attack] [--connections 500] [--seconds 20] [--json]
 
 Starts `jobsight serve` with nothing in front and keeps `--connections` to each port for `--seconds`; once a second,
 those that the server ended are opened again. Five kinds take equal parts:
@@ -13,8 +13,13 @@ those that the server ended are opened again. Five kinds take equal parts:
 
 Beside them honest clients, one request at a time: health, a question and a batch of readings on the main port, health
 and a batch on the writer's, each on a connection of its own; and questions on one kept connection. Afterwards:
-processes, threads and sockets of the server beside those before. Only 127.0.0.1 is ever connected to, numbers and time
-are bounded, and it stops by itself.
+processes, threads and sockets of the server beside those before.
+
+With `--attack`: how long 1,000 questions a second take while the same crowd is at the main port and four more clients
+send 2 million lines of trailers, again and again. `fronts.py` has more kinds: those that send as much as they can, and
+requests generated from the grammar, cut off anywhere.
+
+Only 127.0.0.1 is ever connected to, numbers and time are bounded, and it stops by itself.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ import argparse
 import contextlib
 import http.client
 import json
+import os
+import random
 import selectors
 import socket
 import statistics
@@ -39,8 +46,12 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "examples"))
+sys.path[:0] = [str(ROOT / "examples"), str(Path(__file__).parent)]
 
+import query  # noqa: E402
+
+from jobsight_server.forecasts import rebuild  # noqa: E402
+from jobsight_server.storage.engine import open_engine  # noqa: E402
 from site_run import Site, free_address, wait_until  # noqa: E402
 
 HOST = "127.0.0.1"
@@ -52,8 +63,44 @@ REQUESTS = {
     "deaf": b"GET /login HTTP/1.1\r\nHost: x\r\n\r\n" * 16,
 }
 KINDS = tuple(REQUESTS)
+_HEAD = b"POST /health HTTP/1.1\r\nHost: x\r\n"
+CHUNKED = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+REQUESTS |= {
+    "trailers": CHUNKED + b"0\r\n" + b"a:\r\n" * 250_000,
+    "extensions": CHUNKED + b"1;" + b"x" * 1_000_000,
+    "small chunks": CHUNKED + b"1\r\na\r\n" * 170_000,
+    "names": _HEAD + b"a: b\r\n" * 5_000,
+    "long header": _HEAD + b"a: " + b"x" * 1_000_000,
+    "pipelined": b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 5_000,
+    "upgrade": _HEAD + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 99\r\n\r\nx",
+    "half-closed": _HEAD + b"Content-Length: 99\r\n\r\nx",
+    "anywhere": b"",
+}
+ALL_KINDS = tuple(REQUESTS)
+ATTACK = CHUNKED + b"0\r\n" + b"a:\r\n" * 2_000_000
+ATTACKERS, RATE, ASKERS = 4, 1000, 16
+
+
+def generated(rng: random.Random) -> bytes:
+    """A request of the grammar, cut off anywhere: in its first line, header, chunk, extension, body or trailer."""
+    fields = (b"Host: x", b"A: b", b"A: " + b"c" * rng.randrange(2000), b"Upgrade: h2c", b"Connection: upgrade")
+    names = [rng.choice(fields) for _ in range(rng.randrange(20))]
+    line = rng.choice((b"GET /health", b"POST /api/v1/samples", b"PUT http://x/y", b"OPTIONS *", b"CONNECT x:1"))
+    chunks = b"".join(
+        b"%x%b\r\n%b\r\n" % (size, rng.choice((b"", b";a=b", b';a="' + b"d" * 900 + b'"')), b"e" * size)
+        for size in (rng.randrange(1, 5000) for _ in range(rng.randrange(5)))
+    )
+    body = rng.choice((
+        b"Content-Length: 5000\r\n\r\n" + b"f" * 5000,
+        b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n" + b"T: u\r\n" * rng.randrange(50) + b"\r\n",
+    ))  # fmt: skip
+    whole = b"%b HTTP/1.%d\r\n%b\r\n%b" % (line, rng.randrange(2), b"\r\n".join([b"Host: x", *names]), body)
+    return (whole * rng.randrange(1, 4))[: rng.randrange(1, len(whole))]
+
+
 MOST_CONNECTIONS, MOST_SECONDS = 2000, 300.0
 TIMEOUT_S = 20.0
+_rng = random.Random(1)
 SETTLE_S = 30.0
 
 
@@ -77,7 +124,7 @@ def crowd(
                 connection = connect(port, kind)
                 if connection is None:
                     missing.append(kind)
-                elif kind in {"drip", "deaf"}:
+                elif kind in {"drip", "deaf", "anywhere"}:
                     silent[connection] = kind
                 else:
                     selector.register(connection, selectors.EVENT_READ, kind)
@@ -110,7 +157,11 @@ def connect(port: int, kind: str) -> socket.socket | None:
     connection.settimeout(5)
     try:
         connection.connect((HOST, port))
-        connection.sendall(REQUESTS[kind])
+        connection.settimeout(0.1)  # a server need not read on once it has refused
+        with contextlib.suppress(TimeoutError):
+            connection.sendall(REQUESTS[kind] or (generated(_rng) if kind == "anywhere" else b""))
+        if kind == "half-closed":
+            connection.shutdown(socket.SHUT_WR)
     except OSError:
         connection.close()
         return None
@@ -292,6 +343,78 @@ def measure(site: Site, connections: int, seconds: float) -> dict[str, Any]:
     }
 
 
+def attack(port: int, stop: threading.Event) -> None:
+    """Sends endless trailers, on one connection after the other."""
+    while not stop.is_set():
+        with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=2) as connection:
+            connection.sendall(ATTACK)
+        time.sleep(0.05)
+
+
+def paced(port: int, token: str, seconds: float) -> dict[str, float]:
+    """``RATE`` questions a second from ``ASKERS`` clients on kept connections; each counts from when it was due."""
+    waits: list[float] = []
+    failed: list[str] = []
+    begin = time.perf_counter() + 0.2
+
+    def ask_on(number: int) -> None:
+        headers = {"Authorization": f"Bearer {token}"}
+        connection = http.client.HTTPConnection(HOST, port, timeout=TIMEOUT_S)
+        for turn in range(int(seconds * RATE / ASKERS)):
+            due = begin + (turn * ASKERS + number) / RATE
+            time.sleep(max(0.0, due - time.perf_counter()))
+            try:
+                connection.request(
+                    "GET", "/api/v1/predictions?cluster=alpha&user=user0001&metric=memory", headers=headers
+                )
+                answer = connection.getresponse()
+                if answer.status != 200 or not answer.read():
+                    failed.append(str(answer.status))
+            except (OSError, http.client.HTTPException) as error:
+                failed.append(repr(error))
+                connection.close()
+            waits.append(time.perf_counter() - due)
+
+    threads = [threading.Thread(target=ask_on, args=(number,)) for number in range(ASKERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    waits.sort()
+    return {
+        "questions": len(waits),
+        "failed": len(failed),
+        "within_100_ms": sum(wait <= 0.1 for wait in waits) / len(waits),
+        "p50_ms": waits[len(waits) // 2] * 1e3,
+        "p99_ms": waits[len(waits) * 99 // 100] * 1e3,
+        "worst_ms": waits[-1] * 1e3,
+    }
+
+
+def under_attack(site: Site, connections: int, seconds: float) -> dict[str, Any]:
+    """Questions alone, and beside slow connections and four clients that send trailers."""
+    assert site.process is not None
+    pid, port, token = site.process.pid, int(site.url.rpartition(":")[2]), site.token("scheduler")
+    found: dict[str, Any] = {"seconds": seconds, "connections": connections, "load_average": os.getloadavg()[0]}
+    paced(port, token, 1.0)
+    before, used = resident_bytes(pid), query.cpu_seconds(pid)
+    found["alone"] = paced(port, token, seconds) | {"server_cpu_s": query.cpu_seconds(pid) - used}
+    stop, used = threading.Event(), query.cpu_seconds(pid)
+    with hostile([port], connections) as end:
+        command = [sys.executable, __file__, "--attack-on", str(port)]
+        attackers = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(ATTACKERS)]
+        try:
+            found["beside"] = paced(port, token, seconds) | {"server_cpu_s": query.cpu_seconds(pid) - used}
+            most = resident_bytes(pid)
+        finally:
+            stop.set()
+            for one in attackers:
+                one.communicate()
+        found["ended_by_server"] = end()
+    found["resident_bytes"] = {"before": before, "during": most, "after": resident_bytes(pid)}
+    return found
+
+
 def figures(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
     return {
         name: {"n": len(found), "median_ms": statistics.median(found) * 1e3, "worst_ms": max(found) * 1e3}
@@ -315,16 +438,32 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=500, help=f"to each port, at most {MOST_CONNECTIONS}")
     parser.add_argument("--seconds", type=float, default=20.0, help=f"at most {MOST_SECONDS:g}")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--attack", action="store_true", help="slow connections and trailers, and 1,000 questions/s")
+    parser.add_argument("--attack-on", type=int, metavar="PORT", help=argparse.SUPPRESS)
     parser.add_argument("--crowd", type=int, nargs="+", metavar="PORT", help=argparse.SUPPRESS)
     args = parser.parse_args()
     connections, seconds = min(args.connections, MOST_CONNECTIONS), min(args.seconds, MOST_SECONDS)
     if args.crowd:
         be_crowd(args.crowd, connections)
         return
+    if args.attack_on:
+        stop = threading.Event()
+        threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+        attack(args.attack_on, stop)
+        return
     with tempfile.TemporaryDirectory() as directory:
         settings = ("--follow-interval-s", "1", "--profile-interval-s", "1")
         site = Site(Path(directory) / "site", ["alpha"], free_address(), settings)
+        if args.attack:
+            engine = open_engine(site.database)
+            with engine.begin() as connection:
+                query.fill(connection, users=20, jobs=20)
+            rebuild(engine)
+            engine.dispose()
         with site.serve():
+            if args.attack:
+                print(json.dumps(under_attack(site, connections, seconds), indent=None if args.json else 1))
+                return
             found = measure(site, connections, seconds)
     print(json.dumps(found) if args.json else as_text(found))
 

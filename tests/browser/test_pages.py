@@ -286,7 +286,7 @@ def test_the_greatest_saving_stands_first_with_what_to_ask_for(watched: Watched)
         widths = [float(bar.get_attribute("width") or 0) for bar in rows.first.locator("rect").all()]
         assert widths[0] > widths[1] > widths[2] > 0  # requested, reserved, used
     first = page.locator("#memory tbody tr").first
-    expect(first.locator("td").first).to_contain_text("per processor")
+    expect(first.locator("td").first).to_contain_text("instead of")
     for cell in range(4):  # what to ask for, what that frees, and the bars, without scrolling
         expect(first.locator("td").nth(cell)).to_be_in_viewport(ratio=1)
     first.get_by_role("link").click()

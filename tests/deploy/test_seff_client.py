@@ -138,8 +138,7 @@ def test_a_flood_of_credentials_leaves_the_others_answers(munged: Munged) -> Non
     statuses: list[int] = []
 
     def ask() -> None:
-        for _ in range(5):
-            statuses.append(munged.status("3", "Munge MUNGE:AwQDAAAA:")[0])
+        statuses.extend(munged.status("3", "Munge MUNGE:AwQDAAAA:")[0] for _ in range(5))
 
     threads = [threading.Thread(target=ask) for _ in range(16)]
     for thread in threads:

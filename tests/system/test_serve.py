@@ -102,6 +102,29 @@ def test_a_role_that_dies_is_started_again(site: Site) -> None:
     assert site.api("overview")["ingest"]["samples"] == 8
 
 
+@pytest.mark.slow
+def test_a_writer_that_is_stopped_is_replaced(tmp_path: Path) -> None:
+    """With less patience than a site has, so that it does not take a minute."""
+    impatient = "from jobsight_server.front import heartbeat; heartbeat.PATIENCE = 8"
+    program = f"{impatient}; from jobsight_server.cli import main; raise SystemExit(main())"
+    site = Site(tmp_path / "site", ["alpha"], free_address())
+    site._command = [sys.executable, "-c", program, *site._command[len(JOBSIGHT) :]]
+    with site.serve():
+        assert site.process is not None
+        assert post(site.ingest_url, site, 1) == 200
+        writer = children(site.process.pid)["writer"]
+        os.kill(writer, signal.SIGSTOP)
+
+        def back() -> bool:
+            assert site.process is not None
+            with contextlib.suppress(OSError):
+                return children(site.process.pid).get("writer", writer) != writer and post(site.url, site, 2) == 200
+            return False
+
+        wait_until(back, 120, lambda: site.log.read_text()[-3000:])
+        assert f"the writer, process {writer}, runs but does not answer: 8 looks in vain" in site.log.read_text()
+
+
 def test_batches_that_wait_for_the_writer_hold_up_no_question(lasting_site: Site) -> None:
     site = lasting_site
     assert site.process is not None

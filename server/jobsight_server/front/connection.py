@@ -1,326 +1,325 @@
-"""One client's connection: its requests, their deadlines, and the responses."""
+"""One client's connection: uvicorn's protocol, with limits of time and bytes whatever part of a request is sent."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections import deque
 from enum import Enum, auto
-from typing import Protocol, cast
+from http import HTTPStatus
+from typing import Any, cast
 
 import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from jobsight_server.front.limits import Limits
-from jobsight_server.front.messages import HttpResponse, Renderer, Request, error_answer
 from jobsight_server.front.table import Table
+from jobsight_server.front.wire import Wire
 
 log = logging.getLogger(__name__)
 
+# All connections receive into one buffer: a new one for each read makes the allocator return memory to the system and
+# ask for it again with every request.
+_RECEIVING = memoryview(bytearray(64 * 1024))
 
-class State(Enum):
-    RECEIVING = auto()
+
+class Phase(Enum):
+    HEADER = auto()
+    BODY = auto()
     WORKING = auto()
     ANSWERING = auto()
     IDLE = auto()
     ENDING = auto()
 
 
-class Server(Protocol):
-    """What a connection needs from the front end."""
+class RefusedRequestError(Exception):
+    """A request that is not processed: a status and what is wrong."""
 
-    loop: asyncio.AbstractEventLoop
-    limits: Limits
-    table: Table
-    renderer: Renderer
-    receiving: memoryview
-    draining: bool
-
-    def body_limit(self, request: Request) -> int:
-        """Longest body that is read; of a longer one, the application sees only the length."""
-
-    def work(self, connection: Connection, request: Request, client: str) -> HttpResponse | None:
-        """The response if it is ready, or None: it will come through ``Connection.give``."""
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
-class Connection(asyncio.BufferedProtocol):
-    """Receives requests one after the other; the next is processed once the previous one has been answered.
+class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
+    """What uvicorn lacks: total deadlines, limits of bytes, trailers that are ignored, upgrades answered in HTTP/1.1,
+    one ``Host``, responses for clients that are half closed or still sending."""
 
-    All connections receive into one buffer: a new one for each read makes the allocator return memory to the system
-    and ask for it again with every request.
-    """
-
-    def __init__(self, server: Server) -> None:
-        self._server, self._limits, self._table = server, server.limits, server.table
-        self._parser = httptools.HttpRequestParser(self)
-        self._state = State.RECEIVING
-        self._incoming: Request | None = None
-        self._whole: deque[Request] = deque()
-        self._present: Request | None = None
-        self._fault: HttpResponse | None = None
-        self._head_bytes = 0
-        self._held = 0
-        self._begun = False
-        self._close_after = False
-        self._cut_off = False
-        self._body_limit = 0
-        self._writing_paused = False
+    def __init__(
+        self,
+        limits: Limits,
+        table: Table,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._limits, self._table = limits, table
+        self._phase = Phase.IDLE
+        self._in_header = False
+        self._in_body = False
+        self._unanswered = 0  # requests whose header is complete
+        self._framing = 0  # bytes of this request that are not its body
+        self._body = 0
+        self._declared = 0
+        self._fault = b""
+        self._half_closed = False
+        self.held = 0
         self.deadline = 0.0
-        self.receiving_bytes = 0
 
     # asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=0)  # so that resume_writing means that everything has been sent
-        peer = self._transport.get_extra_info("peername")
-        self._client = str(peer[0]) if isinstance(peer, tuple) else ""
-        if self._server.draining or not self._table.make_place():
-            self._table.dropped["too many connections"] += not self._server.draining
-            self._transport.abort()
-            return
-        self._receive()
+        stream = cast(asyncio.Transport, transport)
+        stream.set_write_buffer_limits(high=0)  # so that resume_writing means that everything has been sent
+        self._wire = Wire(stream, self.loop, self._lingers)
+        super().connection_made(cast(asyncio.Transport, self._wire))
+        if self._table.make_place():
+            self._enter(Phase.HEADER)
+        else:
+            self.drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._phase = Phase.ENDING
         self._table.remove(self)
         self._release()
-        self._state = State.ENDING
-        for request in (self._incoming, *self._whole):
-            if request is not None:
-                request.body.close()
+        super().connection_lost(exc)
 
-    def eof_received(self) -> bool:
+    def eof_received(self) -> bool | None:  # type: ignore[override]
         # Half closed: a client that still waits for a response gets it, then the connection is closed.
-        self._close_after = True
-        return self._state is State.ANSWERING
-
-    def pause_writing(self) -> None:
-        self._writing_paused = True
-
-    def resume_writing(self) -> None:
-        self._writing_paused = False
-        if self._state is State.ANSWERING:
-            self._answered()
-            self._go_on()
+        self._half_closed = self._unanswered > self._in_body
+        return self._half_closed
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._server.receiving
+        return _RECEIVING
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._state is State.ENDING:
+        if self._phase is Phase.ENDING or self._fault:
             return
-        if self._state is State.IDLE:
-            self._receive()
-        self._begun = True
-        if self._incoming is None or not self._incoming.method:
-            self._head_bytes += nbytes
+        self._framing += nbytes
+        self.held += nbytes
+        self._table.held_bytes += nbytes
         try:
-            self._parser.feed_data(self._server.receiving[:nbytes])
-        except httptools.HttpParserUpgrade:
-            self._close_after = True  # an upgrade request: it gets its response in this protocol
-        except httptools.HttpParserCallbackError:
-            log.exception("cannot read a request")
-            self._try_later("internal error while reading this request; try again later")
+            self._feed(_RECEIVING[:nbytes])
         except httptools.HttpParserError as error:
-            self._fault = self._fault or error_answer("400 Bad Request", f"not an HTTP request: {error}")
-        if self._head_bytes > self._limits.header_bytes:
-            self._refuse_header()
-        self._go_on()
+            self._refuse_for(error)
+        if self._framing > self._limits.header_bytes + self._body:
+            self._refuse(431, f"header, chunk sizes or trailers are longer than {self._limits.header_bytes} bytes")
+        elif self._table.held_bytes > self._limits.held_bytes and not self._fault:
+            self._find_room()
+        self._settle()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._settle()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._settle()
 
     # httptools
 
     def on_message_begin(self) -> None:
-        self._incoming = Request()
-
-    def on_url(self, url: bytes) -> None:
-        assert self._incoming is not None
-        self._incoming.target += url
+        super().on_message_begin()
+        self._in_header = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        assert self._incoming is not None
-        self._incoming.headers.append((name.decode("latin-1"), value.decode("latin-1")))
+        if self._in_header:  # else a trailer, which must not pass for a header
+            if len(self.headers) == self._limits.header_fields:
+                raise RefusedRequestError(431, f"more than {self._limits.header_fields} header fields")
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        request = self._incoming
-        assert request is not None
-        request.method = self._parser.get_method().decode("latin-1")
-        request.version = self._parser.get_http_version()
-        request.keep_alive = self._parser.should_keep_alive()
-        length = sum(len(name) + len(value) for name, value in request.headers) + len(request.target)
+        hosts = self._declared = 0
+        length = len(self.url)
+        for name, value in self.headers:
+            length += len(name) + len(value)
+            if name == b"host":
+                hosts += 1
+            elif name == b"content-length":
+                self._declared = int(value)
         if length > self._limits.header_bytes:
-            self._refuse_header()
-        self._head_bytes = 0
-        headers = {name.lower(): value for name, value in request.headers}
-        declared = headers.get("content-length")
-        request.declared = None if declared is None else int(declared)
-        self._body_limit = self._server.body_limit(request)
-        if (request.declared or 0) > self._body_limit:
-            self._cut(request)
-        elif request.declared or "transfer-encoding" in headers:
-            request.expect_body()
-            if headers.get("expect", "").lower() == "100-continue" and self._state is State.RECEIVING:
-                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self._give_time()
+            raise RefusedRequestError(431, f"the header is longer than {self._limits.header_bytes} bytes")
+        version = self.parser.get_http_version()
+        if version not in {"1.0", "1.1"}:
+            raise RefusedRequestError(505, f"HTTP/{version} is not spoken here; use HTTP/1.1")
+        if hosts > 1 or (hosts == 0 and version == "1.1"):
+            raise RefusedRequestError(400, f"{hosts} Host headers; send one")
+        if not self.url.startswith((b"/", b"http://", b"https://")) or self.parser.get_method() == b"CONNECT":
+            raise RefusedRequestError(400, f"the target {self.url[:100]!r} has no path")
+        self._in_header = False
+        if self._upgrades():
+            return
+        if self._unanswered == self._limits.pipelined:
+            raise RefusedRequestError(400, f"more than {self._limits.pipelined} pipelined requests without an answer")
+        super().on_headers_complete()
+        self._unanswered += 1
+        self._in_body = True
 
     def on_body(self, body: bytes) -> None:
-        request = self._incoming
-        if request is None or request.cut or self._fault is not None:
-            return
-        kept = body[: self._body_limit + 1 - request.received]
-        try:
-            request.body.write(kept)
-        except OSError as error:
-            log.error("cannot keep a body of %d bytes: %s", request.declared or request.received, error)
-            self._try_later("the server has no room for a body of this length now; try again later")
-            return
-        request.received += len(kept)
-        self.receiving_bytes = request.received
-        self._held += len(kept)
-        self._table.held_bytes += len(kept)
-        if self._table.held_bytes > self._limits.held_bytes:
-            self._find_room()
-        if request.received > self._body_limit:
-            self._cut(request)
+        self._framing -= len(body)
+        self._body += len(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
-        request, self._incoming, self._head_bytes = self._incoming, None, 0
-        self.receiving_bytes = 0
-        if request is None or request.cut:
-            return
-        if self._fault is not None:
-            request.body.close()
-            return
-        self._whole.append(request)
-        if len(self._whole) > self._limits.pipelined:
-            message = f"more than {self._limits.pipelined} pipelined requests without an answer"
-            self._fault = error_answer("400 Bad Request", message)  # after the responses to earlier requests
+        if not self._upgrades():
+            super().on_message_complete()
+            self._in_body = False
+            self._framing = self._body = 0
 
-    # the front
+    # uvicorn
 
-    def give(self, answer: HttpResponse) -> None:
-        """Sends the response to the request being processed, and continues with the next."""
-        self._send(answer)
-        self._go_on()
+    def on_response_complete(self) -> None:
+        """Without uvicorn's own timer: what is idle has a deadline like everything else."""
+        self._wire.flush()
+        self._unanswered -= 1
+        self._release()
+        if not self._wire.is_closing():
+            self.flow.resume_reading()
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
+        self._settle()
 
-    def drain(self) -> None:
-        """The server is stopping: a response under way is sent, nothing more is received."""
-        if self._state in {State.RECEIVING, State.IDLE}:
-            self._state = State.ENDING
-            self._transport.close()
+    def shutdown(self) -> None:
+        """The server is stopping: responses under way are sent, nothing more is received."""
+        if self._unanswered > self._in_body:
+            self.cycle.keep_alive = False
+        else:
+            self._phase = Phase.ENDING
+            self._wire.close()
+
+    # the table
 
     def expire(self) -> None:
         """The deadline is over."""
-        if self._state is State.RECEIVING:
-            self._table.dropped["request too slow" if self._begun else "no request"] += 1
-            if self._begun:
-                answer = error_answer("408 Request Timeout", "the request took too long to arrive")
-                self._transport.write(self._server.renderer.render(answer, Request(), close=True))
-        elif self._state is State.ANSWERING:
+        begun = self._in_header or self._in_body or self._framing > 0
+        if self._phase in {Phase.HEADER, Phase.BODY}:
+            self._table.dropped["request too slow" if begun else "no request"] += 1
+            if begun:
+                self._wire.write(_error(408, "the request took too long to arrive"))
+        elif self._phase is Phase.ANSWERING:
             self._table.dropped["answer not read"] += 1
         self.drop()
 
     def drop(self) -> None:
         """Ends the connection now."""
         self._table.remove(self)
-        self._state = State.ENDING
-        self._transport.abort()
+        self._phase = Phase.ENDING
+        self._wire.abort()
 
     # steps
 
-    def _go_on(self) -> None:
-        """Processes the next complete request, if there is one and nothing is under way."""
-        while self._state is State.RECEIVING:
-            if self._whole:
-                request = self._present = self._whole.popleft()
-                request.body.seek(0)
-                answer = self._server.work(self, request, self._client)
-                if answer is None:
-                    self._state = State.WORKING
-                    self._table.set_working(self)
-                    self._transport.pause_reading()
-                    return
-                self._send(answer)
-            elif self._fault is not None:
-                self._present = Request(cut=True)
-                self._send(self._fault)
-            else:
-                return
+    def _feed(self, data: memoryview) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            # httptools skips the body of a request that asks for another protocol; so it is read again as one that
+            # does not. Each such request in ``data`` is at least one byte, so this ends.
+            header = b"".join(b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade")
+            method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.feed_data(b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, header))
+            rest = data[upgrade.args[0] :]
+            if rest:
+                self._feed(rest)
 
-    def _send(self, answer: HttpResponse) -> None:
-        request, self._present = self._present, None
-        assert request is not None
-        request.body.close()
-        if self._transport.is_closing():
-            return
-        self._cut_off = request.cut
-        self._close_after = self._close_after or not request.keep_alive or request.cut or self._server.draining
-        data = self._server.renderer.render(answer, request, close=self._close_after)
-        self._state = State.ANSWERING
-        self.deadline = self._server.loop.time() + self._limits.answer_time_s(len(data))
-        self._transport.write(data)
-        if self._writing_paused:
-            self._transport.pause_reading()
-            self._table.set_unfinished(self)
+    def _upgrades(self) -> bool:
+        return bool(self.parser.should_upgrade())
+
+    def _refuse_for(self, error: httptools.HttpParserError) -> None:
+        cause = error.__context__
+        if isinstance(cause, RefusedRequestError):
+            self._refuse(cause.status, str(cause))
+        elif cause is None or isinstance(cause, httptools.HttpParserError | UnicodeError | AttributeError):
+            self._refuse(400, f"not an HTTP request: {cause or error}")
         else:
-            self._answered()
-
-    def _answered(self) -> None:
-        """The whole response has been sent."""
-        self._release()
-        self._transport.resume_reading()
-        if self._close_after:
-            self._end()
-        elif self._whole or self._fault is not None or self._incoming is not None:
-            self._receive()
-        else:
-            self._state = State.IDLE
-            self._begun = False
-            self.deadline = self._server.loop.time() + self._limits.idle_s
-            self._table.set_idle(self)
-
-    def _receive(self) -> None:
-        self._state = State.RECEIVING
-        self._give_time()
-        self._table.set_unfinished(self)
-
-    def _give_time(self) -> None:
-        """The deadline for the header, or the body."""
-        if self._state is State.RECEIVING:
-            request = self._incoming
-            if request is None or not request.method:
-                seconds = self._limits.header_s
-            else:
-                seconds = self._limits.body_time_s(request.declared or 0)
-            self.deadline = self._server.loop.time() + seconds
-
-    def _refuse_header(self) -> None:
-        message = f"the header is longer than {self._limits.header_bytes} bytes"
-        self._fault = self._fault or error_answer("431 Request Header Fields Too Large", message)
-
-    def _cut(self, request: Request) -> None:
-        """The body is too long: the application is called without it, and the rest is discarded."""
-        request.cut = True
-        self._whole.append(request)
+            log.error("cannot read a request", exc_info=cause)
+            self._try_later("internal error while reading this request; try again later")
 
     def _find_room(self) -> None:
-        """Too many bytes are held: drops the oldest unfinished bodies of others, or else this one."""
+        """Too many bytes are held: drops the oldest unfinished requests of others, or else this one."""
         if not self._table.make_room(self._limits.held_bytes, self):
-            self._table.dropped["too many bytes of bodies"] += 1
-            self._try_later("other requests fill the memory for request bodies; try again later")
+            self._try_later("other requests fill the memory for requests; try again later")
 
     def _try_later(self, message: str) -> None:
         # Never 400 for what is not the client's fault: agents set aside batches that get it.
-        self._fault = self._fault or error_answer("503 Service Unavailable", message, ("Retry-After", "5"))
+        self._refuse(503, message, b"retry-after: 5\r\n")
 
-    def _end(self) -> None:
-        """Closes; if the client may still be sending, only after it has had time to read the response."""
-        self._state = State.ENDING
-        if not self._cut_off:
-            self._transport.close()
+    def _refuse(self, status: int, message: str, header: bytes = b"") -> None:
+        """Once earlier requests are answered, answers this one and ends."""
+        if self._fault:
             return
-        self.deadline = self._server.loop.time() + self._limits.linger_s
-        self._table.set_unfinished(self)
-        self._transport.write_eof()
+        self._fault = _error(status, message, header)
+        self.flow.pause_reading()
+        if self._in_body:
+            self._in_body = False
+            self._unanswered -= 1
+            if self.pipeline and self.pipeline[0][0] is self.cycle:
+                self.pipeline.popleft()
+            else:
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+
+    def _settle(self) -> None:
+        """Finds the phase that the connection is in."""
+        if self._phase is Phase.ENDING:
+            return
+        if self.flow.write_paused:
+            self._enter(Phase.ANSWERING)
+        elif self._unanswered > self._in_body:
+            self._enter(Phase.WORKING)
+        elif self._fault:
+            self._wire.write(self._fault)
+            self._wire.close()
+        elif self._half_closed:
+            self._wire.close()
+        elif self._in_body:
+            self._enter(Phase.BODY)
+        elif self._in_header:
+            self._enter(Phase.HEADER)
+        elif self._phase is not Phase.HEADER or not self._framing:
+            self._enter(Phase.IDLE)
+
+    def _enter(self, phase: Phase) -> None:
+        if phase is self._phase:
+            return
+        self._phase = phase
+        if phase is Phase.WORKING:
+            self._table.set_working(self)
+            return
+        limits = self._limits
+        if phase is Phase.IDLE:
+            seconds = limits.idle_s
+            self._table.set_idle(self)
+        else:
+            self._table.set_unfinished(self)
+            if phase is Phase.HEADER:
+                seconds = limits.header_s
+            elif phase is Phase.BODY:
+                seconds = limits.body_time_s(self._declared)
+            elif phase is Phase.ANSWERING:
+                seconds = limits.answer_time_s(self._wire.waiting_bytes())
+            else:
+                seconds = limits.linger_s
+        self.deadline = self.loop.time() + seconds
+
+    def _lingers(self) -> bool:
+        """Whether the client may still be sending: then it gets time to read the response before the end."""
+        if not (self._in_body or self._fault) or self._half_closed:
+            return False
+        self.flow.resume_reading()
+        self._enter(Phase.ENDING)
+        return True
 
     def _release(self) -> None:
-        self._table.held_bytes -= self._held
-        self._held = 0
+        self._table.held_bytes -= self.held
+        self.held = 0
+
+
+def _error(status: int, message: str, header: bytes = b"") -> bytes:
+    """The front end's own errors, in the form of the API's."""
+    body = json.dumps({"error": message}).encode()
+    fields = b"content-type: application/json\r\ncache-control: no-store\r\nconnection: close\r\n" + header
+    return STATUS_LINE[HTTPStatus(status)] + fields + b"content-length: %d\r\n\r\n" % len(body) + body

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 
 class Lane:
@@ -19,6 +24,23 @@ class Lane:
     def put(self, work: Callable[[], None]) -> None:
         """``work`` must not raise."""
         self._line.put(work)
+
+    async def call(self, work: Callable[[], Result]) -> Result:
+        """The result of ``work``, which must not raise, while the event loop does other things."""
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[Result] = loop.create_future()
+
+        def give(result: Result) -> None:
+            if not waiting.done():
+                waiting.set_result(result)
+
+        def run() -> None:
+            result = work()
+            with suppress(RuntimeError):  # the loop has ended: nothing waits for the result any more
+                loop.call_soon_threadsafe(give, result)
+
+        self.put(run)
+        return await waiting
 
     def close(self, timeout_s: float) -> None:
         """Stops after the queued work is done."""

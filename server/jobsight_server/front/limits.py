@@ -17,9 +17,12 @@ class Limits:
     """Deadlines are totals: sending a byte now and then does not extend them."""
 
     held_bytes: int
-    """Of all bodies in this process together, from the first byte until the answer."""
+    """Of all requests in this process together, from the first byte until the answer."""
     connections: int = CONNECTIONS
     header_bytes: int = 32 * 1024
+    """Of a request, all that is not its body: request line, header, sizes and extensions of chunks, trailers. Chunks
+    may add as many bytes as the body has."""
+    header_fields: int = 100
     header_s: float = 10.0
     body_s: float = 20.0
     answer_s: float = 20.0
@@ -28,7 +31,7 @@ class Limits:
     idle_s: float = 75.0
     """Between two requests of one connection."""
     linger_s: float = 2.0
-    """For a client that is still sending a refused body, so that it can read the response."""
+    """For a client that is still sending a refused request, so that it can read the response."""
     pipelined: int = 16
 
     def body_time_s(self, length: int) -> float:

@@ -1,5 +1,5 @@
 """Several processes of one role: forked once everything is loaded, so that they share memory; restarted when they
-end."""
+end or are stuck."""
 
 from __future__ import annotations
 
@@ -9,25 +9,32 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 from jobsight_server.errors import UserError
 from jobsight_server.exit_with_parent import exit_with_parent
+from jobsight_server.front.heartbeat import Heartbeat, beater
 
 log = logging.getLogger(__name__)
 
 _QUICK_END_S = 3.0
 _QUICK_ENDS = 3
+_PAUSE_S = 0.2
 
 
-def run_workers(count: int, work: Callable[[], None]) -> None:
+def run_workers(
+    count: int, work: Callable[[Callable[[], None]], None], beat: Callable[[], None] = lambda: None
+) -> None:
     """Runs ``work`` in ``count`` children until SIGTERM or SIGINT, which is passed on to them.
+
+    ``work`` gets what gives its sign of life, and ``beat`` is called several times a second for this process's own.
 
     Raises:
         UserError: workers cannot stay up; their last messages are on standard error.
     """
     parent_alive, held = os.pipe()  # its other end closes with this process, however it ends
-    started: dict[int, float] = {}
+    started: dict[int, tuple[float, Heartbeat]] = {}
     stopping = False
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -37,11 +44,12 @@ def run_workers(count: int, work: Callable[[], None]) -> None:
             os.kill(child, signal.SIGTERM)
 
     def start() -> None:
+        heartbeat = Heartbeat()
         child = os.fork()
         if child == 0:
             os.close(held)
-            _be_worker(parent_alive, work)
-        started[child] = time.monotonic()
+            _be_worker(parent_alive, partial(work, beater(heartbeat.descriptor)))
+        started[child] = time.monotonic(), heartbeat
         if stopping:
             os.kill(child, signal.SIGTERM)
 
@@ -52,8 +60,16 @@ def run_workers(count: int, work: Callable[[], None]) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
         while started:
-            child, status = os.wait()
-            lasted = time.monotonic() - started.pop(child)
+            child, status = os.waitpid(-1, os.WNOHANG)
+            if child == 0:
+                beat()
+                for worker, (_, heartbeat) in started.items():
+                    heartbeat.watch(worker, "query worker")
+                time.sleep(_PAUSE_S)
+                continue
+            begun, heartbeat = started.pop(child)
+            heartbeat.close()
+            lasted = time.monotonic() - begun
             if stopping:
                 continue
             quick_ends = quick_ends + 1 if lasted < _QUICK_END_S else 0

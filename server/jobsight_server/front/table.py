@@ -7,16 +7,14 @@ from typing import Protocol
 
 
 class Member(Protocol):
-    """What the table needs from a connection. ``deadline`` is a time of the event loop."""
+    """What the table needs from a connection. ``deadline`` is a time of the event loop, ``held`` its bytes."""
 
     deadline: float
-    receiving_bytes: int
+    held: int
 
     def expire(self) -> None: ...
 
     def drop(self) -> None: ...
-
-    def drain(self) -> None: ...
 
 
 class Table:
@@ -36,6 +34,7 @@ class Table:
         self.working: set[Member] = set()
         self.dropped: Counter[str] = Counter()
         self.held_bytes = 0
+        self.draining = False
 
     def __len__(self) -> int:
         return len(self.unfinished) + len(self.idle) + len(self.working)
@@ -60,22 +59,26 @@ class Table:
         self.working.add(member)
 
     def make_place(self) -> bool:
-        """Drops one connection if another would be too many; False if all are in progress."""
+        """Drops one connection if another would be too many; False if all are in progress, or the server stops."""
+        if self.draining:
+            return False
         if len(self) < self.at_most:
             return True
         victim = next(iter(self.unfinished), None) or next(iter(self.idle), None)
         if victim is None:
+            self.dropped["too many connections"] += 1
             return False
         self._drop(victim, "too many connections")
         return True
 
     def make_room(self, held_bytes: int, asking: Member) -> bool:
-        """Drops the oldest unfinished bodies, but not ``asking``, until all together hold at most ``held_bytes``."""
+        """Drops the oldest unfinished requests, but not ``asking``, until all together hold at most ``held_bytes``."""
         while self.held_bytes > held_bytes:
-            victim = next((one for one in self.unfinished if one.receiving_bytes and one is not asking), None)
+            victim = next((one for one in self.unfinished if one.held and one is not asking), None)
             if victim is None:
+                self.dropped["too many bytes"] += 1
                 return False
-            self._drop(victim, "too many bytes of bodies")
+            self._drop(victim, "too many bytes")
         return True
 
     def expire(self, now: float) -> None:

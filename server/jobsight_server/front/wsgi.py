@@ -1,90 +1,165 @@
-"""Connects the front end to a WSGI application (PEP 3333)."""
+"""Connects uvicorn to a WSGI application (PEP 3333), which sees a request only once it is complete."""
 
 from __future__ import annotations
 
+import io
+import json
 import logging
 import sys
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-import httptools
-
-from jobsight_server.front.messages import HttpResponse, Request, error_answer
+from jobsight_server.front.lanes import Lane
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
 
 log = logging.getLogger(__name__)
 
+_IN_MEMORY_BYTES = 64 * 1024  # of one body; a longer one goes to a temporary file
+_SERVER: dict[str, Any] = {
+    "SCRIPT_NAME": "",
+    "wsgi.version": (1, 0),
+    "wsgi.url_scheme": "http",
+    "wsgi.input_terminated": True,
+    "wsgi.multithread": True,
+    "wsgi.multiprocess": True,
+    "wsgi.run_once": False,
+}
 
-def target_parts(target: bytes) -> tuple[str, str] | None:
-    """Path, with escapes resolved, and query of a request's target; None if it has no path."""
-    if not target.startswith(b"/"):
-        try:
-            target = _origin_form(target)
-        except (httptools.HttpParserInvalidURLError, ValueError):
-            return None
-        if not target.startswith(b"/"):
-            return None
-    path, _, query = target.partition(b"#")[0].partition(b"?")
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``status`` is a code, maybe with a phrase; ``headers`` need not name the length."""
+
+    status: str
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WsgiBridge:
+    """The ASGI application that runs ``app``.
+
+    ``lane_of``: from method, path and length of the body the lane that runs it, or None for the event loop itself.
+    ``body_limit``: the longest body by method and path. ``judges_length``: where the application itself answers a
+    longer one, which it gets with its declared length and without its bytes.
+    """
+
+    app: WSGIApplication
+    lane_of: Callable[[str, str, int], Lane | None]
+    body_limit: Callable[[str, str], int]
+    judges_length: Callable[[str], bool] = lambda path: True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        environ = environ_of(scope)
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        limit = self.body_limit(method, path)
+        declared, chunked = environ.get("CONTENT_LENGTH"), environ.pop("HTTP_TRANSFER_ENCODING", None)
+        length = int(declared or 0)
+        cut = length > limit  # then the rest of the body is discarded, and the connection cannot be reused
+        spooled = chunked or length > _IN_MEMORY_BYTES
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) if spooled else io.BytesIO() as body:
+            if not cut and (length or chunked):
+                try:
+                    received = await _receive_body(receive, body, limit)
+                except OSError as error:
+                    log.error("cannot keep a body of %d bytes: %s", length, error)
+                    message = "the server has no room for a body of this length now; try again later"
+                    await _send(send, error_answer("503", message, ("retry-after", "5")), close=True)
+                    return
+                if received is None:
+                    return
+                cut = received > limit
+                if chunked and not cut:
+                    environ["CONTENT_LENGTH"] = str(received)
+                length = received
+            if cut and not self.judges_length(path):
+                answer = error_answer("413", f"the body has more than {limit} bytes")
+            else:
+                environ["wsgi.input"] = body
+                lane = self.lane_of(method, path, length)
+                run = partial(run_app, self.app, environ)
+                answer = run() if lane is None else await lane.call(run)
+            await _send(send, answer, close=cut)
+
+
+def environ_of(scope: Scope) -> WSGIEnvironment:
+    """The environment of PEP 3333. Names with an underscore are dropped: ``X_A`` could pass for ``X-A``."""
+    path, server, client = scope["raw_path"], scope["server"], scope["client"]
     if b"%" in path:
         path = unquote_to_bytes(path)
-    return path.decode("latin-1"), query.decode("latin-1")
-
-
-def _origin_form(target: bytes) -> bytes:
-    """``/path?query`` of ``http://host/path?query``, as a client may send to a proxy."""
-    url = httptools.parse_url(target)
-    return (url.path or b"/") + (b"?" + url.query if url.query else b"")
-
-
-def environ_of(request: Request, path: str, query: str, server: tuple[str, str], client: str) -> WSGIEnvironment:
-    """The environment of PEP 3333. Names with an underscore are dropped: ``X_A`` could pass for ``X-A``."""
-    environ: dict[str, Any] = {
-        "REQUEST_METHOD": request.method,
-        "SCRIPT_NAME": "",
-        "PATH_INFO": path,
-        "QUERY_STRING": query,
-        "SERVER_NAME": server[0],
-        "SERVER_PORT": server[1],
-        "SERVER_PROTOCOL": f"HTTP/{request.version}",
-        "REMOTE_ADDR": client,
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "http",
-        "wsgi.input": request.body,
-        "wsgi.input_terminated": True,
+    environ = {
+        **_SERVER,
+        "REQUEST_METHOD": scope["method"],
+        "PATH_INFO": path.decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_NAME": str(server[0]) if server else "",
+        "SERVER_PORT": str(server[1] or "") if server else "",
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "REMOTE_ADDR": client[0] if client else "",
         "wsgi.errors": sys.stderr,
-        "wsgi.multithread": True,
-        "wsgi.multiprocess": True,
-        "wsgi.run_once": False,
     }
-    for name, value in request.headers:
-        if "_" in name:
+    for raw_name, raw_value in scope["headers"]:
+        if b"_" in raw_name:
             continue
-        key = name.upper().replace("-", "_")
-        if key in {"CONTENT_LENGTH", "TRANSFER_ENCODING"}:
-            continue
-        key = key if key == "CONTENT_TYPE" else f"HTTP_{key}"
+        key, value = raw_name.decode("latin-1").upper().replace("-", "_"), raw_value.decode("latin-1")
+        if key not in {"CONTENT_TYPE", "CONTENT_LENGTH"}:
+            key = f"HTTP_{key}"
         joint = "; " if key == "HTTP_COOKIE" else ","
         environ[key] = f"{environ[key]}{joint}{value}" if key in environ else value
-    if request.declared is not None:
-        environ["CONTENT_LENGTH"] = str(request.declared)
-    elif request.received and not request.cut:
-        environ["CONTENT_LENGTH"] = str(request.received)
     return environ
 
 
-def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> HttpResponse:
+def error_answer(status: str, message: str, *headers: tuple[str, str]) -> Answer:
+    """The front end's own errors, in the form of the API's."""
+    body = json.dumps({"error": message}).encode()
+    return Answer(status, [("content-type", "application/json"), ("cache-control", "no-store"), *headers], body)
+
+
+def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> Answer:
     """The application's whole response; exceptions are logged and answered 500."""
     try:
         return _run(app, environ)
     except Exception:
         log.exception("%s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"][:200])
-        return error_answer("500 Internal Server Error", "internal error; the server's log has the details")
+        return error_answer("500", "internal error; the server's log has the details")
 
 
-def _run(app: WSGIApplication, environ: WSGIEnvironment) -> HttpResponse:
+async def _receive_body(receive: Receive, body: IO[bytes], limit: int) -> int | None:
+    """The number of bytes written to ``body``, at most one more than ``limit``; None if the client has gone."""
+    received, more = 0, True
+    while more and received <= limit:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        received += body.write(message["body"][: limit + 1 - received])
+        more = message["more_body"]
+    body.seek(0)
+    return received
+
+
+async def _send(send: Send, answer: Answer, *, close: bool) -> None:
+    headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in answer.headers]
+    bodiless = answer.status[:1] == "1" or answer.status[:3] in {"204", "304"}
+    if not bodiless and not any(name.lower() == b"content-length" for name, _ in headers):
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+    if close:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": int(answer.status[:3]), "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+def _run(app: WSGIApplication, environ: WSGIEnvironment) -> Answer:
     started: list[tuple[str, list[tuple[str, str]]]] = []
     written: list[bytes] = []
 
@@ -102,4 +177,4 @@ def _run(app: WSGIApplication, environ: WSGIEnvironment) -> HttpResponse:
         if close is not None:
             close()
     status, headers = started[0]
-    return HttpResponse(status, headers, written[0] if len(written) == 1 else b"".join(written))
+    return Answer(status, headers, written[0] if len(written) == 1 else b"".join(written))

@@ -9,11 +9,12 @@ from msgspec import Meta
 from sqlalchemy import Connection
 
 from jobsight_server.advice.recommendation import Recommendation, recommend_as_last
-from jobsight_server.advice.such_jobs import FinishedRun, last_runs, of_application
+from jobsight_server.advice.such_jobs import FinishedRun, last_runs
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.job import application as application_of
 from jobsight_server.record import Record
 from jobsight_server.savings.amounts import COLUMNS, METRICS
-from jobsight_server.savings.groups import OTHER
+from jobsight_server.savings.groups import OTHER, group_name
 from jobsight_server.savings.read import (
     Days,
     stored_days,
@@ -229,7 +230,12 @@ class _Asking:
             if (cluster, user) not in self._runs:
                 self._runs[cluster, user] = last_runs(self._connection, cluster, user)
             runs = self._runs[cluster, user]
-            like = next(iter(of_application(runs, None if application in ("", OTHER) else application)), None)
+            names = ((run, run.name and application_of(run.name)) for run in runs)
+            any_will_do = application in ("", OTHER)
+            like = next(
+                (run for run, name in names if any_will_do or group_name(cluster, user, name, None)[2] == application),
+                None,
+            )
             self._found[key] = like and (
                 like, recommend_as_last(self._connection, self._reader, cluster, user, like, runs)
             )  # fmt: skip

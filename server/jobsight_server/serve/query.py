@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import socket
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 
 from jobsight_server.front.lanes import Lane
@@ -11,54 +13,58 @@ from jobsight_server.front.limits import CONNECTIONS, Limits, raise_descriptor_l
 from jobsight_server.front.prefork import run_workers
 from jobsight_server.front.record import recorder
 from jobsight_server.front.server import Front, listen, run
+from jobsight_server.front.wsgi import WsgiBridge
 from jobsight_server.settings import Settings
 from jobsight_server.storage.dialect import look_ups_wait
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.web.app import create_app
+from jobsight_server.web.fast_path import StoredPredictions
 
-_GRACE_S = 10.0
+_GRACE_S = 10
 _SAMPLES, _UPLOAD, _QUESTION = "/api/v1/samples", "/simulations", "/api/v1/predictions"
 _AT_ONCE = frozenset({"/health", "/api/v1/health"})
 _ASKS_WRITER = frozenset({_SAMPLES, "/ready", "/api/v1/ready"})
 _FORM_BYTES = 2**20  # of an upload's other fields; the page itself checks more precisely
+_BATCH_BYTES = 16 * 1024  # a longer list of questions does not hold up those that ask for one job
 _ANSWERING, _ASKING_WRITER = 2, 16  # threads
 
 
-def serve_queries(settings: Settings) -> None:
+def serve_queries(settings: Settings, beat: Callable[[], None]) -> None:
     """The main port, until SIGTERM: ``query_workers`` processes on one listening socket."""
     listener = listen(settings.listen)
-    run_workers(settings.query_workers, lambda: _query_worker(settings, listener))
+    run_workers(settings.query_workers, partial(_query_worker, settings, listener), beat)
 
 
-def _query_worker(settings: Settings, listener: socket.socket) -> None:
+def _query_worker(settings: Settings, listener: socket.socket, beat: Callable[[], None]) -> None:
     write_engine = open_engine(settings.database)
     app = create_app(settings, open_engine(settings.database, "read"), write_engine)
-    answering, relaying = Lane("answers", _ANSWERING), Lane("relays", _ASKING_WRITER)
-    at_once = _AT_ONCE | (set() if look_ups_wait(write_engine) else {_QUESTION})
+    answering, relaying, batches = Lane("answers", _ANSWERING), Lane("relays", _ASKING_WRITER), Lane("batches", 1)
     upload_bytes = settings.simulation_trace_bytes + _FORM_BYTES
 
-    def lane_of(method: str, path: str) -> Lane | None:
-        if path in at_once and method == "GET":
+    def lane_of(method: str, path: str, length: int) -> Lane | None:
+        if path in _AT_ONCE and method == "GET":
             return None
+        if path == _QUESTION and length > _BATCH_BYTES:
+            return batches
         return relaying if path in _ASKS_WRITER else answering
 
     def body_limit(method: str, path: str) -> int:
         return upload_bytes if path == _UPLOAD else settings.max_body_bytes
 
+    bridge = WsgiBridge(app, lane_of, body_limit, judges_length=lambda path: path in {_SAMPLES, _UPLOAD})
     front = Front(
-        app,
-        lane_of,
+        StoredPredictions(app, bridge, answering if look_ups_wait(write_engine) else None),
         Limits(
             held_bytes=2 * max(upload_bytes, settings.max_body_bytes),
             connections=min(CONNECTIONS, raise_descriptor_limit()),
         ),
-        body_limit,
-        judges_length=lambda path: path in {_SAMPLES, _UPLOAD},
-        record=recorder(write_engine, "query"),
+        _GRACE_S,
+        recorder(write_engine, "query"),
+        beat,
     )
     if settings.requirements_estimator == "regression":
         import_module("statsmodels.regression.quantile_regression")  # takes seconds, which no feedback should wait for
     # Objects loaded by now stay: without them, a full collection in the middle of an answer takes no time.
     gc.collect()
     gc.freeze()
-    run(front, listener, _GRACE_S)
+    run(front, listener)

@@ -1,20 +1,23 @@
 """What each role runs in its own process.
 
-    python -m jobsight_server.serve.roles ROLE
+    python -m jobsight_server.serve.roles ROLE DESCRIPTOR
 
 reads the settings as JSON from standard input, which stays open as long as the supervisor lives, so that a role ends
-with it even if the supervisor was killed.
+with it even if the supervisor was killed. Roles that answer requests give a sign of life on the descriptor, a pipe.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import signal
 import sys
 import threading
+from collections.abc import Callable
 
 from jobsight_server.errors import UserError
 from jobsight_server.exit_with_parent import exit_with_parent
+from jobsight_server.front.heartbeat import beater
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import LockedError, role_lock
@@ -25,22 +28,22 @@ REFUSED = 3
 _LOCK_S = 30.0  # roles of a killed server may still be ending
 
 
-def run_writer(settings: Settings) -> None:
+def run_writer(settings: Settings, beat: Callable[[], None]) -> None:
     """Ingest: one process, many threads that wait, one that writes."""
     from jobsight_server.serve.writer import serve_writer
 
     with role_lock(open_engine(settings.database), "writer", _LOCK_S) as fence:
-        serve_writer(settings, fence)
+        serve_writer(settings, fence, beat)
 
 
-def run_query(settings: Settings) -> None:
+def run_query(settings: Settings, beat: Callable[[], None]) -> None:
     """The API and the pages: several stateless processes."""
     from jobsight_server.serve.query import serve_queries
 
-    serve_queries(settings)
+    serve_queries(settings, beat)
 
 
-def run_background(settings: Settings) -> None:
+def run_background(settings: Settings, _beat: Callable[[], None]) -> None:
     """Follows accounting, profiles jobs, maintains the database; one per database."""
     from jobsight_server.background import run_until
 
@@ -65,8 +68,9 @@ def main() -> int:
     logging.getLogger("alembic").setLevel(logging.WARNING)
     settings = Settings.from_json(sys.stdin.readline())
     exit_with_parent()
+    faulthandler.register(signal.SIGUSR1)
     try:
-        ROLES[role](settings)
+        ROLES[role](settings, beater(int(sys.argv[2])))
     except LockedError as error:
         logging.error("%s", error)
         return REFUSED

@@ -1,4 +1,4 @@
-"""Starts the roles, restarts any that ends by itself, stops them all together."""
+"""Starts the roles, restarts any that ends by itself or is stuck, stops them all together."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from jobsight_server.addresses import split_address
 from jobsight_server.errors import UserError
+from jobsight_server.front.heartbeat import Heartbeat
 from jobsight_server.serve.roles import REFUSED, ROLES
 from jobsight_server.settings import Settings
 
@@ -32,6 +33,7 @@ _ALLOCATOR = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
 class _Role:
     name: str
     process: subprocess.Popen[str]
+    heartbeat: Heartbeat
     started: float
     quick_ends: int = field(default=0)
 
@@ -57,7 +59,7 @@ class Supervisor:
         """
         try:
             for name in ROLES:
-                self._roles.append(_Role(name, self._start(name), time.monotonic()))
+                self._roles.append(_Role(name, *self._start(name), time.monotonic()))
             renewed = time.monotonic()
             is_ready = False
             while not stop.wait(0.2):
@@ -72,11 +74,17 @@ class Supervisor:
         finally:
             self._stop_all()
 
-    def _start(self, name: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "jobsight_server.serve.roles", name]
+    def _start(self, name: str) -> tuple[subprocess.Popen[str], Heartbeat]:
+        heartbeat = Heartbeat()
+        command = [sys.executable, "-m", "jobsight_server.serve.roles", name, str(heartbeat.descriptor)]
         # A session of its own: Ctrl-C reaches only the supervisor, which stops the roles cleanly.
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, text=True, start_new_session=True, env={**_ALLOCATOR, **os.environ}
+            command,
+            stdin=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**_ALLOCATOR, **os.environ},
+            pass_fds=[heartbeat.descriptor],
         )
         assert process.stdin is not None
         try:
@@ -84,11 +92,12 @@ class Supervisor:
             process.stdin.flush()
         except BrokenPipeError:
             log.error("%s ended before it read its settings", name)
-        return process
+        return process, heartbeat
 
     def _watch(self, role: _Role) -> None:
         status = role.process.poll()
         if status is None:
+            role.heartbeat.watch(role.process.pid, role.name)
             return
         if status == REFUSED:
             raise UserError(f"the {role.name} cannot work on this database; see the messages above")
@@ -99,7 +108,9 @@ class Supervisor:
                 f"the {role.name} ended {_QUICK_ENDS} times right at its start (status {status}); see above"
             )
         log.warning("the %s ended with status %s after %.0f s; starting it again", role.name, status, lasted)
-        role.process, role.started = self._start(role.name), time.monotonic()
+        role.heartbeat.close()
+        role.process, role.heartbeat = self._start(role.name)
+        role.started = time.monotonic()
 
     def _stop_all(self) -> None:
         deadline = time.monotonic() + _STOP_S

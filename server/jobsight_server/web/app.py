@@ -53,7 +53,6 @@ from jobsight_server.web import (
 )
 from jobsight_server.web.context import AppContext
 from jobsight_server.web.errors import answer_errors, is_api
-from jobsight_server.web.fast_path import PredictionFastPath
 from jobsight_server.web.guard import login, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
@@ -91,7 +90,7 @@ ROUTES = tuple(
     for route in noun.ROUTES
 )
 
-_API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
+API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
 _PAGE_HEADERS = (
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "same-origin"),
@@ -140,7 +139,6 @@ def create_app(
     app.jinja_env.filters.update(units.FILTERS)
     answer_errors(app, read_engine, write_engine)
     app.after_request(_protect)
-    app.wsgi_app = PredictionFastPath(app.wsgi_app, context, ("scheduler",), _API_HEADERS)  # type: ignore[method-assign]
     return app
 
 
@@ -159,7 +157,7 @@ def _pages() -> Blueprint:
 
 def _protect(response: Response) -> Response:
     if is_api():
-        response.headers.extend(_API_HEADERS)
+        response.headers.extend(API_HEADERS)
         return response
     for name, value in _PAGE_HEADERS:
         response.headers.setdefault(name, value)  # a plot has a policy of its own

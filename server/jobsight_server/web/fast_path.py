@@ -6,44 +6,59 @@ here; everything else, including every error, goes to Flask. Tests check that bo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from functools import partial
 from urllib.parse import parse_qsl
 
+from flask import Flask
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.auth.tokens import AuthError
+from jobsight_server.front.lanes import Lane
+from jobsight_server.front.wsgi import AsgiApp, Receive, Scope, Send
+from jobsight_server.web.app import API_HEADERS
 from jobsight_server.web.context import AppContext
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 _PATH = "/api/v1/predictions"
 _KNOWN = frozenset({"cluster", "user", "metric"})
+_ROLES = ("scheduler",)
+_BODY = frozenset({b"content-length", b"transfer-encoding"})
+_HEADERS = [
+    (name.lower().encode(), value.encode()) for name, value in (("Content-Type", "application/json"), *API_HEADERS)
+]
 
 
-class PredictionFastPath:
-    """Wraps the application's ``wsgi_app``."""
+class StoredPredictions:
+    """The ASGI application before ``rest``; ``lane`` looks up, or the event loop itself if None."""
 
-    def __init__(
-        self, app: WSGIApplication, context: AppContext, roles: tuple[str, ...], headers: Iterable[tuple[str, str]]
-    ) -> None:
-        self._app, self._context, self._roles = app, context, roles
-        self._headers = [("Content-Type", "application/json"), *headers]
+    def __init__(self, app: Flask, rest: AsgiApp, lane: Lane | None) -> None:
+        context: AppContext = app.extensions["jobsight"]
+        self._context, self._rest, self._lane = context, rest, lane
         self._errors = (AuthError, SQLAlchemyError, context.read_engine.dialect.loaded_dbapi.Error)
 
-    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if environ["PATH_INFO"] == _PATH and environ["REQUEST_METHOD"] == "GET":
-            body = self._answer(environ)
-            if body is not None:
-                start_response("200 OK", [*self._headers, ("Content-Length", str(len(body)))])
-                return (body,)
-        return self._app(environ, start_response)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = None
+        if (
+            scope["path"] == _PATH
+            and scope["method"] == "GET"
+            and not any(name in _BODY for name, _ in scope["headers"])
+        ):
+            authorization = None
+            for name, value in scope["headers"]:
+                if name == b"authorization":
+                    authorization = value.decode("latin-1") if authorization is None else ""
+            look_up = partial(self._answer, scope["query_string"].decode("latin-1"), authorization)
+            body = look_up() if self._lane is None else await self._lane.call(look_up)
+        if body is None:
+            await self._rest(scope, receive, send)
+            return
+        headers = [*_HEADERS, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
-    def _answer(self, environ: WSGIEnvironment) -> bytes | None:
+    def _answer(self, query: str, authorization: str | None) -> bytes | None:
         try:
-            pairs = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True, errors="strict")
+            pairs = parse_qsl(query, keep_blank_values=True, errors="strict")
         except UnicodeDecodeError:
             return None
         asked = dict(pairs)
@@ -55,7 +70,7 @@ class PredictionFastPath:
         try:
             if cluster not in self._context.clusters:  # Flask's error names the known ones
                 return None
-            self._context.tokens.authenticate(environ.get("HTTP_AUTHORIZATION"), self._roles, self._context.clock())
+            self._context.tokens.authenticate(authorization, _ROLES, self._context.clock())
             stored = self._context.answers.stored_reply(cluster, user, metric)
             return None if stored is None else stored.encode()
         except self._errors:

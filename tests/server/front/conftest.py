@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ import pytest
 from jobsight_server.front.lanes import Lane
 from jobsight_server.front.limits import Limits
 from jobsight_server.front.server import Front, listen
+from jobsight_server.front.wsgi import WsgiBridge
+from site_run import wait_until
 
 BODY_LIMIT = 100_000
 QUICK = Limits(
@@ -34,18 +35,16 @@ class Running:
         self._lane = Lane("test", 2)
         listener = listen("127.0.0.1:0")
         self.port: int = listener.getsockname()[1]
-        self.front = Front(
+        bridge = WsgiBridge(
             self._app,
-            lambda method, path: self._lane if path.startswith("/slow") else None,
-            self.limits,
+            lambda method, path, length: self._lane if path.startswith("/slow") else None,
             lambda method, path: BODY_LIMIT,
             judges_length=lambda path: path == "/judge",
-            record=self.recorded.update,
         )
-        started = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self.front.serve(listener, 5.0, started.set)))
+        self.front = Front(bridge, self.limits, 5, self.recorded.update)
+        self._thread = threading.Thread(target=self.front.run, args=([listener],))
         self._thread.start()
-        assert started.wait(60)
+        wait_until(lambda: self.front.started, 60, lambda: "the front does not start", pause_s=0.02)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -55,8 +54,7 @@ class Running:
         self._lane.close(5)
 
     def stop(self) -> None:
-        if self._thread.is_alive():
-            self.front.loop.call_soon_threadsafe(self.front.stop)
+        self.front.should_exit = True
 
     def open(self, sent: bytes = b"") -> socket.socket:
         client = socket.create_connection(("127.0.0.1", self.port), timeout=60)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import socket
 import tempfile
+import time
 from typing import Any
 
 import pytest
 
 CLOSE = b"Connection: close\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def status(answer: bytes) -> int:
@@ -18,9 +20,13 @@ def status(answer: bytes) -> int:
 
 def seen(answer: bytes) -> str:
     """What the application saw of the request."""
-    match = re.search(rb"X-Seen: (.*)\r\n", answer)
+    match = re.search(rb"x-seen: (.*)\r\n", answer)
     assert match is not None, answer[:500]
     return match[1].decode()
+
+
+def read_all(client: socket.socket) -> bytes:
+    return b"".join(iter(lambda: client.recv(65536), b""))
 
 
 def read_answer(client: socket.socket) -> bytes:
@@ -28,7 +34,7 @@ def read_answer(client: socket.socket) -> bytes:
     data = b""
     while b"\r\n\r\n" not in data:
         data += client.recv(65536)
-    length = re.search(rb"Content-Length: (\d+)", data)
+    length = re.search(rb"content-length: (\d+)", data)
     assert length is not None, data
     whole = data.index(b"\r\n\r\n") + 4 + int(length[1])
     while len(data) < whole:
@@ -51,7 +57,7 @@ def test_a_request_reaches_the_application_as_it_was(running: Any) -> None:
 
 def test_cookies_are_joined_and_underscores_do_not_pass_for_hyphens(running: Any) -> None:
     sent = b"GET / HTTP/1.1\r\nHost: x\r\nCookie: a=1\r\nCookie: b=2\r\nCoo_kie: c\r\n" + CLOSE + b"\r\n"
-    assert b"X-Cookie: a=1; b=2\r\n" in running().ask(sent)
+    assert b"x-cookie: a=1; b=2\r\n" in running().ask(sent)
 
 
 def test_a_body_in_chunks_is_put_together(running: Any) -> None:
@@ -59,6 +65,34 @@ def test_a_body_in_chunks_is_put_together(running: Any) -> None:
     answer = running().ask(sent + b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n")
     assert answer.endswith(b"\r\n\r\nhello world")
     assert "'CONTENT_LENGTH': '11'" in seen(answer)
+
+
+def test_trailers_are_no_headers(running: Any) -> None:
+    answer = running().ask(
+        CHUNKED.replace(b"\r\n\r\n", b"\r\n" + CLOSE + b"\r\n") + b"2\r\nok\r\n0\r\nCookie: a=1\r\n\r\n"
+    )
+    assert status(answer) == 200
+    assert b"x-cookie: \r\n" in answer
+    assert answer.endswith(b"\r\n\r\nok")
+
+
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 5\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"]
+)
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_who_offers_http_2_gets_its_answer_in_http_1(running: Any, framing: bytes, pieces: int) -> None:
+    """As `curl --http2` and Java's HttpClient do, with a body."""
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+    sent = b"POST /a HTTP/1.1\r\nHost: x\r\n" + offer + framing
+    with running().open() as client:
+        for begin in range(0, len(sent), -(-len(sent) // pieces)):
+            client.sendall(sent[begin : begin - (-len(sent) // pieces)])
+            time.sleep(0.02)
+        assert read_answer(client).endswith(b"\r\n\r\nhello")
+        client.sendall(
+            b"GET /b HTTP/1.1\r\nHost: x\r\n" + offer + b"\r\nGET /c HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n"
+        )
+        assert re.findall(rb"'PATH_INFO': '([^']+)'", read_all(client)) == [b"/b", b"/c"]
 
 
 def test_a_connection_is_kept_and_requests_may_be_sent_ahead(running: Any) -> None:
@@ -70,8 +104,7 @@ def test_a_connection_is_kept_and_requests_may_be_sent_ahead(running: Any) -> No
         while part := client.recv(65536):
             rest += part
     assert re.findall(rb"'PATH_INFO': '([^']+)'", rest) == [b"/slow/2", b"/3"]
-    with front.open(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n") as client:
-        assert b"Connection: keep-alive\r\n" in read_answer(client)
+    assert b"connection: close\r\n" in front.ask(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
 
 
 def test_100_continue_is_said_before_the_body(running: Any) -> None:
@@ -83,7 +116,7 @@ def test_100_continue_is_said_before_the_body(running: Any) -> None:
 
 def test_head_has_the_length_and_no_body(running: Any) -> None:
     answer = running().ask(b"HEAD / HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n")
-    assert b"Content-Length: 5\r\n" in answer
+    assert b"content-length: 5\r\n" in answer
     assert answer.endswith(b"\r\n\r\n")
 
 
@@ -92,6 +125,14 @@ def test_head_has_the_length_and_no_body(running: Any) -> None:
     [
         (b"rubbish\r\n\r\n", 400),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"a: b\r\n" * 100 + b"\r\n", 431),
+        (CHUNKED + b"0\r\n" + b"a:\r\n" * 20_000, 431),
+        (CHUNKED + b"1;" + b"x" * 100_000 + b"\r\na\r\n0\r\n\r\n", 431),
+        (CHUNKED + b"1\r\na\r\n" * 40_000 + b"0\r\n\r\n", 431),
+        (b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         (b"GET host:1 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         (b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400),
@@ -143,5 +184,5 @@ def test_a_full_disk_is_not_the_clients_fault(running: Any, monkeypatch: Any) ->
     monkeypatch.setattr(tempfile, "tempdir", "/nonexistent/for/this/test")
     answer = front.ask(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n" + b"x" * 90_000)
     assert status(answer) == 503
-    assert b"Retry-After: 5\r\n" in answer
+    assert b"retry-after: 5\r\n" in answer
     assert status(front.get()) == 200

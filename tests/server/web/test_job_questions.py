@@ -138,7 +138,7 @@ SPELLINGS = [
 
 
 def test_requests_are_understood_as_schedulers_write_them(two_applications: Any) -> None:
-    """In queries, bodies and reports alike: a reservation that ran out concerns jobs with the same requests alone."""
+    """In queries, bodies and reports alike. Another request of memory than the one that ran out is the last resort."""
     client = two_applications.client("scheduler")
     for number, spelling in enumerate(SPELLINGS):
         reserved = (3.0 + number) * 2**30
@@ -148,8 +148,10 @@ def test_requests_are_understood_as_schedulers_write_them(two_applications: Any)
             assert ask(two_applications, processors=8, **other) == told.json
             question = {"cluster": "gamma", "user": "eve", "metric": "memory", "processors": 8, **other}
             assert client.post(URL, json={"questions": [question]}).json["predictions"] == [told.json]
-        for different in ({"memory_bytes": "9gb"}, {"walltime_s": "61:00:00"}):
-            assert ask(two_applications, processors=8, **{**spelling, **different})["bound"] < reserved
+        other_time = {**spelling, "walltime_s": "61:00:00"}
+        assert ask(two_applications, processors=8, **other_time)["bound"] > reserved
+        other_memory = {**spelling, "memory_bytes": "9gb"}
+        assert ask(two_applications, processors=8, **other_memory)["bound"] <= 9 * 2**30 / 8
 
 
 def test_values_may_be_asked_for_the_whole_job(two_applications: Any) -> None:
@@ -223,7 +225,7 @@ def test_a_report_that_names_its_job_counts_once(two_applications: Any) -> None:
 
 
 def test_a_failure_with_fewer_fields_raises_the_bounds_of_questions_with_more(two_applications: Any) -> None:
-    more = {**BIG, "queue": "long", "memory_bytes": 8e9, "walltime_s": 3600}
+    more = {**BIG, "queue": "long", "memory_bytes": 8e10, "walltime_s": 3600}
     other = ask(two_applications, **SMALL)
     assert ask(two_applications, **more)["bound"] < 3e9
     assert report(two_applications, processors=None).status_code == 200

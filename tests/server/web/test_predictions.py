@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from sqlalchemy import text
 from jobsight_server.forecasts import rebuild
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.web.app import create_app
+from jobsight_server.web.fast_path import StoredPredictions
 
 URL = "/api/v1/predictions"
 HOSTILE = "<script>alert(1)</script>"
@@ -184,9 +186,26 @@ def test_too_large_or_not_json_is_refused(served: Any) -> None:
     assert "send application/json" in wrong.json["error"]
 
 
+def stored_answer(app: Any, query: str, authorization: str) -> tuple[dict[str, str], bytes] | None:
+    """Headers and body of the answer before Flask; None where the question is passed on."""
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def rest(*_: Any) -> None:
+        return None
+
+    headers = [(b"authorization", authorization.encode())]
+    scope = {"path": URL, "method": "GET", "query_string": query.encode(), "headers": headers}
+    asyncio.run(StoredPredictions(app, rest, None)(scope, rest, send))  # type: ignore[arg-type]
+    if not sent:
+        return None
+    return {name.decode(): value.decode() for name, value in sent[0]["headers"]}, sent[1]["body"]
+
+
 def test_the_fast_path_and_flask_give_the_same_answer(served: Any) -> None:
     client = served.client("scheduler")
-    fast_path, flask = served.app.wsgi_app, served.app.wsgi_app._app
     queries = [
         "cluster=alpha&user=ada&metric=bandwidth",
         "cluster=alpha&user=ada",
@@ -204,13 +223,16 @@ def test_the_fast_path_and_flask_give_the_same_answer(served: Any) -> None:
         "cluster=alpha&user=ada;metric=cpu",
         "",
     ]
+    authorization = f"Bearer {served.tokens['scheduler']}"
+    answered = []
     for query in queries:
-        served.app.wsgi_app = fast_path
-        first = client.get(f"{URL}?{query}")
-        served.app.wsgi_app = flask
-        second = client.get(f"{URL}?{query}")
-        assert (first.status_code, first.data) == (second.status_code, second.data), query
-        assert dict(first.headers) == dict(second.headers), query
+        fast, flask = stored_answer(served.app, query, authorization), client.get(f"{URL}?{query}")
+        if fast is not None:
+            answered.append(query)
+            assert (200, fast[1]) == (flask.status_code, flask.data), query
+            assert fast[0] == {name.lower(): value for name, value in flask.headers}, query
+    assert answered == queries[:3]
+    assert stored_answer(served.app, queries[0], "Bearer wrong") is None
 
 
 def test_a_batch_and_a_single_question_give_the_same_bytes(served: Any) -> None:

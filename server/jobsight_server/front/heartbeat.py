@@ -1,0 +1,66 @@
+"""A sign of life that one process gives another: whether its event loop still turns.
+
+A process that computes, waits for its database or gets little of the machine still gives one now and then. One whose
+loop is stuck, or that was stopped, never does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 60
+"""Looks in a row without a sign of life. Where the machine is overloaded, whoever looks is late as well."""
+
+_LOOK_S = 1.0
+
+
+def beater(descriptor: int) -> Callable[[], None]:
+    """What gives a sign of life to the ``Heartbeat`` with this descriptor."""
+    os.set_blocking(descriptor, False)
+
+    def beat() -> None:
+        with suppress(BlockingIOError, BrokenPipeError):
+            os.write(descriptor, b".")
+
+    return beat
+
+
+class Heartbeat:
+    """Watches one process, which has ``descriptor``. Until its first sign of life, it is starting and may take long."""
+
+    def __init__(self) -> None:
+        self._looking, self.descriptor = os.pipe()
+        os.set_blocking(self._looking, False)
+        self._begun, self._missed, self._next_look = False, 0, 0.0
+
+    def watch(self, pid: int, name: str) -> None:
+        """Ends the process if it is stuck; to be called several times a second."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_S
+        if self._has_beaten():
+            self._begun, self._missed = True, 0
+        elif self._begun:
+            self._missed += 1
+            if self._missed == PATIENCE:
+                log.error("the %s, process %d, runs but does not answer: %d looks in vain", name, pid, PATIENCE)
+                os.kill(pid, signal.SIGUSR1)  # has it log what its threads are doing
+            elif self._missed > PATIENCE:
+                os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        os.close(self._looking)
+        os.close(self.descriptor)
+
+    def _has_beaten(self) -> bool:
+        with suppress(BlockingIOError):
+            return bool(os.read(self._looking, 65536))
+        return False
