@@ -98,6 +98,11 @@ class LiveSite:
             return float(found["value"] * run["processors"] * (run["end"] - run["start"]))
         return float(found["value"] * (run["asked_processors"] or run["processors"]))
 
+    def is_lower_bound(self, job_id: object, metric: str) -> bool:
+        """Whether the server says that the last run of a job used at least what ``used`` gives."""
+        run = self.site.api("job", name=str(job_id), cluster=self.cluster_name)["runs"][-1]
+        return any(profile["lower_bound"] for profile in run["profile"] if profile["metric"] == metric)
+
     def wait_until_profiled(self, jobs: dict[str, str], seconds: float) -> None:
         """Until the last run of each job has been profiled; ``jobs`` are labels by their ids."""
         missing: set[str] = set()

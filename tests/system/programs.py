@@ -42,8 +42,8 @@ class Programs:
         self._program.write_text(HOLD)
         self._program.chmod(0o755)
 
-    def hold(self, label: str, mib: float, cpu_s: float = 0, stay_s: float = 3) -> str:
-        """The command of a program that holds memory."""
+    def hold(self, label: str, mib: float | str, cpu_s: float = 0, stay_s: float = 3) -> str:
+        """The command of a program that holds memory; ``mib`` may be what a shell makes of a text."""
         return f"{self._program} {self.truths} {label} {mib} {cpu_s} {stay_s}"
 
     def truths_of(self, job_id: object) -> Sequence[dict[str, float]]:

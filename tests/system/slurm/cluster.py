@@ -74,8 +74,27 @@ class SlurmCluster(Daemons):
 
     def submit(self, user: str, script: str, *options: str) -> int:
         """The id of a job that runs this shell script."""
+        return self.submit_and_read(user, script, *options)[0]
+
+    def submit_and_read(self, user: str, script: str, *options: str) -> tuple[int, str]:
+        """The id of a job that runs this shell script, and what sbatch says to the user.
+
+        Raises:
+            RuntimeError: sbatch refuses it; the message holds what it said.
+        """
         file = self.script(user, script)
-        return int(self.run("sbatch", "--parsable", *options, str(file), user=user).split(";")[0])
+        both = ("sh", "-c", '"$@" 2>&1; exit 0', "sh", "sbatch", "--parsable", *options, str(file))
+        lines = self.run(*both, user=user).splitlines()
+        job_id = next((line for line in lines if line.isdigit()), None)
+        if job_id is None:
+            raise RuntimeError(f"sbatch {' '.join(options)}: {lines}")
+        lines.remove(job_id)
+        return int(job_id), "\n".join(lines)
+
+    def comment(self, job_id: int) -> str:
+        """The administrator's comment of a job, as the accounting database has it."""
+        (row,) = (row for row in self.accounting() if row["job_id"] == job_id)
+        return str(row["comment"]["administrator"])
 
     def reconfigure(self, settings: Mapping[str, str]) -> None:
         """Adds these settings to slurm.conf, or replaces them, and has the daemons read it."""

@@ -14,7 +14,9 @@ from tests.system.live import DEPLOY, LiveSite
 
 from .cluster import SlurmCluster
 
-ACCOUNTING = """
+SETTINGS = """
+munge_socket = "{munge}"
+
 [[accounting]]
 cluster = "{cluster}"
 format = "slurm"
@@ -32,7 +34,8 @@ class LiveJobsight(LiveSite):
     def __init__(self, cluster: SlurmCluster) -> None:
         self.cluster = cluster
         name = cluster.places.cluster
-        super().__init__(cluster.directory / "jobsight", name, ACCOUNTING.format(cluster=name), AGENT_SETTINGS)
+        settings = SETTINGS.format(cluster=name, munge=cluster.places.munge_socket)
+        super().__init__(cluster.directory / "jobsight", name, settings, AGENT_SETTINGS)
         self._submitter_token = self.site.token("submitter")
 
     @contextlib.contextmanager
@@ -67,8 +70,11 @@ class LiveJobsight(LiveSite):
             hooks[hook.capitalize()] = str(chooser)
         self.cluster.reconfigure(hooks)
 
-    def install_submission(self) -> None:
-        """Puts job_submit.lua beside slurm.conf, with a token that only Slurm can read, and has it lower memory."""
+    def install_submission(self, time: str = "no", limit_s: float = 0.1) -> None:
+        """Puts job_submit.lua beside slurm.conf, with a token that only Slurm can read, and has it lower memory.
+
+        ``time``: what it does with time limits; ``limit_s``: how long it waits for an answer.
+        """
         token = self.cluster.configuration / "slurm-token"
         token.touch(mode=0o400)
         shutil.chown(token, "slurm")
@@ -80,13 +86,29 @@ class LiveJobsight(LiveSite):
             "port = 8470": f"port = {port}",
             'cluster = "default"': f'cluster = "{self.cluster.places.cluster}"',
             'token_file = "/etc/jobsight/slurm-token"': f'token_file = "{token}"',
-            'memory = "no"': 'memory = "lower"',
+            'memory = "no", time = "no"': f'memory = "lower", time = "{time}"',
+            "limit_s = 0.1": f"limit_s = {limit_s}",
         }.items():
             assert text.count(given) == 1, f"{given} must be set in one place of job_submit.lua"
             text = text.replace(given, wanted)
         (self.cluster.configuration / "job_submit.lua").write_text(text)
         shutil.copy(DEPLOY / "slurm" / "jobsight.lua", self.cluster.configuration)
         self.cluster.reconfigure({"JobSubmitPlugins": "lua"})
+
+    def seff(self, user: str, job: str) -> str:
+        """What `jobsight-seff` says to a user of the cluster.
+
+        Raises:
+            RuntimeError: it refuses; the message holds what it said.
+        """
+        client = self.cluster.directory / "jobsight-seff"
+        client.write_text(
+            (DEPLOY / "slurm" / "jobsight-seff").read_text()
+            .replace('"http://127.0.0.1:8470"', f'"{self.site.url}"')
+            .replace('"munge"', f'"munge --socket={self.cluster.places.munge_socket}"')
+        )  # fmt: skip
+        client.chmod(0o755)
+        return self.cluster.run("/usr/bin/python3", str(client), job, user=user)
 
     def stop(self) -> None:
         """Stops the server; nothing listens any more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,7 +17,8 @@ class RealJob:
     """A submitted job, or a task of an array, and what must become of it.
 
     ``state`` is Slurm's word for how its last run ends; empty where Slurm logs nothing. ``at_once``: its programs held
-    their memory together. ``measured``: its programs write the truth.
+    their memory together, else only those of one label. ``measured``: its programs write the truth. ``in_part``: some
+    of them are too short for Slurm to look at.
     """
 
     job_id: int
@@ -25,6 +27,7 @@ class RealJob:
     state: str = "COMPLETED"
     at_once: bool = True
     measured: bool = True
+    in_part: bool = False
 
 
 class RealWorkload:
@@ -36,8 +39,11 @@ class RealWorkload:
         self.hold = self._programs.hold
 
     def memory_bytes(self, job: RealJob) -> int:
-        """What the job's programs held at most, each by its own peak, together or the largest."""
-        return (sum if job.at_once else max)(int(truth["peak_bytes"]) for truth in self._programs.truths_of(job.job_id))
+        """What the job's programs held at most, each by its own peak: all together, or those of one label."""
+        held: Counter[object] = Counter()
+        for truth in self._programs.truths_of(job.job_id):
+            held["all" if job.at_once else truth["label"]] += int(truth["peak_bytes"])
+        return max(held.values())
 
     def cpu_s(self, job: RealJob) -> float:
         """What the job's programs burned."""
@@ -49,7 +55,7 @@ class RealWorkload:
         array = self.cluster.submit(
             user, self.hold("solver", 200), "--job-name=solver", f"--array=1-{count}", "--mem=1000M"
         )
-        ids = {task["array_task_id"]: task["job_id"] for task in self._tasks(array, count)}
+        ids = {task["array_task_id"]: task["job_id"] for task in self.tasks(array, count)}
         return [RealJob(ids[number], f"solver {number}", user) for number in range(1, count + 1)]
 
     def burners(self, count: int) -> list[RealJob]:
@@ -61,17 +67,35 @@ class RealWorkload:
         command, options = self.hold("burner", 200, cpu_s=10, stay_s=2), ("--job-name=burner", "--mem=600M", "-n2")
         return [RealJob(self.cluster.submit(user, command, *options), "burner", user) for _ in range(count)]
 
-    def steps(self) -> list[RealJob]:
+    def steps(self, *options: str) -> list[RealJob]:
         """Jobs of the third user with steps at once and in turn, and tasks on one node and on two."""
         step = "srun --exact -n1 --mem=400M"
         a, b = self.hold("a", 200, cpu_s=5), self.hold("b", 300, cpu_s=5)
         tasks = f"srun {self.hold('task', 200, cpu_s=5)}"
         return [
-            self._submit("two steps at once", f"{step} {a} & {step} {b} & wait", "-n2", "--mem=900M"),
-            self._submit("two steps in turn", f"{step} {a}; {step} {b}", "--mem=800M", at_once=False),
-            self._submit("two tasks", tasks, "-n2", "--mem=800M"),
-            self._submit("two nodes", tasks, "-N2", "-n2", "--mem=400M"),
+            self._submit("two steps at once", f"{step} {a} & {step} {b} & wait", "-n2", "--mem=900M", *options),
+            self._submit("two steps in turn", f"{step} {a}; {step} {b}", "--mem=800M", *options, at_once=False),
+            self._submit("two tasks", tasks, "-n2", "--mem=800M", *options),
+            self._submit("two nodes", tasks, "-N2", "-n2", "--mem=400M", *options),
         ]
+
+    def in_part(self) -> list[RealJob]:
+        """Jobs of the third user of which Slurm sees but a part, for it looks once and their programs are over."""
+        short, small = self.hold("short", 150, stay_s=0.2), self.hold("small", 40, stay_s=8)
+        large = self.hold("large", 120, stay_s=0.2)
+        return [
+            self._submit("short tasks, then a small step", f"srun {short}; srun -n1 {small}", "-n4", "--mem=900M",
+                         at_once=False, in_part=True),
+            self._submit("short step beside a small one",
+                         f"srun --exact -n1 --mem=400M {small} & srun --exact -n1 --mem=400M {large}; wait", "-n2",
+                         "--mem=900M", in_part=True),
+        ]  # fmt: skip
+
+    def whole_nodes(self, count: int, *options: str) -> RealJob:
+        """A job of the third user with all processors of so many nodes, and one task on each."""
+        task = f"srun {self.hold('alone', 300)}"
+        of = (f"-N{count}", f"-n{count}", "--exclusive", "--mem=600M")
+        return self._submit(f"{count} whole", task, *of, *options)
 
     def troubled(self) -> list[RealJob]:
         """Jobs of the third user that fail, in every way that Slurm knows, and one with an odd name."""
@@ -123,13 +147,13 @@ class RealWorkload:
 
     def _submit(
         self, label: str, script: str, *options: str, state: str = "COMPLETED", at_once: bool = True,
-        measured: bool = True,
+        measured: bool = True, in_part: bool = False,
     ) -> RealJob:  # fmt: skip
         user = self.cluster.users[2]
         job_id = self.cluster.submit(user, script, f"--job-name={label}", "--mem=400M", *options)
-        return RealJob(job_id, label, user, state, at_once, measured)
+        return RealJob(job_id, label, user, state, at_once, measured, in_part)
 
-    def _tasks(self, array: int, count: int) -> list[dict[str, int]]:
+    def tasks(self, array: int, count: int) -> list[dict[str, int]]:
         """An array's tasks once each has an id of its own, which Slurm gives it when it starts."""
         tasks: list[dict[str, int]] = []
 
