@@ -16,8 +16,8 @@ and a batch on the writer's, each on a connection of its own; and questions on o
 processes, threads and sockets of the server beside those before.
 
 With `--attack`: how long 1,000 questions a second take while the same crowd is at the main port and four more clients
-send 2 million lines of trailers once a second each. `fronts.py` has more kinds: those that send as much as they can, and
-requests generated from the grammar, cut off anywhere.
+send 2 million lines of trailers once a second each. `fronts.py` has more kinds: those that send as much as they can,
+and requests generated from the grammar, cut off anywhere.
 
 Only 127.0.0.1 is ever connected to, numbers and time are bounded, and it stops by itself.
 """
