@@ -1,4 +1,4 @@
-"""Short runs of `benchmarks/hostile.py`: clients that drip, stall, idle, linger, never read or never end a request."""
+"""Short runs of `benchmarks/hostile.py`: clients that drip, stall, idle, linger, do not read, or send only trailers."""
 
 from __future__ import annotations
 
