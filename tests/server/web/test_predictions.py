@@ -231,7 +231,7 @@ def test_the_fast_path_and_flask_give_the_same_answer(served: Any) -> None:
             answered.append(query)
             assert (200, fast[1]) == (flask.status_code, flask.data), query
             assert fast[0] == {name.lower(): value for name, value in flask.headers}, query
-    assert answered == queries[:3]
+    assert answered == queries[:1], "all others lack a stored answer, or are not plain questions"
     assert stored_answer(served.app, queries[0], "Bearer wrong") is None
 
 
