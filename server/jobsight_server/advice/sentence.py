@@ -60,4 +60,6 @@ def _used(such: SuchJobs, memory: Callable[[float], str]) -> str:
         for count, what in ((such.out_of_memory, "memory"), (such.out_of_time, "time"))
         if count
     ]
+    if not used:
+        return f"{subject}: {', '.join(failed)}"
     return f"{subject} {' and '.join(used)}" + (f" ({', '.join(failed)})" if failed else "")

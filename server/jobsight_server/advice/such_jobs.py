@@ -73,7 +73,8 @@ def such_jobs(runs: Sequence[FinishedRun], question: Question, processors: int) 
     """
     runs = of_application(runs, question.application)
     alike = [run for run in runs if run.processors == processors]
-    found = [run for run in alike or runs if run.memory_bytes is not None or run.runtime_s is not None]
+    # One that ran out counts even where nothing was measured of it: its user reads why more is recommended.
+    found = [run for run in alike or runs if run.failure or (run.memory_bytes, run.runtime_s) != (None, None)]
     largest = max(found, key=lambda run: run.memory_bytes or 0.0, default=None)
     return SuchJobs(
         jobs=len(found),

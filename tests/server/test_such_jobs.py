@@ -1,0 +1,29 @@
+"""What is said of a user's jobs of which little was measured."""
+
+from __future__ import annotations
+
+from jobsight_predictor.question import Question
+from jobsight_server.advice.job_request import JobRequest
+from jobsight_server.advice.recommendation import Recommendation
+from jobsight_server.advice.sentence import sentence
+from jobsight_server.advice.such_jobs import FinishedRun, such_jobs
+
+MIB = 2**20
+MEASURED = FinishedRun(1, "1", "cfd", None, None, None, 1, 1600 * MIB, 300.0, 104 * MIB, 4.0, None)
+KILLED = MEASURED._replace(run_id=2, memory_bytes=None, runtime_s=None, failure="memory")
+
+
+def said(*runs: FinishedRun) -> str:
+    such = such_jobs(runs, Question("ann", "cfd"), 1)
+    return sentence(Recommendation(such, {}, 402 * MIB, None), JobRequest(1, 1, 1600 * MIB, None))
+
+
+def test_a_job_that_was_killed_before_it_was_measured_is_why_more_is_recommended() -> None:
+    assert said(MEASURED, KILLED) == (
+        "Your last 2 such jobs used at most 104M (1 measured) and ran at most 4 s (1 ran out of memory); this one asks "
+        "for 1600M and no time limit. Recommended: 402M."
+    )
+    assert said(KILLED) == "Your last such job: it ran out of memory; this one asks for 1600M. Recommended: 402M."
+    assert said(MEASURED) == (
+        "Your last such job used 104M and ran 4 s; this one asks for 1600M and no time limit. Recommended: 402M."
+    )
