@@ -17,6 +17,9 @@ from jobsight_server.storage.job_samples import load_columns
 
 # Clocks differ, and a hook takes the last reading just after the job has ended.
 _SLACK_S = 30.0
+# What a peak may exceed its readings by: a share of it, or what the kernel charges for page tables and the like.
+_UNSEEN = 0.05
+_OF_KERNEL_BYTES = 4 * 2**20
 
 _ROWS = (
     "WITH asked(node_id, job_id) AS (VALUES {asked}) "
@@ -130,6 +133,19 @@ def cgroup_memory(group: JobCgroup, at: Boundaries) -> NodeMemory | Missing:
     nothing = np.zeros(len(group.time))
     readings = Readings(group.time, nothing, nothing, nothing, group.used, nothing)
     return node_memory(readings, JobInterval(at.start, at.end, 1), (), 0.0)
+
+
+def peak_was_read(group: JobCgroup, known_bytes: float = 0.0) -> bool | None:
+    """Whether a reading, or what is ``known_bytes`` of it otherwise, is the most that the cgroup held.
+
+    None if the kernel's own maximum is not known. The kernel keeps the most that was ever charged, page cache included.
+    What that has above the readings of both was held between two of them, unless it may be page cache too: as much
+    again as was read.
+    """
+    if group.charged_peak is None or not (np.isfinite(group.used) & np.isfinite(group.cache)).any():
+        return None
+    used, cache = max(known_bytes, float(np.nanmax(group.used))), float(np.nanmax(group.cache))
+    return group.charged_peak - used - 2.0 * cache <= max(_UNSEEN * used, _OF_KERNEL_BYTES)
 
 
 def cgroup_cpu(

@@ -10,7 +10,7 @@ import numpy as np
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.profiler.bandwidth import bandwidth
 from jobsight_server.profiler.fabrics import FASTEST
-from jobsight_server.profiler.job_cgroup import cgroup_cpu, cgroup_memory
+from jobsight_server.profiler.job_cgroup import cgroup_cpu, cgroup_memory, peak_was_read
 from jobsight_server.profiler.measurement import Measurement, from_log
 from jobsight_server.profiler.memory import NodeMemory, together
 from jobsight_server.profiler.sampled import (
@@ -34,6 +34,7 @@ PRECISE = 0.01  # of a life that may follow a cgroup's last reading, where the l
 RAN_OUT = "a lower bound: the job ran out of it"
 CUT_SHORT = "a lower bound: the job was killed, cancelled or failed"
 PARTLY_MEASURED = "a lower bound: the log lacks what some of its steps or tasks used"
+PEAK_NOT_READ = "a lower bound: its cgroup was charged with more between two readings"
 
 
 def profile(run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST) -> dict[str, Measurement]:
@@ -57,6 +58,9 @@ def profile(run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST)
 
 def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
     found = _largest_memory(run, nodes, how, processors, length_s)
+    if found.value is not None:
+        reason = _why_incomplete(run, nodes, found.value * processors, found.source)
+        found = found if reason is None else replace(found, reason=reason, lower_bound=True)
     groups = [node.group for node in nodes if node.group is not None]
     if not groups or len(groups) < len(nodes) or processors <= 0:
         return found
@@ -67,6 +71,19 @@ def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: 
         cache=float(sum(caches)) / processors if len(caches) == len(nodes) else None,
         charged_peak=sum(peaks) / processors if len(peaks) == len(nodes) else None,
     )
+
+
+def _why_incomplete(run: EndedRun, nodes: Sequence[NodeEvidence], used: float, source: str | None) -> str | None:
+    """Why the memory ``used``, of the whole job, is a lower bound; None if it is none.
+
+    Only the kernel's own maximum makes up for an incomplete log. On several nodes, a log that has more than the
+    readings saw more than these did.
+    """
+    known = used if len(nodes) == 1 else 0.0
+    read = [None if node.group is None else peak_was_read(node.group, known) for node in nodes]
+    if False in read and (source == CGROUP or len(nodes) == 1):
+        return PEAK_NOT_READ
+    return PARTLY_MEASURED if run.memory_incomplete and not (read and all(read)) else None
 
 
 def _largest_memory(
@@ -85,7 +102,7 @@ def _largest_memory(
         return own or logged or read
     if read.value is None or read.attribution not in (CGROUP, "exclusive"):
         return logged
-    if read.value >= logged.value and (own is not None or logged.lower_bound):
+    if read.value >= logged.value and (own is not None or run.memory_incomplete):
         return read
     return replace(logged, mean=read.mean, idle_age_s=read.idle_age_s)
 
@@ -111,10 +128,7 @@ def _logged_memory(run: EndedRun, processors: int) -> Measurement | None:
     """From the accounting log; None if it has nothing, or 0 bytes, which no process has."""
     if not run.used_memory_bytes or run.used_memory_bytes < 0:
         return None
-    logged = from_log(float(run.used_memory_bytes), processors)
-    if logged.value is None or not run.memory_incomplete:
-        return logged
-    return replace(logged, reason=PARTLY_MEASURED, lower_bound=True)
+    return from_log(float(run.used_memory_bytes), processors)
 
 
 def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:

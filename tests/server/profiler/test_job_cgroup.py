@@ -79,8 +79,10 @@ def test_the_larger_of_cgroup_and_log_counts(site: Any) -> None:
     of_some_steps = site.run("3.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=GB // 2, memory_incomplete=True)
     without_readings = site.run("4.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=GB // 2, memory_incomplete=True)
     with_cache = site.run("5.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=9 * GB, memory_with_cache=True)
-    for job in ("1.s", "2.s", "3.s", "5.s"):
-        site.job_samples(node_id, job, used_by(range(1005, 1200, 10), GB, 2.0))
+    seen_by_the_kernel = site.run("6.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=GB // 2, memory_incomplete=True)
+    not_read = site.run("7.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=GB // 2)
+    for job, peak in (("1.s", None), ("2.s", None), ("3.s", None), ("5.s", None), ("6.s", 7 * GB), ("7.s", 13 * GB)):
+        site.job_samples(node_id, job, used_by(range(1005, 1200, 10), GB, 2.0), *([] if peak is None else [peak]))
     finish(site)
 
     def memory(run: int) -> tuple[Any, ...]:
@@ -92,7 +94,9 @@ def test_the_larger_of_cgroup_and_log_counts(site: Any) -> None:
     assert memory(missed_by_the_log) == ("cgroup", read.value, False, False)
     assert memory(missed_by_the_readings) == ("accounting", 2 * GB / 4, False, False)
     assert site.profile(missed_by_the_readings)["memory"].mean == read.mean
-    assert memory(of_some_steps) == ("cgroup", read.value, False, False)
+    assert memory(of_some_steps) == ("cgroup", read.value, True, True), "nothing says that a reading saw the peak"
+    assert memory(seen_by_the_kernel) == ("cgroup", read.value, False, False)
+    assert memory(not_read) == ("cgroup", read.value, True, True), "the kernel saw more than any reading"
     assert memory(with_cache) == ("cgroup", read.value, False, False), "page cache is not memory that a job needs"
     assert memory(without_readings) == ("accounting", GB / 8, True, True)
 
