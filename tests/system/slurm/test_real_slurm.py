@@ -46,7 +46,7 @@ def wave() -> Iterator[Wave]:
             work = RealWorkload(cluster)
             jobs = (
                 *work.troubled(), *work.steps(), *work.burners(5), *work.solver(11),
-                work.whole_nodes(1), work.whole_nodes(2),
+                work.whole_nodes(1), work.whole_nodes(2), *work.in_part(),
             )  # fmt: skip
             wait_for_runs(live, jobs)
             yield Wave(live, work, jobs)
@@ -61,7 +61,7 @@ def test_every_run_is_known_with_its_outcome(wave: Wave) -> None:
     runs: dict[str, list[dict[str, Any]]] = {}
     for run in wave.live.runs():
         runs.setdefault(run["job_id"], []).append(run)
-    assert len(wave.jobs) == 32
+    assert len(wave.jobs) == 34
     ran = [job for job in wave.jobs if job.label not in NEVER_RAN]
     waited = {str(job.job_id) for job in wave.jobs if job.label in NEVER_RAN}
     assert set(runs) - waited == {str(job.job_id) for job in ran}
@@ -76,12 +76,24 @@ def test_every_run_is_known_with_its_outcome(wave: Wave) -> None:
 
 
 def test_memory_is_within_five_per_cent_of_what_the_programs_held(wave: Wave) -> None:
-    ratios = {
-        job: wave.live.used(job.job_id, "memory") / wave.work.memory_bytes(job) for job in wave.jobs if job.measured
-    }
+    ratios = memory_ratios(wave, in_part=False)
     assert len(ratios) == 25
     assert not {job: ratio for job, ratio in ratios.items() if not 0.95 < ratio < 1.05}
     assert not {job for job in ratios if wave.live.is_lower_bound(job.job_id, "memory")}
+
+
+def test_memory_that_neither_slurm_nor_the_agents_saw_whole_is_marked(wave: Wave) -> None:
+    ratios = memory_ratios(wave, in_part=True)
+    assert len(ratios) == 2
+    unmarked = {job: ratio for job, ratio in ratios.items() if not wave.live.is_lower_bound(job.job_id, "memory")}
+    assert not {job: ratio for job, ratio in unmarked.items() if ratio <= 0.95}
+    assert max(ratios.values()) < 1.05
+
+
+def memory_ratios(wave: Wave, in_part: bool) -> dict[RealJob, float]:
+    """What Jobsight learned of what the programs of a job held."""
+    jobs = (job for job in wave.jobs if job.measured and job.in_part == in_part)
+    return {job: wave.live.used(job.job_id, "memory") / wave.work.memory_bytes(job) for job in jobs}
 
 
 def test_what_jobs_used_that_were_ended_is_a_lower_bound(wave: Wave) -> None:
