@@ -20,9 +20,9 @@ _FIELD = re.compile(r"^(STATUS|UID):\s+(.*?)\s*\((\d+)\)\s*$", re.MULTILINE)
 
 
 class MungeUsers:
-    """Finds the user of a credential by ``unmunge`` at a ``socket``; one without a socket knows nobody.
+    """Finds the user of a credential by ``unmunge`` at a ``socket``; without a socket, none is accepted.
 
-    At most four credentials are decoded at once, and each for two seconds at most, whoever sends them.
+    At most four credentials are decoded at once, and each for two seconds at most.
     """
 
     def __init__(self, socket: str) -> None:

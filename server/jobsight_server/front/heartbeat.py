@@ -16,7 +16,7 @@ from contextlib import suppress
 log = logging.getLogger(__name__)
 
 PATIENCE = 60
-"""Looks in a row without a sign of life. Where the machine is overloaded, whoever looks is late as well."""
+"""Looks in a row without a sign of life. Where the machine is overloaded, the parent looks late as well."""
 
 _LOOK_S = 1.0
 
