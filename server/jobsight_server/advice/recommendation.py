@@ -74,7 +74,8 @@ def recommend(
     }
     if too_little:
         # No more than its request is reserved for a job. Such jobs needed more: what if it asked as much as they did?
-        freely = _answers(connection, reader, cluster, _asking_enough(question, such, too_little), tuple(too_little))
+        enough = _asking_enough(question, such, request.processors, too_little)
+        freely = _answers(connection, reader, cluster, enough, tuple(too_little))
     found: dict[str, float | None] = {}
     for metric in ASKED_FOR:
         answer, used = answers[metric], such.used(metric)
@@ -107,12 +108,16 @@ def recommend_as_last(
     return recommend(connection, reader, cluster, question, request, runs=runs)
 
 
-def _asking_enough(question: Question, such: SuchJobs, too_little: Mapping[str, float]) -> Question:
-    """The question with the most that such jobs asked for, where it asks for too little."""
+def _asking_enough(question: Question, such: SuchJobs, processors: int, too_little: Mapping[str, float]) -> Question:
+    """The question with the most that such jobs asked for, where it asks for too little; with none if that is too."""
     if "memory" in too_little:
-        question = replace(question, requested_memory_bytes=such.most_requested_bytes)
+        most = such.most_requested_bytes
+        is_enough = most is not None and most * processors > too_little["memory"]
+        question = replace(question, requested_memory_bytes=most if is_enough else None)
     if "runtime" in too_little:
-        question = replace(question, requested_time_s=such.most_requested_s)
+        most = such.most_requested_s
+        is_enough = most is not None and most > too_little["runtime"]
+        question = replace(question, requested_time_s=most if is_enough else None)
     return question
 
 
