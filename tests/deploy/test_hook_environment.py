@@ -107,4 +107,5 @@ def test_every_shell_script_of_the_deployment_starts_privileged() -> None:
         "mark-job": "#!/bin/sh -p",
         "moab-forecasts": "#!/usr/bin/python3 -I",
         "submit-filter": "#!/usr/bin/python3 -I",
+        "jobsight-seff": "#!/usr/bin/python3 -I",
     }

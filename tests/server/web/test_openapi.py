@@ -63,6 +63,9 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/groups?by=account&search=%25&cluster=alpha", None, 200
     yield "get", f"{api}/groups?by=user", None, 400
     yield "get", f"{api}/jobs", None, 200
+    yield "get", f"{api}/efficiency?name=77.server", None, 200
+    yield "get", f"{api}/efficiency?name=0_0", None, 404
+    yield "get", f"{api}/efficiency", None, 400
     yield "get", f"{api}/jobs?user=ada&state=running&cluster=alpha", None, 200
     yield "get", f"{api}/jobs/77.server", None, 200
     yield "get", f"{api}/jobs/{quote('<img src=x>/../1[2]', safe='')}", None, 200
