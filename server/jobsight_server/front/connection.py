@@ -204,8 +204,9 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self.drop()
 
     def drop(self) -> None:
-        """Ends the connection now."""
+        """Ends the connection now; what it held counts as free at once, or every other one would be dropped for it."""
         self._table.remove(self)
+        self._release()
         self._phase = Phase.ENDING
         self._wire.abort()
 
