@@ -146,7 +146,7 @@ def _asked(name: str, peer: Peer, problem: Problem, seconds: float) -> dict[str,
     eligibility = Eligibility(problem)
     candidates = eligibility.eligible()
     stage = stages_of(problem.objectives[:1], eligibility, candidates)[0]
-    classes = job_classes(problem, tuple(job.priority for job in problem.jobs))
+    classes = job_classes(problem)
     program = Program(eligibility, candidates, classes, [stage.form] if stage.form else [])
     try:
         values, row["cpu_s"] = peer(program, stage.costs(program), seconds)

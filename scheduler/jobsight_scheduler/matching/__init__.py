@@ -17,7 +17,7 @@ from .problem import (
     Relation,
     Resource,
 )
-from .read import LIMITS, BatchLimits, read_jobs, read_problem, read_resources
+from .read import LIMITS, BatchLimits, read_problem
 
 __all__ = [
     "DEADLINE_S",
@@ -43,8 +43,6 @@ __all__ = [
     "Verdict",
     "match",
     "parse",
-    "read_jobs",
     "read_problem",
-    "read_resources",
     "verdict",
 ]

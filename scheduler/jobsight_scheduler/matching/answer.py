@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Tier = Literal["type", "predicate", "policy", "never-fits", "held", "gang", "outpriced", "reserved"]
-"""Why a job is not matched, the first of these that applies.
+Tier = Literal["type", "predicate", "never-fits", "policy", "held", "gang", "outpriced", "reserved", "turn"]
+"""Why a job is not matched: of its dependencies in trouble, the one with the first of these.
 
 ``type``: there is no resource of a type that it depends on. ``predicate``: no resource satisfies what it asks for.
-``policy``: policies deny all that do, or all of those that are large enough, or their state is too old.
-``never-fits``: not even an idle resource has the amounts. ``held``: it would fit if others held less. ``gang``: each
-dependency fits, all together do not. ``outpriced``: it fits alone; the batch is worth at least as much without it.
-``reserved``: it fits, but not before the start of a reservation for a job that was passed over too often.
+``never-fits``: not even an idle resource of those has the amounts. ``policy``: policies deny all that have, or their
+state is too old. ``held``: it would fit if others held less. ``gang``: each dependency fits, all together do not.
+``outpriced``: it fits alone; the batch is worth at least as much without it. ``reserved``: it fits, but not before the
+start of a reservation for a job that was passed over too often. ``turn``: it fits, and is younger than those of the
+round.
 """
 
 
@@ -51,7 +52,7 @@ class Answer:
     ``status`` is ``optimal`` where all of them are proven. ``rung`` is the step of the ladder that found the matches,
     ``rows`` and ``columns`` are those of the integer program, ``bound`` is at least (of a minimum: at most) the
     optimum, ``gap`` their difference over the larger magnitude. ``prices`` are what the heuristic or the relaxation
-    asks for a whole capacity, in units of the first objective.
+    asks for a whole capacity, in units of the first objective. ``failed`` are rungs that failed, with the error.
     """
 
     status: Literal["optimal", "feasible"]
@@ -67,3 +68,4 @@ class Answer:
     objectives: tuple[ObjectiveValue, ...] = ()
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()

@@ -44,7 +44,7 @@ class Heuristics:
         self._clock, self._until = clock, until
         self.packing = Packing(eligibility, candidates)
         self._worth = _worth(eligibility, candidates, form)
-        self._prefer = _preferred(form, candidates)
+        self._prefer = preferred(form, candidates)
         self.priced: Priced | None = None
         self._order = np.where(self._worth > 0.0, self._worth, -np.inf)
 
@@ -137,12 +137,13 @@ def _worth(eligibility: Eligibility, candidates: list[Integers], form: LinearFor
     return worth
 
 
-def _preferred(form: LinearForm, candidates: list[Integers]) -> Score:
+def preferred(form: LinearForm, candidates: list[Integers]) -> Score:
+    """The resources that add most to an objective."""
     if form.x is None:
         return None
-    gains = form.x
+    gains, sign = form.x, -1.0 if form.is_max else 1.0
 
     def score(number: int, resources: Integers) -> Floats:
-        return -gains[number][np.searchsorted(candidates[number], resources)]
+        return sign * gains[number][np.searchsorted(candidates[number], resources)]
 
     return score

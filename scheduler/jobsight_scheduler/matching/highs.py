@@ -90,7 +90,8 @@ def solve(
         return Solved(np.array(solution.col_value), info.objective_function_value, True, np.array(solution.row_dual))
     feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     values = np.array(solver.getSolution().col_value) if feasible else None
-    bound = info.mip_dual_bound
+    # Without a whole column it is no integer program to HiGHS.
+    bound = info.mip_dual_bound if program.is_whole.any() else info.objective_function_value
     return Solved(values, bound if np.isfinite(bound) else None, is_optimal)
 
 

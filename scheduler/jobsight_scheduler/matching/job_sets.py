@@ -15,18 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .eligibility import Eligibility
-from .exact_fit import TOLERANCE, ExactFit, UndecidedError
+from .exact_fit import ExactFit, UndecidedError
 from .packing import Placement
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+TOLERANCE = 1e-7
+"""By which sums of prices may be wrong, as a share of them."""
+
 _LEVELS = 8
 """The values between the best and the bound are gone through in so many steps at most, highest first."""
 
 _EFFORTS = ((2_000, 300), (20_000, 3_000), (100_000, 30_000), (200_000, 300_000))
 """How many sets are made, those that lose least, and how long each is tried, in steps of each search; then longer."""
+
+_FLAGS_AT_MOST = 10_000_000
+"""Sets times jobs."""
 
 
 class JobSets:
@@ -105,6 +111,7 @@ class JobSets:
     def _sets(self, least: float, below: float, most_sets: int) -> tuple[Flags, bool]:
         """Sets (N, jobs) worth ``least`` or more, but less than ``below``; those that lose least first. Whether all."""
         most = self.bound - least + self._slack
+        most_sets = min(most_sets, _FLAGS_AT_MOST // len(self._margins))
         losses = np.abs(self._margins)
         open_jobs = np.flatnonzero(losses <= most)
         is_in = self._margins > 0.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +14,17 @@ from .answer import Answer, Match, ObjectiveValue
 from .check import faults
 from .classes import job_classes
 from .eligibility import Eligibility
-from .heuristics import Heuristics, Incumbent
+from .heuristics import Heuristics, Incumbent, preferred
 from .highs import Solved, solve
 from .job_sets import JobSets
 from .objectives import LinearForm
 from .packing import Packing, Placement
-from .polish import polish
 from .problem import Problem
 from .program import Program
 from .stages import Stage, stages_of
 from .why_not import Reserved, why_not
+
+log = logging.getLogger(__name__)
 
 DEADLINE_S = 1.0
 RUNGS = ("greedy", "prices", "relaxation", "integer")
@@ -31,6 +34,9 @@ RELAXED_AT_MOST = 20_000
 
 _SMALL = 2_000
 """Columns of the largest program whose relaxation is faster than prices and gives them too, and that sets suit."""
+
+PRICED_AT_MOST = 20_000_000
+"""Pairs of a dependency and a resource of its type that are priced; each takes a dozen bytes."""
 
 INTEGER_AT_MOST = 6_000
 """Columns of the largest program that is solved in integers."""
@@ -46,9 +52,6 @@ _SETS = 0.4
 
 _SEARCH_FIRST = 0.08
 """Share of the time left for search before HiGHS is asked to prove or improve what it found."""
-
-_PROOF = 0.95
-"""Share of the time then left for HiGHS; the rest is for search again, which often finds what HiGHS does not."""
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -68,7 +71,8 @@ def match(
 
     ``clock`` gives the seconds spent, as ``time.process_time`` or ``time.monotonic`` does; after ``deadline_s`` of it
     the best matches so far are the answer. Greedy matching is always completed, so a batch of thousands may take
-    longer. ``rung`` is the highest step of the ladder to climb. The matches are checked against the records before they
+    longer. ``rung`` is the highest step of the ladder to climb; one that fails is logged and named in the answer, which
+    is then that of the others. The matches are checked against the records before they
     leave. ``reserved`` explains what reservations keep from jobs.
 
     Raises:
@@ -85,9 +89,13 @@ def match(
         matches = tuple(one for one in matches if one.job not in wrong)
     matched = {one.job for one in matches}
     placed = {job: placement for job, placement in run.best.placed.items() if problem.jobs[job].name in matched}
+    if wrong:
+        for stage, outcome in zip(run.stages, outcomes, strict=True):
+            outcome.value = stage.value(placed)
     unmatched = why_not(run.eligibility, run.candidates, placed, reserved)
     first = outcomes[0]
     warnings = problem.warnings + tuple(f"withdrawn: {job}: {fault}" for job, fault in wrong.items())
+    warnings += tuple(f"failed: {rung}" for rung in run.failed)
     return Answer(
         "optimal" if all(outcome.is_optimal for outcome in outcomes) and not wrong else "feasible",
         run.best.rung,
@@ -105,6 +113,7 @@ def match(
         ),
         _named(run.eligibility, run.prices),
         warnings,
+        tuple(run.failed),
     )
 
 
@@ -139,47 +148,72 @@ class _Run:
         self._program: Program | None = None
         self._kept: list[tuple[Stage, float]] = []
         self._kept_in_program = 0
+        self.failed: list[str] = []
         self._size = sum(map(len, self.candidates)) + len(problem.jobs)
+        self._pairs = sum(of.needs.shape[0] * len(of.members) for of in self.eligibility.types.values())
+        self._has_no_relations = not any(job.relations for job in problem.jobs)
 
     def climb(self) -> list[_Outcome]:
         """The stages in turn; what each reached."""
         outcomes: list[_Outcome] = []
         for index, stage in enumerate(self.stages):
-            until = self._clock() + (self._until - self._clock()) / (len(self.stages) - index)
-            outcome = self._first(stage, until) if index == 0 else self._next(stage, until)
-            outcomes.append(outcome)
-            self._kept.append((stage, outcome.value))
+            if index:
+                self.best.value, self.best.bound = stage.value(self.best.placed), np.inf
+            climb, share = (self._next if index else self._first), 1.0 / (len(self.stages) - index)
+            self._try(stage.name, partial(climb, stage, share))
+            outcomes.append(self._outcome(stage))
+            self._kept.append((stage, outcomes[-1].value))
         for stage, outcome in zip(self.stages, outcomes, strict=True):
             outcome.value = stage.value(self.best.placed)
         return outcomes
 
-    def _first(self, stage: Stage, until: float) -> _Outcome:
+    def _first(self, stage: Stage, share: float) -> None:
+        until = self._part(share)
         form = stage.form
         if form is None or not form.is_max or form.s or form.f:
             idle = stage.value({})
             self.best = Incumbent({}, idle, "greedy", -idle if form is not None and form.costs_only else np.inf)
-            return self._integer(stage, until, None)
+            self._try("integer", lambda: self._integer(stage, until))
+            return
         ladder = Heuristics(self.eligibility, self.candidates, form, self._clock, until)
-        self.best = ladder.greedy()
-        if self._is_proven(stage) or self._rung == 0 or ladder.is_due():
-            return self._outcome(stage)
-        if self._rung == 1 or self._size > _SMALL:
-            self.best = ladder.by_prices(self.best)
-            self.prices = ladder.priced.prices if ladder.priced is not None else {}
-            if self._is_proven(stage) or self._rung == 1 or ladder.is_due():
-                return self._outcome(stage)
-        if self._size <= RELAXED_AT_MOST:
-            self._relax(stage, ladder, until)
-            if self._is_proven(stage) or self._rung == 2:
-                return self._outcome(stage)
-        is_small = self._size <= INTEGER_AT_MOST and self._rung == 3
-        if self._rung == 3 and self._size <= _SMALL and self._by_sets(stage, form, until):
-            return self._outcome(stage)
-        pause = until if not is_small else self._clock() + _SEARCH_FIRST * (until - self._clock())
-        self.best = ladder.searched(self.best, self._target(stage), pause, self._rng)
-        if self._is_proven(stage) or not is_small:
-            return self._outcome(stage)
-        return self._integer(stage, until, ladder)
+        for name, climb in self._rungs(stage, form, ladder, until):
+            self._try(name, climb)
+            if self._is_proven(stage) or ladder.is_due():
+                break
+
+    def _rungs(
+        self, stage: Stage, form: LinearForm, ladder: Heuristics, until: float
+    ) -> Iterator[tuple[str, Callable[[], None]]]:
+        """What is tried, in this order, for an objective in Z and X that is maximised."""
+        yield "greedy", lambda: self._take(ladder.greedy())
+        is_integer = self._rung == 3 and self._size <= INTEGER_AT_MOST
+        if (self._rung == 1 or (self._rung > 1 and self._size > _SMALL)) and self._pairs <= PRICED_AT_MOST:
+            yield "prices", lambda: self._price(ladder)
+        if self._rung > 1 and self._size <= RELAXED_AT_MOST:
+            yield "relaxation", lambda: self._relax(stage, ladder, until)
+        if self._rung == 3 and self._size <= _SMALL and form.x is None and self._has_no_relations:
+            yield "sets", lambda: self._by_sets(stage, form, until)
+        if self._rung == 3:
+            pause = self._clock() + (_SEARCH_FIRST if is_integer else 1.0) * (until - self._clock())
+            yield "search", lambda: self._take(ladder.searched(self.best, self._target(stage), pause, self._rng))
+        if is_integer:
+            # Started from what search found, HiGHS takes six times as long to prove it (docs/matching.md).
+            yield "integer", lambda: self._integer(stage, until, is_started=False)
+
+    def _try(self, rung: str, climb: Callable[[], None]) -> None:
+        """If a rung fails, for want of memory or by a fault of ours or of a solver, the best so far stays."""
+        try:
+            climb()
+        except Exception as error:
+            log.warning("matching %d jobs: rung %s failed", len(self._problem.jobs), rung, exc_info=True)
+            self.failed.append(f"{rung}: {type(error).__name__}: {error}")
+
+    def _take(self, best: Incumbent) -> None:
+        self.best = best
+
+    def _price(self, ladder: Heuristics) -> None:
+        self.best = ladder.by_prices(self.best)
+        self.prices = ladder.priced.prices if ladder.priced is not None else {}
 
     def _relax(self, stage: Stage, ladder: Heuristics, until: float) -> None:
         program = self._built()
@@ -199,10 +233,10 @@ class _Run:
 
         self.best = ladder.by_relaxation(self.best, order, score)
 
-    def _by_sets(self, stage: Stage, form: LinearForm, until: float) -> bool:
-        """Tries the sets of jobs that could be worth more, where jobs alone make the value; whether that proves it."""
-        if form.x is not None or not self.prices or any(job.relations for job in self._problem.jobs):
-            return False
+    def _by_sets(self, stage: Stage, form: LinearForm, until: float) -> None:
+        """Tries the sets of jobs that could be worth more, where jobs alone make the value."""
+        if not self.prices:
+            return
         pause = self._clock() + _SETS * (until - self._clock())
         classes = self._built().classes
         sets = JobSets(self.eligibility, self.candidates, classes, form.z, self.prices, self._rng)
@@ -210,38 +244,52 @@ class _Run:
         if placed is not None:
             self.best = Incumbent(placed, stage.value(placed), "sets", self.best.bound)
         self.best.bound = min(self.best.bound, bound)
-        return self._is_proven(stage)
 
-    def _next(self, stage: Stage, until: float) -> _Outcome:
-        placed = self.best.placed
-        self.best.placed = polish(self.eligibility, self.candidates, placed, stage, self._kept, self._clock, until)
-        self.best.value, self.best.bound = stage.value(self.best.placed), np.inf
-        return self._integer(stage, until, None)
+    def _part(self, share: float) -> float:
+        """The end of this share of the time that is left."""
+        now = self._clock()
+        return now + share * (self._until - now)
 
-    def _integer(self, stage: Stage, until: float, ladder: Heuristics | None) -> _Outcome:
+    def _next(self, stage: Stage, share: float) -> None:
+        until = self._part(share)
+        self._try("moves", lambda: self._move(stage))
+        self._try("integer", lambda: self._integer(stage, until))
+
+    def _move(self, stage: Stage) -> None:
+        """Moves single jobs to where they add more to an objective in X, as long as no objective before it is worse."""
+        if stage.form is None or stage.form.x is None:
+            return
+        packing = Packing(self.eligibility, self.candidates)
+        for job, placement in self.best.placed.items():
+            packing.put(job, placement)
+        score = preferred(stage.form, self.candidates)
+        for job in list(packing.placed):
+            before = packing.remove(job)
+            if not packing.place(job, score):
+                packing.put(job, before)
+        value = stage.value(packing.placed)
+        if self._sign(stage) * (value - self.best.value) > 0.0 and self._keeps(packing):
+            self.best.placed, self.best.value = dict(packing.placed), value
+
+    def _integer(self, stage: Stage, until: float, is_started: bool = True) -> None:
         """HiGHS, where the program is small enough; what it finds replaces the best only if it is better."""
         if self._rung < 3 or self._size > INTEGER_AT_MOST or self._clock() >= until:
-            return self._outcome(stage)
+            return
         program = self._built()
-        pause = until if ladder is None else self._clock() + _PROOF * (until - self._clock())
-        # Started from what search found, HiGHS takes six times as long to prove the first objective (docs/matching.md).
-        start = program.values(self.best.placed) if ladder is None else None
-        costs, sign = stage.costs(program), 1.0 if stage.is_max else -1.0
-        found = solve(program, costs, stage.is_max, self._clock, pause, start)
+        start = program.values(self.best.placed) if is_started else None
+        costs, sign = stage.costs(program), self._sign(stage)
+        found = solve(program, costs, stage.is_max, self._clock, until, start)
         packing = self._packed(program, found)
         if packing is None and found.values is not None:  # one that holds within 1e-6 only
-            found = solve(program, costs, stage.is_max, self._clock, pause, start, is_strict=True)
+            found = solve(program, costs, stage.is_max, self._clock, until, start, is_strict=True)
             packing = self._packed(program, found)
         if found.bound is not None:
-            self.best.bound = min(self.best.bound, sign * found.bound)
+            self.best.bound = min(self.best.bound, sign * (found.bound + stage.constant))
         value = self.best.value if packing is None else stage.value(packing.placed)
         if packing is not None and sign * value > sign * self.best.value + 1e-12:
             self.best = Incumbent(packing.placed, value, "integer", self.best.bound)
         if packing is not None and found.is_optimal and stage.is_no_worse(self.best.value, value):
             self.best.rung = "integer"
-        if ladder is not None and not found.is_optimal and not self._is_proven(stage) and not ladder.is_due():
-            self.best = ladder.searched(self.best, self._target(stage), until, self._rng)
-        return self._outcome(stage)
 
     def _packed(self, program: Program, found: Solved) -> Packing | None:
         """What was found as placements; None if it exceeds a capacity, or misses an objective that is kept."""
@@ -249,18 +297,25 @@ class _Run:
             return None
         packing = Packing(self.eligibility, self.candidates)
         whole = all(packing.put(job, placed) for job, placed in program.placements(found.values).items())
-        kept = all(stage.is_no_worse(stage.value(packing.placed), value) for stage, value in self._kept)
-        return packing if whole and kept else None
+        return packing if whole and self._keeps(packing) else None
+
+    def _keeps(self, packing: Packing) -> bool:
+        """Whether no objective before is worse."""
+        return all(stage.is_no_worse(stage.value(packing.placed), value) for stage, value in self._kept)
+
+    @staticmethod
+    def _sign(stage: Stage) -> float:
+        return 1.0 if stage.is_max else -1.0
 
     def _built(self) -> Program:
         if self._program is None:
-            weights = tuple(job.priority for job in self._problem.jobs)
-            classes = job_classes(self._problem, weights)
+            classes = job_classes(self._problem)
             forms = [stage.form for stage in self.stages if stage.form is not None]
             self._program = Program(self.eligibility, self.candidates, classes, forms)
         for stage, value in self._kept[self._kept_in_program :]:
             slack = 1e-9 * max(1.0, abs(value))
-            lower, upper = (value - slack, np.inf) if stage.is_max else (-np.inf, value + slack)
+            rest = value - stage.constant
+            lower, upper = (rest - slack, np.inf) if stage.is_max else (-np.inf, rest + slack)
             self._program.keep(stage.costs(self._program), lower, upper)
         self._kept_in_program = len(self._kept)
         self.rows, self.columns = self._program.rows, self._program.columns
@@ -277,18 +332,16 @@ class _Run:
         return float(bound - PROVEN * max(1.0, abs(bound)))
 
     def _is_proven(self, stage: Stage) -> bool:
-        sign = 1.0 if stage.is_max else -1.0
-        return sign * self.best.value >= self._target(stage)
+        return self._sign(stage) * self.best.value >= self._target(stage)
 
     def _outcome(self, stage: Stage) -> _Outcome:
-        sign = 1.0 if stage.is_max else -1.0
         value, bound = self.best.value, self.best.bound
         if not np.isfinite(bound):
             return _Outcome(stage.name, value, None, False)
         if self._is_proven(stage):
             return _Outcome(stage.name, value, value, True)
         whole = float(np.floor(bound + 1e-6)) if stage.is_whole else bound
-        return _Outcome(stage.name, value, sign * whole, False)
+        return _Outcome(stage.name, value, self._sign(stage) * whole, False)
 
 
 def matches_of(eligibility: Eligibility, placed: Mapping[int, Placement]) -> tuple[Match, ...]:

@@ -4,19 +4,23 @@ F (the largest share used)."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .columns import ResourceColumns, bound_to
 from .eligibility import Eligibility, ResourcesOfType
-from .predicates import Node
+from .predicates import Name, Node
 from .problem import Objective, Preference, Resource, ValueOrder
 from .value_order import ranks
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+
+SMALLEST_TOTAL = 1e-300
+"""A capacity with less has no share."""
 
 _NO_RESOURCE = Resource("", "")
 
@@ -26,7 +30,8 @@ class LinearForm:
     """Coefficients of Z, X, S and F.
 
     ``z`` (jobs,), ``x`` for each dependency aligned to its candidates, None where all are 0, ``s`` for each type (R,),
-    and ``f``. ``balanced`` says which resources of each type count for F.
+    and ``f``. ``balanced`` says which resources of each type count for F, ``others`` are the shares in use of balanced
+    capacities that no job asks for. ``constant`` is what S adds for held resources that no job asks for.
     """
 
     is_max: bool
@@ -35,6 +40,8 @@ class LinearForm:
     s: dict[str, Floats] = field(default_factory=dict)
     f: float = 0.0
     balanced: dict[str, Flags] = field(default_factory=dict)
+    others: Floats = field(default_factory=lambda: np.empty(0))
+    constant: float = 0.0
 
     @property
     def is_whole(self) -> bool:
@@ -56,24 +63,20 @@ def linear_form(objective: Objective, eligibility: Eligibility, candidates: list
         case "throughput":
             return LinearForm(True, np.ones(len(jobs)))
         case "priority":
-            return LinearForm(True, np.array([job.priority for job in jobs], dtype=np.float64))
+            return LinearForm(True, np.array([job.counted for job in jobs], dtype=np.float64))
         case "preferences" | "best-to-priority":
             by_priority = objective.kind == "best-to-priority"
             x = [
-                values
-                * (jobs[at.job].priority if by_priority else 1.0)
-                / (at.of.count * len(jobs[at.job].dependencies))
+                values * (jobs[at.job].counted if by_priority else 1.0) / (at.of.count * len(jobs[at.job].dependencies))
                 for at, values in zip(eligibility.dependencies, preferences(eligibility, candidates), strict=True)
             ]
             return LinearForm(True, nothing, x)
         case "utilisation":
             return LinearForm(True, nothing, utilisation(eligibility, candidates))
         case "fewest":
-            return LinearForm(
-                False, nothing, s=_per_resource(eligibility, [r.cost for r in eligibility.problem.resources])
-            )
+            return LinearForm(False, nothing, **_in_use(Name("cost"), eligibility))
         case "balance":
-            return LinearForm(False, nothing, f=1.0, balanced=_balanced(objective, eligibility))
+            return LinearForm(False, nothing, f=1.0, **_shares(objective, eligibility))
     return _own(objective, eligibility, candidates)
 
 
@@ -112,7 +115,7 @@ def utilisation(eligibility: Eligibility, candidates: list[Integers]) -> list[Fl
 def inverse_totals(of: ResourcesOfType) -> Floats:
     """1 / total for each resource and kind, (R, K); 0 where there is none."""
     with np.errstate(divide="ignore", over="ignore"):
-        return np.where(of.total > 1e-300, 1.0 / of.total, 0.0)
+        return np.where(of.total > SMALLEST_TOTAL, 1.0 / of.total, 0.0)
 
 
 def _bound(preference: Preference, eligibility: Eligibility, job: int) -> Preference:
@@ -142,23 +145,52 @@ def _scaled(values: Floats) -> Floats:
     return np.where(known, np.clip((values / 2.0 - low / 2.0) / span, 0.0, 1.0), 0.0)
 
 
-def _per_resource(eligibility: Eligibility, values: list[float]) -> dict[str, Floats]:
-    every = np.array(values, dtype=np.float64)
-    return {name: every[of.members] for name, of in eligibility.types.items()}
+class _InUse(TypedDict):
+    s: dict[str, Floats]
+    constant: float
 
 
-def _balanced(objective: Objective, eligibility: Eligibility) -> dict[str, Flags]:
+class _Shares(TypedDict):
+    balanced: dict[str, Flags]
+    others: Floats
+
+
+def _in_use(node: Node, eligibility: Eligibility) -> _InUse:
+    """The terms in S."""
     resources = eligibility.problem.resources
+    every = np.nan_to_num(ResourceColumns(resources).numbers(node))
+    is_asked = np.array([resource.type in eligibility.types for resource in resources], dtype=np.bool_)
+    is_held = np.array([resource.is_held for resource in resources], dtype=np.bool_)
     return {
-        name: np.array(
-            [
-                (objective.type is None or objective.type == name)
-                and (objective.resources is None or resources[member].name in objective.resources)
-                for member in of.members
-            ],
-            dtype=np.bool_,
+        "s": {name: every[of.members] for name, of in eligibility.types.items()},
+        "constant": float(every[is_held & ~is_asked].sum()),
+    }
+
+
+def _shares(objective: Objective, eligibility: Eligibility) -> _Shares:
+    """What counts for F."""
+    resources, types = eligibility.problem.resources, eligibility.types
+
+    def counts(resource: Resource) -> bool:
+        return (objective.type is None or objective.type == resource.type) and (
+            objective.resources is None or resource.name in objective.resources
         )
-        for name, of in eligibility.types.items()
+
+    return {
+        "balanced": {
+            name: np.array([counts(resources[member]) for member in of.members], dtype=np.bool_)
+            for name, of in types.items()
+        },
+        "others": np.array(
+            [
+                capacity.used / capacity.total
+                for resource in resources
+                if counts(resource)
+                for kind, capacity in resource.capacities.items()
+                if capacity.total > SMALLEST_TOTAL
+                and (resource.type not in types or kind not in types[resource.type].kinds)
+            ]
+        ),
     }
 
 
@@ -168,21 +200,19 @@ def _own(objective: Objective, eligibility: Eligibility, candidates: list[Intege
     nodes = objective.coefficients
     z = np.zeros(len(jobs))
     if "Z" in nodes:
-        z = np.array([_of_job(bound_to(nodes["Z"], job)) for job in jobs])
+        z = np.array([constant_of(bound_to(nodes["Z"], job)) for job in jobs])
     x = None
     if "X" in nodes:
         x = [
             np.nan_to_num(eligibility.types[at.of.type].columns.numbers(bound_to(nodes["X"], jobs[at.job]))[positions])
             for at, positions in zip(eligibility.dependencies, candidates, strict=True)
         ]
-    s: dict[str, Floats] = {}
-    if "S" in nodes:
-        s = {name: np.nan_to_num(of.columns.numbers(nodes["S"])) for name, of in eligibility.types.items()}
-    f = _of_job(nodes["F"]) if "F" in nodes else 0.0
-    balanced = _balanced(objective, eligibility) if f else {}
-    return LinearForm(objective.is_max, z, x, s, f, balanced=balanced)
+    in_use: _InUse = _in_use(nodes["S"], eligibility) if "S" in nodes else {"s": {}, "constant": 0.0}
+    f = constant_of(nodes["F"]) if "F" in nodes else 0.0
+    shares: _Shares = _shares(objective, eligibility) if f else {"balanced": {}, "others": np.empty(0)}
+    return LinearForm(objective.is_max, z, x, f=f, **in_use, **shares)
 
 
-def _of_job(node: Node) -> float:
+def constant_of(node: Node) -> float:
     """The value of an expression that reads no field of a resource; 0 where it has none."""
     return float(np.nan_to_num(ResourceColumns([_NO_RESOURCE]).numbers(node)[0]))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+Effect = Literal["allow", "deny", "prefer"]
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
@@ -17,7 +19,7 @@ class PolicyRule:
     ``prefer``, from 0 (last) to 1 (as where it is allowed).
     """
 
-    effect: Literal["allow", "deny", "prefer"]
+    effect: Effect
     preference: float = 1.0
     classes: frozenset[str] = frozenset()
     hours: tuple[float, float] | None = None

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from .policies import PolicyRule
 from .predicates import Node
@@ -20,12 +23,15 @@ class InvalidProblemError(ValueError):
     """A batch, a resource or an objective that cannot be matched; the message has the place, the value, what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\A[^\0]*\Z")]
+Amount = Annotated[float, Meta(ge=0)]
+
+
+class Capacity(Struct, frozen=True, forbid_unknown_fields=True):
     """``total`` of one kind, and how much of it is ``used``: held by matches, or measured beyond what these explain."""
 
-    total: float
-    used: float = 0.0
+    total: Amount
+    used: Amount = 0.0
 
     @property
     def free(self) -> float:
@@ -33,14 +39,13 @@ class Capacity:
         return max(0.0, self.total - self.used)
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True, forbid_unknown_fields=True):
     """A match that holds a part of a resource. ``until_s`` is on the clock of ``Problem.now_s``."""
 
-    job: str
-    user: str | None
+    job: Name
     until_s: float
-    amounts: Mapping[str, float]
+    amounts: dict[Name, Amount] = {}
+    user: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,10 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class MatchJob:
-    """A job. ``duration_s`` is how long its match holds what it gets, None if unknown."""
+    """A job. ``duration_s`` is how long its match holds what it gets, None if unknown.
+
+    ``weight`` is what it counts in objectives where that is not its ``priority``, because it has waited.
+    """
 
     name: str
     dependencies: tuple[Dependency, ...]
@@ -117,6 +125,12 @@ class MatchJob:
     priority: float = 1.0
     duration_s: float | None = None
     relations: tuple[Relation, ...] = ()
+    weight: float | None = None
+
+    @property
+    def counted(self) -> float:
+        """The weight, which is the priority unless it was given."""
+        return self.priority if self.weight is None else self.weight
 
 
 @dataclass(frozen=True, slots=True)

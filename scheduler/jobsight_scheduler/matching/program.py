@@ -34,6 +34,7 @@ class _Balance:
     """What is balanced, by type, and its columns: F, and from ``first`` on the pieces of ``shares`` shares."""
 
     balanced: dict[str, Flags]
+    others: Floats
     f: int
     first: int
     shares: int
@@ -70,12 +71,12 @@ class Program(SparseProgram):
         self._s: dict[str, int] = self._used_columns() if any(form.s for form in forms) else {}
         self._capacities()
         if self._s:
-            self._used_rows(any(form.s and form.is_max for form in forms))
+            self._used_rows(any(_is_sought(form) for form in forms))
         self._balances: list[_Balance] = []
         for form in forms:
             if form.f and self._balance(form) is None:
-                f = self._largest_share(form.balanced)
-                self._balances.append(_Balance(form.balanced, f, *self._squares(form.balanced)))
+                f = self._largest_share(form)
+                self._balances.append(_Balance(form.balanced, form.others, f, *self._squares(form.balanced)))
         for jobs in classes:
             for relation in eligibility.problem.jobs[jobs[0]].relations:
                 self._relation(jobs[0], relation)
@@ -105,29 +106,11 @@ class Program(SparseProgram):
     def _balance(self, form: LinearForm) -> _Balance | None:
         """The columns of what ``form`` balances; several objectives may balance the same."""
         for one in self._balances:
-            if all(np.array_equal(one.balanced[name], flags) for name, flags in form.balanced.items()):
+            if np.array_equal(one.others, form.others) and all(
+                np.array_equal(one.balanced[name], flags) for name, flags in form.balanced.items()
+            ):
                 return one
         return None
-
-    def names(self) -> list[str]:
-        """A name for each column: Z<job>, X<job>_<dependency>_<resource>, S<resource>, F, Q<share>_<piece>.
-
-        Where a second objective balances other resources, its columns are F2 and Q2_<share>_<piece>.
-        """
-        found = [f"Z{jobs[0]}" for jobs in self.classes]
-        for jobs in self.classes:
-            for dependency, number in enumerate(self._eligibility.numbers[jobs[0]]):
-                of = self._eligibility.types[self._eligibility.dependencies[number].of.type]
-                found += [
-                    f"X{jobs[0]}_{dependency}_{member}" for member in of.members[self._candidates[number]].tolist()
-                ]
-        for name in self._s:
-            found += [f"S{member}" for member in self._eligibility.types[name].members.tolist()]
-        for number, balance in enumerate(self._balances, 1):
-            found.append("F" if number == 1 else f"F{number}")
-            which = "" if number == 1 else f"{number}_"
-            found += [f"Q{which}{share}_{piece}" for piece in range(PIECES) for share in range(balance.shares)]
-        return found
 
     def placements(self, values: Floats) -> dict[int, Placement]:
         """The jobs that whole ``values`` of the columns match, and on what.
@@ -265,7 +248,7 @@ class Program(SparseProgram):
         return found
 
     def _used_rows(self, is_bounded: bool) -> None:
-        """X <= S where nothing is consumed, and everywhere in small programs; S <= sum of X where S is maximised."""
+        """X <= S where nothing is consumed, and everywhere in small programs; S <= sum of X where S is sought."""
         upper = self.column_bounds[1]
         for name, of in self._eligibility.types.items():
             columns, positions, rows = self._of_type(name)
@@ -303,11 +286,11 @@ class Program(SparseProgram):
             (of.used[:, kind] * inverse)[chosen],
         )
 
-    def _largest_share(self, balanced: dict[str, Flags]) -> int:
-        f = self._new_columns(np.zeros(1), np.full(1, np.inf), False)
+    def _largest_share(self, form: LinearForm) -> int:
+        f = self._new_columns(np.full(1, form.others.max(initial=0.0)), np.full(1, np.inf), False)
         for name, of in self._eligibility.types.items():
             for kind in range(len(of.kinds)):
-                rows, columns, values, used = self._shares(name, balanced[name], kind)
+                rows, columns, values, used = self._shares(name, form.balanced[name], kind)
                 count = len(used)
                 self._add(
                     np.concatenate((rows, np.arange(count))),
@@ -372,10 +355,15 @@ class Program(SparseProgram):
                     rows, columns, values, used = self._shares(name, balance.balanced[name], kind)
                     shares.append(used + np.bincount(rows, values * found[columns], len(used)))
             every = np.concatenate(shares) if shares else np.empty(0)
-            found[balance.f] = every.max(initial=0.0)
+            found[balance.f] = max(every.max(initial=0.0), balance.others.max(initial=0.0))
             for piece in range(PIECES):
                 width = np.inf if piece == PIECES - 1 else 1.0 / PIECES
                 found[balance.pieces(piece)] = np.clip(every - piece / PIECES, 0.0, width)
+
+
+def _is_sought(form: LinearForm) -> bool:
+    """Whether an objective is better for some resource that is in use."""
+    return any(bool((values > 0.0).any() if form.is_max else (values < 0.0).any()) for values in form.s.values())
 
 
 _NONE = np.empty(0, dtype=np.int64)

@@ -1,30 +1,25 @@
-"""Reads the ordered list of objectives from decoded JSON."""
+"""The ordered list of objectives, from what was decoded from JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
-from .fields import each, expression, mapping, name, once, required, shown
-from .predicates import Node
+from .documents import ObjectiveDocument
+from .expressions import expression, once
+from .objectives import constant_of
 from .problem import MATCH_NOTHING, OBJECTIVES, InvalidProblemError, Objective, shipped
 
-OBJECTIVES_AT_MOST = 10
-VARIABLES = ("Z", "X", "S", "F")
 
-
-def read_objectives(value: object, place: str) -> tuple[Objective, ...]:
-    """Names of objectives that ship, or objects.
-
-    ``{"name": "balance", "type": "compute"}`` or ``"resources": [names]`` balances these only. ``{"name": "cheap",
-    "sense": "min", "X": "price * job.duration_s"}`` is an own one, linear in Z (a job is matched), X (a job's
-    dependency is on a resource), S (a resource is used) and F (the largest share used).
+def read_objectives(entries: Sequence[str | ObjectiveDocument], place: str) -> tuple[Objective, ...]:
+    """Names of objectives that ship, or documents.
 
     Raises:
-        InvalidProblemError: there is none, or one is not known.
+        InvalidProblemError: one is not known, or one is there twice.
     """
-    found = tuple(_objective(entry, where) for entry, where in each(value, place, OBJECTIVES_AT_MOST))
-    if not found:
-        raise InvalidProblemError(f"{place}: is empty; name at least one of {', '.join(OBJECTIVES)}")
+    found = tuple(
+        _objective(ObjectiveDocument(entry) if isinstance(entry, str) else entry, f"{place}[{index}]")
+        for index, entry in enumerate(entries)
+    )
     once([objective.name for objective in found], place)
     return found
 
@@ -36,42 +31,28 @@ def warnings_of(objectives: tuple[Objective, ...]) -> tuple[str, ...]:
     return (f"the objective {objectives[0].name!r} alone is best when nothing is matched; put 'throughput' before it",)
 
 
-def _objective(value: object, place: str) -> Objective:
-    if isinstance(value, str):
-        return shipped(_known(value, place))
-    entry = mapping(value, place)
-    called = name(required(entry, "name", place), f"{place}.name")
-    coefficients = {
-        variable: expression(entry[variable], f"{place}.{variable}") for variable in VARIABLES if variable in entry
-    }
+def _objective(entry: ObjectiveDocument, place: str) -> Objective:
+    texts = {"Z": entry.z, "X": entry.x, "S": entry.s, "F": entry.f}
+    coefficients = {name: expression(text, f"{place}.{name}") for name, text in texts.items() if text is not None}
+    chosen = entry.resources, entry.type
     if coefficients:
-        return _own(entry, called, coefficients, place)
-    if unknown := entry.keys() - {"name", "resources", "type"}:
-        raise InvalidProblemError(f"{place}: unknown field {shown(min(unknown))}; an own objective has Z, X, S or F")
-    kind = _known(called, f"{place}.name")
-    if kind != "balance" and ("resources" in entry or "type" in entry):
-        raise InvalidProblemError(f"{place}: 'resources' and 'type' belong to balance, not to {kind}")
-    chosen = (
-        frozenset(name(item, where) for item, where in each(entry["resources"], f"{place}.resources", 100_000))
-        if "resources" in entry
-        else None
-    )
-    of_type = name(entry["type"], f"{place}.type") if "type" in entry else None
-    return Objective(kind, kind, OBJECTIVES[kind], resources=chosen, type=of_type)
-
-
-def _known(value: str, place: str) -> str:
-    if value not in OBJECTIVES:
-        raise InvalidProblemError(f"{place}: unknown objective {shown(value)}; known: {', '.join(OBJECTIVES)}")
-    return value
-
-
-def _own(entry: Mapping[str, object], called: str, coefficients: dict[str, Node], place: str) -> Objective:
-    if called in OBJECTIVES:
-        raise InvalidProblemError(f"{place}.name: {called!r} is one that ships; give your own another name")
-    if unknown := entry.keys() - {"name", "sense", *VARIABLES}:
-        raise InvalidProblemError(f"{place}: unknown field {shown(min(unknown))}")
-    sense = entry.get("sense", "max")
-    if sense not in ("max", "min"):
-        raise InvalidProblemError(f"{place}.sense: {shown(sense)} is neither max nor min")
-    return Objective("own", called, sense == "max", coefficients)
+        if entry.name in OBJECTIVES:
+            raise InvalidProblemError(f"{place}.name: {entry.name!r} is one that ships; give your own another name")
+        is_max = entry.sense != "min"
+        largest = constant_of(coefficients["F"]) if "F" in coefficients else 0.0
+        if largest and is_max == (largest > 0.0):
+            sense = "max" if is_max else "min"
+            raise InvalidProblemError(
+                f"{place}.F: {largest:g} with sense {sense} seeks a larger share; seek a smaller one"
+            )
+        own = Objective("own", entry.name, is_max, coefficients)
+        if chosen == (None, None):
+            return own
+    elif entry.name not in OBJECTIVES:
+        known = ", ".join(OBJECTIVES)
+        raise InvalidProblemError(f"{place}: unknown objective {entry.name!r:.60}; known: {known}")
+    if entry.name != "balance" and chosen != (None, None):
+        raise InvalidProblemError(f"{place}: 'resources' and 'type' belong to balance, not to {entry.name}")
+    if entry.sense is not None:
+        raise InvalidProblemError(f"{place}: 'sense' belongs to an own objective, with Z, X, S or F")
+    return Objective(entry.name, entry.name, shipped(entry.name).is_max, resources=entry.resources, type=entry.type)

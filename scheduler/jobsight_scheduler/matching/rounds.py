@@ -1,25 +1,27 @@
 """One round of continuous matching: ageing weights, and a reservation for the job that was passed over too often.
 
 Fairness is ours; the paper leaves it out. A job of age ``a`` (rounds since it was submitted) weighs ``P (1 + a / 5)``.
-From age 10 on, jobs are served in the order of age: each that fits now is matched, and for the first that does not, the
-earliest time at which its whole gang fits is reserved. Others may then take of the reserved instances only what they
-give back before that time (backfilling; D. A. Lifka, The ANL/IBM SP scheduling system, 1995). So nothing delays the
-oldest job, every job becomes the oldest, and none that could ever run starves.
+From age 10 on, jobs are served in the order of age: each that fits now is matched, and the first that does not gets a
+reservation (reservations.py). So nothing delays the oldest job that could run, every job becomes the oldest, and none
+that could ever run starves. Jobs that could not be matched now keep no other one out of a round (openings.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from .answer import Answer, Match, Unmatched
 from .check import faults
 from .eligibility import Eligibility
-from .ladder import DEADLINE_S, RUNGS, match, matches_of
+from .ladder import DEADLINE_S, RUNGS, match
+from .openings import openings
 from .packing import Packing
-from .problem import Capacity, MatchJob, Objective, Problem, Resource, shipped
+from .problem import MatchJob, Objective, Problem, Resource, shipped
+from .reservations import Reservation, at_time, served, with_matches, without_reserved
 from .why_not import why_not
 
 AGEING_ROUNDS = 5.0
@@ -27,35 +29,27 @@ RESERVE_AFTER_ROUNDS = 10
 HOLD_S = 900.0
 """How long a match holds what it has if the duration of its job is unknown."""
 
-_WINDOW = 120
-"""Jobs that one round looks at, the oldest: four times those that make a round due."""
+WINDOW = 120
+"""Jobs that are matched together, the oldest of those that fit now: four times those that make a round due."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
-    """A job that waits, and for how many rounds."""
+    """A job that waits, and for how many rounds; ``is_explained``: the reason that it has need not be looked for again
+    if it still does not fit.
+    """
 
     job: MatchJob
     age: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """From ``start_s`` on, ``job`` gets these instances."""
-
-    job: str
-    start_s: float
-    resources: Mapping[str, tuple[str, ...]]
+    is_explained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RoundAnswer:
-    """The answer to the jobs of a round; ``unseen`` is how many younger jobs wait for the next one."""
+    """The answer to all jobs that wait: a match or a reason for each that was not explained before."""
 
     answer: Answer
     reservation: Reservation | None
-    unseen: int
-    matched: tuple[str, ...] = field(default=())
 
 
 def match_round(
@@ -70,167 +64,60 @@ def match_round(
     rung: str = RUNGS[-1],
     seed: int = 0,
 ) -> RoundAnswer:
-    """Matches the oldest of ``waiting`` at ``now_s``.
+    """Matches ``waiting`` at ``now_s``, the oldest first.
 
     ``resources`` have their ``holds`` with the times at which these end: a reservation is as good as they are.
     """
     start = clock()
-    oldest = sorted(waiting, key=lambda one: -one.age)[:_WINDOW]
-    jobs = [replace(one.job, priority=weight(one.job.priority, one.age)) for one in oldest]
+    by_age = sorted(waiting, key=lambda one: -one.age)
+    jobs = [replace(one.job, weight=weight(one.job.priority, one.age)) for one in by_age]
     first = [shipped("priority")] if objectives[0].kind == "throughput" else []
-    problem = Problem(
-        tuple(resources),
-        tuple(jobs),
-        (*first, *(one for one in objectives if one.kind not in {"throughput", *(own.kind for own in first)})),
-        hour,
-        now_s,
-    )
-    overdue = [job for job, one in zip(jobs, oldest, strict=True) if one.age >= RESERVE_AFTER_ROUNDS]
-    matches, reservation = _served(problem, overdue)
-    left = with_matches(problem.resources, jobs, matches)
-    late = set() if reservation is None else {job.name for job in jobs if _end_s(job, now_s) > reservation.start_s}
+    kept = {"throughput", *(one.kind for one in first)}
+    problem = Problem(tuple(resources), (), (*first, *(one for one in objectives if one.kind not in kept)), hour, now_s)
+    reasons: dict[str, Unmatched | None] = {one.job.name: None for one in by_age if one.is_explained}
+    fitting = list(openings(problem, jobs, reasons))
+    overdue = [job for job, one in zip(jobs, by_age, strict=True) if one.age >= RESERVE_AFTER_ROUNDS]
+    idle = replace(problem, resources=at_time(resources, np.inf))
+    never = dict.fromkeys(job.name for job in overdue)
+    matches, reservation = served(problem, islice(openings(idle, overdue, never), WINDOW))
+    by_name = {job.name: job for job in jobs}
     taken = {one.job for one in matches}
-
-    def rest(names: Callable[[MatchJob], bool], on: tuple[Resource, ...], share: float) -> Answer:
-        asked = tuple(job for job in jobs if job.name not in taken and names(job))
-        seconds = max(1e-3, share * (deadline_s - (clock() - start)))
-        return match(replace(problem, resources=on, jobs=asked), clock=clock, deadline_s=seconds, rung=rung, seed=seed)
-
-    answer = rest(
-        lambda job: reservation is None or job.name != reservation.job,
-        left if reservation is None else _without_reserved(left, problem, reservation),
-        1.0 if reservation is None else 0.7,
-    )
-    answers = [answer]
-    matches += answer.matches
-    taken.update(one.job for one in answer.matches)
     if reservation is not None:
-        left = with_matches(problem.resources, jobs, matches)
-        answers.append(rest(lambda job: job.name not in late and job.name != reservation.job, left, 1.0))
-        matches += answers[1].matches
-    return RoundAnswer(
-        _joined(problem, matches, answers, reservation, clock() - start),
-        reservation,
-        len(waiting) - len(oldest),
-        tuple(one.job for one in matches),
-    )
+        taken.add(reservation.job)
+    blocked: dict[str, Unmatched | None] = {}
+    looked: dict[str, MatchJob] = {}
+
+    def rest(asked: Sequence[MatchJob], on: tuple[Resource, ...], share: float) -> Answer:
+        left = replace(problem, resources=on)
+        chosen = tuple(islice(openings(left, [job for job in asked if job.name not in taken], blocked), WINDOW))
+        looked.update((job.name, job) for job in chosen)
+        seconds = max(1e-3, share * (deadline_s - (clock() - start)))
+        answer = match(replace(left, jobs=chosen), clock=clock, deadline_s=seconds, rung=rung, seed=seed)
+        taken.update(one.job for one in answer.matches)
+        return answer
+
+    left = with_matches(problem.resources, jobs, matches)
+    if reservation is None:
+        answers = [rest(fitting, left, 1.0)]
+    else:
+        job = by_name[reservation.job]
+        answers = [rest(fitting, without_reserved(left, job, reservation), 0.7)]
+        left = with_matches(left, jobs, answers[0].matches)
+        answers.append(rest([job for job in fitting if _end_s(job, now_s) <= reservation.start_s], left, 1.0))
+    matches += tuple(one for answer in answers for one in answer.matches)
+    looked |= {name: by_name[name] for name in (*blocked, *(one.job for one in matches), *taken)}
+    found = _joined(replace(problem, jobs=tuple(looked.values())), matches, answers, reservation, clock() - start)
+    reasons |= {one.job: one for one in found.unmatched}
+    done = {one.job for one in found.matches}
+    turn = f"it fits; {len(looked)} that wait longer were matched or tried first in this round"
+    waits = (reasons.get(job.name, Unmatched(job.name, "turn", turn)) for job in jobs if job.name not in done)
+    unmatched = tuple(_waits(one, reservation, now_s) for one in waits if one is not None)
+    return RoundAnswer(replace(found, unmatched=unmatched), reservation)
 
 
 def weight(priority: float, age: int) -> float:
     """What a job counts after ``age`` rounds."""
     return priority * (1.0 + age / AGEING_ROUNDS)
-
-
-def with_matches(
-    resources: Sequence[Resource], jobs: Sequence[MatchJob], matches: Sequence[Match]
-) -> tuple[Resource, ...]:
-    """``resources`` with what ``matches`` take of them in use."""
-    by_name = {job.name: job for job in jobs}
-    used: dict[tuple[str, str], float] = {}
-    for one in matches:
-        for dependency in by_name[one.job].dependencies:
-            for name in one.resources[dependency.name]:
-                for kind, amount in dependency.amounts.items():
-                    used[name, kind] = used.get((name, kind), 0.0) + amount
-    chosen = {name for one in matches for names in one.resources.values() for name in names}
-    return tuple(
-        resource
-        if resource.name not in chosen
-        else replace(
-            resource,
-            is_held=True,
-            capacities={
-                kind: Capacity(capacity.total, capacity.used + used.get((resource.name, kind), 0.0))
-                for kind, capacity in resource.capacities.items()
-            },
-        )
-        for resource in resources
-    )
-
-
-def at_time(resources: Sequence[Resource], time_s: float) -> tuple[Resource, ...]:
-    """``resources`` without the holds that end by ``time_s``."""
-    return tuple(
-        resource
-        if not any(hold.until_s <= time_s for hold in resource.holds)
-        else replace(
-            resource,
-            capacities={
-                kind: Capacity(
-                    capacity.total,
-                    max(
-                        0.0,
-                        capacity.used
-                        - sum(hold.amounts.get(kind, 0.0) for hold in resource.holds if hold.until_s <= time_s),
-                    ),
-                )
-                for kind, capacity in resource.capacities.items()
-            },
-            holds=tuple(hold for hold in resource.holds if hold.until_s > time_s),
-        )
-        for resource in resources
-    )
-
-
-def earliest(problem: Problem, job: MatchJob) -> Reservation | None:
-    """The earliest time at which ``job`` fits if nothing more is matched; None if it never does.
-
-    What is free only grows as holds end, so the time is found by bisection.
-    """
-    ends = sorted({hold.until_s for resource in problem.resources for hold in resource.holds} | {problem.now_s})
-    ends = [end for end in ends if end >= problem.now_s]
-    low, high = 0, len(ends) - 1
-    found = _placed(problem, job, ends[high])
-    if found is None:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        earlier = _placed(problem, job, ends[middle])
-        if earlier is None:
-            low = middle + 1
-        else:
-            high, found = middle, earlier
-    return Reservation(job.name, ends[high], found.resources)
-
-
-def _served(problem: Problem, overdue: Sequence[MatchJob]) -> tuple[tuple[Match, ...], Reservation | None]:
-    """Matches for the oldest jobs as long as they fit, and a reservation for the first that could but does not."""
-    matches: tuple[Match, ...] = ()
-    resources = problem.resources
-    for job in overdue:
-        found = earliest(replace(problem, resources=resources), job)
-        if found is None:
-            continue
-        if found.start_s > problem.now_s:
-            return matches, found
-        matches = (*matches, Match(job.name, found.resources))
-        resources = with_matches(resources, [job], matches[-1:])
-    return matches, None
-
-
-def _placed(problem: Problem, job: MatchJob, time_s: float) -> Match | None:
-    eligibility = Eligibility(replace(problem, resources=at_time(problem.resources, time_s), jobs=(job,)))
-    packing = Packing(eligibility, eligibility.eligible())
-    return matches_of(eligibility, packing.placed)[0] if packing.place(0, None) else None
-
-
-def _without_reserved(
-    resources: Sequence[Resource], problem: Problem, reservation: Reservation
-) -> tuple[Resource, ...]:
-    """What jobs may take that end after the reservation starts: what is free now and will be left over then."""
-    job = next(job for job in problem.jobs if job.name == reservation.job)
-    later = at_time(resources, reservation.start_s)
-    kept = with_matches(later, [job], [Match(job.name, reservation.resources)])
-    return tuple(
-        replace(
-            now,
-            capacities={
-                kind: Capacity(capacity.total, max(capacity.used, then.capacities[kind].used))
-                for kind, capacity in now.capacities.items()
-            },
-        )
-        for now, then in zip(resources, kept, strict=True)
-    )
 
 
 def _end_s(job: MatchJob, now_s: float) -> float:
@@ -274,12 +161,9 @@ def _joined(
                     f"it would end after {reservation.start_s - problem.now_s:,.0f} s, when {reservation.job} starts, "
                     "which was passed over too often, on what it would hold"
                 )
-    value = float(sum(problem.jobs[job].priority for job in packing.placed))
-    unmatched = tuple(
-        _waits(one, reservation, problem.now_s) for one in why_not(eligibility, candidates, packing.placed, reserved)
-    )
     first = answers[0]
     is_single = reservation is None and len(whole) == len(first.matches)
+    value = float(sum(problem.jobs[job].counted for job in packing.placed))
     return replace(
         first,
         status=first.status if is_single else "feasible",
@@ -289,7 +173,8 @@ def _joined(
         objectives=first.objectives if is_single else (),
         cpu_s=cpu_s,
         matches=whole,
-        unmatched=unmatched,
+        unmatched=why_not(eligibility, candidates, packing.placed, reserved),
+        failed=tuple(rung for answer in answers for rung in answer.failed),
     )
 
 

@@ -13,7 +13,7 @@ from .objectives import LinearForm, linear_form
 from .packing import Placement
 from .problem import Objective
 from .program import PIECES, Program
-from .values import squared_shares, value_of
+from .values import squared_shares, squares_of, value_of
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -24,7 +24,10 @@ KEPT = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One objective: its ``value`` for placements, its ``costs`` in a program; ``form`` is None for squared shares."""
+    """One objective: its ``value`` for placements, its ``costs`` in a program; ``form`` is None for squared shares.
+
+    ``constant`` is the part of the value that the costs leave out.
+    """
 
     name: str
     is_max: bool
@@ -32,6 +35,7 @@ class Stage:
     form: LinearForm | None
     value: Callable[[Mapping[int, Placement]], float]
     costs: Callable[[Program], Floats]
+    constant: float
 
     def is_no_worse(self, value: float, than: float) -> bool:
         """Whether ``value`` keeps ``than``."""
@@ -48,11 +52,20 @@ def stages_of(objectives: Sequence[Objective], eligibility: Eligibility, candida
     for objective in objectives:
         form = linear_form(objective, eligibility, candidates)
         found.append(
-            Stage(objective.name, form.is_max, form.is_whole, form, _value(form, eligibility, candidates), _costs(form))
+            Stage(
+                objective.name,
+                form.is_max,
+                form.is_whole,
+                form,
+                _value(form, eligibility, candidates),
+                _costs(form),
+                form.constant,
+            )
         )
         if objective.kind == "balance":
             squared = _squared(form, eligibility)
-            found.append(Stage(f"{objective.name} (squares)", False, False, None, squared, _squares(form)))
+            constant = squares_of(form.others, PIECES)
+            found.append(Stage(f"{objective.name} (squares)", False, False, None, squared, _squares(form), constant))
     return found
 
 

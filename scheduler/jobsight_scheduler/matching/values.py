@@ -20,7 +20,7 @@ def value_of(
 ) -> float:
     """The value of an objective for given placements."""
     jobs = list(placed)
-    found = float(form.z[jobs].sum())
+    found = float(form.z[jobs].sum()) + form.constant
     if form.x is not None:
         for job in jobs:
             for number, chosen in zip(eligibility.numbers[job], placed[job], strict=True):
@@ -44,7 +44,7 @@ def shares_of(form: LinearForm, eligibility: Eligibility, placed: Mapping[int, P
                     used[chosen] += of.amounts[at.row]
         inverse = inverse_totals(of)
         found.append((used * inverse)[form.balanced[name][:, None] & (inverse > 0.0)])
-    return np.concatenate(found) if found else np.empty(0)
+    return np.concatenate((form.others, *found))
 
 
 def largest_share(form: LinearForm, eligibility: Eligibility, placed: Mapping[int, Placement]) -> float:
@@ -54,7 +54,11 @@ def largest_share(form: LinearForm, eligibility: Eligibility, placed: Mapping[in
 
 def squared_shares(form: LinearForm, eligibility: Eligibility, placed: Mapping[int, Placement], pieces: int) -> float:
     """The sum of the squares of all shares, each by straight lines between multiples of 1 / ``pieces``."""
-    shares = shares_of(form, eligibility, placed)
+    return squares_of(shares_of(form, eligibility, placed), pieces)
+
+
+def squares_of(shares: Floats, pieces: int) -> float:
+    """The sum of their squares, by straight lines."""
     found = 0.0
     for piece in range(pieces):
         width = np.inf if piece == pieces - 1 else 1.0 / pieces

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from .answer import Unmatched
+from .answer import Tier, Unmatched
 from .columns import bound_to
 from .eligibility import DependencyAt, Eligibility
 from .packing import Packing, Placement
@@ -20,6 +20,9 @@ Flags = NDArray[np.bool_]
 
 Reserved = Mapping[str, str]
 """For names of jobs which reservation keeps them waiting."""
+
+HARDEST: tuple[Tier, ...] = ("type", "predicate", "never-fits", "policy", "held")
+"""What keeps a job waiting longest comes first."""
 
 _LISTED = 3
 _KINDS_LISTED = 10
@@ -38,30 +41,47 @@ def why_not(
         full.put(job, placement)
     jobs = eligibility.problem.jobs
     return tuple(
-        _reason(eligibility, empty, full, job, reserved or {}) for job in range(len(jobs)) if job not in placed
+        why_alone(eligibility, empty, job, is_exact=True) or _beside(eligibility, full, job, reserved or {})
+        for job in range(len(jobs))
+        if job not in placed
     )
 
 
-def _reason(eligibility: Eligibility, empty: Packing, full: Packing, job: int, reserved: Reserved) -> Unmatched:
+def why_alone(eligibility: Eligibility, empty: Packing, job: int, is_exact: bool = False) -> Unmatched | None:
+    """Why ``job`` does not even fit by itself on what is free: of its dependencies the hardest reason; None if it fits.
+
+    Whether dependencies that share resources fit together is tried; with ``is_exact``, it is decided.
+    """
     of = eligibility.problem.jobs[job]
-    for number in eligibility.numbers[job]:
-        at = eligibility.dependencies[number]
-        if len(empty.candidates[number]) < at.of.count:
-            return _alone(eligibility, of, at)
-    if gang := _gang(eligibility, empty, job):
-        return Unmatched(of.name, "gang", gang)
+    found = [
+        _alone(eligibility, of, eligibility.dependencies[number])
+        for number in eligibility.numbers[job]
+        if len(empty.candidates[number]) < eligibility.dependencies[number].of.count
+    ]
+    if found:
+        return min(found, key=lambda one: HARDEST.index(one.tier))
+    gang = _gang(eligibility, empty, job, is_exact)
+    return Unmatched(of.name, "gang", gang) if gang else None
+
+
+def _beside(eligibility: Eligibility, full: Packing, job: int, reserved: Reserved) -> Unmatched:
+    """Why a job that fits by itself is not matched beside those of ``full``."""
+    of = eligibility.problem.jobs[job]
     if of.name in reserved:
         return Unmatched(of.name, "reserved", reserved[of.name])
     for number in eligibility.numbers[job]:
         at = eligibility.dependencies[number]
         if len(full.open_to(number)) < at.of.count:
-            eligible = len(empty.candidates[number])
+            eligible = len(full.candidates[number])
             return Unmatched(
                 of.name,
                 "outpriced",
                 f"{at.of.name}: what {_amounts(at)} would take on any of {eligible} eligible {at.of.type} is worth "
                 "at least as much to other jobs of the batch",
             )
+    if full.place(job, None):
+        full.remove(job)
+        return Unmatched(of.name, "outpriced", "it fits, but matching it would add nothing to the objectives")
     return Unmatched(of.name, "outpriced", "each dependency fits, but all together only in place of other jobs")
 
 
@@ -76,19 +96,19 @@ def _alone(eligibility: Eligibility, job: MatchJob, at: DependencyAt) -> Unmatch
     satisfying = eligibility.satisfying(at.of, job)
     if int(satisfying.sum()) < count:
         return Unmatched(job.name, "predicate", f"{name}: needs {kind}; {_removed(eligibility, job, at)}")
-    allowed, _ = eligibility.verdicts(of.name, job.job_class)
-    if int((satisfying & allowed).sum()) < count:
-        return Unmatched(job.name, "policy", f"{name}: {_denied(eligibility, at, satisfying & ~allowed, job)}")
-    usable = satisfying & allowed
-    idle = usable & eligibility.fitting(at, is_idle=True)
+    idle = satisfying & eligibility.fitting(at, is_idle=True)
     if int(idle.sum()) < count:
-        too_few = f"{name}: {_too_small(eligibility, at, usable, idle)}"
-        barred = satisfying & ~allowed & eligibility.fitting(at, is_idle=True)
-        if int(idle.sum()) + int(barred.sum()) < count:
-            return Unmatched(job.name, "never-fits", too_few)
-        others = _denied(eligibility, at, barred, job)
-        return Unmatched(job.name, "policy", f"{too_few}; it would fit on others, but not now ({others})")
-    return Unmatched(job.name, "held", f"{name}: {_holders(eligibility, at, idle & ~eligibility.fitting(at))}")
+        return Unmatched(job.name, "never-fits", f"{name}: {_too_small(eligibility, at, satisfying, idle)}")
+    allowed, _ = eligibility.verdicts(of.name, job.job_class)
+    if int((idle & allowed).sum()) < count:
+        denied, usable = _denied(eligibility, at, idle & ~allowed, job), satisfying & allowed
+        if int(usable.sum()) >= count:
+            too_small = _too_small(eligibility, at, usable, idle & allowed)
+            denied = f"{too_small}; it would fit on others, but not now ({denied})"
+        return Unmatched(job.name, "policy", f"{name}: {denied}")
+    return Unmatched(
+        job.name, "held", f"{name}: {_holders(eligibility, at, idle & allowed & ~eligibility.fitting(at))}"
+    )
 
 
 def _removed(eligibility: Eligibility, job: MatchJob, at: DependencyAt) -> str:
@@ -169,17 +189,22 @@ def _holders(eligibility: Eligibility, at: DependencyAt, held: Flags) -> str:
     return f"{_amounts(at)} does not fit now: " + "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
 
 
-def _gang(eligibility: Eligibility, empty: Packing, job: int) -> str:
+def is_gang(eligibility: Eligibility, job: int) -> bool:
+    """Whether dependencies of a job share resources or are related, so that each may fit without the others."""
+    of = eligibility.problem.jobs[job]
+    return bool(of.relations) or len({dependency.type for dependency in of.dependencies}) < len(of.dependencies)
+
+
+def _gang(eligibility: Eligibility, empty: Packing, job: int, is_exact: bool) -> str:
     """Why the dependencies do not fit together though each does; nothing if they do."""
     of = eligibility.problem.jobs[job]
     numbers = eligibility.numbers[job]
-    types = [eligibility.dependencies[number].of.type for number in numbers]
-    if not of.relations and len(set(types)) == len(types):
+    if not is_gang(eligibility, job):
         return ""
     if empty.place(job, None):
         empty.remove(job)
         return ""
-    if fits_alone(eligibility, empty.candidates, job):
+    if is_exact and fits_alone(eligibility, empty.candidates, job):
         return ""
     names = [eligibility.dependencies[number].of.name for number in numbers]
     if of.relations:

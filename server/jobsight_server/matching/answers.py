@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from jobsight_scheduler.matching.answer import Answer, Unmatched
 from jobsight_scheduler.matching.eligibility import Eligibility
@@ -90,7 +90,6 @@ def batch_answer(
     predicted: list[PredictedAmount],
     conflicts: int,
     time: TimeSpent,
-    warnings: Iterable[str],
 ) -> BatchAnswer:
     """The record for ``answer``; ``refused`` are jobs that were not even tried."""
     return BatchAnswer(
@@ -108,7 +107,7 @@ def batch_answer(
         rows=answer.rows,
         columns=answer.columns,
         objectives=[ReachedObjective(o.name, o.value, o.bound, o.gap) for o in answer.objectives],
-        warnings=list(dict.fromkeys((*warnings, *answer.warnings))),
+        warnings=list(answer.warnings),
         predicted=predicted,
         conflicts=conflicts,
         time=time,

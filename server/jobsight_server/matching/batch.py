@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection
 
-from jobsight_scheduler.matching.fields import Ignored, listed, once, shown
+from jobsight_scheduler.matching.documents import JobDocument, Objectives, decoded, shown
+from jobsight_scheduler.matching.expressions import once
 from jobsight_scheduler.matching.problem import InvalidProblemError, MatchJob, Objective, Problem, Resource
-from jobsight_scheduler.matching.read import BatchLimits, check_size
-from jobsight_scheduler.matching.read_jobs import read_job
+from jobsight_scheduler.matching.read import BatchLimits, check_size, job_of
 from jobsight_scheduler.matching.read_objectives import read_objectives, warnings_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.matching.answers import NotMatched
 from jobsight_server.matching.predicted import PredictedAmount, fill_in
 from jobsight_server.matching.resource_types import ResourceError, ResourceType
+from jobsight_server.matching.submissions import document_with
 
-LIMITS = BatchLimits(jobs=10_000, dependencies=20_000, pairs=10_000_000)
+LIMITS = BatchLimits(dependencies=20_000, pairs=10_000_000)
 """A batch is matched while others wait."""
 
 _TYPES_SHOWN = 20
@@ -39,21 +39,26 @@ class CheckedBatch:
     documents: Mapping[str, str]
     predicted: list[PredictedAmount]
     refused: list[NotMatched]
-    warnings: tuple[str, ...]
 
 
 def read_batch(
-    jobs: Sequence[Any], types: Mapping[str, ResourceType], answers: AnswerReader, connection: Connection
+    jobs: Sequence[Any],
+    types: Mapping[str, ResourceType],
+    answers: AnswerReader,
+    connection: Connection,
+    key: str | None = None,
 ) -> CheckedBatch:
-    """Raises:
-    ResourceError: a job is invalid; the message has the place and the value.
+    """``key`` is that of the submission.
+
+    Raises:
+        ResourceError: a job is invalid; the message has the place and the value.
     """
-    ignored = Ignored()
     try:
-        filled = fill_in(listed(jobs, "jobs", LIMITS.jobs), types, answers, connection)
+        filled = fill_in(jobs, types, answers, connection)
         # Positions in messages are those of the batch as it was sent.
         read = {
-            position: read_job(document, f"jobs[{position}]", ignored) for position, document in filled.jobs.items()
+            position: job_of(decoded(document, JobDocument, f"jobs[{position}]"), f"jobs[{position}]")
+            for position, document in filled.jobs.items()
         }
         refused = [
             NotMatched(_name_of(jobs[position], position), "predicted", why) for position, why in filled.refused.items()
@@ -67,10 +72,10 @@ def read_batch(
             refused.append(NotMatched(job.name, "type", unknown))
             continue
         found.append(job)
-        documents[job.name] = msgspec.json.encode(filled.jobs[position]).decode()
+        documents[job.name] = document_with(key, filled.jobs[position])
         if len(documents[job.name]) > LONGEST_DOCUMENT:
             raise ResourceError(f"jobs[{position}]: has more than {LONGEST_DOCUMENT} characters; leave inputs out")
-    return CheckedBatch(tuple(found), documents, filled.amounts, refused, ignored.warnings())
+    return CheckedBatch(tuple(found), documents, filled.amounts, refused)
 
 
 def _unknown_type(job: MatchJob, types: Mapping[str, ResourceType]) -> str:
@@ -87,7 +92,7 @@ def read_chosen_objectives(value: object) -> tuple[Objective, ...]:
     ResourceError: there is none, or one is unknown.
     """
     try:
-        return read_objectives(value, "objectives")
+        return read_objectives(decoded(value, Objectives, "objectives"), "objectives")
     except InvalidProblemError as error:
         raise ResourceError(str(error)) from error
 
@@ -95,17 +100,26 @@ def read_chosen_objectives(value: object) -> tuple[Objective, ...]:
 def problem_of(
     jobs: Sequence[MatchJob], resources: tuple[Resource, ...], objectives: tuple[Objective, ...], now: float
 ) -> Problem:
-    """Raises:
-    ResourceError: it is too large.
+    """A batch that is matched as a whole.
+
+    Raises:
+        ResourceError: it is too large.
     """
-    local = datetime.fromtimestamp(now).astimezone()
-    hour = local.hour + local.minute / 60 + local.second / 3600
-    problem = Problem(resources, tuple(jobs), objectives, hour, now, warnings_of(objectives))
+    problem = present_problem(jobs, resources, objectives, now)
     try:
         check_size(problem.resources, problem.jobs, LIMITS)
     except InvalidProblemError as error:
         raise ResourceError(str(error)) from error
     return problem
+
+
+def present_problem(
+    jobs: Sequence[MatchJob], resources: tuple[Resource, ...], objectives: tuple[Objective, ...], now: float
+) -> Problem:
+    """Jobs, of any number, at the local hour of ``now``."""
+    local = datetime.fromtimestamp(now).astimezone()
+    hour = local.hour + local.minute / 60 + local.second / 3600
+    return Problem(resources, tuple(jobs), objectives, hour, now, warnings_of(objectives))
 
 
 def types_of(jobs: Sequence[MatchJob]) -> set[str]:

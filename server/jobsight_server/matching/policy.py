@@ -9,17 +9,14 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, field
 
-from jobsight_scheduler.matching.fields import Ignored
 from jobsight_scheduler.matching.policies import PolicyRule
 from jobsight_scheduler.matching.problem import InvalidProblemError
-from jobsight_scheduler.matching.read_resources import read_rule
+from jobsight_scheduler.matching.read import rule_of as rule_from
 from jobsight_server.matching.resource_types import LONGEST_NAME, ResourceError
 from jobsight_server.matching.stored_resource import StoredResource
 from jobsight_server.record import Record, Share
 
 MOST_POLICIES = 1000
-
-_SELECTORS = ("resource", "type")
 
 Hour = Annotated[float, Meta(ge=0, le=24)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
@@ -57,15 +54,12 @@ def rule_of(body: ResourcePolicy, place: str) -> PolicyRule:
     Raises:
         ResourceError: an effect without what it needs, a condition that does not parse, or two selectors.
     """
-    if (body.effect == "prefer") != (body.preference is not None):
-        raise ResourceError(f"{place}: effect {body.effect!r}; give a preference with 'prefer', and only there")
     if body.resource is not None and body.type is not None:
         raise ResourceError(f"{place}: give resource or type, not both")
     if body.hours is not None and body.hours[0] == body.hours[1]:
         raise ResourceError(f"{place}.hours = {list(body.hours)} is no time at all; leave it out for the whole day")
-    fields = {name: value for name, value in msgspec.to_builtins(body).items() if name not in _SELECTORS}
     try:
-        return read_rule(fields, place, Ignored())
+        return rule_from(body.effect, body.preference, body.classes, body.hours, body.when, place)
     except InvalidProblemError as error:
         raise ResourceError(str(error)) from error
 

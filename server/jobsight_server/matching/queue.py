@@ -12,6 +12,7 @@ from jobsight_server.matching.predicted import PredictedAmount
 from jobsight_server.matching.resource_types import ResourceError
 from jobsight_server.matching.service import Matcher
 from jobsight_server.matching.store_matches import match_row
+from jobsight_server.matching.submissions import earlier
 from jobsight_server.record import Record
 from jobsight_server.storage.schema import matches
 
@@ -36,33 +37,33 @@ class SubmittedJobs(Record):
     queued: list[QueuedJob]
     refused: list[RefusedJob]
     predicted: list[PredictedAmount]
-    warnings: list[str]
 
 
-def submit(matcher: Matcher, engine: Engine, jobs: Sequence[Any], now: float) -> SubmittedJobs:
-    """Queues a batch.
+def submit(matcher: Matcher, engine: Engine, jobs: Sequence[Any], now: float, key: str | None = None) -> SubmittedJobs:
+    """Queues a batch; jobs that were submitted with the same ``key`` before keep their numbers.
 
     Raises:
         ResourceError: it is invalid, or too many jobs wait already; nothing is queued then.
     """
-    batch = matcher.read(jobs)
+    batch = matcher.read(jobs, key)
     most = matcher.config.queued
     with engine.begin() as connection:
         change = begin_change(connection, len(batch.jobs))
+        numbers = earlier(connection, key).numbers
+        new = [job for job in batch.jobs if job.name not in numbers]
         waiting = connection.scalar(select(func.count()).select_from(matches).where(matches.c.state == "queued")) or 0
-        if waiting + len(batch.jobs) > most:
+        if waiting + len(new) > most:
             raise ResourceError(f"{waiting} jobs wait already, and at most {most} may; submit these later", 409)
-        numbered = list(enumerate(batch.jobs, change.first_match))
-        if numbered:
-            rows = [
-                match_row(job, batch.documents[job.name])
-                | {"id": number, "state": "queued", "submitted_at": now, "rounds": 0, "version": change.version}
-                for number, job in numbered
-            ]
+        rows = [
+            match_row(job, batch.documents[job.name])
+            | {"id": number, "state": "queued", "submitted_at": now, "rounds": 0, "version": change.version}
+            for number, job in enumerate(new, change.first_match)
+        ]
+        if rows:
             connection.execute(insert(matches), rows)
+        numbers |= {row["name"]: row["id"] for row in rows}
     return SubmittedJobs(
-        [QueuedJob(job.name, number) for number, job in numbered],
+        [QueuedJob(job.name, numbers[job.name]) for job in batch.jobs],
         [RefusedJob(entry.job, entry.reason) for entry in batch.refused],
         batch.predicted,
-        list(batch.warnings),
     )

@@ -1,4 +1,7 @@
-"""Continuous mode: queued jobs are matched in rounds, by number or by age. All state is in rows."""
+"""Continuous mode: queued jobs are matched in rounds, by number or by age. All state is in rows.
+
+A round looks at every job that waits: each is matched, or has a reason of one of the last ten rounds.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-from sqlalchemy import Connection, Engine, bindparam, case, func, select, update
+from sqlalchemy import Connection, Engine, bindparam, func, select, update
+from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_scheduler.matching.answer import Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Problem
@@ -18,23 +21,23 @@ from jobsight_scheduler.matching.rounds import WaitingJob
 from jobsight_server.matching.changes import begin_change
 from jobsight_server.matching.end_matches import LONGEST_HOLD_S
 from jobsight_server.matching.resource_types import ResourceError
-from jobsight_server.matching.service import Matcher
+from jobsight_server.matching.service import RUNGS_FAILED, Matcher
 from jobsight_server.matching.store_matches import CONFLICTS, Seen, add_holds, still_fitting, until_of
+from jobsight_server.matching.submissions import document_of
 from jobsight_server.periodic import Periodic
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.fence import FencedError
 from jobsight_server.storage.schema import matches
 
 log = logging.getLogger(__name__)
 
 _LOOK_S = 0.05
-AT_ONCE = 10
-"""Times ``round_jobs``: how many jobs a round takes on at most, the longest passed over first."""
+_EXPLAINED_AGAIN = 10
+"""Rounds after which the reason of a job that still does not fit is looked for again."""
+
+_DOCUMENTS_AT_ONCE = 300  # below the number of parameters that any SQLite accepts
 
 _QUEUED = matches.c.state == "queued"
-HOPELESS = ("type", "predicate", "never-fits")
-"""Tiers of jobs that wait for a resource that is not there; they keep no one else out of a round."""
-
-_IS_HOPELESS = case((matches.c.tier.in_(HOPELESS), 1), else_=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class MatchingRounds:
     def __init__(self, matcher: Matcher, engine: Engine, clock: Callable[[], float]) -> None:
         self._matcher, self._engine, self._clock = matcher, engine, clock
         self._jobs: dict[int, MatchJob | ResourceError] = {}
+        self._said: dict[int, tuple[str, str]] = {}
         self._last_round = 0.0
         self._last_seen = 0
 
@@ -69,52 +73,64 @@ class MatchingRounds:
             query = select(func.count(), func.min(matches.c.submitted_at)).where(_QUEUED)
             fresh, oldest = connection.execute(query.where(matches.c.id > self._last_seen)).one()
             if not fresh and connection.execute(select(matches.c.id).where(_QUEUED).limit(1)).first() is None:
-                self._jobs.clear()
+                self._jobs, self._said = {}, {}
                 return None
         since = oldest if fresh else self._last_round
         if fresh < config.round_jobs and 0 <= now - since < config.round_s:
             return None
-        return self.run()
+        return self._run_safely()
+
+    def _run_safely(self) -> RoundDone | None:
+        """A round that fails is logged and counted, and the next one is tried when it is due."""
+        try:
+            return self.run()
+        except (SQLAlchemyError, FencedError):
+            raise  # an outage of the database is Periodic's
+        except Exception:
+            log.exception("a round of matching failed; the jobs go on waiting")
+            self._last_round = self._clock()
+            with self._engine.begin() as connection:
+                add_event_counts(connection, {(RUNGS_FAILED, "round"): 1})
+            return None
 
     def run(self) -> RoundDone | None:
-        """A round of the queued jobs that were passed over longest; None where none waits."""
+        """A round of all queued jobs; None where none waits."""
         begin = time.perf_counter()
-        rows = self._queued_rows()
+        with self._engine.connect().execution_options(reading=True) as connection:
+            query = select(matches.c.id, matches.c.rounds).where(_QUEUED).order_by(matches.c.id)
+            rows = connection.execute(query).all()
+            self._read_new([row.id for row in rows], connection)
         self._last_round = self._clock()
         if not rows:
             return None
-        self._last_seen = max(self._last_seen, *(row.id for row in rows))
-        jobs, broken = self._read(rows)
-        matched = self._matcher.match_round(jobs, self._store)
-        if broken:
-            self._pass_over([Unmatched(str(number), "type", str(error)) for number, error in broken.items()])
-        took_s = time.perf_counter() - begin
-        return RoundDone(len(rows), matched, len(rows) - matched, took_s)
-
-    def _queued_rows(self) -> Sequence[Any]:
-        limit = AT_ONCE * self._matcher.config.round_jobs
-        query = select(matches.c.id, matches.c.name, matches.c.job, matches.c.rounds, matches.c.tier)
-        query = query.where(_QUEUED).order_by(_IS_HOPELESS, matches.c.rounds.desc(), matches.c.id).limit(limit)
-        with self._engine.connect().execution_options(reading=True) as connection:
-            return connection.execute(query).all()
-
-    def _read(self, rows: Sequence[Any]) -> tuple[list[WaitingJob], dict[int, ResourceError]]:
-        """The jobs of a round, under names that differ: their numbers."""
-        known, self._jobs = self._jobs, {}
-        jobs, broken = [], {}
+        self._last_seen = max(self._last_seen, rows[-1].id)
+        waiting, broken = [], []
         for row in rows:
-            found = known.get(row.id) or self._read_one(row)
-            self._jobs[row.id] = found
-            if isinstance(found, ResourceError):
-                broken[row.id] = found
+            job = self._jobs[row.id]
+            if isinstance(job, ResourceError):
+                broken.append(Unmatched(str(row.id), "type", str(job)))
             else:
-                # One that waits for what is not there ages, but takes no other job's place among the oldest.
-                jobs.append(WaitingJob(found, 0 if row.tier in HOPELESS else row.rounds))
-        return jobs, broken
+                is_explained = row.id in self._said and (row.id + row.rounds) % _EXPLAINED_AGAIN != 0
+                waiting.append(WaitingJob(job, row.rounds, is_explained))
+        matched = self._matcher.match_round(waiting, self._store)
+        self._pass_over(broken)
+        with self._engine.begin() as connection:
+            connection.execute(_AGE, {"last": self._last_seen})
+        return RoundDone(len(rows), matched, len(rows) - matched, time.perf_counter() - begin)
+
+    def _read_new(self, numbers: Sequence[int], connection: Connection) -> None:
+        """Reads the jobs that no round has seen, and forgets those that wait no more. Their names are their numbers."""
+        self._jobs = {number: self._jobs[number] for number in numbers if number in self._jobs}
+        self._said = {number: self._said[number] for number in numbers if number in self._said}
+        new = [number for number in numbers if number not in self._jobs]
+        for begin in range(0, len(new), _DOCUMENTS_AT_ONCE):
+            query = select(matches.c.id, matches.c.job).where(matches.c.id.in_(new[begin : begin + _DOCUMENTS_AT_ONCE]))
+            for row in connection.execute(query):
+                self._jobs[row.id] = self._read_one(row)
 
     def _read_one(self, row: Any) -> MatchJob | ResourceError:
         try:
-            batch = self._matcher.read([msgspec.json.decode(row.job)])
+            batch = self._matcher.read([document_of(row.job)])
         except ResourceError as error:
             return error
         if batch.refused:  # its type was deleted meanwhile
@@ -161,10 +177,16 @@ class MatchingRounds:
         return len(numbered)
 
     def _pass_over(self, unmatched: Sequence[Unmatched]) -> None:
-        rows = [{"number": int(entry.job), "why": entry.tier, "because": entry.reason} for entry in unmatched]
+        said = {int(entry.job): (entry.tier, entry.reason) for entry in unmatched}
+        rows = [
+            {"number": number, "why": tier, "because": reason}
+            for number, (tier, reason) in said.items()
+            if self._said.get(number) != (tier, reason)
+        ]
+        self._said |= said
         if rows:
             with self._engine.begin() as connection:
-                connection.execute(_PASS_OVER, rows)
+                connection.execute(_EXPLAIN, rows)
 
 
 def _still_queued(connection: Connection, numbers: Sequence[int]) -> set[int]:
@@ -183,8 +205,9 @@ _HOLD = (
         reason=None,
     )
 )
-_PASS_OVER = (
+_EXPLAIN = (
     update(matches)
     .where(matches.c.id == bindparam("number"), _QUEUED)
-    .values(rounds=matches.c.rounds + 1, tier=bindparam("why"), reason=bindparam("because"))
+    .values(tier=bindparam("why"), reason=bindparam("because"))
 )
+_AGE = update(matches).where(_QUEUED, matches.c.id <= bindparam("last")).values(rounds=matches.c.rounds + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -22,7 +23,14 @@ from jobsight_server.matching.answers import (
     batch_answer,
     eligible_resources,
 )
-from jobsight_server.matching.batch import CheckedBatch, problem_of, read_batch, read_chosen_objectives, types_of
+from jobsight_server.matching.batch import (
+    CheckedBatch,
+    present_problem,
+    problem_of,
+    read_batch,
+    read_chosen_objectives,
+    types_of,
+)
 from jobsight_server.matching.catalogue import DEFAULT_OBJECTIVES, Catalogue
 from jobsight_server.matching.changes import begin_change
 from jobsight_server.matching.config import MatchConfig
@@ -30,6 +38,7 @@ from jobsight_server.matching.end_matches import LONGEST_HOLD_S, expire_matches,
 from jobsight_server.matching.read_by_dependency import resources_by_dependency
 from jobsight_server.matching.resource_types import ResourceError
 from jobsight_server.matching.store_matches import CONFLICTS, Seen, add_holds, match_row, still_fitting, until_of
+from jobsight_server.matching.submissions import Earlier, earlier
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import matches
 
@@ -37,6 +46,9 @@ StateReading = Literal["cached", "batch", "dependency"]
 """How the state is read: what changed since the last batch, all of it once, or once for each dependency."""
 
 T = TypeVar("T")
+
+RUNGS_FAILED = "match_rungs_failed"
+"""Counted by rung."""
 
 _ATTEMPTS = 3
 FORESTALLED = "other requests took what it was matched to, three times in a row; send it again"
@@ -68,14 +80,17 @@ class Matcher:
         objectives: object | None = None,
         is_dry: bool = False,
         reading: StateReading = "cached",
+        key: str | None = None,
     ) -> BatchAnswer:
-        """A whole match or none for each job, held unless ``is_dry``.
+        """A whole match or none for each job, held unless ``is_dry``; jobs that were matched with the same ``key``
+
+        before are answered with that match.
 
         Raises:
             ResourceError: the batch is invalid; nothing is held then.
         """
         with self._turn:
-            return self._match(jobs, objectives, is_dry, reading)
+            return self._match(jobs, objectives, is_dry, reading, None if is_dry else key)
 
     @property
     def catalogue(self) -> Catalogue:
@@ -92,7 +107,7 @@ class Matcher:
                 self._catalogue.refresh(connection)
             objectives = read_chosen_objectives(self._catalogue.objectives)
             now = self._clock()
-            problem = problem_of(jobs, self._catalogue.resources_of(types_of(jobs), now), objectives, now)
+            problem = present_problem(jobs, self._catalogue.resources_of(types_of(jobs), now), objectives, now)
             answer = match_round(
                 problem.resources,
                 waiting,
@@ -102,6 +117,7 @@ class Matcher:
                 objectives=objectives,
                 hour=problem.hour,
             ).answer
+            self._count_failed(answer)
             return store(problem, answer.matches, answer.unmatched, Seen.of(self._catalogue, problem))
 
     def look(self, read: Callable[[Catalogue, float], T]) -> T:
@@ -110,7 +126,7 @@ class Matcher:
             self._shown.refresh(connection)
             return read(self._shown, self._clock())
 
-    def read(self, jobs: Sequence[Any]) -> CheckedBatch:
+    def read(self, jobs: Sequence[Any], key: str | None = None) -> CheckedBatch:
         """A batch as it would be matched.
 
         Raises:
@@ -118,7 +134,7 @@ class Matcher:
         """
         with self._read_engine.connect().execution_options(reading=True) as connection:
             types = self.look(lambda catalogue, _: catalogue.types)
-            batch = read_batch(jobs, types, self._answers, connection)
+            batch = read_batch(jobs, types, self._answers, connection, key)
         problem_of(batch.jobs, (), read_chosen_objectives(list(DEFAULT_OBJECTIVES)), self._clock())
         return batch
 
@@ -138,17 +154,17 @@ class Matcher:
         return self.look(found)
 
     def _match(
-        self, jobs: Sequence[Any], objectives: object | None, is_dry: bool, reading: StateReading
+        self, jobs: Sequence[Any], objectives: object | None, is_dry: bool, reading: StateReading, key: str | None
     ) -> BatchAnswer:
         spent = TimeSpent(0.0, 0.0, 0.0, 0)
-        batch, problem, seen = self._read(jobs, objectives, reading, spent)
+        batch, problem, seen, before = self._read(jobs, objectives, reading, key, spent)
         answer = self._decide(problem, spent)
-        first, conflicts, made, pending = answer, 0, [], problem
+        first, conflicts, made, pending = answer, 0, list(before.made), problem
         unmatched: list[Unmatched] = list(answer.unmatched)
         if is_dry:
             made = [MadeMatch(m.job, {d: list(names) for d, names in m.resources.items()}) for m in answer.matches]
         for attempt in range(0 if is_dry else _ATTEMPTS):
-            stored, lost = self._store(pending, answer.matches, seen, batch, spent)
+            stored, lost = self._store(pending, answer.matches, seen, batch, key, spent)
             made += stored
             if not lost:
                 break
@@ -159,30 +175,33 @@ class Matcher:
             pending, seen = self._read_again(lost, problem, spent)
             answer = self._decide(pending, spent)
             unmatched += answer.unmatched
-        found = batch_answer(first, made, unmatched, batch.refused, batch.predicted, conflicts, spent, batch.warnings)
+        refused = [*batch.refused, *before.waiting]
+        found = batch_answer(first, made, unmatched, refused, batch.predicted, conflicts, spent)
         if is_dry:
             found.eligible = eligible_resources(problem)
         return found
 
     def _read(
-        self, jobs: Sequence[Any], objectives: object | None, reading: StateReading, spent: TimeSpent
-    ) -> tuple[CheckedBatch, Problem, Seen]:
+        self, jobs: Sequence[Any], objectives: object | None, reading: StateReading, key: str | None, spent: TimeSpent
+    ) -> tuple[CheckedBatch, Problem, Seen, Earlier]:
         begin = time.perf_counter()
         with self._read_engine.connect().execution_options(reading=True) as connection:
             if reading == "batch":
                 self._catalogue = Catalogue(self.config.expiry_s)
             self._catalogue.refresh(connection)
             spent.queries += self._catalogue.queries
-            batch = read_batch(jobs, self._catalogue.types, self._answers, connection)
+            batch = read_batch(jobs, self._catalogue.types, self._answers, connection, key)
+            before = earlier(connection, key)
             chosen = read_chosen_objectives(self._catalogue.objectives if objectives is None else objectives)
             now = self._clock()
             if reading == "dependency":
                 resources = self._by_dependency(connection, batch.jobs, now, spent)
             else:
                 resources = self._catalogue.resources_of(types_of(batch.jobs), now)
-        problem = problem_of(batch.jobs, resources, chosen, now)
+        new = [job for job in batch.jobs if job.name not in before.numbers]
+        problem = problem_of(new, resources, chosen, now)
         spent.query_s += time.perf_counter() - begin
-        return batch, problem, Seen.of(self._catalogue, problem)
+        return batch, problem, Seen.of(self._catalogue, problem), before
 
     def _by_dependency(
         self, connection: Connection, jobs: Sequence[MatchJob], now: float, spent: TimeSpent
@@ -212,10 +231,23 @@ class Matcher:
         begin = time.perf_counter()
         answer = match(problem, clock=time.monotonic, deadline_s=self.config.deadline_s)
         spent.solve_s += time.perf_counter() - begin
+        self._count_failed(answer)
         return answer
 
+    def _count_failed(self, answer: Answer) -> None:
+        counts = Counter((RUNGS_FAILED, rung.split(":")[0]) for rung in answer.failed)
+        if counts:
+            with self._write_engine.begin() as connection:
+                add_event_counts(connection, counts)
+
     def _store(
-        self, problem: Problem, found: Sequence[Match], seen: Seen, batch: CheckedBatch, spent: TimeSpent
+        self,
+        problem: Problem,
+        found: Sequence[Match],
+        seen: Seen,
+        batch: CheckedBatch,
+        key: str | None,
+        spent: TimeSpent,
     ) -> tuple[list[MadeMatch], list[MatchJob]]:
         """Holds the matches that still fit; the jobs of the others are returned."""
         if not found:
@@ -229,8 +261,12 @@ class Matcher:
                 self._catalogue.refresh(connection, change.version - 1)
                 spent.queries += self._catalogue.queries
                 fitting = still_fitting(self._catalogue, problem, found, seen, problem.now_s)
+                before = earlier(connection, key)  # the same submission, by another process meanwhile
+            else:
+                before = Earlier()
+            fitting = [one for one in fitting if one.job not in before.numbers]
             numbered = list(enumerate(fitting, change.first_match))
-            made = []
+            made = [one for one in before.made if one.job in {match.job for match in found}]
             rows = []
             for number, entry in numbered:
                 job = jobs[entry.job]
@@ -249,5 +285,5 @@ class Matcher:
                 expire_matches(connection, problem.now_s, change.version)
             add_event_counts(connection, {(CONFLICTS, ""): len(found) - len(fitting)})
         spent.store_s += time.perf_counter() - begin
-        kept = {entry.job for entry in fitting}
+        kept = {entry.job for entry in fitting} | before.numbers.keys()
         return made, [jobs[entry.job] for entry in found if entry.job not in kept]

@@ -81,7 +81,7 @@ def present(resource: StoredResource, parts: Iterable[HeldPart], policies: tuple
         capacities=capacities,
         cost=resource.cost,
         is_held=bool(parts),
-        holds=tuple(Hold(part.job, part.user, part.until, part.amounts) for part in parts),
+        holds=tuple(Hold(part.job, part.until, dict(part.amounts), part.user) for part in parts),
         policies=policies,
         matches_running=len({part.match_id for part in parts}),
     )

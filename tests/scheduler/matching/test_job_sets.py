@@ -123,7 +123,7 @@ def test_the_best_set_is_what_enumeration_finds_at_any_prices(
     rng = np.random.default_rng(seed)
     worth = np.array([job.priority for job in problem.jobs])
     prices = {name: rng.uniform(0.0, 1.0, of.free.shape) for name, of in eligibility.types.items()}
-    sets = JobSets(eligibility, candidates, job_classes(problem, tuple(worth)), worth, prices, rng)
+    sets = JobSets(eligibility, candidates, job_classes(problem), worth, prices, rng)
     placed, bound = sets.improve(0.0, weights != "fractions", never)
     optimum = max(float(sum(worth[list(found)])) for found in every_matching(batch))
     found = 0.0 if placed is None else float(worth[list(placed)].sum())
@@ -139,7 +139,7 @@ def optimum_by_highs(batch: Batch) -> float:
     eligibility = Eligibility(problem)
     candidates = eligibility.eligible()
     stage = stages_of(problem.objectives, eligibility, candidates)[0]
-    classes = job_classes(problem, tuple(job.priority for job in problem.jobs))
+    classes = job_classes(problem)
     assert stage.form is not None
     program = Program(eligibility, candidates, classes, [stage.form])
     found = solve(program, stage.costs(program), True, time.process_time, time.process_time() + 60.0, is_strict=True)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from jobsight_scheduler.matching.policies import PolicyRule
+from jobsight_scheduler.matching.predicates import parse
 from jobsight_scheduler.matching.problem import Capacity, Dependency, Hold, MatchJob, Problem, Resource
-from jobsight_scheduler.matching.rounds import WaitingJob, earliest, match_round, weight
+from jobsight_scheduler.matching.reservations import earliest
+from jobsight_scheduler.matching.rounds import RESERVE_AFTER_ROUNDS, WINDOW, WaitingJob, match_round, weight
 
 
 def node(name: str, slots: float, *holds: tuple[str, float, float]) -> Resource:
@@ -19,7 +23,7 @@ def node(name: str, slots: float, *holds: tuple[str, float, float]) -> Resource:
         name,
         "node",
         capacities={"slots": Capacity(slots, sum(held for *_, held in holds))},
-        holds=tuple(Hold(job, None, until, {"slots": held}) for job, until, held in holds),
+        holds=tuple(Hold(job, until, {"slots": held}) for job, until, held in holds),
     )
 
 
@@ -140,9 +144,89 @@ def _never_fits(name: str) -> bool:
     return amount > 8
 
 
-def test_what_is_asked_of_a_round_is_bounded() -> None:
-    waiting: list[Any] = [WaitingJob(job(f"j{index}", 1), index % 7) for index in range(300)]
+def test_what_is_matched_together_is_bounded_and_the_others_know_that_it_is_not_their_turn() -> None:
+    waiting = [WaitingJob(job(f"j{index}", 1), index % 7) for index in range(300)]
     found = match_round([node("a", 4)], waiting, now_s=0.0, clock=time.process_time)
-    assert found.unseen == 180
     assert len(found.answer.matches) == 4
     assert {int(one.job[1:]) % 7 for one in found.answer.matches} == {6}
+    tiers = [one.tier for one in found.answer.unmatched]
+    assert (tiers.count("turn"), len(tiers)) == (300 - WINDOW, 296)
+
+
+DENIED = PolicyRule("deny", classes=frozenset({"batch"}), hours=(8.0, 18.0))
+
+
+@pytest.mark.parametrize("age", [0, RESERVE_AFTER_ROUNDS, 1000])
+def test_jobs_that_policies_deny_keep_no_other_one_waiting(age: int) -> None:
+    nodes = [replace(node(f"n{index}", 8), policies=(DENIED,)) for index in range(10)]
+    waiting = [WaitingJob(replace(job(f"b{index}", 1), job_class="batch"), age) for index in range(3 * WINDOW)]
+    waiting.append(WaitingJob(replace(job("now", 1), job_class="interactive")))
+    found = match_round(nodes, waiting, now_s=0.0, clock=time.process_time, hour=12.0).answer
+    assert [one.job for one in found.matches] == ["now"]
+    assert [one.tier for one in found.unmatched] == ["policy"] * (3 * WINDOW)
+    later = match_round(nodes, waiting, now_s=0.0, clock=time.process_time, hour=18.0).answer
+    assert len(later.matches) == 80
+
+
+def test_a_job_that_needs_idle_nodes_by_policy_gets_a_reservation() -> None:
+    alone = PolicyRule("allow", matches_running_at_most=0)
+    busy = replace(node("a", 8, ("x", 50.0, 1), ("y", 90.0, 1)), policies=(alone,), matches_running=2)
+    [reason] = match_round(
+        [busy], [WaitingJob(job("whole", 1), 10)], now_s=0.0, clock=time.process_time
+    ).answer.unmatched
+    assert "reserved to start in 90 s" in reason.reason
+
+
+def measured(rng: random.Random, amount: float) -> float:
+    return amount * rng.uniform(0.9, 1.0)
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=15, deadline=None)
+def test_no_job_that_fits_on_an_idle_machine_starves(seed: int) -> None:
+    """In a queue of denied, hopeless and large jobs at load 1.2: who came first is matched, all others know why not."""
+    rng = random.Random(seed)
+    nodes = {f"n{index}": measured(rng, 8.0) for index in range(3)}
+    policies = (PolicyRule("deny", classes=frozenset({"denied"})),)
+    hopeless = (
+        job("never", 99.0),
+        MatchJob("nowhere", (Dependency("d", "tape"),)),
+        MatchJob("none", (Dependency("d", "node", parse("speed > 3")),)),
+        # Each fits by itself; both together fit on no node.
+        MatchJob("gang", tuple(Dependency(name, "node", amounts={"slots": 6.0}, count=2) for name in "de")),
+    )
+    waiting = [WaitingJob(replace(job(f"x{n}", 1), job_class="denied"), rng.randint(0, 40)) for n in range(WINDOW)]
+    waiting += [WaitingJob(replace(hopeless[n % 4], name=f"y{n}"), rng.randint(0, 40)) for n in range(WINDOW)]
+    holds: list[tuple[str, str, float, float]] = []
+    first = {f"j{index}" for index in range(30)}
+    came = 0
+    for number in range(200):
+        now = 10.0 * number
+        holds = [hold for hold in holds if hold[2] > now]
+        for _ in range(2):
+            size = measured(rng, rng.choice((1.0, 2.0, 4.0, 7.0)))
+            new = job(f"j{came}", size, rng.choice((10.0, 30.0, 60.0)), rng.choice((1, 1, 2)), rng.randint(0, 3))
+            waiting.append(WaitingJob(new))
+            came += 1
+        resources = [
+            replace(node(name, slots, *((by, until, held) for by, on, until, held in holds if on == name)))
+            for name, slots in nodes.items()
+        ]
+        resources = [replace(one, policies=policies) for one in resources]
+        found = match_round(resources, waiting, now_s=now, clock=time.process_time, rung="greedy")
+        jobs = {one.job.name: one.job for one in waiting}
+        matched = {one.job for one in found.answer.matches}
+        assert {one.job for one in found.answer.unmatched} == jobs.keys() - matched
+        assert all(one.reason for one in found.answer.unmatched)
+        holds += [
+            (one.job, on, now + (jobs[one.job].duration_s or 0.0), jobs[one.job].dependencies[0].amounts["slots"])
+            for one in found.answer.matches
+            for on in one.resources["d"]
+        ]
+        for name, slots in nodes.items():
+            assert sum(held for _, on, _, held in holds if on == name) <= slots * (1 + 1e-9)
+        waiting = [replace(one, age=one.age + 1) for one in waiting if one.job.name not in matched]
+        first -= matched
+        if not first:
+            return
+    raise AssertionError(f"still waiting: {sorted(first)}")

@@ -1,0 +1,143 @@
+"""When the oldest job can start, and what others may take until then.
+
+For the first of the jobs that were passed over too often that could run but does not fit now, the earliest time at
+which its whole gang fits is reserved. Others may then take of the reserved instances only what they give back before
+that time (backfilling; D. A. Lifka, The ANL/IBM SP scheduling system, 1995).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from .answer import Match
+from .eligibility import Eligibility
+from .ladder import matches_of
+from .packing import Packing
+from .problem import Capacity, Hold, MatchJob, Problem, Resource
+
+_ROUNDING = 1e-12
+"""Of a total."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """From ``start_s`` on, ``job`` gets these instances."""
+
+    job: str
+    start_s: float
+    resources: Mapping[str, tuple[str, ...]]
+
+
+def with_matches(
+    resources: Sequence[Resource], jobs: Sequence[MatchJob], matches: Sequence[Match]
+) -> tuple[Resource, ...]:
+    """``resources`` with what ``matches`` take of them in use."""
+    by_name = {job.name: job for job in jobs}
+    used: dict[tuple[str, str], float] = {}
+    for one in matches:
+        for dependency in by_name[one.job].dependencies:
+            for name in one.resources[dependency.name]:
+                for kind, amount in dependency.amounts.items():
+                    used[name, kind] = used.get((name, kind), 0.0) + amount
+    chosen = {name for one in matches for names in one.resources.values() for name in names}
+    return tuple(
+        resource
+        if resource.name not in chosen
+        else replace(
+            resource,
+            is_held=True,
+            capacities={
+                kind: Capacity(capacity.total, capacity.used + used.get((resource.name, kind), 0.0))
+                for kind, capacity in resource.capacities.items()
+            },
+        )
+        for resource in resources
+    )
+
+
+def at_time(resources: Sequence[Resource], time_s: float) -> tuple[Resource, ...]:
+    """``resources`` without the holds that end by ``time_s``."""
+    return tuple(
+        _without(resource, [hold for hold in resource.holds if hold.until_s <= time_s]) for resource in resources
+    )
+
+
+def _without(resource: Resource, ended: Sequence[Hold]) -> Resource:
+    if not ended:
+        return resource
+    return replace(
+        resource,
+        capacities={
+            kind: Capacity(
+                capacity.total,
+                _rest(capacity.used - sum(hold.amounts.get(kind, 0.0) for hold in ended), capacity.total),
+            )
+            for kind, capacity in resource.capacities.items()
+        },
+        holds=tuple(hold for hold in resource.holds if hold not in ended),
+        matches_running=max(0, resource.matches_running - len({hold.job for hold in ended})),
+    )
+
+
+def _rest(used: float, total: float) -> float:
+    """``used``; nothing where only the rounding of sums is left of it."""
+    return used if used > _ROUNDING * total else 0.0
+
+
+def earliest(problem: Problem, job: MatchJob) -> Reservation | None:
+    """The earliest time at which ``job`` fits if nothing more is matched; None if it never does.
+
+    What is free only grows as holds end, so the time is found by bisection.
+    """
+    ends = sorted({hold.until_s for resource in problem.resources for hold in resource.holds} | {problem.now_s})
+    ends = [end for end in ends if end >= problem.now_s]
+    low, high = 0, len(ends) - 1
+    found = _placed(problem, job, ends[high])
+    if found is None:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        earlier = _placed(problem, job, ends[middle])
+        if earlier is None:
+            low = middle + 1
+        else:
+            high, found = middle, earlier
+    return Reservation(job.name, ends[high], found.resources)
+
+
+def served(problem: Problem, overdue: Iterable[MatchJob]) -> tuple[tuple[Match, ...], Reservation | None]:
+    """Matches for the oldest jobs as long as they fit, and a reservation for the first that could but does not."""
+    matches: tuple[Match, ...] = ()
+    resources = problem.resources
+    for job in overdue:
+        found = earliest(replace(problem, resources=resources), job)
+        if found is None:
+            continue
+        if found.start_s > problem.now_s:
+            return matches, found
+        matches = (*matches, Match(job.name, found.resources))
+        resources = with_matches(resources, [job], matches[-1:])
+    return matches, None
+
+
+def _placed(problem: Problem, job: MatchJob, time_s: float) -> Match | None:
+    eligibility = Eligibility(replace(problem, resources=at_time(problem.resources, time_s), jobs=(job,)))
+    packing = Packing(eligibility, eligibility.eligible())
+    return matches_of(eligibility, packing.placed)[0] if packing.place(0, None) else None
+
+
+def without_reserved(resources: Sequence[Resource], job: MatchJob, reservation: Reservation) -> tuple[Resource, ...]:
+    """What jobs may take that end after the reservation starts: what is free now and will be left over then."""
+    later = at_time(resources, reservation.start_s)
+    kept = with_matches(later, [job], [Match(job.name, reservation.resources)])
+    return tuple(
+        replace(
+            now,
+            capacities={
+                kind: Capacity(capacity.total, max(capacity.used, then.capacities[kind].used))
+                for kind, capacity in now.capacities.items()
+            },
+        )
+        for now, then in zip(resources, kept, strict=True)
+    )
