@@ -1,6 +1,6 @@
 """Offers: CPU time of the acceptance test, the plan page and a cold start, with many planned jobs.
 
-python benchmarks/offers.py [--jobs 400 1000 3000] [--nodes 128] [--strategy first-fit]
+python benchmarks/offers.py [--jobs 400 1000 3000] [--nodes 128] [--strategy jobsight]
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, nargs="+", default=[400, 1000, 3000])
     parser.add_argument("--nodes", type=int, default=128)
-    parser.add_argument("--strategy", default="first-fit")
+    parser.add_argument("--strategy", default="jobsight")
     args = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.0f}; {args.nodes} nodes, {args.strategy}; milliseconds of CPU")
     print("| planned jobs | request, median | request, p95 | candidates, mean | plan | cold start |")

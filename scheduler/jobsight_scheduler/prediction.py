@@ -76,7 +76,8 @@ class Stated(Predictor):
 
 
 class LastTwo(Predictor):
-    """The mean of the user's last two jobs (Tsafrir, Etsion and Feitelson 2007); none before there are two."""
+    """The mean of the user's last two jobs, in whole units (Tsafrir, Etsion and Feitelson 2007); none before there are
+    two."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self._questions = questions
@@ -84,7 +85,7 @@ class LastTwo(Predictor):
 
     def forecast(self, job: int) -> float | None:
         last = self._last.get(self._questions[job].user, ())
-        return (last[0] + last[1]) / 2.0 if len(last) == 2 else None
+        return (last[0] + last[1]) // 2.0 if len(last) == 2 else None
 
     def learn(self, job: int, value: float) -> None:
         user = self._questions[job].user

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_predictor.estimators import ESTIMATORS, Estimator
+from jobsight_predictor.estimators import ESTIMATORS, Estimator, Requested, SystemState
 from jobsight_predictor.estimators.last_instance import LastInstance
 from jobsight_predictor.estimators.robust_search import RobustSearch
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
-from jobsight_scheduler.memory.engine import MemorySimulation, Retry
+from jobsight_predictor.question import Question
 from jobsight_scheduler.memory.nodes import MIB, ORDERS, Nodes, Order, parse_classes
-from jobsight_scheduler.memory.policies import MEMORY_POLICIES
 from jobsight_scheduler.memory.requirements import Estimated, Oracle, Requirements
 from jobsight_scheduler.memory.results import memory_figures
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, MemorySimulation, Retry
 
 from .overprovisioning_jobs import JobSource, at_load, jobs_of
 
@@ -33,6 +33,15 @@ PUBLISHED_ORDER: Order = "smallest-fit"
 PUBLISHED_PAIR = ("none", "successive-approximation")
 
 
+class SmallestNode(Requested):
+    """The simplest rule, for comparison: every job asks for the smallest node, and for its request after a failure."""
+
+    name = "smallest-node"
+
+    def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
+        return min(requested, self.capacities[0])
+
+
 @dataclass(frozen=True, slots=True)
 class EstimatorVariant:
     """An estimator and its feedback; None is the truth."""
@@ -43,6 +52,7 @@ class EstimatorVariant:
 
 VARIANTS: dict[str, EstimatorVariant] = {
     "none": EstimatorVariant(ESTIMATORS["none"]),
+    "smallest-node": EstimatorVariant(SmallestNode),
     "successive-approximation": EstimatorVariant(ESTIMATORS["successive-approximation"]),
     "robust-search": EstimatorVariant(ESTIMATORS["robust-search"]),
     "last-instance": EstimatorVariant(ESTIMATORS["last-instance"], explicit=True),

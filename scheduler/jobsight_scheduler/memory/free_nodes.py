@@ -1,33 +1,29 @@
-"""Free nodes of each class over future time, as a step function."""
+"""Reservations on nodes of several memory sizes."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
+from jobsight_scheduler.policies.plan import Plan
+
 from .nodes import Nodes, Taken
 
 
-class FreeNodes:
-    """``free[i]`` nodes of each class are free from ``times[i]`` to ``times[i + 1]``; the last step has no end."""
+class FreeNodes(Plan[Taken, list[int]]):
+    """``free`` is a number of nodes for each class. ``class_of`` says which a job needs now."""
 
-    def __init__(self, nodes: Nodes) -> None:
-        self._nodes = nodes
-        self.times = [0.0]
-        self.free = [list(nodes.nodes)]
+    def __init__(
+        self, nodes: Nodes, processors: Sequence[int], estimate_s: Sequence[float], class_of: Sequence[int]
+    ) -> None:
+        super().__init__(list(nodes.nodes), processors, estimate_s)
+        self._nodes, self._class_of = nodes, class_of
 
-    def forget(self, now: float) -> None:
-        """Drops steps that are over."""
-        times = self.times
-        if len(times) > 1 and times[1] <= now:
-            past = bisect_right(times, now) - 1
-            del times[:past], self.free[:past]
+    def copy(self, step: list[int]) -> list[int]:
+        return list(step)
 
-    def earliest(self, now: float, needed: int, count: int, length: float) -> tuple[float, Taken]:
-        """Earliest time from ``now`` on from which ``count`` nodes of class ``needed`` and above are free for
-
-        ``length`` seconds, and which a job takes then.
-        """
+    def earliest(self, now: float, job: int) -> tuple[float, Taken]:
+        needed, count, length = self._class_of[job], self.processors[job], self.estimate_s[job]
         times, free = self.times, self.free
         i, last = 0, len(times) - 1
         while True:
@@ -42,40 +38,32 @@ class FreeNodes:
             # A step that is too full, or has other nodes, cannot be the start.
             i = j + 1 if sum(free[j][needed:]) < count else i + 1
 
-    def most(self, now: float, until: float) -> list[int]:
-        """The most nodes of each class and above that are free at any time from ``now`` to ``until``."""
+    def move(
+        self, now: float, job: int, old: float, where: Taken, opened: float, must: bool
+    ) -> tuple[float, Taken] | None:
+        if not must and self._most(now, opened, self._class_of[job]) < self.processors[job]:
+            return None
+        length = self.estimate_s[job]
+        self.give(old, old + length, where)
+        new, chosen = self.earliest(now, job)
+        if new >= old and not must:
+            self.take(old, old + length, where)
+            return None
+        self.take(new, new + length, chosen)
+        return new, chosen
+
+    def _most(self, now: float, until: float, needed: int) -> int:
+        """The most nodes of class ``needed`` and above that are free at any time from ``now`` to ``until``."""
         first = max(bisect_right(self.times, now) - 1, 0)
-        most = [0] * len(self.free[0])
-        for step in self.free[first : bisect_left(self.times, until)]:
-            total = 0
-            for place in range(len(step) - 1, -1, -1):
-                total += step[place]
-                if total > most[place]:
-                    most[place] = total
-        return most
+        return max(map(sum, [step[needed:] for step in self.free[first : bisect_left(self.times, until)]]), default=0)
 
-    def take(self, start: float, end: float, taken: Taken) -> None:
-        """Takes nodes from ``start`` to ``end``."""
-        i, j = self._edge(start), self._edge(end)
+    def take(self, start: float, end: float, where: Taken) -> None:
+        i, j = self.edge(start), self.edge(end)
         for step in self.free[i:j]:
-            for place, count in taken:
+            for place, count in where:
                 step[place] -= count
-        self._join(j)
-        self._join(i)
+        self.join(j)
+        self.join(i)
 
-    def give(self, start: float, end: float, taken: Taken) -> None:
-        """Gives nodes back from ``start`` to ``end``."""
-        self.take(start, end, tuple((place, -count) for place, count in taken))
-
-    def _edge(self, time: float) -> int:
-        """Index of the step that begins at ``time``, created if there is none."""
-        times = self.times
-        i = bisect_left(times, time)
-        if i == len(times) or times[i] != time:
-            times.insert(i, time)
-            self.free.insert(i, list(self.free[i - 1]))
-        return i
-
-    def _join(self, i: int) -> None:
-        if 0 < i < len(self.times) and self.free[i] == self.free[i - 1]:
-            del self.times[i], self.free[i]
+    def give(self, start: float, end: float, where: Taken) -> None:
+        self.take(start, end, tuple([(place, -count) for place, count in where]))

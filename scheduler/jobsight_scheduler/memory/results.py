@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .engine import MemorySimulation
+from .simulation import MemorySimulation
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from jobsight_predictor.runtime.machine_failure import MachineFailure
+from jobsight_predictor.runtime.recalibrate import Correct
 from jobsight_predictor.runtime.success import SuccessProbability, machine_factors
 
 from .booking import BookingPlace, JobOffer
@@ -77,10 +77,6 @@ class OfferDecision:
     touched: tuple[TouchedJob, ...] = ()
 
 
-Correct = Callable[[float], float]
-"""From the predicted probability that a job does not end in its gap to the corrected one."""
-
-
 def decide(
     plan: BookingPlan,
     offer: JobOffer,
@@ -93,8 +89,9 @@ def decide(
 ) -> OfferDecision:
     """Whether and where to book ``offer``. Changes nothing.
 
-    ``value_per_processor_hour`` is what an hour of a processor earns elsewhere; best-profit alone asks for it. ``risk``
-    of this plan, as of now, may be given; None: it is made in the form of the rule.
+    ``correct`` is of the probability that a job does not end in its gap. ``value_per_processor_hour`` is what an hour
+    of a processor earns elsewhere; best-profit alone asks for it. ``risk`` of this plan, as of now, may be given; None:
+    it is made in the form of the rule.
     """
     if offer.nodes > plan.processors:
         return _rejected(TOO_WIDE)
@@ -175,11 +172,13 @@ class _Search:
             if not self.is_acceptable(success.pos, success.executable):
                 reason = max(reason, RISKY, key=REASONS.index)
                 continue
+            score = self._score(success.pos, place)
+            if best is not None and rule.rule != "best-profit" and score <= best_score:
+                continue
             touched = self._touched(place) if rule.guards or rule.rule == "best-profit" else ()
             if touched is None:
                 reason = GUARDED
                 continue
-            score = self._score(success.pos, place)
             if rule.rule == "best-profit":
                 score += sum(map(self._loss, touched))
             if score <= best_score:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .booking import Booking, BookingPlace, Ints
+from .timetable import Timetable
 
 Choice = Literal["strict", "full-first"]
 CHOICES: tuple[Choice, ...] = ("strict", "full-first")
@@ -18,7 +19,7 @@ LARGEST_PLAN = 100_000
 """Most processors of a plan."""
 
 _AT_ONCE = 32  # starts that are looked at together
-_NONE = np.int32(2**31 - 1)
+_FEW = 8  # bookings; that are added to the timetable one by one
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +38,7 @@ class BookingPlan:
         self.bookings: dict[int, Booking] = {}
         self.run_times: dict[tuple[int, float], Floats] = {}
         """Run times of booked jobs as forms of risk keep them: by job, and step of the grid or 0."""
-        self._tables: _Tables | None = None
+        self._tables: Timetable | None = None
 
     def add(self, booking: Booking) -> None:
         """Books a place that ``places`` gave since the last change.
@@ -55,13 +56,17 @@ class BookingPlan:
         ).any():
             raise ValueError(f"job {job}: its processors are taken at {booking.from_h:g} h; ask for a place again")
         self.bookings[job] = booking
-        self._tables = None
+        tables.insert(booking)
 
     def load(self, bookings: Iterable[Booking]) -> None:
         """Takes over bookings of a plan that was kept elsewhere, as they are."""
-        for booking in bookings:
-            self.bookings[booking.offer.job] = booking
+        loaded = {booking.offer.job: booking for booking in bookings}
+        if self._tables is None or len(loaded) > _FEW or not self.bookings.keys().isdisjoint(loaded):
             self._tables = None
+        else:
+            for booking in loaded.values():
+                self._tables.insert(booking)
+        self.bookings |= loaded
 
     def remove(self, job: int) -> Booking:
         """Takes a job out of the plan; its time is free.
@@ -151,7 +156,7 @@ class BookingPlan:
         booking, tables = self.bookings[job], self._current()
         found = tables.places.get(job)
         if found is None:
-            row, processors = tables.row[job], booking.place.processors
+            row, processors = tables.row_of(job), booking.place.processors
             found = tables.places[job] = BookingPlace(
                 booking.from_h,
                 booking.end_h,
@@ -166,51 +171,12 @@ class BookingPlan:
         for key in [key for key in self.run_times if key[0] in dropped]:
             del self.run_times[key]
 
-    def _current(self) -> _Tables:
+    def _current(self) -> Timetable:
         if self._tables is None:
-            self._tables = _Tables(sorted(self.bookings.values(), key=_in_order), self.processors)
+            self._tables = Timetable(self.bookings.values(), self.processors)
         return self._tables
-
-
-class _Tables:
-    """Row r is what holds after the first r bookings, by their beginning, have begun; columns are processors.
-
-    ``last`` is the booking that began last on a processor, ``until`` when it ends; ``next`` the one that begins next,
-    ``next_from`` when. ``places`` are those of bookings that were asked for.
-    """
-
-    def __init__(self, bookings: Sequence[Booking], processors: int) -> None:
-        count = len(bookings)
-        self._bookings = bookings
-        self.places: dict[int, BookingPlace] = {}
-        self.row = {booking.offer.job: i for i, booking in enumerate(bookings)}
-        self.froms = np.array([booking.from_h for booking in bookings])
-        uses = np.full((count + 1, processors), -1, dtype=np.int32)
-        for i, booking in enumerate(bookings, 1):
-            uses[i, booking.place.processors] = i - 1
-        self.last = np.maximum.accumulate(uses, axis=0)
-        follows = np.where(uses < 0, _NONE, uses)
-        following = np.full((count + 1, processors), _NONE, dtype=np.int32)
-        if count:
-            following[:-1] = np.minimum.accumulate(follows[:0:-1], axis=0)[::-1]
-        self.next = following
-        untils = np.array([*(booking.until_h for booking in bookings), -np.inf])
-        self.until = untils[self.last]  # -1 is the last of them
-        self.next_from = np.append(self.froms, np.inf)[np.minimum(following, count)]
-
-    def jobs_of(self, places: NDArray[np.int32], running: bool) -> tuple[int, ...]:
-        """Job numbers of the bookings at ``places``, each once; with ``running``, of those that have not ended."""
-        found = dict.fromkeys(places.tolist())
-        count = len(self._bookings)
-        chosen = [self._bookings[i] for i in found if 0 <= i < count]
-        return tuple(b.offer.job for b in chosen if not (running and b.has_ended))
 
 
 def processors_of(numbers: Sequence[int]) -> Ints:
     """Processor numbers as a plan holds them: sorted."""
     return np.array(sorted(numbers), dtype=np.int64)
-
-
-def _in_order(booking: Booking) -> tuple[float, float]:
-    # A job that ended at once may have begun together with the one after it.
-    return booking.from_h, booking.until_h

@@ -51,7 +51,7 @@ class OverbookingSimulation:
         self._history = history.fork() if strategy.learns else history
         self._recalibration = Recalibration() if strategy.recalibrates else None
         if recalibration_state is not None:
-            self._recalibration = Recalibration.from_state(recalibration_state)
+            self._recalibration = Recalibration.from_state(recalibration_state, 0.0)
         self._penalty_ratio, self._migration_h = penalty_ratio, migration_h
         self._queues: list[list[int]] = [[] for _ in range(nodes)]  # jobs that have not ended, per processor, in order
         self._jobs: dict[int, OfferedJob] = {}
@@ -86,7 +86,7 @@ class OverbookingSimulation:
             job.job, job.nodes, job.requested_h, job.release_h, job.deadline_h, accuracy, charge,
             charge * self._penalty_ratio,
         )  # fmt: skip
-        correct = None if self._recalibration is None else self._recalibration.corrected
+        correct = None if self._recalibration is None else self._recalibration.as_of(now)
         value = max(0.0, self.income) / (self.plan.processors * now) if now > 0.0 else 0.0
         decision = decide(self.plan, offer, now, self._strategy.rule, self._machine, correct, value)
         self.candidates += decision.candidates
@@ -168,7 +168,7 @@ class OverbookingSimulation:
         if ended.node_failed:
             return
         if self._recalibration is not None and raw > 0.0:  # what is certain teaches nothing
-            self._recalibration.learn(raw, ended.was_killed)
+            self._recalibration.learn(raw, ended.was_killed, ended.ended_h)
         if self._strategy.learns:
             # A job that was killed would have run longer; what is known is that its request was not too long.
             self._history.learn(job.question, 1.0 if ended.was_killed else job.run_h / job.requested_h)

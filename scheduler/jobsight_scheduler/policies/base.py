@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from jobsight_predictor.question import Question
 from jobsight_scheduler.validator import Check
 
-NEVER = float("inf")
+from .placement import NEVER as NEVER
+from .placement import Placement
+from .processors import Processors
 
 
 class PolicyError(RuntimeError):
@@ -26,13 +28,15 @@ class JobRequests:
     """Everything a policy knows about the jobs, by job index: what they requested. Their run times are not here.
 
     ``estimate_s`` is the time after which a job is killed. ``capacity`` is the number of processors of the machine.
-    ``questions`` is what a predictor may know about each job; empty for policies that need none.
+    ``questions`` is what a predictor may know about each job; empty for policies that need none. ``machine`` is where
+    jobs are placed; None is a machine of counted processors.
     """
 
     capacity: int
     processors: Sequence[int]
     estimate_s: Sequence[float]
     questions: Sequence[Question] = ()
+    machine: Placement[Any] | None = None
 
 
 class Policy(ABC):
@@ -51,10 +55,16 @@ class Policy(ABC):
     wake_s: float = NEVER
     """When the policy wants to be woken if nothing happens before."""
 
+    ending: Collection[int] = ()
+    """Set before ``woken``: jobs that end at this instant, for which ``ended`` will be called later."""
+
     def __init__(self, requests: JobRequests) -> None:
         self.capacity = requests.capacity
         self.processors = requests.processors
         self.estimate_s = requests.estimate_s
+        self.machine: Placement[Any] = requests.machine or Processors(
+            requests.capacity, requests.processors, requests.estimate_s
+        )
 
     @abstractmethod
     def submitted(self, now: float, job: int) -> Sequence[int]:
@@ -63,6 +73,10 @@ class Policy(ABC):
     @abstractmethod
     def ended(self, now: float, job: int) -> Sequence[int]:
         """A running job is over; returns the jobs that start now."""
+
+    def returned(self, now: float, job: int) -> Sequence[int]:
+        """A running job has failed and is the first to wait; returns the jobs that start now."""
+        raise NotImplementedError(f"{self.name} does not take back job {job}, which failed at {now}")
 
     def woken(self, now: float) -> Sequence[int]:
         """It is ``wake_s``; returns the jobs that start now."""

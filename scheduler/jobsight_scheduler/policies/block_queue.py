@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from .base import NEVER
+from .placement import NEVER, Placement
 
 BLOCK = 256
 CLASSES = 128
@@ -19,21 +20,29 @@ class BlockQueue:
 
     Up to two blocks' worth of jobs, which is what real traces have, it is a plain list. Beyond that there is a table:
     for each class of needs, the shortest job of each block that needs as much or less, so that blocks in which
-    nothing fits are skipped. Removing jobs leaves it too optimistic until the block is searched again.
+    nothing fits are skipped. Removing jobs leaves it too optimistic until the block is searched again. ``kinds`` are
+    those of the machine's ``room``, for each of which the table is kept.
     """
 
     def __init__(
-        self, needs: Sequence[int], lengths: Sequence[float], key: Callable[[int], tuple[float, int]] | None = None
+        self,
+        needs: Sequence[int],
+        lengths: Sequence[float],
+        key: Callable[[int], tuple[float, int]] | None = None,
+        kinds: Sequence[int] | None = None,
+        count: int = 1,
     ) -> None:
-        self._needs, self._lengths, self._key = needs, lengths, key
+        self._needs, self._lengths, self._key, self._kinds = needs, lengths, key, kinds
         self.blocks: list[list[int]] = [[]]
         distinct = sorted(set(needs))
         step = -(-len(distinct) // CLASSES) or 1
         self._class = [0]  # processors -> class of the greatest need that is not above; 0 if there is none
         for i, need in enumerate(distinct):
             self._class += [self._class[-1]] * (need - len(self._class)) + [i // step + 1]
-        self._shortest = np.full((self._class[-1] + 1, 1), NEVER)
+        self._rows = self._class[-1] + 1
+        self._shortest = np.full((count * self._rows, 1), NEVER)
         self._stale = {0}
+        self._half = BLOCK if kinds is None else BLOCK // 4
 
     def __iter__(self) -> Iterator[int]:
         for block in self.blocks:
@@ -50,10 +59,9 @@ class BlockQueue:
             i = self._block_of(place)
             blocks[i].insert(bisect_left(blocks[i], place, key=self._key), job)
         if i:
-            column = self._shortest[self._class[self._needs[job]] :, i]
-            np.minimum(column, self._lengths[job], out=column)
-        if len(blocks[i]) > 2 * BLOCK:
-            blocks[i : i + 1] = [blocks[i][:BLOCK], blocks[i][BLOCK:]]
+            self._enter(job, i)
+        if len(blocks[i]) > 2 * self._half:
+            blocks[i : i + 1] = [blocks[i][: self._half], blocks[i][self._half :]]
             self._shortest = np.insert(self._shortest, i, -NEVER, axis=1)
             self._shortest[:, i + 1] = -NEVER
             self._stale = {k + (k > i) for k in self._stale} | {i, i + 1}
@@ -66,9 +74,14 @@ class BlockQueue:
 
     def remove(self, job: int) -> None:
         """Takes out ``job``, from a queue with a key."""
-        if self._key is None:
-            raise TypeError("a queue without a key cannot find its jobs")
-        self.take(self._block_of(self._key(job)), [job])
+        self.take(self._block_of(self._place(job)), [job])
+
+    def touch(self, job: int) -> None:
+        """``job`` is of another kind now, in a queue with a key."""
+        if len(self.blocks) > 1:
+            i = self._block_of(self._place(job))
+            self._enter(job, i)
+            self._stale.add(i)
 
     def take(self, i: int, jobs: Iterable[int]) -> bool:
         """Takes ``jobs`` out of block ``i``; returns whether it is gone, so that another has its number."""
@@ -78,22 +91,38 @@ class BlockQueue:
         self._stale.add(i)
         return self._tidy(i)
 
-    def hopeful(self, i: int, now: float, free: int, spare: int, until: float) -> int:
-        """The first block from ``i`` on in which a job may fit into ``free`` processors and be over by ``until``, or
-        fit into ``spare`` of them; always the first of all, and -1 at the end.
+    def hopeful(self, i: int, now: float, machine: Placement[Any]) -> int:
+        """The first block from ``i`` on in which a job may fit into the ``room`` of the machine; always the first of
+        all, and -1 at the end.
         """
-        if i == 0 or len(self.blocks) == 1:
-            return 0 if i == 0 else -1
-        last = len(self._class) - 1
-        within, beyond = self._class[min(free, last)], self._class[min(free, spare, last)]
-        hope = (now + self._shortest[within, i:] <= until) | (self._shortest[beyond, i:] < NEVER)
+        if i == 0:
+            return 0
+        until, last = machine.shadow_s, len(self._class) - 1
+        hope = np.zeros(len(self.blocks) - i, dtype=bool)
+        rows = []
+        for kind, (free, spare) in enumerate(machine.room()):
+            within = kind * self._rows + self._class[min(free, last)]
+            beyond = kind * self._rows + self._class[min(free, spare, last)]
+            rows.append((within, beyond))
+            hope |= (now + self._shortest[within, i:] <= until) | (self._shortest[beyond, i:] < NEVER)
         for k in (np.flatnonzero(hope) + i).tolist():
             if k not in self._stale:
                 return int(k)
             column = self._refresh(k)
-            if now + column[within] <= until or column[beyond] < NEVER:
+            if any(now + column[within] <= until or column[beyond] < NEVER for within, beyond in rows):
                 return int(k)
         return -1
+
+    def _place(self, job: int) -> tuple[float, int]:
+        if self._key is None:
+            raise TypeError("a queue without a key cannot find its jobs")
+        return self._key(job)
+
+    def _enter(self, job: int, i: int) -> None:
+        """Notes that ``job`` is in block ``i``."""
+        kind = 0 if self._kinds is None else self._kinds[job]
+        column = self._shortest[kind * self._rows + self._class[self._needs[job]] : (kind + 1) * self._rows, i]
+        np.minimum(column, self._lengths[job], out=column)
 
     def _block_of(self, place: tuple[float, int]) -> int:
         key, blocks = self._key, self.blocks
@@ -102,17 +131,17 @@ class BlockQueue:
         return max(0, bisect_right(blocks, place, key=lambda block: key(block[0])) - 1)
 
     def _refresh(self, i: int) -> list[float]:
-        classes, needs, lengths = self._class, self._needs, self._lengths
+        classes, needs, lengths, kinds, rows = self._class, self._needs, self._lengths, self._kinds, self._rows
         column = [NEVER] * len(self._shortest)
         for job in self.blocks[i]:
-            place = classes[needs[job]]
-            if lengths[job] < column[place]:
-                column[place] = lengths[job]
+            row = classes[needs[job]] if kinds is None else classes[needs[job]] + kinds[job] * rows
+            if lengths[job] < column[row]:
+                column[row] = lengths[job]
         shortest = NEVER
-        for place, length in enumerate(column):
-            if length < shortest:
+        for row, length in enumerate(column):
+            if length < shortest or not row % rows:
                 shortest = length
-            column[place] = shortest
+            column[row] = shortest
         self._shortest[:, i] = column
         self._stale.discard(i)
         return column

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from .base import NEVER, JobRequests, Policy, QueueTooLongError
-from .free_processors import FreeProcessors
 
 LONGEST_QUEUE = 20_000
 """Beyond this, reconsidering every reservation at every end takes days."""
@@ -15,7 +14,8 @@ LONGEST_QUEUE = 20_000
 
 class Conservative(Policy):
     """A job gets the earliest place when it is submitted. After each end, the waiting jobs are considered in order, and
-    each moves to the earliest place that is open given all other reservations.
+    each moves to the earliest place that is open given all other reservations; so does a job that, by what was learned
+    from the end, needs another kind of room, even if its place is then later.
 
     New openings lie before ``open_until_s``: the end of what was freed since all jobs were last considered.
     """
@@ -24,23 +24,22 @@ class Conservative(Policy):
 
     def __init__(self, requests: JobRequests) -> None:
         super().__init__(requests)
-        self.profile = FreeProcessors(self.capacity)
-        self.queue: dict[int, float] = {}  # waiting job -> reserved start, in the order of submission
-        self.agenda: list[tuple[float, int, int]] = []  # (reserved start, number of the reservation, job), sorted
-        self.made: dict[int, int] = {}  # waiting job -> number of its reservation
+        self.plan = self.machine.plan()
+        self.queue: dict[int, tuple[float, int, Any]] = {}  # job -> start, number of the reservation, where; in order
+        self.agenda: list[tuple[float, int, int]] = []  # (start, number of the reservation, job), sorted
         self.count = 0
-        self.expires: dict[int, float] = {}
+        self.running: dict[int, tuple[float, Any]] = {}  # job -> when its request runs out, where
         self.open_until_s = -1.0
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
-        profile, need, length = self.profile, self.processors[job], self.estimate_s[job]
-        profile.forget(now)
-        start = profile.earliest(now, need, length)
-        profile.take(start, start + length, need)
+        self.plan.forget(now)
+        if self.machine.learns:
+            self.machine.arrive(job)
+        start, where = self.plan.book(now, job)
         if start == now:
-            self.expires[job] = start + length
+            self._begin(now, job, where)
             return (job,)
-        self._plan(job, start)
+        self._reserve(job, start, where)
         if len(self.queue) > LONGEST_QUEUE:
             raise QueueTooLongError(
                 f"{len(self.queue):,} jobs wait at {now:.0f} s: conservative backfilling keeps a reservation for each "
@@ -49,73 +48,104 @@ class Conservative(Policy):
         return ()
 
     def ended(self, now: float, job: int) -> Sequence[int]:
-        expires = self.expires.pop(job)
-        self.profile.forget(now)
-        opened = self.open_until_s
-        if expires > now:
-            self.profile.give(now, expires, self.processors[job])
-            opened = max(opened, expires)
-        if opened <= now or not self.queue:
+        opened = self._leave(now, job)
+        changed = set(self.machine.learned(job)) if self.machine.learns else ()
+        if (opened <= now and not changed) or not self.queue:
             self.open_until_s = -1.0
             return ()
-        return self._replan(now, opened)
+        return self._compress(now, opened, changed)
+
+    def returned(self, now: float, job: int) -> Sequence[int]:
+        """Others have to give up what the job takes at the head: it gets the first place, and all others new ones."""
+        self._leave(now, job)
+        self.machine.learned(job)
+        for other, (start, _, where) in self.queue.items():
+            self.plan.give(start, start + self.estimate_s[other], where)
+        waiting = [job, *self.queue]
+        self.queue.clear()
+        self.agenda.clear()
+        self.machine.arrive(job)
+        self.open_until_s = -1.0
+        begun = []
+        for other in waiting:
+            start, where = self.plan.book(now, other)
+            if start == now:
+                self._begin(now, other, where)
+                begun.append(other)
+            else:
+                self._reserve(other, start, where)
+        self._next_wake()
+        return begun
 
     def woken(self, now: float) -> Sequence[int]:
         begun = []
         while self.agenda and self.agenda[0][0] <= now:
-            start, _, job = self.agenda.pop(0)
+            _, _, job = self.agenda.pop(0)
+            self._begin(now, job, self.queue.pop(job)[2])
             begun.append(job)
-            del self.queue[job], self.made[job]
-            self.expires[job] = start + self.estimate_s[job]
-        self.wake_s = self.agenda[0][0] if self.agenda else NEVER
+        self._next_wake()
         return begun
 
-    def _plan(self, job: int, start: float) -> None:
-        self.queue[job] = start
-        self.made[job] = self.count
+    def _reserve(self, job: int, start: float, where: Any) -> None:
+        self.queue[job] = start, self.count, where
         insort(self.agenda, (start, self.count, job))
         self.count += 1
         self.wake_s = self.agenda[0][0]
 
-    def _replan(self, now: float, opened: float) -> list[int]:
-        profile, processors, estimate = self.profile, self.processors, self.estimate_s
+    def _begin(self, now: float, job: int, where: Any) -> None:
+        self.machine.take(job, where)
+        self.running[job] = now + self.estimate_s[job], where
+
+    def _leave(self, now: float, job: int) -> float:
+        """Gives back what the job has left; returns until when there may be openings."""
+        expires, where = self.running.pop(job)
+        self.plan.forget(now)
+        self.machine.give(job)
+        if expires <= now:
+            return self.open_until_s
+        self.plan.give(now, expires, where)
+        return max(self.open_until_s, expires)
+
+    def _next_wake(self) -> None:
+        self.wake_s = self.agenda[0][0] if self.agenda else NEVER
+
+    def _compress(self, now: float, opened: float, changed: Iterable[int]) -> list[int]:
+        plan, queue, estimate = self.plan, self.queue, self.estimate_s
         begun: list[int] = []
         moved_until = -1.0
-        for job, old in list(self.queue.items()):
-            need, length = processors[job], estimate[job]
-            new = profile.earlier(now, old, need, length, opened)
-            if new < old:
-                profile.move(old, new, need, length)
-                opened = max(opened, old + length)
-                moved_until = max(moved_until, old + length)
-                del self.agenda[bisect_left(self.agenda, (old, self.made[job], job))]
-                if new == now:
-                    begun.append(job)
-                    del self.queue[job], self.made[job]
-                    self.expires[job] = now + length
-                else:
-                    self._plan(job, new)
-        self.wake_s = self.agenda[0][0] if self.agenda else NEVER
+        for job, (old, number, where) in list(queue.items()):
+            moved = plan.move(now, job, old, where, opened, job in changed)
+            if moved is None:
+                continue
+            if moved != (old, where):
+                opened, moved_until = max(opened, old + estimate[job]), max(moved_until, old + estimate[job])
+            del self.agenda[bisect_left(self.agenda, (old, number, job))]
+            if moved[0] == now:
+                del queue[job]
+                self._begin(now, job, moved[1])
+                begun.append(job)
+            else:
+                self._reserve(job, *moved)
+        self._next_wake()
         self.open_until_s = moved_until
         return begun
 
     def state(self) -> dict[str, Any]:
         return {
-            "times": self.profile.times,
-            "free": self.profile.free,
-            "queue": list(self.queue.items()),
-            "agenda": self.agenda,
+            "machine": self.machine.state(),
+            "plan": [self.plan.times, self.plan.free],
+            "queue": [(job, *held) for job, held in self.queue.items()],
             "count": self.count,
-            "expires": list(self.expires.items()),
+            "running": [(job, *held) for job, held in self.running.items()],
             "open_until_s": self.open_until_s,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.profile.times, self.profile.free = list(state["times"]), list(state["free"])
-        self.queue = dict(state["queue"])
-        self.agenda = [(start, number, job) for start, number, job in state["agenda"]]
-        self.made = {job: number for _, number, job in self.agenda}
+        self.machine.restore(state["machine"])
+        self.plan.times, self.plan.free = map(list, state["plan"])
+        self.queue = {job: (start, number, where) for job, start, number, where in state["queue"]}
+        self.agenda = sorted((start, number, job) for job, (start, number, _) in self.queue.items())
         self.count = state["count"]
-        self.expires = dict(state["expires"])
+        self.running = {job: (end, where) for job, end, where in state["running"]}
         self.open_until_s = state["open_until_s"]
-        self.wake_s = self.agenda[0][0] if self.agenda else NEVER
+        self._next_wake()

@@ -5,105 +5,103 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .base import JobRequests
+from .base import JobRequests, Policy
 from .block_queue import BlockQueue
-from .expected_ends import ExpectedEndsPolicy
-
-UNKNOWN = -1.0
+from .placement import UNKNOWN
 
 
-class Easy(ExpectedEndsPolicy):
-    """The head of the queue starts at ``shadow_s`` at the latest, when enough estimates have run out; ``spare``
-    processors will then be left over. Another job starts now if it fits, and either is over by the shadow time or
-    takes spare processors only.
+class Easy(Policy):
+    """The head of the queue starts at the machine's ``shadow_s`` at the latest. Another job starts now if there is a
+    place for it, and it either is over by then or leaves room for the head.
 
-    Both are valid until a job ends or the head changes: jobs that start by these rules move neither. So a submission
-    concerns only the new job; the whole queue is considered when a job has ended, or its estimate has run out.
+    The reservation is valid until a job ends or the head changes: jobs that start by these rules do not move it. So a
+    submission concerns only the new job; the whole queue is considered when a job has ended, or its estimate has run
+    out.
     """
 
     name: ClassVar[str] = "easy"
 
     def __init__(self, requests: JobRequests) -> None:
         super().__init__(requests)
-        self.queue = BlockQueue(self.processors, self.estimate_s)
-        self.shadow_s = UNKNOWN
-        self.spare = 0
+        machine = self.machine
+        key = self._place if machine.learns else None
+        self.queue = BlockQueue(self.processors, self.estimate_s, key, machine.kinds, len(machine.room()))
+        self.returns: dict[int, int] = {}  # job -> number of its last return; the latest is first in the queue
+        self.count = 0
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
-        if self.expected and self.expected[0][0] <= now:
-            self._expire(now)
-            self.queue.add(job)
+        machine, queue = self.machine, self.queue
+        if machine.learns:
+            machine.arrive(job)
+        if machine.expected and machine.expected[0][0] <= now:
+            machine.expire(now)
+            queue.add(job)
             return self._pass(now)
-        need = self.processors[job]
-        if need > self.free:
-            self.queue.add(job)
+        where = machine.find(job)
+        if where is None:
+            queue.add(job)
             return ()
-        waiting = self.queue.blocks[0]
+        waiting = queue.blocks[0]
         if waiting:
-            if self.shadow_s == UNKNOWN:
-                self._reserve(waiting[0])
-            if now + self.estimate_s[job] > self.shadow_s:
-                if need > self.spare:
-                    self.queue.add(job)
-                    return ()
-                self.spare -= need
-        self._start(now, job)
+            if machine.shadow_s == UNKNOWN:
+                machine.reserve(waiting[0])
+            if not machine.keeps(now, job, where):
+                queue.add(job)
+                return ()
+        machine.start(now, job, where)
         return (job,)
 
     def ended(self, now: float, job: int) -> Sequence[int]:
-        self._end(now, job)
+        machine = self.machine
+        machine.end(now, job)
+        if machine.learns:
+            for other in machine.learned(job):
+                self.queue.touch(other)
         return self._pass(now) if self.queue.blocks[0] else ()
 
+    def returned(self, now: float, job: int) -> Sequence[int]:
+        self.machine.end(now, job)
+        for other in self.machine.learned(job):
+            self.queue.touch(other)
+        self.machine.arrive(job)
+        self.count += 1
+        self.returns[job] = self.count
+        self.queue.add(job)
+        return self._pass(now)
+
+    def _place(self, job: int) -> tuple[float, int]:
+        return -float(self.returns.get(job, 0)), job
+
     def _pass(self, now: float) -> list[int]:
-        blocks, processors = self.queue.blocks, self.processors
+        machine, queue = self.machine, self.queue
+        blocks = queue.blocks
         begun: list[int] = []
-        while blocks[0] and processors[blocks[0][0]] <= self.free:
-            begun.append(self.queue.pop())
-            self._start(now, begun[-1])
-        self.shadow_s = UNKNOWN
-        if blocks[0] and self.free:
-            self._reserve(blocks[0][0])
-            begun += self._fill(now, self.queue)
+        while blocks[0] and (where := machine.find_first(blocks[0][0])) is not None:
+            begun.append(queue.pop())
+            machine.start(now, begun[-1], where)
+        machine.shadow_s = UNKNOWN
+        if machine.free and (len(blocks) > 1 or len(blocks[0]) > 1):
+            machine.reserve(blocks[0][0])
+            begun += self._fill(now)
         return begun
 
-    def _reserve(self, head: int) -> None:
-        self.shadow_s, self.spare = self._reservation(head)
-
-    def _fill(self, now: float, line: BlockQueue) -> list[int]:
-        """Starts jobs that fit, in the order of ``line``."""
-        processors, estimate, until = self.processors, self.estimate_s, self.shadow_s
-        free, spare = self.free, self.spare
+    def _fill(self, now: float) -> list[int]:
+        """Starts jobs that keep the reservation, in the order of the queue."""
+        machine, queue = self.machine, self.queue
         filled: list[int] = []
         i = 0
-        while free and (i := line.hopeful(i, now, free, spare, until)) >= 0:
-            found = []
-            for job in line.blocks[i]:
-                need = processors[job]
-                if need > free:
-                    continue
-                if now + estimate[job] > until:
-                    if need > spare:
-                        continue
-                    spare -= need
-                free -= need
-                found.append(job)
-                if not free:
-                    break
-            if found:
-                filled += found
-                if line.take(i, found):
-                    continue
-            i += 1
-        self.spare = spare
-        for job in filled:
-            self._start(now, job)
+        while i >= 0:
+            found = machine.fill(now, queue.blocks[i])
+            filled += found
+            if not (found and queue.take(i, found)):
+                i += 1
+            i = queue.hopeful(i, now, machine) if i < len(queue.blocks) and machine.free else -1
         return filled
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "queue": list(self.queue), "shadow_s": self.shadow_s, "spare": self.spare}
+        return {"machine": self.machine.state(), "queue": list(self.queue)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
+        self.machine.restore(state["machine"])
         for job in state["queue"]:
             self.queue.add(job)
-        self.shadow_s, self.spare = state["shadow_s"], state["spare"]

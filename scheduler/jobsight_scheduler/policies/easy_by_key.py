@@ -13,13 +13,13 @@ from jobsight_scheduler.validator import Check
 from jobsight_scheduler.validator.queue_order import check_room_is_used
 
 from .base import JobRequests, PolicyError
-from .expected_ends import ExpectedEndsPolicy
+from .easy import Easy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class EasyByKey(ExpectedEndsPolicy):
+class EasyByKey(Easy):
     """In each scheduling pass the waiting jobs are sorted by ``keys``, the least first, then by number. They start in
     this order until one does not fit; that one has a reservation by requested times, and others may jump ahead if they
     end before it or need only processors that will be left over.
@@ -43,48 +43,32 @@ class EasyByKey(ExpectedEndsPolicy):
         """The key of each of ``jobs``, which wait at ``now``; shape (jobs,)."""
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
-        self._expire(now)
+        self.machine.expire(now)
         self.submit_s[job] = now
         self.waiting.append(job)
         return self._pass(now)
 
     def ended(self, now: float, job: int) -> Sequence[int]:
-        self._end(now, job)
+        self.machine.end(now, job)
         return self._pass(now)
 
     def _pass(self, now: float) -> list[int]:
+        machine = self.machine
         jobs = np.array(self.waiting, dtype=np.int64)
-        if not len(jobs) or self.need[jobs].min() > self.free:
+        if not len(jobs) or self.need[jobs].min() > machine.free:
             return []
-        line = self._in_order(now, jobs)
+        line = self._in_order(now, jobs).tolist()
         begun: list[int] = []
-        needs = self.need[line].tolist()
-        place = 0
-        while place < len(line) and needs[place] <= self.free:
-            begun.append(int(line[place]))
-            self._start(now, begun[-1])
-            place += 1
-        if place < len(line) and self.free:
-            begun += self._fill(now, int(line[place]), line[place + 1 :])
+        for job in line:
+            if (where := machine.find_first(job)) is None:
+                break
+            machine.start(now, job, where)
+            begun.append(job)
+        if len(begun) < len(line) and machine.free:
+            machine.reserve(line[len(begun)])
+            begun += machine.fill(now, line[len(begun) + 1 :])
         started = set(begun)
         self.waiting = [job for job in self.waiting if job not in started]
-        return begun
-
-    def _fill(self, now: float, head: int, others: Ints) -> list[int]:
-        """Starts those of ``others`` that leave the reservation of ``head`` in place."""
-        shadow, spare = self._reservation(head)
-        need = self.need[others]
-        in_time = now + self.requested_s[others] <= shadow
-        possible = (need <= self.free) & (in_time | (need <= spare))
-        begun: list[int] = []
-        for job, ends in zip(others[possible].tolist(), in_time[possible].tolist(), strict=True):
-            count = self.processors[job]
-            if count > self.free or not (ends or count <= spare):
-                continue
-            if not ends:
-                spare -= count
-            self._start(now, job)
-            begun.append(job)
         return begun
 
     def _in_order(self, now: float, jobs: Ints) -> Ints:
@@ -99,10 +83,10 @@ class EasyByKey(ExpectedEndsPolicy):
         return jobs[np.lexsort((jobs, keys))]
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "waiting": [(job, float(self.submit_s[job])) for job in self.waiting]}
+        return {"machine": self.machine.state(), "waiting": [(job, float(self.submit_s[job])) for job in self.waiting]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
+        self.machine.restore(state["machine"])
         self.waiting = [job for job, _ in state["waiting"]]
         for job, submit in state["waiting"]:
             self.submit_s[job] = submit

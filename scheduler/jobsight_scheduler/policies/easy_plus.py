@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
@@ -12,22 +11,24 @@ from jobsight_scheduler.prediction import Predictor, expected_run_s
 
 from .base import NEVER, JobRequests
 from .block_queue import BlockQueue
-from .easy import UNKNOWN, Easy
+from .easy import Easy
+from .placement import UNKNOWN
 
 MINUTE_S, HOUR_S = 60.0, 3600.0
 CORRECTIONS_S = (
     *(minutes * MINUTE_S for minutes in (1, 5, 15, 30)),
     *(hours * HOUR_S for hours in (1, 2, 5, 10, 20, 50, 100)),
 )
-"""Increments of the prediction of a job that outruns it, the first, second, ... time; finally its request."""
+"""Added to the first prediction of a job when it is outrun the first, second, ... time; finally its request applies."""
 
 
 class EasyPlus(Easy):
     """Schedules by predictions; requests still decide when a job is killed. Backfills the shortest prediction first.
 
-    When a job outruns its prediction, the prediction is corrected before anything else happens at that instant. Each
-    correction adds one of the published increments. A corrected prediction may move the reservation of the head:
-    unlike EASY's, it is not a promise.
+    A job that outruns its prediction is expected to end at its first prediction plus the next of the published
+    increments, its request at most. A correction comes before anything else at that instant, moves no job by itself,
+    and leaves out jobs that end at that very instant. It may move the reservation of the head: unlike EASY's, that is
+    no promise.
     """
 
     name: ClassVar[str] = "easy++"
@@ -35,9 +36,7 @@ class EasyPlus(Easy):
     def __init__(self, requests: JobRequests, run_times: Predictor) -> None:
         super().__init__(requests)
         self.run_times = run_times
-        self.requested_s = requests.estimate_s
-        self.predicted_s = list(requests.estimate_s)
-        self.estimate_s = self.predicted_s
+        self.predicted_s = self.machine.estimate_s = list(requests.estimate_s)
         self.order: deque[int] = deque()  # by submission; backfilled jobs are skipped
         self.backfilled: set[int] = set()
         self.queue = BlockQueue(self.processors, self.predicted_s, lambda job: (self.predicted_s[job], job))
@@ -46,8 +45,8 @@ class EasyPlus(Easy):
         self.due: list[tuple[float, int]] = []  # heap of (end of a prediction below the request, job), some outdated
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
-        self.predicted_s[job] = expected_run_s(self.run_times, job, self.requested_s[job])
-        self._expire(now)
+        self.predicted_s[job] = expected_run_s(self.run_times, job, self.estimate_s[job])
+        self.machine.expire(now)
         self.queue.add(job)
         self.order.append(job)
         return self._pass(now)
@@ -55,41 +54,33 @@ class EasyPlus(Easy):
     def ended(self, now: float, job: int) -> Sequence[int]:
         self.run_times.learn(job, now - self.started.pop(job))
         self.corrected.pop(job, None)
-        self._end(now, job)
-        self._next_wake()
+        self.machine.end(now, job)
         return self._pass(now)
 
     def woken(self, now: float) -> Sequence[int]:
+        expires = self.machine.expires
         while self.due and self.due[0][0] <= now:
             end, job = heappop(self.due)
-            if self.expires.get(job) != end:
+            if expires.get(job) != end or job in self.ending:
                 continue
             times = self.corrected.get(job, 0)
             self.corrected[job] = times + 1
             more = CORRECTIONS_S[times] if times < len(CORRECTIONS_S) else NEVER
-            self.predicted_s[job] = min(self.predicted_s[job] + more, self.requested_s[job])
-            del self.expected[bisect_left(self.expected, (end, job))]
-            self._expect(job)
-        self._expire(now)
+            length = min(self.predicted_s[job] + more, self.estimate_s[job])
+            self.machine.expect(job, self.started[job] + length)
+            self._watch(job, length)
         self._next_wake()
-        return self._pass(now)
+        return ()
 
-    def _start(self, now: float, job: int) -> None:
-        self.free -= self.processors[job]
-        self.started[job] = now
-        self._expect(job)
-        self._next_wake()
-
-    def _expect(self, job: int) -> None:
-        end = self.expires[job] = self.started[job] + self.predicted_s[job]
-        insort(self.expected, (end, job))
-        if self.predicted_s[job] < self.requested_s[job]:
-            heappush(self.due, (end, job))
+    def _watch(self, job: int, length: float) -> None:
+        if length < self.estimate_s[job]:
+            heappush(self.due, (self.started[job] + length, job))
 
     def _next_wake(self) -> None:
-        while self.due and self.expires.get(self.due[0][1]) != self.due[0][0]:
-            heappop(self.due)
-        self.wake_s = self.due[0][0] if self.due else NEVER
+        due, expires = self.due, self.machine.expires
+        while due and expires.get(due[0][1]) != due[0][0]:
+            heappop(due)
+        self.wake_s = due[0][0] if due else NEVER
 
     def _head(self) -> int | None:
         while self.order and self.order[0] in self.backfilled:
@@ -97,17 +88,22 @@ class EasyPlus(Easy):
         return self.order[0] if self.order else None
 
     def _pass(self, now: float) -> list[int]:
+        machine = self.machine
         begun: list[int] = []
-        while (head := self._head()) is not None and self.processors[head] <= self.free:
+        while (head := self._head()) is not None and (where := machine.find_first(head)) is not None:
             begun.append(self.order.popleft())
             self.queue.remove(head)
-            self._start(now, head)
-        self.shadow_s = UNKNOWN
-        if head is not None and self.free:
-            self._reserve(head)
-            filled = self._fill(now, self.queue)
+            machine.start(now, head, where)
+        machine.shadow_s = UNKNOWN
+        if head is not None and machine.free:
+            machine.reserve(head)
+            filled = self._fill(now)
             self.backfilled.update(filled)
             begun += filled
+        for job in begun:
+            self.started[job] = now
+            self._watch(job, self.predicted_s[job])
+        self._next_wake()
         return begun
 
     def state(self) -> dict[str, Any]:

@@ -10,36 +10,37 @@ from .base import JobRequests, Policy
 
 
 class Fcfs(Policy):
-    """Needs no estimates: jobs start in the order of the queue, as soon as processors become free."""
+    """Needs no estimates: jobs start in the order of the queue, as soon as there is a place for them."""
 
     name: ClassVar[str] = "fcfs"
 
     def __init__(self, requests: JobRequests) -> None:
         super().__init__(requests)
-        self.free = self.capacity
         self.queue: deque[int] = deque()
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
-        if self.queue or self.processors[job] > self.free:
+        if self.queue or (where := self.machine.find_first(job)) is None:
             self.queue.append(job)
             return ()
-        self.free -= self.processors[job]
+        self.machine.take(job, where)
         return (job,)
 
     def ended(self, now: float, job: int) -> Sequence[int]:
-        queue, processors = self.queue, self.processors
-        free = self.free + processors[job]
+        queue, machine = self.queue, self.machine
+        machine.give(job)
         begun = []
-        while queue and processors[queue[0]] <= free:
-            head = queue.popleft()
-            free -= processors[head]
-            begun.append(head)
-        self.free = free
+        while queue and (where := machine.find_first(queue[0])) is not None:
+            begun.append(queue.popleft())
+            machine.take(begun[-1], where)
         return begun
 
+    def returned(self, now: float, job: int) -> Sequence[int]:
+        self.queue.appendleft(job)
+        return self.ended(now, job)
+
     def state(self) -> dict[str, Any]:
-        return {"free": self.free, "queue": list(self.queue)}
+        return {"machine": self.machine.state(), "queue": list(self.queue)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.free = state["free"]
+        self.machine.restore(state["machine"])
         self.queue = deque(state["queue"])

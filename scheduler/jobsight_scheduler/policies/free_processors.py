@@ -1,26 +1,18 @@
-"""Free processors over future time, as a step function."""
+"""Reservations on a machine of counted processors."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from .plan import Plan
 
 
-class FreeProcessors:
-    """``free[i]`` processors are free from ``times[i]`` to ``times[i + 1]``; the last step has no end and is empty."""
+class FreeProcessors(Plan[int, int]):
+    """``free`` is a number of processors."""
 
-    def __init__(self, capacity: int) -> None:
-        self.times = [0.0]
-        self.free = [capacity]
+    def copy(self, step: int) -> int:
+        return step
 
-    def forget(self, now: float) -> None:
-        """Drops steps that are over."""
-        times = self.times
-        if len(times) > 1 and times[1] <= now:
-            past = bisect_right(times, now) - 1
-            del times[:past], self.free[:past]
-
-    def earliest(self, now: float, need: int, length: float) -> float:
-        """Earliest time from ``now`` on from which ``need`` processors are free for ``length`` seconds."""
+    def earliest(self, now: float, job: int) -> tuple[float, int]:
+        need, length = self.processors[job], self.estimate_s[job]
         free, times = self.free, self.times
         start, place = now, -1
         for i, left in enumerate(free):
@@ -31,14 +23,20 @@ class FreeProcessors:
                     place = i
                     start = times[i] if i else now
                 if i + 1 == len(free) or times[i + 1] >= start + length:
-                    return start
+                    return start, need
         raise ValueError(f"{need} processors are more than the machine has")
 
-    def earlier(self, now: float, old: float, need: int, length: float, opened: float) -> float:
-        """Earliest place before ``old`` for a job reserved from there on; ``old`` if there is none.
+    def move(self, now: float, job: int, old: float, where: int, opened: float, must: bool) -> tuple[float, int] | None:
+        length = self.estimate_s[job]
+        new = self._earlier(now, old, where, length, opened)
+        if new >= old:
+            return None
+        self.take(new, min(new + length, old), where)
+        self.give(max(new + length, old), old + length, where)
+        return new, where
 
-        The job keeps its own processors at and after ``old``. Only places that begin before ``opened`` count.
-        """
+    def _earlier(self, now: float, old: float, need: int, length: float, opened: float) -> float:
+        """Earliest place before ``old`` for a job that keeps its own processors from there on; ``old`` if none."""
         free, times = self.free, self.times
         start = old
         for i, left in enumerate(free):
@@ -60,33 +58,13 @@ class FreeProcessors:
                 return start
         return start
 
-    def take(self, start: float, end: float, count: int) -> None:
-        """Takes ``count`` processors from ``start`` to ``end``."""
+    def take(self, start: float, end: float, where: int) -> None:
         free = self.free
-        i, j = self._edge(start), self._edge(end)
+        i, j = self.edge(start), self.edge(end)
         for k in range(i, j):
-            free[k] -= count
-        self._join(j)
-        self._join(i)
+            free[k] -= where
+        self.join(j)
+        self.join(i)
 
-    def give(self, start: float, end: float, count: int) -> None:
-        """Gives ``count`` processors back from ``start`` to ``end``."""
-        self.take(start, end, -count)
-
-    def move(self, old: float, new: float, need: int, length: float) -> None:
-        """Moves a reservation from ``old`` to ``new``, which is earlier; changes only the steps that matter."""
-        self.take(new, min(new + length, old), need)
-        self.give(max(new + length, old), old + length, need)
-
-    def _edge(self, time: float) -> int:
-        """Index of the step that begins at ``time``, created if there is none."""
-        times = self.times
-        i = bisect_left(times, time)
-        if i == len(times) or times[i] != time:
-            times.insert(i, time)
-            self.free.insert(i, self.free[i - 1])
-        return i
-
-    def _join(self, i: int) -> None:
-        if 0 < i < len(self.times) and self.free[i] == self.free[i - 1]:
-            del self.times[i], self.free[i]
+    def give(self, start: float, end: float, where: int) -> None:
+        self.take(start, end, -where)

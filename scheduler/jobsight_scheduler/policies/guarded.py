@@ -44,6 +44,8 @@ class GuardedPolicy(Policy):
         return self._decided(now, f"ended({now:g}, {job})", lambda: self.policy.ended(now, job))
 
     def woken(self, now: float) -> Sequence[int]:
+        if isinstance(self.policy, Policy):
+            self.policy.ending = self.ending
         begun = self._decided(now, f"woken({now:g})", lambda: self.policy.woken(now))
         self.idle_wakes = 0 if begun else self.idle_wakes + 1
         if self.idle_wakes > IDLE_WAKES:

@@ -86,9 +86,11 @@ class Multifactor(EasyByKey):
         self.usage.change(now, self.users[job], -self.processors[job])
         return super().ended(now, job)
 
-    def _start(self, now: float, job: int) -> None:
-        super()._start(now, job)
-        self.usage.change(now, self.users[job], self.processors[job])
+    def _pass(self, now: float) -> list[int]:
+        begun = super()._pass(now)
+        for job in begun:
+            self.usage.change(now, self.users[job], self.processors[job])
+        return begun
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "usage": self.usage.state()}

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 
 from jobsight_scheduler.prediction import Predictor, expected_run_s
 
-from .base import JobRequests
-from .expected_ends import ExpectedEndsPolicy
+from .base import JobRequests, Policy
 
 
-class Sjf(ExpectedEndsPolicy):
+class Sjf(Policy):
     """Order: expected run time (the request, or what ``run_times`` forecasts at the submission), then job number."""
 
     name: ClassVar[str] = "sjf"
@@ -28,32 +27,35 @@ class Sjf(ExpectedEndsPolicy):
         if self.run_times is not None:
             expected = expected_run_s(self.run_times, job, expected)
         heappush(self.queue, (expected, job))
-        self._expire(now)
+        self.machine.expire(now)
         return self._pass(now)
 
     def ended(self, now: float, job: int) -> Sequence[int]:
         if self.run_times is not None:
             self.run_times.learn(job, now - self.started.pop(job))
-        self._end(now, job)
+        self.machine.end(now, job)
         return self._pass(now)
 
     def _pass(self, now: float) -> list[int]:
-        queue = self.queue
-        begun = []
-        while queue and self.processors[queue[0][1]] <= self.free:
-            _, job = heappop(queue)
-            self._start(now, job)
-            begun.append(job)
+        queue, machine = self.queue, self.machine
+        begun: list[int] = []
+        while queue and (where := machine.find_first(queue[0][1])) is not None:
+            begun.append(heappop(queue)[1])
+            machine.start(now, begun[-1], where)
         if self.run_times is not None:
             self.started |= dict.fromkeys(begun, now)
         return begun
 
     def state(self) -> dict[str, Any]:
-        state = {**super().state(), "queue": sorted(self.queue), "started": list(self.started.items())}
+        state = {
+            "machine": self.machine.state(),
+            "queue": sorted(self.queue),
+            "started": list(self.started.items()),
+        }
         return state if self.run_times is None else state | {"run_times": self.run_times.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
+        self.machine.restore(state["machine"])
         self.queue = [(length, job) for length, job in state["queue"]]
         self.started = dict(state["started"])
         if self.run_times is not None:

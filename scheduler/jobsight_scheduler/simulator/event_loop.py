@@ -1,4 +1,4 @@
-"""The event loop for one machine of counted processors."""
+"""The event loop: submissions, wakes and ends, in one order for every kind of machine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from jobsight_predictor.question import Question
 from jobsight_scheduler.policies.base import NEVER, JobRequests, Policy, PolicyError
+from jobsight_scheduler.policies.placement import Placement
 from jobsight_scheduler.workload.canonical import Workload
 
 MakePolicy = Callable[[JobRequests], Policy]
@@ -20,22 +21,34 @@ class Simulation:
     """Runs ``workload`` on ``capacity`` processors under the policy from ``make_policy``.
 
     Real run times stay in here: the policy is made from the requests alone, and is informed when a job is over.
-    ``questions`` is what a predictor may know about each job. At one instant wakes come before submissions,
-    submissions before ends; ends are in the order of the starts.
+    ``questions`` is what a predictor may know about each job, ``machine`` where jobs are placed: counted processors
+    if None. At one instant wakes come before submissions, submissions before ends; ends are in the order of the starts.
+
+    What happens to jobs on another kind of machine is a matter of three functions: ``_arrive(now, job)`` and
+    ``_leave(now, job)`` return the jobs that start, ``_lasts(job)`` how long one that starts now is expected to run;
+    ``_leave`` may find that the job goes on.
 
     Raises:
         PolicyError: (from ``advance``) the policy leaves jobs waiting when nothing else is to come.
     """
 
     def __init__(
-        self, workload: Workload, capacity: int, make_policy: MakePolicy, questions: Sequence[Question] = ()
+        self,
+        workload: Workload,
+        capacity: int,
+        make_policy: MakePolicy,
+        questions: Sequence[Question] = (),
+        machine: Placement[Any] | None = None,
     ) -> None:
         self.workload = workload
         self.capacity = capacity
-        requests = JobRequests(capacity, workload.processors.tolist(), workload.estimate_s.tolist(), questions)
+        requests = JobRequests(capacity, workload.processors.tolist(), workload.estimate_s.tolist(), questions, machine)
         self.policy = make_policy(requests)
         self._submit = [*workload.submit_s.tolist(), NEVER]
-        self._run = workload.run_s.tolist()
+        self._run: list[float] = workload.run_s.tolist()
+        self._arrive: Callable[[float, int], Sequence[int]] = self.policy.submitted
+        self._leave: Callable[[float, int], Sequence[int]] = self.policy.ended
+        self._lasts: Callable[[int], float] = self._run.__getitem__
         self._starts = [NEVER] * len(workload)
         self._order: list[int] = []  # jobs in the order of their starts
         self._ends: list[tuple[float, int]] = [(NEVER, -1)]  # (end, position in order)
@@ -59,34 +72,34 @@ class Simulation:
 
     def advance(self, events: int) -> bool:
         """Handles the next ``events`` events, or as many as there are; returns ``done``."""
-        submit, run, starts, order, ends = self._submit, self._run, self._starts, self._order, self._ends
-        policy = self.policy
-        submitted, ended = policy.submitted, policy.ended
+        submit, starts, order, ends = self._submit, self._starts, self._order, self._ends
+        policy, arrive, leave, lasts = self.policy, self._arrive, self._leave, self._lasts
         i, now = self._submitted, self.now
         for _ in range(events):
             coming, next_end = submit[i], ends[0][0]
             if policy.wake_s <= coming and policy.wake_s <= next_end and policy.wake_s < NEVER:
                 now = policy.wake_s
+                policy.ending = {order[place] for end, place in ends if end == now} if next_end == now else ()
                 begun = policy.woken(now)
             elif coming <= next_end:
                 if coming == NEVER:
                     self._check_all_started(now)
                     break
                 now = coming
-                begun = submitted(now, i)
+                begun = arrive(now, i)
                 i += 1
             else:
                 now, place = heappop(ends)
-                begun = ended(now, order[place])
+                begun = leave(now, order[place])
             for job in begun:
                 starts[job] = now
-                heappush(ends, (now + run[job], len(order)))
+                heappush(ends, (now + lasts(job), len(order)))
                 order.append(job)
         self._submitted, self.now = i, now
         return self.done
 
     def _check_all_started(self, now: float) -> None:
-        if len(self._order) < len(self.workload):
+        if NEVER in self._starts:
             waiting = [job for job, start in enumerate(self._starts) if start == NEVER]
             raise PolicyError(
                 f"{len(waiting):,} jobs wait for ever, the first of them job {waiting[0] + 1}: nothing runs at "

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import msgspec
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select, text
 
-from jobsight_predictor.runtime.recalibrate import Recalibration
+from jobsight_predictor.runtime.recalibrate import Correct, Recalibration
 from jobsight_server.record import Record, Share
 from jobsight_server.storage.schema import plans
 
+_WRITE = text(
+    "INSERT INTO plans (cluster, version, calibration) VALUES (:cluster, 0, :calibration) "
+    "ON CONFLICT (cluster) DO UPDATE SET calibration = excluded.calibration"
+)
 EDGES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """Upper ends of the classes of promised probability of failure; the last class ends at 1."""
+
+EXPLORED = 20
+"""Of so many jobs that only the correction refuses, one is accepted."""
 
 _NEW: list[float] = [0, 0.0, 0.0, 0]
 
@@ -37,22 +44,33 @@ class PromiseClass(Record):
 class Calibration:
     """The correction of predicted probabilities of failure on one cluster, and the counts by class."""
 
-    def __init__(self) -> None:
-        self._recalibration = Recalibration()
+    def __init__(self, recalibration: Recalibration | None = None) -> None:
+        """``recalibration``: what was learned before the first offer."""
+        self._recalibration = recalibration or Recalibration()
         self._classes: list[list[float]] = [list(_NEW) for _ in range(len(EDGES) + 1)]
+        self._refused = 0
 
-    def corrected(self, predicted: float) -> float:
-        """The probability of failure that a prediction stands for."""
-        return self._recalibration.corrected(predicted) if self._recalibration.jobs else predicted
+    def factor(self, now_h: float) -> float:
+        """By how much the odds of failing are multiplied."""
+        return self._recalibration.factor(now_h)
 
-    def learn(self, predicted: float, promised: float, outcome: str) -> None:
+    def correction(self, now_h: float) -> Correct:
+        """From the predicted probability of failure to the one that it stands for."""
+        return self._recalibration.as_of(now_h)
+
+    def explores(self) -> bool:
+        """Whether the next of the jobs that only the correction refuses is accepted."""
+        self._refused += 1
+        return self._refused % EXPLORED == 0
+
+    def learn(self, predicted: float, promised: float, outcome: str, at_h: float) -> None:
         """Take in how a job ended: finished, killed because its time was over, or failed for another reason.
 
         ``predicted`` was the probability that it is killed, before correction; ``promised`` that of any failure. Where
         a node failed, it is unknown whether the job would have ended in time: the correction learns nothing from it.
         """
         if outcome != "failed" and predicted > 0.0:
-            self._recalibration.learn(predicted, outcome == "killed")
+            self._recalibration.learn(predicted, outcome == "killed", at_h)
         of_class = self._classes[bisect_left(EDGES, promised)]
         for place, amount in enumerate((1, predicted, promised, outcome != "finished")):
             of_class[place] += amount
@@ -67,29 +85,35 @@ class Calibration:
 
     def to_text(self) -> str:
         """The whole state."""
-        return msgspec.json.encode([self._recalibration.state(), self._classes]).decode()
+        return msgspec.json.encode([self._recalibration.state(), self._classes, self._refused]).decode()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing has been learned yet."""
+        return self._recalibration.jobs == 0
 
     @classmethod
-    def from_text(cls, text: str) -> Self:
+    def from_text(cls, stored: str) -> Self:
         """The one whose ``to_text()`` this was; a new one for the empty text."""
         found = cls()
-        if text:
-            state, classes = msgspec.json.decode(text)
-            found._recalibration = Recalibration.from_state(state)
-            found._classes = classes
+        if stored:
+            state, classes, *refused = msgspec.json.decode(stored)
+            if "predicted" in state:  # release 0.2 kept another kind of evidence
+                found._recalibration = Recalibration.from_state(state)
+            found._classes, found._refused = classes, sum(refused)
         return found
 
 
 def read_calibration(connection: Connection, cluster: str) -> Calibration:
     """The calibration of a cluster; a new one where no offer was made yet."""
-    text = connection.scalar(select(plans.c.calibration).where(plans.c.cluster == cluster))
-    return Calibration.from_text(text or "")
+    stored = connection.scalar(select(plans.c.calibration).where(plans.c.cluster == cluster))
+    return Calibration.from_text(stored or "")
 
 
 def write_calibration(connection: Connection, cluster: str, calibration: Calibration) -> None:
-    """Stores it; the caller has locked the plan, which exists."""
-    row: dict[str, Any] = {"calibration": calibration.to_text()}
-    connection.execute(update(plans).where(plans.c.cluster == cluster).values(row))
+    """Stores it; the caller has locked the plan."""
+    row = {"cluster": cluster, "calibration": calibration.to_text()}
+    connection.execute(_WRITE, row)
 
 
 def _class(up_to: float, counts: Sequence[float]) -> PromiseClass:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jobsight_predictor.runtime.machine_failure import MachineFailure
+from jobsight_scheduler.overbooking.accept import AcceptanceRule
+from jobsight_scheduler.overbooking.strategies import STRATEGIES
 from jobsight_server.settings import Settings
 from jobsight_server.settings.declared import PlanStrategy
 from jobsight_server.settings.load import plan_nodes
@@ -15,17 +17,27 @@ from jobsight_server.settings.load import plan_nodes
 class PlanConfig:
     """``nodes`` are those of the clusters for which they are set.
 
-    A place is offered if the job fails there with a probability below ``max_failure``; ``hold_s`` is how long an offer
+    A place is offered if the job is less likely than ``max_failure`` not to end in it; ``hold_s`` is how long an offer
     waits to be confirmed. The penalty is ``penalty_ratio`` times the charge.
     """
 
-    strategy: PlanStrategy = "first-fit"
+    strategy: PlanStrategy = "jobsight"
     max_failure: float = 0.1
     penalty_ratio: float = 1.0
     machine: MachineFailure = field(default_factory=MachineFailure)
     hold_s: float = 600.0
     kept: int = 100_000
     nodes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def overbooks(self) -> bool:
+        """Whether places may be shorter than what jobs request."""
+        return self.strategy != "conservative"
+
+    @property
+    def rule(self) -> AcceptanceRule:
+        """The rule of the strategy, as the experiments tested it."""
+        return replace(STRATEGIES[self.strategy].rule, pmax=self.max_failure)
 
 
 def plan_config(settings: Settings) -> PlanConfig:

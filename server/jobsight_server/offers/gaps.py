@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
+from jobsight_predictor.runtime.recalibrate import Correct
 from jobsight_predictor.runtime.success import SuccessProbability, machine_factors
 from jobsight_scheduler.overbooking.plan import BookingPlan
-from jobsight_server.offers.calibration import Calibration
 from jobsight_server.offers.config import PlanConfig
 from jobsight_server.offers.places import places_of, places_text
 from jobsight_server.offers.risk import HOUR_S, stakes
@@ -29,9 +29,9 @@ AccuracyOf = Callable[[float], RuntimeAccuracy]
 class PlanGap(Record):
     """Nodes that are free from ``start`` until the next job on them, at ``end``.
 
-    Of the jobs that could be offered all of it, on as many of its nodes as machine failures allow (``sold_nodes``), the
-    one that brings most requests ``sold_s`` and succeeds with ``pos``: ``worth_h`` = PoS charge - PoF penalty, in hours
-    of the request. It requests more than the gap where overbooking pays. Null where no job would be accepted.
+    Of the jobs that could be offered all of it, the one that brings most requests ``sold_s`` and succeeds with ``pos``:
+    ``worth_h`` = PoS charge - PoF penalty, in hours of the request. It requests more than the gap where overbooking
+    pays. Null where no job would be worth it.
     """
 
     start: float
@@ -39,7 +39,6 @@ class PlanGap(Record):
     nodes: int
     places: list[tuple[int, int]]
     node_hours: float
-    sold_nodes: int | None
     sold_s: float | None
     pos: Share | None
     worth_h: float | None
@@ -62,12 +61,10 @@ class _Free(NamedTuple):
         return (self.end_h - self.start_h) * len(self.nodes)
 
 
-def gaps_of(
-    plan: BookingPlan, config: PlanConfig, accuracy_of: AccuracyOf, calibration: Calibration, now: float
-) -> Gaps:
+def gaps_of(plan: BookingPlan, config: PlanConfig, accuracy_of: AccuracyOf, correct: Correct, now: float) -> Gaps:
     """The gaps from ``now`` on, each with the nodes that are free together; those under a minute are left out."""
     free = sorted(_free(plan, now / HOUR_S), key=lambda gap: (-gap.node_hours, gap.start_h, gap.nodes))
-    listed = [_valued(gap, config, accuracy_of, calibration) for gap in free[:LISTED]]
+    listed = [_valued(gap, config, accuracy_of, correct) for gap in free[:LISTED]]
     listed.sort(key=lambda gap: (gap.start, gap.places))
     return Gaps(listed, max(len(free) - LISTED, 0))
 
@@ -92,31 +89,24 @@ def _free(plan: BookingPlan, now_h: float) -> list[_Free]:
     return [_Free(start, end, free) for (start, end), free in found.items()]
 
 
-def _valued(gap: _Free, config: PlanConfig, accuracy_of: AccuracyOf, calibration: Calibration) -> PlanGap:
-    length_h = gap.end_h - gap.start_h
+def _valued(gap: _Free, config: PlanConfig, accuracy_of: AccuracyOf, correct: Correct) -> PlanGap:
+    length_h, nodes = gap.end_h - gap.start_h, len(gap.nodes)
     best: tuple[float, float, float] | None = None
-    nodes = len(gap.nodes)
-    while nodes >= 1 and best is None:
-        for factor in _LONGER if config.strategy != "conservative" else _LONGER[:1]:
-            requested_h = length_h * factor
-            available, survives = machine_factors(config.machine, nodes, requested_h)
-            if 1.0 - available * survives >= config.max_failure:
-                break
-            predicted = float(accuracy_of(requested_h * HOUR_S).within(1.0 / factor))
-            success = SuccessProbability(available, 1.0 - calibration.corrected(1.0 - predicted), survives)
-            charge_h, penalty_h = stakes(config, requested_h * HOUR_S)
-            worth_h = success.opportunity(charge_h) - success.risk(penalty_h)
-            if success.pof < config.max_failure and worth_h > 0.0 and (best is None or worth_h > best[0]):
-                best = worth_h, requested_h, success.pos
-        if best is None:
-            nodes //= 2
+    for factor in _LONGER if config.overbooks else _LONGER[:1]:
+        requested_h = length_h * factor
+        accuracy = accuracy_of(requested_h * HOUR_S)
+        available, survives = machine_factors(config.machine, nodes, requested_h, accuracy)
+        success = SuccessProbability(available, 1.0 - correct(1.0 - float(accuracy.within(1.0 / factor))), survives)
+        charge_h, penalty_h = stakes(config, requested_h * HOUR_S)
+        worth_h = success.opportunity(charge_h) - success.risk(penalty_h)
+        if 1.0 - success.executable < config.max_failure and worth_h > 0.0 and (best is None or worth_h > best[0]):
+            best = worth_h, requested_h, success.pos
     return PlanGap(
         start=gap.start_h * HOUR_S,
         end=gap.end_h * HOUR_S,
-        nodes=len(gap.nodes),
+        nodes=nodes,
         places=places_of(places_text(gap.nodes)),
         node_hours=gap.node_hours,
-        sold_nodes=None if best is None else nodes,
         sold_s=None if best is None else best[1] * HOUR_S,
         pos=None if best is None else best[2],
         worth_h=None if best is None else best[0],

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
-from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, decide
+from jobsight_scheduler.overbooking.accept import GUARDED, RISKY, OfferDecision, decide
 from jobsight_scheduler.overbooking.booking import JobOffer
-from jobsight_server.offers.calibration import read_calibration
+from jobsight_server.offers.calibration import read_calibration, write_calibration
 from jobsight_server.offers.config import PlanConfig
 from jobsight_server.offers.expiry import expire_offers
 from jobsight_server.offers.places import places_text
@@ -60,7 +61,11 @@ def answer_request(
     accuracy: RuntimeAccuracy,
     now: float,
 ) -> PlaceAnswer:
-    """Tests the request against the plan within the caller's transaction, and stores the offer if it is accepted."""
+    """Tests the request against the plan within the caller's transaction, and stores the offer if it is accepted.
+
+    Of the jobs that only the correction of their risk refuses, a small share is accepted, or it would never learn that
+    jobs have become more reliable again.
+    """
     cluster = request.cluster
     lock_plan(connection, cluster)
     expire_offers(connection, cluster, now)
@@ -82,10 +87,16 @@ def answer_request(
         standing = plans.of(connection, cluster, request.cluster_nodes, now)
         if (len(standing.plan.bookings) + 1) * standing.nodes > CELLS:
             return _rejected(connection, FULL, 0)
-        rule = AcceptanceRule(rule=config.strategy, pmax=config.max_failure, guards=True)
-        decision = decide(
-            standing.plan, offer, now / HOUR_S, rule, config.machine, calibration.corrected, risk=standing.risk
-        )
+        now_h = now / HOUR_S
+        test = partial(decide, standing.plan, offer, now_h, config.rule, config.machine, risk=standing.risk)
+        correct = calibration.correction(now_h)
+        decision = test(correct)
+        if decision.reason in (RISKY, GUARDED) and calibration.factor(now_h) > 1.0:
+            as_predicted = test(None)
+            if as_predicted.success is not None and calibration.explores():
+                executable = 1.0 - correct(1.0 - as_predicted.success.executable)
+                decision = replace(as_predicted, success=replace(as_predicted.success, executable=executable))
+            write_calibration(connection, cluster, calibration)
     if decision.place is None or decision.success is None:
         return _rejected(connection, decision.reason, decision.candidates)
     note_touched(connection, {other.job: other.raw_pof for other in decision.touched})
@@ -104,7 +115,7 @@ def _row(
     place, success = decision.place, decision.success
     assert place is not None
     assert success is not None
-    predicted = 0.0 if config.strategy == "conservative" else decision.raw_pof
+    predicted = 0.0 if not config.overbooks else decision.raw_pof
     return {
         "question": question_text(request.job),
         "nodes": request.nodes,

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, select
 from jobsight_server.errors import RefusedError
 from jobsight_server.offers.calibration import read_calibration, write_calibration
 from jobsight_server.offers.expiry import REPORT_GRACE_S, expire_offers
+from jobsight_server.offers.risk import HOUR_S
 from jobsight_server.offers.stored import STANDING, change_offer, lock_plan, read_offer
 from jobsight_server.storage.schema import offers
 
@@ -91,7 +92,7 @@ def report_end(connection: Connection, number: int, outcome: Outcome, at: float 
     if row.started is not None and at < row.started:
         raise OfferError(f"time = {at!r} is before the start of the job, {row.started!r}", 409)
     calibration = read_calibration(connection, row.cluster)
-    calibration.learn(row.predicted, 1.0 - row.pos, outcome)
+    calibration.learn(row.predicted, 1.0 - row.pos, outcome, at / HOUR_S)
     change_offer(connection, row.cluster, number, outcome, ended=at)
     write_calibration(connection, row.cluster, calibration)
 

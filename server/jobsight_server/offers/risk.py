@@ -9,8 +9,8 @@ import numpy as np
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
+from jobsight_predictor.runtime.recalibrate import Correct
 from jobsight_predictor.runtime.success import SuccessProbability, machine_factors
-from jobsight_server.offers.calibration import Calibration
 from jobsight_server.offers.config import PlanConfig
 from jobsight_server.record import Record, Share
 
@@ -52,9 +52,9 @@ class Risk(Record):
     """What is at stake with a job in a gap. Charge and penalty are in hours, those of the requested time.
 
     ``pos`` = ``p_available`` (its nodes are up at the start) * ``p_executable`` (it ends within the gap) *
-    ``p_success`` (no node fails meanwhile); ``pof`` = 1 - ``pos`` decides: ``accept`` where it is below
-    ``max_failure``. ``p_executable`` is corrected by how earlier jobs of this cluster's plan kept to theirs;
-    ``p_executable_predicted`` is the same before.
+    ``p_success`` (no node fails meanwhile), ``pof`` = 1 - ``pos``. Nodes fail in any plan; ``accept`` where 1 -
+    ``p_executable`` is below ``max_failure``. ``p_executable`` is corrected by how earlier jobs of this cluster's plan
+    kept to theirs; ``p_executable_predicted`` is the same before.
     """
 
     cluster: str
@@ -81,14 +81,15 @@ class Risk(Record):
     run_times: RunTimeSource
 
 
-def risk_of(config: PlanConfig, gap: Gap, accuracy: RuntimeAccuracy, calibration: Calibration) -> Risk:
+def risk_of(config: PlanConfig, gap: Gap, accuracy: RuntimeAccuracy, correct: Correct) -> Risk:
     """The risk of the job in the gap, with no job before it that could delay its start."""
     requested_h, elapsed = gap.requested_s / HOUR_S, gap.elapsed_s / gap.requested_s
-    available, survives = machine_factors(config.machine, gap.nodes, requested_h * max(1.0 - elapsed, 0.0))
+    left = accuracy if elapsed == 0.0 else None  # how much of a running job's time is left is not known by such jobs
+    available, survives = machine_factors(config.machine, gap.nodes, requested_h * max(1.0 - elapsed, 0.0), left)
     if elapsed > 0.0:
         available = 1.0  # its nodes are up
     predicted = float(accuracy.after(elapsed).within(elapsed + (gap.end - gap.start) / gap.requested_s))
-    success = SuccessProbability(available, 1.0 - calibration.corrected(1.0 - predicted), survives)
+    success = SuccessProbability(available, 1.0 - correct(1.0 - predicted), survives)
     charge_h, penalty_h = stakes(config, gap.requested_s)
     return Risk(
         cluster=gap.cluster,
@@ -110,8 +111,8 @@ def risk_of(config: PlanConfig, gap: Gap, accuracy: RuntimeAccuracy, calibration
         penalty_h=penalty_h,
         expected_charge_h=success.opportunity(charge_h),
         expected_penalty_h=success.risk(penalty_h),
-        verdict="accept" if success.pof < config.max_failure else "reject",
-        reason=risk_reason(success, config.max_failure),
+        verdict="accept" if 1.0 - success.executable < config.max_failure else "reject",
+        reason=risk_reason(success.executable, config.max_failure),
         run_times=source_of(accuracy),
     )
 
@@ -128,17 +129,13 @@ def source_of(accuracy: RuntimeAccuracy) -> RunTimeSource:
     return RunTimeSource(accuracy.source, accuracy.jobs, known_user, median, p90)
 
 
-def risk_reason(success: SuccessProbability, max_failure: float) -> str:
+def risk_reason(executable: float, max_failure: float) -> str:
     """Why such a risk is taken or not, in a sentence."""
-    limit = f"the estimated probability of failure is {percent(success.pof)}, the limit {percent(max_failure)}"
-    if success.pof < max_failure:
-        return f"It fits: {limit}."
-    factors = {
-        "the job may not end within its time": success.executable,
-        "one of its nodes may fail during the run": success.survives,
-        "one of its nodes may be down at the start": success.available,
-    }
-    return f"Too risky: {limit}, mostly because {min(factors, key=lambda name: factors[name])}."
+    fits = 1.0 - executable < max_failure
+    return (
+        f"{'It fits' if fits else 'Too risky'}: the estimated probability that it does not end in time is "
+        f"{percent(1.0 - executable)}, the limit {percent(max_failure)}."
+    )
 
 
 def percent(share: float) -> str:

@@ -11,11 +11,10 @@ import pytest
 
 from jobsight_predictor.estimators.base import Requested
 from jobsight_predictor.question import Question
-from jobsight_scheduler.memory.engine import MemorySimulation
 from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
 from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order
-from jobsight_scheduler.memory.policies import MEMORY_POLICIES
 from jobsight_scheduler.memory.requirements import Estimated, Oracle
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, MemorySimulation
 from jobsight_scheduler.policies import choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.workload.canonical import Workload

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from jobsight_predictor.estimators import ESTIMATORS
 from jobsight_predictor.question import Question
-from jobsight_scheduler.memory.engine import MemorySimulation, Retry
 from jobsight_scheduler.memory.jobs import MemoryJobs
-from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order, Taken
-from jobsight_scheduler.memory.policies import MEMORY_POLICIES
+from jobsight_scheduler.memory.nodes import ORDERS, NodeClass, Nodes, Order
 from jobsight_scheduler.memory.requirements import Estimated
 from jobsight_scheduler.memory.results import memory_figures
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, MemorySimulation, Retry
 
 CLASSES = st.dictionaries(st.sampled_from([1.0, 4.0, 16.0, 24.0, 32.0]), st.integers(1, 4), min_size=1, max_size=3)
 JOB = st.tuples(
@@ -33,13 +32,12 @@ JOB = st.tuples(
 class Watched(MemorySimulation):
     """Keeps what each attempt was given."""
 
-    def _start(self, now: float, job: int, needed: int, taken: Taken) -> None:
+    def _begin(self, job: int) -> float:
+        taken = self._placement.where[job]
         self.__dict__.setdefault("given", {}).setdefault(job, []).append(min(taken)[0])
-        asked = sum(count for _, count in taken)
-        assert asked == self.jobs.nodes[job]
-        assert needed <= min(taken)[0]
-        assert needed <= self._class_of_request[job]
-        super()._start(now, job, needed, taken)
+        assert sum(count for _, count in taken) == self.jobs.nodes[job]
+        assert self._placement.class_of[job] <= min(min(taken)[0], self._class_of_request[job])
+        return super()._begin(job)
 
 
 @pytest.mark.parametrize("policy", MEMORY_POLICIES)

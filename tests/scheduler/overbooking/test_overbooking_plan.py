@@ -56,6 +56,32 @@ def test_a_tiny_plan_worked_out_by_hand() -> None:
     assert plan.place_of(3).predecessors == (1,)
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    jobs=st.lists(
+        st.tuples(st.integers(1, 4), st.floats(0.1, 9.0), st.floats(0.0, 20.0), st.booleans()), min_size=1, max_size=90
+    )
+)
+def test_a_plan_that_grew_job_by_job_is_as_one_made_at_once(jobs: list[tuple[int, float, float, bool]]) -> None:
+    grown = BookingPlan(5)
+    for number, (nodes, hours, release, overbooks) in enumerate(jobs):
+        rule = AcceptanceRule(pmax=0.6) if overbooks else CONSERVATIVE
+        booked(grown, offer(number, nodes, hours, release, release + 3.0 * hours + 1.0), rule)
+        if number % 7 == 6 and grown.bookings:
+            grown.remove(next(iter(grown.bookings)))
+    made = BookingPlan(5)
+    made.load(grown.bookings.values())
+    starts = made.starts(0.0, 100.0)
+    for nodes in (1, 3):
+        found, expected = ([repr(each) for each in plan.places(starts, nodes, 4.0, 99.0)] for plan in (grown, made))
+        assert found == expected
+    for job in grown.bookings:
+        one, other = grown.place_of(job), made.place_of(job)
+        assert (sorted(one.predecessors), sorted(one.successors)) == (
+            sorted(other.predecessors), sorted(other.successors)
+        )  # fmt: skip
+
+
 def test_limits_by_machine_risk_alone() -> None:
     machine = MachineFailure()
     short = replace(offer(1, 1, 0.001))

@@ -1,0 +1,111 @@
+"""Jobs on nodes of several memory sizes: those that need more than they got fail and return."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_predictor.estimators.base import Outcome, SystemState
+from jobsight_scheduler.policies import NEVER, POLICIES
+from jobsight_scheduler.simulator.event_loop import MakePolicy, Simulation
+from jobsight_scheduler.workload.canonical import Workload
+
+from .jobs import MemoryJobs
+from .nodes import Nodes
+from .placement import NodePlacement
+from .requirements import Requirements
+
+Retry = Literal["request", "estimate"]
+"""What a failed job asks for next: its request, or the estimate again, above what failed."""
+
+MEMORY_POLICIES: dict[str, MakePolicy] = {name: POLICIES[name].make for name in ("fcfs", "easy", "conservative")}
+
+
+class MemorySimulation(Simulation):
+    """Runs ``jobs`` on ``nodes``.
+
+    A job fails if it uses more than the smallest memory among its nodes, after a uniformly drawn fraction of its run
+    time; it then returns to the head of the queue.
+    """
+
+    def __init__(
+        self,
+        jobs: MemoryJobs,
+        nodes: Nodes,
+        make_policy: MakePolicy,
+        requirements: Requirements,
+        rng: np.random.Generator,
+        retry: Retry = "request",
+        *,
+        failures_cost: bool = True,
+    ) -> None:
+        """``failures_cost``: whether a failing job runs until it fails, or returns at once."""
+        self.jobs, self.nodes, self.retry = jobs, nodes, retry
+        self._requirements = requirements
+        self._requested = jobs.requested_bytes.tolist()
+        self._used = jobs.used_bytes.tolist()
+        self._part = (rng.random(len(jobs)) * failures_cost).tolist()  # of its run time, after which a job fails
+        self._class_of_request = [bisect_left(nodes.memory_bytes, asked) for asked in self._requested]
+        self._least = [0] * len(jobs)  # least class for the next attempt, by what failed
+        self._running: dict[int, tuple[int, int, bool]] = {}  # job -> class asked for and got, whether it fails
+        self._system_of: dict[int, SystemState] = {}  # job -> the cluster when its class was last chosen
+        self._arrived = 0
+        self.end_s: NDArray[np.float64] = np.full(len(jobs), NEVER)
+        self.is_lowered = np.zeros(len(jobs), dtype=bool)
+        self.failures = 0
+        self.failed_node_s = 0.0
+        self._placement = NodePlacement(nodes, jobs, requirements.kinds(jobs), self._needed)
+        places = np.arange(len(jobs))
+        workload = Workload(jobs.submit_s, jobs.run_s, jobs.estimate_s, jobs.nodes, places, jobs.dropped)
+        super().__init__(workload, sum(nodes.nodes), make_policy, machine=self._placement)
+        self._arrive, self._leave, self._lasts = self._submit_job, self._end, self._begin
+
+    @property
+    def attempts(self) -> int:
+        """Number of starts."""
+        return len(self._order)
+
+    @property
+    def ended(self) -> int:
+        """Number of jobs that have ended."""
+        return self.attempts - self.failures - len(self._running)
+
+    def _needed(self, job: int) -> int:
+        """The class of nodes that the job's next attempt needs."""
+        most, least = self._class_of_request[job], self._least[job]
+        if least >= most:
+            return most
+        system: SystemState | None = None
+        if self._requirements.sees_system:
+            waiting = self._arrived - self.ended - len(self._running)
+            system = self._system_of[job] = SystemState(tuple(self.nodes.free), tuple(self.nodes.nodes), waiting)
+        asked = self._requirements.ask(job, system)
+        return min(max(bisect_left(self.nodes.memory_bytes, asked), least), most)
+
+    def _submit_job(self, now: float, job: int) -> Sequence[int]:
+        self._arrived += 1
+        return self.policy.submitted(now, job)
+
+    def _begin(self, job: int) -> float:
+        smallest = min(self._placement.where[job])[0]
+        fails = self._used[job] > self.nodes.memory_bytes[smallest]
+        self._running[job] = self._placement.class_of[job], smallest, fails
+        return self._run[job] * self._part[job] if fails else self._run[job]
+
+    def _end(self, now: float, job: int) -> Sequence[int]:
+        needed, smallest, fails = self._running.pop(job)
+        memory = self.nodes.memory_bytes
+        asked = min(memory[needed], self._requested[job])
+        if fails:
+            self.failures += 1
+            self.failed_node_s += (now - self._starts[job]) * self.jobs.nodes[job]
+            self._least[job] = self._class_of_request[job] if self.retry == "request" else smallest + 1
+        else:
+            self.end_s[job] = now
+            self.is_lowered[job] = needed < self._class_of_request[job]
+        self._requirements.learn(job, Outcome(asked, memory[smallest], fails, None, self._system_of.pop(job, None)))
+        return self.policy.returned(now, job) if fails else self.policy.ended(now, job)

@@ -1,0 +1,128 @@
+"""What a policy knows of a machine: what is free, where a job would run, and when running jobs should be over."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from .plan import Plan
+
+NEVER = float("inf")
+UNKNOWN = -1.0
+
+Where = TypeVar("Where")
+"""Where a job runs, as a kind of machine describes it."""
+
+
+class Placement(ABC, Generic[Where]):
+    """``free`` processors in all; ``expected`` ends of running jobs, sorted. Jobs whose estimate has run out count as
+    ended, unless a machine knows better.
+
+    The head of the queue has a reservation: it starts at ``shadow_s`` at the latest.
+    """
+
+    free: int
+
+    learns = False
+    """Whether what a waiting job needs is decided when it arrives, and may change when another has ended."""
+
+    kinds: Sequence[int] | None = None
+    """By job, which entry of ``room`` applies to it; None if there is one for all."""
+
+    def __init__(self, processors: Sequence[int], estimate_s: Sequence[float]) -> None:
+        self.processors, self.estimate_s = processors, estimate_s
+        self.expected: list[tuple[float, int]] = []  # (end, job)
+        self.expires: dict[int, float] = {}  # the same by job
+        self.shadow_s = UNKNOWN
+
+    @abstractmethod
+    def find(self, job: int) -> Where | None:
+        """Where the job would run if it started now; None if it has to wait."""
+
+    def find_first(self, job: int) -> Where | None:
+        """The same for the head of the queue, whose needs may be considered again."""
+        return self.find(job)
+
+    @abstractmethod
+    def take(self, job: int, where: Where) -> None:
+        """The job starts there."""
+
+    @abstractmethod
+    def give(self, job: int) -> None:
+        """The job does not run any more."""
+
+    @abstractmethod
+    def reserve(self, head: int) -> None:
+        """Sets ``shadow_s``: when the head, which has to wait, can start by what is expected of the running jobs."""
+
+    @abstractmethod
+    def keeps(self, now: float, job: int, where: Where) -> bool:
+        """Whether the head can start at ``shadow_s`` although the job starts there now, as it then has to."""
+
+    @abstractmethod
+    def room(self) -> Sequence[tuple[int, int]]:
+        """The most processors that a job can have now, and those if it is not over by ``shadow_s``; by ``kinds``."""
+
+    def plan(self) -> Plan[Where, Any]:
+        """An empty plan of reservations on this machine."""
+        raise NotImplementedError(f"{type(self).__name__} keeps no reservations for all waiting jobs")
+
+    def arrive(self, job: int) -> None:
+        """The job waits from now on, if this machine ``learns``."""
+
+    def learned(self, _ended: int) -> Sequence[int]:
+        """A job has ended. Which waiting jobs need another kind of room now, if this machine ``learns``."""
+        return ()
+
+    def start(self, now: float, job: int, where: Where) -> None:
+        """The job starts there, and should be over when its estimate has run out."""
+        self.take(job, where)
+        self.expect(job, now + self.estimate_s[job])
+
+    def fill(self, now: float, jobs: Iterable[int]) -> list[int]:
+        """Starts those of ``jobs`` for which there is a place that keeps the reservation; returns them."""
+        found = []
+        for job in jobs:
+            if self.processors[job] > self.free:
+                continue
+            where = self.find(job)
+            if where is not None and self.keeps(now, job, where):
+                self.start(now, job, where)
+                found.append(job)
+        return found
+
+    def expect(self, job: int, end: float) -> None:
+        """A running job should be over at ``end``."""
+        if job in self.expires:
+            del self.expected[bisect_left(self.expected, (self.expires[job], job))]
+        self.expires[job] = end
+        insort(self.expected, (end, job))
+
+    def end(self, now: float, job: int) -> None:
+        """A running job is over."""
+        end = self.expires.pop(job, None)
+        if end is not None:  # otherwise it had expired
+            del self.expected[bisect_left(self.expected, (end, job))]
+            self.give(job)
+        if self.expected and self.expected[0][0] <= now:
+            self.expire(now)
+
+    def expire(self, now: float) -> None:
+        """Counts jobs whose estimate runs out now as ended."""
+        expected = self.expected
+        while expected and expected[0][0] <= now:
+            _, job = expected.pop(0)
+            del self.expires[job]
+            self.give(job)
+
+    def state(self) -> dict[str, Any]:
+        """What it remembers, as JSON values."""
+        return {"free": self.free, "expected": self.expected, "shadow_s": self.shadow_s}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restores the result of ``state``."""
+        self.free, self.shadow_s = state["free"], state["shadow_s"]
+        self.expected = [(end, job) for end, job in state["expected"]]
+        self.expires = {job: end for end, job in self.expected}
