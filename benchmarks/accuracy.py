@@ -24,7 +24,7 @@ from accuracy_users import constructed, missed_after_jumps, real
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped
 from jobsight_predictor.forecasters import Floats
-from jobsight_predictor.profile.bound import Objective
+from jobsight_predictor.profile.reserve import Objective
 from jobsight_predictor.quality import pqm
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
@@ -53,15 +53,15 @@ class Task:
     metric: str
     protocol: Protocol = "completion"
     baselines: bool = False
-    objective: Objective = "cost"
+    objective: Objective = "coverage"
 
 
 # The longest first, so that two processes end at about the same time.
 TASKS = (
     *(Task(trace, "memory", baselines=True) for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")),
     Task("Bitbrains", "bandwidth", baselines=True),
-    *(Task(trace, "memory", objective="per-job") for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia", *WORKFLOWS)),
-    Task("Bitbrains", "bandwidth", objective="per-job"),
+    *(Task(trace, "memory", objective="waste") for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia", *WORKFLOWS)),
+    Task("Bitbrains", "bandwidth", objective="waste"),
     *(Task(trace, "memory", baselines=True) for trace in WORKFLOWS),
     Task("LANL-CM5", "runtime"),
     Task("LANL-CM5", "cpu"),
@@ -157,14 +157,16 @@ def main() -> int:
         {
             (task.trace, task.metric): result
             for task, result in found.items()
-            if task.protocol == protocol and task.objective == "cost"
+            if task.protocol == protocol and task.objective == "coverage"
         }
         for protocol in ("completion", "submission")
     )
-    per_job = {(task.trace, task.metric): result for task, result in found.items() if task.objective == "per-job"}
-    text = document(completion, submission, per_job, user_figures, missing)
-    (args.output / "accuracy.md").write_text(text, encoding="utf-8")
-    print(f"wrote {args.output / 'accuracy.md'}")
+    thrifty = {(task.trace, task.metric): result for task, result in found.items() if task.objective == "waste"}
+    written = args.output / "accuracy.md"
+    before = written.read_text(encoding="utf-8") if written.exists() else ""
+    text = document(completion, submission, thrifty, user_figures, missing, before)
+    written.write_text(text, encoding="utf-8")
+    print(f"wrote {written}")
     return 0
 
 

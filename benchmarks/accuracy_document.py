@@ -7,6 +7,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from calibration_document import kept
+
 from jobsight_predictor.forecasters import FIVE
 
 Account = Mapping[str, Any]
@@ -41,9 +43,15 @@ BEHAVIOURS = {"X": "with spikes", "Y": "drifting", "Z": "switching"}
 
 
 def document(
-    completion: Accounts, submission: Accounts, per_job: Accounts, users: Mapping[str, Any], missing: Sequence[str]
+    completion: Accounts,
+    submission: Accounts,
+    thrifty: Accounts,
+    users: Mapping[str, Any],
+    missing: Sequence[str],
+    before: str,
 ) -> str:
-    """The whole document. `users`: what was seen of single users; `missing`: workloads that are not here."""
+    """The whole document. `users`: what was seen of single users; `missing`: workloads that are not here; `before`:
+    the document until now, whose calibration stays (another benchmark measures it)."""
     return Template(TEXT.read_text(encoding="utf-8")).substitute(
         left_out=f"\nLeft out, because the trace was not there: {', '.join(missing)}.\n" if missing else "",
         short=_short(completion),
@@ -53,10 +61,11 @@ def document(
         gains=_gains(completion, submission),
         known=_known(completion),
         held=_held(completion, {}),
-        objectives=_held({key: completion[key] for key in per_job if key in completion}, per_job),
+        objectives=_held({key: completion[key] for key in thrifty if key in completion}, thrifty),
         cheapest=_cheapest(completion),
         bounds=_bounds(completion),
         quality=_quality(completion),
+        calibration=kept(before),
         real=", ".join(
             f"{users['real'][kind]} ({words})" for kind, words in BEHAVIOURS.items() if kind in users["real"]
         )

@@ -31,8 +31,8 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs
 from jobsight_predictor.evaluation.replay import replay_jobsight
-from jobsight_predictor.profile.bound import Objective
-from jobsight_predictor.profile.retries import wasted
+from jobsight_predictor.profile.reserve import Objective
+from jobsight_predictor.profile.steps import wasted
 from jobsight_predictor.quality import NEAR
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
@@ -48,14 +48,11 @@ LINE = re.compile(r"^([A-Z_]+)(?:: [^=]+)? = (.+?)  # ([^;\n]+); (.+)$", re.MULT
 """A line of a module's table: name, value, unit, meaning."""
 
 NOT_VARIED = {
-    "AFTER_FAILURE": "no trace reports failed reservations",
     "BEYOND": "what counts as rounding",
     "DIFFERENT": "for display",
     "LEAST_FIT": "changes no result, saves a twelfth of the CPU",
-    "HELD": "no trace reports failed reservations",
     "RETRIES": "part of how waste is measured",
     "ROUNDED": "no trace reports failed reservations",
-    "STEEPEST": "no trace reports failed reservations",
     "SHOWN": "for display",
     "USUAL": "where the first price holds, which is varied",
 }
@@ -63,16 +60,12 @@ OFF: dict[str, Any] = {
     "BURST": math.inf,
     "CAUTION": 0.0,
     "CAUTIOUS": math.inf,
-    "CLASS_DEBT": 0.0,
-    "CREDIT": math.inf,
-    "DEBT": 0.0,
     "DOUBTED": 0.0,
     "FADE": 1.0,
     "FAINT": 0.0,
     "FAINTEST": 0.0,
     "FALL": 1.0,
     "HASTE": 0.0,
-    "HEADROOM": 0.0,
     "HIGHEST": math.inf,
     "LOWEST": -math.inf,
     "MEAN_OF": 10**9,
@@ -94,7 +87,7 @@ class Setting:
     """What is replayed: constants that only matter elsewhere are varied there."""
 
     metric: str = "memory"
-    objective: Objective = "cost"
+    objective: Objective = "coverage"
     coverage: float = 0.95
 
     def __str__(self) -> str:
@@ -102,9 +95,7 @@ class Setting:
 
 
 ELSEWHERE = {
-    "TIME_TAIL": Setting(metric="runtime"),
     "STEEPNESS": Setting(coverage=0.9),
-    **dict.fromkeys(("DEBT", "CLASS_DEBT", "CLASSES", "CREDIT"), Setting(objective="per-job")),
 }
 
 

@@ -1,4 +1,4 @@
-"""Requirements and feedback through HTTP: how long a submit filter waits, beside a history of many jobs.
+"""Requirements and their outcomes through HTTP: how long a submit filter waits, beside a history of many jobs.
 
     python benchmarks/requirements.py [--groups 20000] [--questions 1000] [--estimator jobsight] [--database URL]
 
@@ -26,9 +26,10 @@ from sqlalchemy import Connection, insert
 from jobsight_predictor.question import Question
 from jobsight_server.auth import create_token
 from jobsight_server.requirements import RequirementConfig
+from jobsight_server.requirements.config import JOBSIGHT
+from jobsight_server.requirements.estimate import learn, learned_keys
 from jobsight_server.requirements.groups import count_asked
-from jobsight_server.requirements.job_memory import JobMemory
-from jobsight_server.requirements.stored import Part, question_text, write_parts
+from jobsight_server.requirements.stored import Parts, question_text, write_parts
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.schema import requirement_groups, requirements
@@ -43,22 +44,22 @@ def job_of(group: int) -> Question:
 
 def fill(connection: Connection, config: RequirementConfig, groups: int) -> None:
     """Groups with their jobs and what is learned from these, as reports would leave them."""
-    rng, parts, rows = random.Random(1), dict[Part, Any](), []
+    rng, parts, rows = random.Random(1), Parts(), []
     for group in range(groups):
         job = job_of(group)
         row = count_asked(connection, config, "alpha", job, REQUESTED, 0.0)
-        memory = JobMemory(config, job, REQUESTED)
-        memory.load({key: parts[key] for key in memory.learned_keys() if key in parts})
         for _ in range(JOBS_EACH):
             used = int(REQUESTED * rng.uniform(0.05, 0.3))
-            memory.learn(REQUESTED, failed=False, used_bytes=used)
+            if config.name != JOBSIGHT:  # whose answers need no state of requirements
+                known = {key: parts[key] for key in learned_keys(config, job, REQUESTED) if key in parts}
+                parts |= learn(config, known, job, REQUESTED, REQUESTED, failed=False, used_bytes=used)
             reported = {"outcome": "finished", "used_bytes": used, "ended_at": 0.0, "asked_at": 0.0}
             place = {"group_id": row.id, "cluster": "alpha", "question": question_text(job)}
             rows.append({**place, "requested_bytes": REQUESTED, "memory_bytes": REQUESTED, **reported})
-        parts |= memory.state()
     connection.execute(insert(requirements), rows)
     connection.execute(requirement_groups.update().values(finished=JOBS_EACH, enough_bytes=REQUESTED // 4))
-    write_parts(connection, "alpha", parts)
+    if parts:
+        write_parts(connection, "alpha", config.method, parts)
 
 
 def main() -> None:
@@ -85,7 +86,7 @@ def main() -> None:
             before = cpu_seconds(server.pid)
             measure(port, token, args.groups, args.questions)
             cpu_ms = (cpu_seconds(server.pid) - before) * 1000 / args.questions
-            print(f"CPU time of the server: {cpu_ms:.2f} ms for a question and its feedback")
+            print(f"CPU time of the server: {cpu_ms:.2f} ms for a question and its outcome")
         finally:
             server.terminate()
             server.wait(30)
@@ -105,14 +106,14 @@ def measure(port: int, token: str, groups: int, questions: int) -> None:
         return found, (time.perf_counter() - begin) * 1000
 
     rng = random.Random(2)
-    waits: dict[str, list[float]] = {"requirements": [], "feedback": []}
+    waits: dict[str, list[float]] = {"requirements": [], "outcomes": []}
     for _ in range(questions):
         job = job_of(rng.randrange(groups))
         body = {"cluster": "alpha", "user": job.user, "application": job.application, "memory_bytes": REQUESTED}
         found, wait = post("requirements", {**body, "processors": 4, "walltime_s": 3600})
         waits["requirements"].append(wait)
-        report = {"id": found["id"], "outcome": "finished", "used_bytes": int(REQUESTED * rng.uniform(0.05, 0.12))}
-        waits["feedback"].append(post("feedback", report)[1])
+        report = {"cluster": "alpha", "user": job.user, "requirement": found["id"], "value": int(REQUESTED * 0.1)}
+        waits["outcomes"].append(post("outcomes", report)[1])
     for name, found in waits.items():
         found.sort()
         at = {share: found[int(share * (len(found) - 1))] for share in (0.0, 0.5, 0.95)}

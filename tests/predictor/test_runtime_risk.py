@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from math import exp, log
 
@@ -22,7 +23,7 @@ from jobsight_predictor.runtime.finish_time import (
     start_time,
 )
 from jobsight_predictor.runtime.machine_failure import MachineFailure
-from jobsight_predictor.runtime.recalibrate import Recalibration
+from jobsight_predictor.runtime.recalibrate import HALF_LIFE_H, Recalibration
 from jobsight_predictor.runtime.scenarios import (
     ends_of_running,
     ends_of_waiting,
@@ -192,20 +193,27 @@ def test_an_empty_machine_and_full_time_is_certain() -> None:
 def test_recalibration_finds_the_rate(factor: float) -> None:
     """Odds of failing are ``factor`` times the predicted ones."""
     rng = np.random.default_rng(8)
-    recalibration = Recalibration(fade=1.0)
+    recalibration = Recalibration()
     for predicted in rng.uniform(0.0, 0.2, 1500):
         odds = factor * predicted / (1.0 - predicted)
-        recalibration.learn(float(predicted), bool(rng.random() < odds / (1.0 + odds)))
+        recalibration.learn(float(predicted), bool(rng.random() < odds / (1.0 + odds)), 5.0)
+    correct = recalibration.as_of(5.0)
     expected = factor * 0.1 / 0.9 / (1.0 + factor * 0.1 / 0.9)
-    assert recalibration.corrected(0.1) == pytest.approx(expected, rel=0.35)
-    assert recalibration.corrected(0.0) == 0.0
-    grid = [recalibration.corrected(p) for p in np.linspace(0.0, 1.0, 50)]
+    assert correct(0.1) == pytest.approx(expected, rel=0.35)
+    assert (correct(0.0), correct(1.0)) == (0.0, 1.0)
+    grid = [correct(p) for p in np.linspace(0.0, 1.0, 50)]
     assert all(0.0 <= low <= high <= 1.0 for low, high in pairwise(grid))
-    restored = Recalibration.from_state(recalibration.state())
-    assert restored.corrected(0.07) == recalibration.corrected(0.07)
+    restored = Recalibration.from_state(json.loads(json.dumps(recalibration.state())))
+    assert restored.as_of(900.0)(0.07) == recalibration.as_of(900.0)(0.07)
 
 
-def test_recalibration_begins_near_no_change() -> None:
-    assert Recalibration().corrected(0.05) == pytest.approx(0.05)
+def test_recalibration_begins_with_no_change_and_forgets() -> None:
+    recalibration = Recalibration()
+    assert recalibration.factor(0.0) == 1.0
+    recalibration.learn(0.05, True, 100.0)
+    # One failure against an expectation of a twentieth and a prior of 1.5.
+    assert recalibration.factor(100.0) == pytest.approx(2.5 / 1.55)
+    assert recalibration.factor(100.0 + HALF_LIFE_H) == pytest.approx(2.0 / 1.525)
+    assert recalibration.factor(100.0 + 12 * HALF_LIFE_H) == pytest.approx(1.0, abs=1e-3)
     with pytest.raises(ValueError, match="from 0 to 1"):
-        Recalibration().learn(1.5, True)
+        recalibration.learn(1.5, True, 0.0)

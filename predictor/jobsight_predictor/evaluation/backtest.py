@@ -12,7 +12,7 @@ from jobsight_predictor.forecasters import FIVE, FORECASTERS, Floats
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, JobGroups
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.bound import Objective
+from jobsight_predictor.profile.reserve import Objective
 from jobsight_predictor.quality import NEAR
 
 from .baselines import BASELINES
@@ -37,7 +37,7 @@ def run_backtest(
     forecasters: Sequence[str] = FIVE,
     job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
     coverage: float = 0.95,
-    objective: Objective = "cost",
+    objective: Objective = "coverage",
     baselines: bool = False,
     parameters: FiveParameters = DEFAULT_PARAMETERS,
     progress: Callable[[str, float], None] | None = None,

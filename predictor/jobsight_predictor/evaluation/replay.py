@@ -12,8 +12,8 @@ from jobsight_predictor.forecasters import FORECASTERS, Exponential, Floats, For
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.bound import Objective
 from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.profile.reserve import Objective
 from jobsight_predictor.quality import NEAR, RECENT
 
 from .baselines import BASELINES
@@ -59,7 +59,7 @@ def replay_jobsight(
     protocol: Protocol,
     job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS,
     coverage: float = 0.95,
-    objective: Objective = "cost",
+    objective: Objective = "coverage",
 ) -> Replayed:
     """What Jobsight would have answered for each job at its submission."""
     n = len(jobs)

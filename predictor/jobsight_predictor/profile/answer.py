@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from jobsight_predictor.job_groups import GroupKey, label
 
-from .bound import Basis
 from .group import CANDIDATES
 from .keys import SHARE, SHARES
 from .model import Model
 from .pending import PendingForecast
+from .reserve import Basis
+from .steps import ladder
 
 NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
 
@@ -30,9 +32,11 @@ class RunnerUp:
 class JobForecast:
     """A job's expected use and its reservation; ``value`` is None, with a ``reason``, if nothing is known.
 
+    ``attempts`` is the ladder of what to reserve: the bound, and what wastes least after that was too little, each time
+    given that all before were.
+
     ``probability`` is that of being within 20 %; ``bound`` is what to reserve so that ``coverage`` of all jobs fit,
-    ``bound_basis`` what that rests on, ``learned_bound`` what would be reserved if requests had not wasted less lately,
-    ``exceed_probability`` the estimated probability that this job needs more; what
+    ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more; what
     the site's bounds have held so far is ``observed_coverage`` by jobs and ``observed_cost_coverage`` by value x
     seconds. ``level`` names the group of earlier jobs that the forecast came from, ``n`` is its size,
     ``last_values`` what the last of them used, oldest first.
@@ -46,7 +50,7 @@ class JobForecast:
     probability: float | None
     bound: float | None
     bound_basis: Basis | None
-    learned_bound: float | None
+    attempts: tuple[float, ...]
     exceed_probability: float | None
     coverage: float
     observed_coverage: float | None
@@ -92,7 +96,7 @@ def explain(model: Model, unit: str, user: str | None, forecast: PendingForecast
         probability=None if value is None else forecast.probability,
         bound=forecast.bound,
         bound_basis=forecast.basis,
-        learned_bound=forecast.learned,
+        attempts=_attempts(forecast, of_time=model.of_time),
         exceed_probability=forecast.exceed_probability,
         coverage=model.bounds.coverage,
         observed_coverage=model.held.coverage,
@@ -119,6 +123,15 @@ def mean_error(model: Model, user: str | None) -> MeanError | None:
 def level_name(model: Model, key: GroupKey) -> str:
     """How answers name the group."""
     return model.job_groups.name(key) + (", share of request" if key[0] & SHARE else "")
+
+
+def _attempts(forecast: PendingForecast, *, of_time: bool) -> tuple[float, ...]:
+    """What to reserve at each attempt; empty if nothing is known."""
+    if forecast.bound is None or forecast.prospect is None:
+        return ()
+    keys = forecast.keys
+    ceiling = keys.request if keys is not None and keys.request is not None and forecast.is_limit else inf
+    return ladder(forecast.prospect, forecast.bound, ceiling, of_time=of_time)
 
 
 def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, GroupKey, float]:

@@ -39,12 +39,9 @@ class ExpertError:
 
 
 class ExpertLosses:
-    """Losses of each expert: faded for the choice, and plain for the mean error; and those of the answers.
+    """Losses of each expert: faded for the choice, and plain for the mean error; and those of the answers."""
 
-    ``debt`` is the user's excess of jobs that ran out of their bounds.
-    """
-
-    __slots__ = ("answered", "counts", "debt", "hits", "jobs", "losses", "totals", "weights")
+    __slots__ = ("answered", "counts", "hits", "jobs", "losses", "totals", "weights")
 
     def __init__(self, experts: int) -> None:
         self.losses = np.zeros(experts)
@@ -54,7 +51,6 @@ class ExpertLosses:
         self.hits = Hits()
         self.answered = 0.0
         self.jobs = 0
-        self.debt = 0.0
 
     def take(self, lost: Floats, spoke: Floats) -> None:
         """Fade the losses of the experts that ``spoke`` (1, else 0), and add what they ``lost`` (0 for the silent)."""
@@ -79,7 +75,6 @@ class ExpertLosses:
             "hits": [self.hits.hits, self.hits.trials],
             "answered": self.answered,
             "jobs": self.jobs,
-            "debt": self.debt,
         }
 
     @classmethod
@@ -93,7 +88,6 @@ class ExpertLosses:
         restored.hits = Hits(*state["hits"])
         restored.answered = state["answered"]
         restored.jobs = state["jobs"]
-        restored.debt = state["debt"]
         return restored
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from statistics import median_low
 
 from jobsight_predictor.forecasters import LARGEST
@@ -9,17 +10,17 @@ from jobsight_predictor.job_groups import GroupKey
 from jobsight_predictor.quality import NEAR
 from jobsight_predictor.question import Question
 
-from .bound import Case
 from .expert_weights import best_vote
 from .group import CANDIDATES, Group
 from .keys import SHARE, SHARES, JobKeys
-from .levels import firsts, levels_of
-from .model import SITE, Model
+from .model import Model
 from .pending import Forecasts, PendingForecast
-from .prospect import Level, Prospect, prospect
+from .prospect import Prospect, firsts, levels_of, prospect, with_shortfall
+from .reserve import Bound, Case
 
 FIRST_SHARE = 0.5  # share; of hits, for a new user
 BEYOND = 1.01  # share of the request; more than this is no matter of rounding
+ROUNDED = 1.01  # factor; a lower bound may have been this much larger than reported (rounding)
 UNSEEN = 1.0  # jobs; weight of values that may lie anywhere, in assessing the weight near the forecast
 
 
@@ -30,12 +31,14 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     forecasts: Forecasts = [None] * model.size
     is_new = keys.kind not in model.kinds and not _left_out(model, question)
     forecast = PendingForecast(forecasts, keys, model.n, is_new)
+    shortfall = model.shortfalls.of(question)
     is_limit = (
         request is not None
-        and not model.failed.of(question).shows_too_little(request)
+        and request > ROUNDED * shortfall.lower_bound
         and model.requests.are_limits(model.bounds.coverage)
         and not _beyond(model, keys)
     )
+    forecast.is_limit = is_limit
     ceiling = request if request is not None and is_limit else LARGEST
     weights = model.experts.weights(question.user)
     votes: dict[float, float] = {}
@@ -69,8 +72,9 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
                 votes[value] = votes.get(value, 0.0) + weights[i]
                 i += 1
     if not votes:
-        if request is not None or model.failed.of(question).left:
-            _reserve(model, forecast, question, Prospect({}, 1.0), None, 0, request, is_limit)
+        found = with_shortfall(Prospect({}, 0.0), shortfall, 0, ceiling)
+        if request is not None or found.places:
+            _use(model, forecast, found, _bound(model, forecast, question, found, shortfall.share, 0.0))
         return forecast
     forecast.ranking = best_vote(votes)
     expected, forecast.value = forecast.ranking[0]
@@ -80,8 +84,32 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     levels = levels or levels_of(present, shares, request)
     own = [group for key, group in present if key[0] & 1 or question.user is None]
     evidence = own[-1].evidence if own else 0
-    found = prospect(levels, ceiling, of_time=model.of_time)
-    _reserve(model, forecast, question, found, levels[0], evidence, request, is_limit)
+    found = prospect(levels, ceiling)
+    bits = keys.kind[0]
+    ended = max([group.mode.n for key, group in present if key[0] & bits == bits], default=0)
+    usual, found = found, with_shortfall(found, shortfall, ended, ceiling)
+    largest = max([group.top * scale for group, scale, _ in levels[0]])
+    _use(
+        model,
+        forecast,
+        found,
+        _bound(
+            model, forecast, question, found, shortfall.share if found is not usual else 0.0, largest, evidence, ended
+        ),
+    )
+    forecast.by_groups = forecast.bound
+    history = model.facts.get(keys.kind) if question.facts else None
+    near = None if history is None else history.prospect(question.facts, ceiling)
+    if history is not None and near is not None and forecast.bound is not None:
+        usual, near = near, with_shortfall(near, shortfall, ended, ceiling)
+        by_facts = _bound(
+            model, forecast, question, near, shortfall.share if near is not usual else 0.0, inf, evidence, ended
+        )
+        forecast.by_facts = by_facts.value
+        if history.is_better:
+            _use(model, forecast, near, by_facts if by_facts.basis == "request" else by_facts._replace(basis="facts"))
+    if request is not None and is_limit and model.requests.are_better:
+        _use(model, forecast, found, Bound(request, 0.0, "request"))
     return forecast
 
 
@@ -100,31 +128,33 @@ def _left_out(model: Model, question: Question) -> bool:
     return question.application is None and known
 
 
-def _reserve(
+def _bound(
     model: Model,
     forecast: PendingForecast,
     question: Question,
     found: Prospect,
-    level: Level | None,
-    own: int,
-    request: float | None,
-    is_limit: bool,
-) -> None:
-    site = model.groups.get(SITE)
-    losses = model.experts.users.get(question.user)
+    shortfall: float,
+    largest: float,
+    own: int = 0,
+    ended: int = 0,
+) -> Bound:
+    assert forecast.keys is not None
     case = Case(
         seconds=question.requested_time_s,
-        least=model.failed.of(question).least(request),
-        request=request,
-        is_limit=is_limit,
+        request=forecast.keys.request,
+        is_limit=forecast.is_limit,
+        ended=ended,
         own=own,
-        is_new=forecast.is_new,
-        largest=max([group.top * scale for group, scale, _ in level]) if level else 0.0,
-        largest_of_all=site.top if site is not None else 0.0,
-        owed=losses.debt if losses else 0.0,
-        forecast=forecast.value,
+        shortfall=shortfall,
+        largest=largest,
     )
-    forecast.bound, forecast.exceed_probability, forecast.basis, forecast.learned = model.bounds.reserve(found, case)
+    return model.bounds.reserve(found, case)
+
+
+def _use(model: Model, forecast: PendingForecast, found: Prospect, bound: Bound) -> None:
+    forecast.prospect = found
+    forecast.bound, forecast.stated_exceed, forecast.basis = bound
+    forecast.exceed_probability = model.exceeding.correct(forecast.stated_exceed)
 
 
 def _features(model: Model, user: str | None, expected: float, value: float, group: Group) -> tuple[float, ...]:

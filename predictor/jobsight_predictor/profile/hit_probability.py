@@ -7,6 +7,8 @@ from math import exp
 from operator import mul
 from typing import Any, Self
 
+from .correction import TENTHS, Correction
+
 FEATURES = ("votes agree", "user's hits", "group's hits", "group near the forecast")
 """The inputs of the estimate, each 0..1."""
 
@@ -40,24 +42,31 @@ class HitProbability:
     """Logistic regression of hit or miss on ``FEATURES``, learned online, one small step per job.
 
     Starts from weights that let every feature count, so that the first answers rank sensibly. PQM only considers how
-    similar the values are to the first one, not how forecasts fared.
+    similar the values are to the first one, not how forecasts fared. What the regression says is corrected by how
+    often it came true.
     """
 
     def __init__(self) -> None:
         self._weights = list(FIRST_WEIGHTS)
         self._n = 0
+        self._correction = Correction(TENTHS)
 
     def probability(self, features: Sequence[float]) -> float:
         """Probability that the forecast is within 20 % of what the job will use, 0..1."""
+        return self._correction.correct(self._regression(features))
+
+    def _regression(self, features: Sequence[float]) -> float:
         lean = self._weights[0] + sum(map(mul, self._weights[1:], features))
         return 1.0 / (1.0 + exp(-lean)) if lean > -500.0 else 0.0
 
-    def score(self, features: Sequence[float], hit: bool) -> None:
-        """Learn whether the forecast with these features was within 20 %."""
+    def score(self, features: Sequence[float], hit: bool, weight: float = 1.0) -> None:
+        """Learn whether the forecast with these features was within 20 %; ``weight`` of the job in the correction."""
         # Quick to settle, steady afterwards.
         self._n += 1
         step = STEP * max(STEADY, 1.0 / (1.0 + self._n / FINDING))
-        push = step * (hit - self.probability(features))
+        stated = self._regression(features)
+        self._correction.score(stated, hit, weight)
+        push = step * (hit - stated)
         weights = self._weights
         weights[0] += push
         for i, feature in enumerate(features, start=1):
@@ -65,7 +74,7 @@ class HitProbability:
 
     def state(self) -> dict[str, Any]:
         """The whole state, as JSON values."""
-        return {"weights": list(self._weights), "n": self._n}
+        return {"weights": list(self._weights), "n": self._n, "correction": self._correction.state()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
@@ -73,4 +82,5 @@ class HitProbability:
         restored = cls()
         restored._weights = [float(weight) for weight in state["weights"]]
         restored._n = int(state["n"])
+        restored._correction.load(state["correction"])
         return restored

@@ -9,21 +9,21 @@ from typing import Any
 from jobsight_predictor.job_groups import GroupKey, JobGroup, JobGroups
 from jobsight_predictor.question import Question
 
-from .bound import Objective
+from .correction import SCARCE, Correction
 from .expert_weights import ExpertLosses, ExpertWeights
-from .failed import FailedReservations
+from .facts import FactsHistory
 from .group import CANDIDATES, Group, Groups
-from .held import Held
 from .hit_probability import HitProbability
 from .keys import SHARES, JobKeys, job_keys
 from .requests import Limit, RequestedLimits
-from .reserve import Bounds
+from .reserve import Bounds, Held, Objective
+from .shortfall import Shortfalls
 
 SITE: GroupKey = (0, ())
 """The group of all jobs."""
 
 _SITE_KEY = '["site"]'
-_SHAPE = 9
+_SHAPE = 12
 """Version of the stored state; state of another version is retrained."""
 
 
@@ -44,15 +44,19 @@ class Model:
         self.of_time = metric == "runtime"
         self.n = 0
         self.groups = Groups()
-        self.kinds: dict[GroupKey, int] = {}
-        self.failed = FailedReservations(coverage)
+        self.kinds: dict[GroupKey, tuple[int, int]] = {}  # of the last burst: learned when it began, jobs until now
+        self.shortfalls = Shortfalls()
+        self.facts: dict[GroupKey, FactsHistory] = {}
         self.experts = ExpertWeights(self.size)
         self.bounds = Bounds(coverage, objective, of_time=self.of_time)
         self.requests = RequestedLimits(metric, limit)
         self.held = Held()
         self.hit_probability = HitProbability()
+        self.exceeding = Correction(SCARCE)
+        self.changed_facts: set[GroupKey] = set()
         self.changed_kinds: set[GroupKey] = set()
         self.changed_users: set[str | None] = set()
+        self.is_site_changed = False
 
     def keys(self, question: Question) -> JobKeys:
         """Under which keys the like of this job is kept."""
@@ -61,29 +65,33 @@ class Model:
     def state_keys(self, question: Question) -> list[str]:
         """Keys of the state that the answer to this question needs, and that learning such a job changes."""
         keys = self.keys(question)
-        alone = [_SITE_KEY, _user(question.user), _named("kind", keys.kind), *self.failed.state_keys(question)]
+        alone = [_SITE_KEY, _user(question.user), _named("kind", keys.kind), *self.shortfalls.state_keys(question)]
+        if question.facts:
+            alone.append(_named("facts", keys.kind))
         groups = [*[key for _, key in (*keys.groups, *keys.shares)], *keys.firsts]
-        if SITE not in groups:  # has the largest value of all
-            groups.append(SITE)
         return [*alone, *[_named("group", key) for key in groups]]
 
     def changed_state(self) -> dict[str, Any]:
         """The state changed since the last call, by key, as JSON values."""
         found: dict[str, Any] = {_named("group", key): self.groups[key].state() for key in self.groups.changed}
-        found |= self.failed.changed_state()
-        found |= {_named("kind", key): self.kinds[key] for key in self.changed_kinds}
+        found |= self.shortfalls.changed_state()
+        found |= {_named("facts", key): self.facts[key].state() for key in self.changed_facts}
+        found |= {_named("kind", key): list(self.kinds[key]) for key in self.changed_kinds}
         found |= {_user(user): self.experts.users[user].state() for user in self.changed_users}
-        if self.changed_users:
+        if self.changed_users or self.is_site_changed:
             found[_SITE_KEY] = self._site_state()
         self.groups.changed.clear()
+        self.changed_facts.clear()
         self.changed_kinds.clear()
         self.changed_users.clear()
+        self.is_site_changed = False
         return dict(sorted(found.items()))
 
     def state(self) -> dict[str, Any]:
         """All state, by key, as JSON values."""
         self.groups.changed.update(self.groups)
-        found = self.failed.state()
+        found = self.shortfalls.state()
+        self.changed_facts.update(self.facts)
         self.changed_kinds.update(self.kinds)
         self.changed_users.update(self.experts.users)
         return dict(sorted((found | self.changed_state()).items()))
@@ -102,10 +110,12 @@ class Model:
                 self.groups[what[0], tuple(what[1:])] = Group.from_state(piece)
             elif kind == "user":
                 self.experts.users[what[0]] = ExpertLosses.from_state(piece)
-            elif kind == "failed":
-                self.failed.load((what[0], what[1]), piece)
+            elif kind == "shortfall":
+                self.shortfalls.load((what[0], what[1]), piece)
+            elif kind == "facts":
+                self.facts[what[0], tuple(what[1:])] = FactsHistory.from_state(piece)
             elif kind == "kind":
-                self.kinds[what[0], tuple(what[1:])] = piece
+                self.kinds[what[0], tuple(what[1:])] = piece[0], piece[1]
 
     def _site_state(self) -> dict[str, Any]:
         return {
@@ -115,8 +125,9 @@ class Model:
             "shape": _SHAPE,
             "bounds": self.bounds.state(),
             "held": self.held.state(),
-            "requests": [self.requests.asked, self.requests.beyond],
+            "requests": self.requests.state(),
             "hit_probability": self.hit_probability.state(),
+            "exceeding": self.exceeding.state(),
         }
 
     def _load_site(self, state: Mapping[str, Any]) -> None:
@@ -129,8 +140,9 @@ class Model:
         self.experts.site = ExpertLosses.from_state(state["losses"])
         self.bounds = Bounds.from_state(self.bounds.coverage, state["bounds"], of_time=self.of_time)
         self.held = Held.from_state(state["held"])
-        self.requests.asked, self.requests.beyond = state["requests"]
+        self.requests.load(state["requests"])
         self.hit_probability = HitProbability.from_state(state["hit_probability"])
+        self.exceeding.load(state["exceeding"])
 
 
 def _named(kind: str, key: GroupKey) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from .bound import Basis
 from .keys import JobKeys
+from .prospect import Prospect
+from .reserve import Basis
 
 Forecasts = list[float | None]
 
@@ -15,14 +16,15 @@ class PendingForecast:
     """Made when the job was submitted; ``value`` and ``bound`` are None if nothing was known then.
 
     ``forecasts`` are those of each candidate of each job group. ``known`` is the number of jobs of the site learned by
-    then; ``basis`` that of the bound, ``learned`` what it would be if requests were not cheaper.
-    ``keys``, ``is_new`` (no job of its kind has ended), ``ranking`` and ``exceed_probability`` serve the
-    immediate answer and are not kept.
+    then; ``basis`` that of the bound; ``by_groups`` and ``by_facts`` the bounds by the history of such jobs, and by
+    their facts; ``stated_exceed`` what the distribution alone says of ``exceed_probability``. ``keys``, ``is_new`` (no
+    job of its kind has ended), ``ranking``, ``exceed_probability``, ``is_limit`` (whether it is held to its request)
+    and ``prospect`` serve the immediate answer and are not kept.
     """
 
     __slots__ = (
-        "basis", "bound", "exceed_probability", "features", "forecasts", "is_new", "keys", "known", "learned",
-        "probability", "ranking", "value",
+        "basis", "bound", "by_facts", "by_groups", "exceed_probability", "features", "forecasts", "is_limit", "is_new",
+        "keys", "known", "probability", "prospect", "ranking", "stated_exceed", "value",
     )  # fmt: skip
 
     def __init__(self, forecasts: Forecasts, keys: JobKeys | None = None, known: int = 0, is_new: bool = False) -> None:
@@ -34,8 +36,12 @@ class PendingForecast:
         self.ranking: list[tuple[float, float]] = []
         self.value: float | None = None
         self.bound: float | None = None
-        self.learned: float | None = None
         self.exceed_probability: float | None = None
+        self.stated_exceed: float | None = None
+        self.by_groups: float | None = None
+        self.by_facts: float | None = None
+        self.is_limit = False
+        self.prospect: Prospect | None = None
         self.probability = 0.0
         self.features: tuple[float, ...] = ()
 
@@ -43,7 +49,7 @@ class PendingForecast:
         """What scoring needs, as JSON values."""
         return [
             self.forecasts, self.value, self.bound, self.probability, list(self.features), self.known, self.basis,
-            self.learned,
+            [self.by_groups, self.by_facts], self.stated_exceed,
         ]  # fmt: skip
 
     @classmethod
@@ -52,8 +58,11 @@ class PendingForecast:
         forecasts, value, bound, probability, features, *rest = state
         restored = cls(forecasts)
         if rest:  # release 0.1 kept none of these
-            restored.known, restored.basis, *learned = rest
-            restored.learned = learned[0] if learned else None
+            restored.known, restored.basis, *later = rest
+            if later and isinstance(later[0], list):  # release 0.2 kept a number in its place
+                restored.by_groups, restored.by_facts = later[0]
+            if len(later) > 1:
+                restored.stated_exceed = later[1]
         restored.value = value
         restored.bound = bound
         restored.probability = probability

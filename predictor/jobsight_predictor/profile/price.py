@@ -8,11 +8,11 @@ from typing import Any, Self
 
 from jobsight_predictor.forecasters import LARGEST
 
-FIRST_PRICE = 2.0  # log price; where the price starts for USUAL failures
+FIRST_PRICE = 1.5  # log price; where the price starts for USUAL failures
 STEEPNESS = 2.0  # log price; how much higher it starts for each e-th of these failures
 LOWEST = -4.0  # log price; lower limit: below it, the price has no effect and takes long to recover
 HIGHEST = 8.0  # log price; upper limit
-PACE = 0.003  # log price a failure; how fast the price follows failures: slowly, since they come in bursts
+PACE = 0.008  # log price a failure; how fast the price follows failures: slowly, since they come in bursts
 HASTE = 5.7  # factor; the first jobs move the price up to 1 + HASTE times faster
 SETTLED = 200.0  # jobs; after this many, half of the haste is gone
 SURPLUS = 20.0  # jobs; the price falls faster while more failures than this are missing
@@ -31,14 +31,14 @@ class FailurePrice:
     def __init__(self, coverage: float) -> None:
         self._coverage = coverage
         self._log_price = _first_price(coverage)
-        self._mean_job = 0.0  # value x seconds
+        self.mean_job = 0.0  # value x seconds
         self._n = 0
         self._mean_seconds = 1.0  # until the first job
         self._timed = 0
 
     def value_seconds(self) -> float:
         """The price, in value x seconds."""
-        return exp(self._log_price) * self._mean_job
+        return exp(self._log_price) * self.mean_job
 
     def seconds(self, seconds: float | None) -> float:
         """How long a job may hold its reservation: the time it requests, or that of the mean job."""
@@ -51,7 +51,7 @@ class FailurePrice:
             self._timed += 1
             self._mean_seconds += (seconds - self._mean_seconds) / min(self._timed, MEAN_OF)
         job = min(value * self.seconds(seconds), LARGEST)
-        self._mean_job += (job - self._mean_job) / min(self._n, MEAN_OF)
+        self.mean_job += (job - self.mean_job) / min(self._n, MEAN_OF)
 
     def adapt(self, failed: bool, reserved: int, excess: float) -> None:
         """Learn whether a reservation failed, the last of ``reserved``, with ``excess`` failures too many."""
@@ -66,7 +66,7 @@ class FailurePrice:
         return {
             "coverage": self._coverage,
             "log_price": self._log_price,
-            "mean_job": self._mean_job,
+            "mean_job": self.mean_job,
             "n": self._n,
             "mean_seconds": self._mean_seconds,
             "timed": self._timed,
@@ -80,7 +80,7 @@ class FailurePrice:
         restored._log_price = float(state["log_price"])
         if state["coverage"] != coverage:
             restored._log_price += _first_price(coverage) - _first_price(state["coverage"])
-        restored._mean_job = float(state["mean_job"])
+        restored.mean_job = float(state["mean_job"])
         restored._n = int(state["n"])
         restored._mean_seconds = float(state["mean_seconds"])
         restored._timed = int(state["timed"])

@@ -10,13 +10,12 @@ from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup
 from jobsight_predictor.question import Question
 
 from .answer import JobForecast, MeanError, explain, mean_error
-from .bound import Objective
+from .facts import FactsHistory
 from .forecast import make_forecast
 from .model import Model
 from .pending import PendingForecast
 from .requests import Limit
-
-ROUNDED = 1.01  # factor; a failed reservation may have been this much larger than reported (rounding)
+from .reserve import Objective
 
 
 class Profile:
@@ -34,7 +33,7 @@ class Profile:
         coverage: float = 0.95,
         *,
         metric: str = "",
-        objective: Objective = "cost",
+        objective: Objective = "coverage",
         limit: Limit = "auto",
     ) -> None:
         """``metric``: users may request memory and runtime; ``limit``: whether these requests are enforced."""
@@ -72,14 +71,25 @@ class Profile:
         return last[1]
 
     def learn(
-        self, question: Question, value: float, forecast: PendingForecast | None = None, seconds: float | None = None
+        self,
+        question: Question,
+        value: float,
+        forecast: PendingForecast | None = None,
+        seconds: float | None = None,
+        *,
+        lower_bound: bool = False,
     ) -> None:
         """Score the forecast for the job, then learn what it used, in ``seconds`` if known.
+
+        ``lower_bound``: it needed more than ``value``, nobody knows how much: it was killed, or measured in part.
 
         Raises:
             ValueError: the value, which is named, is not a measurement; nothing changes then.
         """
         checked(value)
+        if lower_bound:
+            self._learn_lower_bound(question, value, forecast)
+            return
         if forecast is None:
             forecast = self.forecast_job(question)
         self._latest = None
@@ -87,44 +97,47 @@ class Profile:
         keys = forecast.keys or model.keys(question)  # none with a forecast that was stored meanwhile
         request = keys.request
         hit = model.experts.score(question.user, forecast.forecasts, forecast.value, value)
-        model.bounds.score(
-            forecast.bound,
-            value,
-            question.requested_time_s,
-            forecast.value,
-            learned=forecast.learned,
-            request=request,
-        )
-        model.held.score(forecast.bound, value, seconds or question.requested_time_s or 1.0)
-        if forecast.bound is not None:
-            losses = model.experts.users[question.user]
-            losses.debt = model.bounds.owed(losses.debt, value > forecast.bound)
-        if hit is not None:
-            model.hit_probability.score(forecast.features, hit)
+        model.bounds.score(forecast.bound, value, question.requested_time_s)
+        used_s = seconds or question.requested_time_s or 1.0
+        model.held.score(forecast.bound, value, used_s)
         model.n += 1
         kind, known = keys.kind, forecast.known
-        adds = known >= model.kinds.get(kind, 0)
-        is_first = kind not in model.kinds
-        if adds:
-            model.kinds[kind] = model.n
-            model.changed_kinds.add(kind)
+        began, burst = model.kinds.get(kind, (0, 0))
+        adds = known >= began
+        is_first = burst == 0
+        model.kinds[kind] = began, burst = (model.n, 1) if adds else (began, burst + 1)
+        model.changed_kinds.add(kind)
+        weight = burst**-0.5  # jobs of a burst share much of their fate
+        if hit is not None:
+            model.hit_probability.score(forecast.features, hit, weight)
+        if forecast.bound is not None and forecast.stated_exceed is not None:
+            model.exceeding.score(forecast.stated_exceed, value > forecast.bound, weight)
         of_request = value if request is None else min(value / request, LARGEST)
         model.groups.learn([key for _, key in keys.groups], value, hit, known, model.n, adds)
         if keys.shares:
             model.groups.learn([key for _, key in keys.shares], of_request, hit, known, model.n, adds)
         if is_first:
             model.groups.learn(keys.firsts, of_request, None, known, model.n, None)
-        model.requests.score(request, value)
-        model.failed.score(question, value)
+        model.requests.score(request, forecast.by_groups, value, used_s, model.bounds.failure())
+        model.shortfalls.score(question, value)
+        if question.facts:
+            history = model.facts.setdefault(kind, FactsHistory())
+            if forecast.by_groups is not None and forecast.by_facts is not None:
+                history.score(forecast.by_groups, forecast.by_facts, value)
+            history.learn(question.facts, value)
+            model.changed_facts.add(kind)
         model.changed_users.add(question.user)
 
-    def fail(self, question: Question, reserved: float) -> None:
-        """Learn that a job ran out of its reservation: the user's jobs of that application get more for a while.
-
-        They do so until enough of them have needed less (``FailedReservations``), whatever they ask for.
-        """
+    def _learn_lower_bound(self, question: Question, value: float, forecast: PendingForecast | None) -> None:
+        expected = self.forecast_job(question).value
         self._latest = None
-        self._model.failed.add(question, ROUNDED * checked(reserved), self._model.requests.of(question))
+        if expected is None or value >= expected:  # or it says nothing: such jobs need more anyway
+            self._model.shortfalls.add(question, value)
+        if forecast is not None and forecast.bound is not None and value >= forecast.bound:
+            self._model.bounds.fail()
+            if forecast.stated_exceed is not None:
+                self._model.exceeding.score(forecast.stated_exceed, True, 1.0)
+            self._model.is_site_changed = True
 
     def mean_error(self, user: str | None) -> MeanError | None:
         """The answers compared with the user's best single candidate in hindsight; None for a user without jobs."""
@@ -160,7 +173,7 @@ class Profile:
         coverage: float = 0.95,
         *,
         metric: str = "",
-        objective: Objective = "cost",
+        objective: Objective = "coverage",
         limit: Limit = "auto",
     ) -> Self:
         """The profile whose ``state()`` this was, exactly.

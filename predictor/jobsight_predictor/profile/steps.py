@@ -1,17 +1,26 @@
-"""Which of the values that a job may need to reserve: the one of least expected cost, or a quantile."""
+"""Which of the values that a job may need to reserve: the one of least expected cost, or a quantile; what next where
+that was too little, and what it wastes."""
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, log
 from operator import mul
 
+import numpy as np
+
+from jobsight_predictor.forecasters import Floats
+
 from .prospect import Prospect
-from .retries import RETRIED
 
 SPREAD = ((1.0, 0.85), (1.02, 0.09), (1.12, 0.06))  # (factor, share); where jobs near a known place lie
 FARTHEST = 4.0  # factor; a quantile is at most this many times the highest place
 LEAST_FIT = 0.25  # share; steps into which fewer would fit are never the cheapest, and not worth computing
 FAINT = 2e-3  # probability; places less likely than this are left out
+CLOSE = 1.05  # factor; an attempt is at least this many times the one before
+RETRIES = 10  # doublings; after this many the job gets exactly what it needs
+
+RETRIED = 2.0 / log(2.0) - 1.0
+"""A job that needs y and is tried with b, 2 b, 4 b .. until it fits holds 2 / ln 2 y - b idly, if y may be anything."""
 
 Step = tuple[float, float]
 """A value that may be reserved, and the probability that the job needs exactly that."""
@@ -88,3 +97,49 @@ def quantile(steps: list[Step], beyond: float, may_fail: float) -> tuple[float, 
             return step, exceeds
         exceeds += mass
     return steps[0][0], exceeds
+
+
+def ladder(prospect: Prospect, bound: float, ceiling: float, *, of_time: bool) -> tuple[float, ...]:
+    """What to reserve at each attempt, ascending, ``bound`` first; nothing needs more than ``ceiling``.
+
+    After the bound, given that the job needs more, the steps that minimise the expected sum of what failed attempts
+    hold and the last one leaves idle, by dynamic programming: an attempt at ``a`` is paid for by every job that needs
+    more than the attempt before. The last is ``ceiling``, or twice all that is known.
+    """
+    if not prospect.places:
+        return (bound,)
+    above = [(min(place, ceiling), mass) for place, mass in steps_of(prospect) if place > CLOSE * bound]
+    top = max([bound, *[place for place, _ in above]])
+    above.append((2.0 * top if ceiling == inf else max(ceiling, top), prospect.beyond))
+    places, index = np.unique([place for place, _ in above], return_inverse=True)
+    masses: Floats = np.bincount(index, [mass for _, mass in above]).astype(np.float64)
+    return (bound, *_cheapest_rungs(places, masses * places if of_time else masses))
+
+
+def _cheapest_rungs(places: Floats, masses: Floats) -> list[float]:
+    """Which of the places to try, given their masses; places ascending, the last is always enough."""
+    n = len(places)
+    left = np.append(np.cumsum(masses[::-1])[::-1], 0.0)  # mass from each place on
+    cost = np.zeros(n + 1)  # of everything from this place on, what is used left out
+    best = np.zeros(n, dtype=np.intp)
+    for first in range(n - 1, -1, -1):
+        costs = places[first:] * left[first] + cost[first + 1 :]
+        best[first] = first + int(np.argmin(costs))
+        cost[first] = costs[best[first] - first]
+    found: list[float] = []
+    first = 0
+    while first < n:
+        found.append(float(places[best[first]]))
+        first = int(best[first]) + 1
+    return found
+
+
+def wasted(reserved: float, value: float) -> float:
+    """What one job's attempts reserve beyond ``value``, per second, in the unit of both."""
+    held = 0.0
+    for _ in range(RETRIES):
+        if value <= reserved:
+            break
+        held += reserved
+        reserved *= 2.0
+    return held + max(reserved, value) - value

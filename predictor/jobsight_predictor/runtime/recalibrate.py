@@ -1,42 +1,36 @@
 """Corrects predicted probabilities of failure by how often jobs have failed, on line.
 
-The odds of failing become ``exp(a) * odds ** b``. The posterior of (a, b) is kept on a grid, from a prior around no
-change; evidence fades, and the answer is that of the mean of a and b. A probability of 0 stays 0.
+Failures are taken to come ``m`` times as often as predicted. What is known of ``m`` is a gamma distribution around 1,
+worth ``PRIOR`` predicted failures, updated by what failed and by what was predicted to (Poisson): its mean multiplies
+the odds. So one failure is worth one failure, whatever was predicted of that job. Evidence fades with time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import exp, log
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-import numpy as np
+PRIOR = 1.5
+"""Failures; as many predicted ones as the belief that predictions are right is worth."""
 
-from jobsight_predictor.forecasters import Floats
+HALF_LIFE_H = 30 * 24.0
+"""Hours after which a job counts half."""
 
-SHIFT_SD, SLOPE_SD = 1.5, 0.4
-"""Standard deviations of the prior: odds may be wrong by a factor of four or so."""
 
-FADE = 0.998
-"""Share of the evidence of a job that is left one job later: half after some 350 jobs."""
-
-_SMALLEST = 1e-6
-_SHIFTS, _SLOPES = np.meshgrid(np.linspace(-5.0, 5.0, 41), np.linspace(0.2, 1.8, 17), indexing="ij")
+Correct = Callable[[float], float]
+"""From a predicted probability to the corrected one, both 0..1."""
 
 
 class Recalibration:
-    """Learns from (predicted probability of failure, failed or not) what such a prediction is worth."""
+    """Learns from (predicted probability of failure, failed or not, when) what such a prediction is worth."""
 
-    def __init__(self, fade: float = FADE) -> None:
-        if not 0.0 < fade <= 1.0:
-            raise ValueError(f"fade {fade}: give a share above 0, at most 1")
-        self._fade = fade
-        self._prior: Floats = -0.5 * ((_SHIFTS / SHIFT_SD) ** 2 + ((_SLOPES - 1.0) / SLOPE_SD) ** 2)
-        self._likelihood: Floats = np.zeros_like(self._prior)
-        self._shift, self._slope = 0.0, 1.0
+    def __init__(self) -> None:
+        self._predicted = 0.0
+        self._failed = 0.0
+        self._at_h = 0.0
         self.jobs = 0
 
-    def learn(self, predicted: float, failed: bool) -> None:
+    def learn(self, predicted: float, failed: bool, at_h: float) -> None:
         """Take in a job that was accepted at ``predicted`` probability of failure, before any correction.
 
         Raises:
@@ -44,49 +38,35 @@ class Recalibration:
         """
         if not 0.0 <= predicted <= 1.0:
             raise ValueError(f"predicted probability of failure {predicted}: give a number from 0 to 1")
-        corrected = _corrected(predicted)
-        self._likelihood = self._fade * self._likelihood + np.log(corrected if failed else 1.0 - corrected)
-        self._find()
+        left = self._left(at_h)
+        self._predicted = left * self._predicted + predicted
+        self._failed = left * self._failed + failed
+        self._at_h = max(self._at_h, at_h)
         self.jobs += 1
 
-    def corrected(self, predicted: float) -> float:
-        """The probability of failure that a prediction stands for, 0..1; ascending in ``predicted``."""
-        if predicted <= 0.0:
-            return 0.0
-        return 1.0 / (1.0 + exp(-(self._shift + self._slope * _log_odds(predicted))))
+    def factor(self, at_h: float) -> float:
+        """By how much the odds of failing are multiplied at this time."""
+        left = self._left(at_h)
+        return (PRIOR + left * self._failed) / (PRIOR + left * self._predicted)
+
+    def as_of(self, at_h: float) -> Correct:
+        """The correction at this time: the probability of failure that a predicted one stands for, ascending in it."""
+        factor = self.factor(at_h)
+        return lambda predicted: min(1.0, factor * predicted / (1.0 + (factor - 1.0) * predicted))
 
     def state(self) -> dict[str, Any]:
         """The whole state, as JSON values."""
-        return {"likelihood": self._likelihood.tolist(), "jobs": self.jobs, "fade": self._fade}
+        return {"predicted": self._predicted, "failed": self._failed, "at_h": self._at_h, "jobs": self.jobs}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Restores the one whose ``state()`` this was.
-
-        Raises:
-            ValueError: it is another shape.
-        """
-        restored = cls(float(state["fade"]))
-        likelihood = np.array(state["likelihood"], dtype=np.float64)
-        if likelihood.shape != restored._prior.shape:
-            raise ValueError(f"state of shape {likelihood.shape}; expected {restored._prior.shape}")
-        restored._likelihood = likelihood
-        restored._find()
+    def from_state(cls, state: Mapping[str, Any], at_h: float | None = None) -> Self:
+        """The one whose ``state()`` this was; with ``at_h``, as if it had all been learned then."""
+        restored = cls()
+        restored._predicted, restored._failed = float(state["predicted"]), float(state["failed"])
+        restored._at_h = float(state["at_h"]) if at_h is None else at_h
         restored.jobs = int(state["jobs"])
         return restored
 
-    def _find(self) -> None:
-        log_weights = self._prior + self._likelihood
-        weights = np.exp(log_weights - log_weights.max())
-        total = float(weights.sum())
-        self._shift = float((weights * _SHIFTS).sum()) / total
-        self._slope = float((weights * _SLOPES).sum()) / total
-
-
-def _log_odds(probability: float) -> float:
-    bounded = min(max(probability, _SMALLEST), 1.0 - _SMALLEST)
-    return log(bounded / (1.0 - bounded))
-
-
-def _corrected(predicted: float) -> Floats:
-    return np.asarray(1.0 / (1.0 + np.exp(-(_SHIFTS + _SLOPES * _log_odds(predicted)))))
+    def _left(self, at_h: float) -> float:
+        """The share of the evidence that is left."""
+        return float(0.5 ** (max(0.0, at_h - self._at_h) / HALF_LIFE_H))

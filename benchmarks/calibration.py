@@ -1,0 +1,140 @@
+"""Compares each probability that Jobsight states with what happened, on the traces at hand.
+
+    python benchmarks/calibration.py [--jobs 20000] [--only TRACE ...] [--json] [--output docs]
+
+Every job is asked about at its submission and learned at its end, with the probabilities corrected and without. Writes
+the tables between the markers of docs/accuracy.md and the reliability diagrams; with --only or --json it writes
+nothing. Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. Ctrl-C ends it with what was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from accuracy import TRACES, workload
+from calibration_document import PROBABILITIES, draw, put, table
+from calibration_measures import Statements, differences, summary
+from constants import replaced
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from jobsight_predictor.evaluation.jobs import Jobs, first_jobs, in_time
+from jobsight_predictor.job_groups import GroupKey
+from jobsight_predictor.profile import Profile, correction
+from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.quality import NEAR
+
+ROOT = Path(__file__).parents[1]
+
+TASKS = (
+    *(("LANL-CM5", metric) for metric in ("memory", "runtime", "cpu")),
+    *(("METACENTRUM", metric) for metric in ("memory", "runtime")),
+    *(("UniLu-Gaia", metric) for metric in ("memory", "runtime")),
+    ("KTH-SP2", "runtime"),
+    ("SDSC-SP2", "runtime"),
+    *(("Bitbrains", metric) for metric in ("memory", "bandwidth", "cpu")),
+    ("eager", "memory"),
+    ("mag", "memory"),
+)
+UNCORRECTED = 1e30
+"""Weight of a stated probability beside which what happened is nothing."""
+
+REPORTED = 500
+"""Events between two reports of progress."""
+
+
+def replay(jobs: Jobs, progress: Callable[[int], None] = lambda _done: None) -> dict[str, Statements]:
+    """What was stated about each job at its submission, and whether it came true, by probability.
+
+    A burst is the jobs of one user's application that were submitted before the first of them had ended.
+    """
+    profile = Profile("", metric=jobs.metric)
+    pending: dict[int, PendingForecast] = {}
+    opened: dict[GroupKey, tuple[int, int]] = {}  # of the last burst: its number, and when it began
+    bursts = 0
+    rows: dict[str, list[tuple[float, bool, int]]] = {name: [] for name in PROBABILITIES}
+    for k, (event, i) in enumerate(in_time(jobs, "completion")):
+        if k % REPORTED == 0:
+            progress(k // 2)
+        question, value = jobs.questions[i], float(jobs.values[i])
+        if event == "submit":
+            pending[i] = profile.forecast_job(question)
+            continue
+        forecast = pending.pop(i)
+        profile.learn(question, value, forecast, float(jobs.seconds[i]))
+        assert forecast.keys is not None
+        kind = forecast.keys.kind
+        if forecast.known >= opened.get(kind, (0, 0))[1]:
+            bursts += 1
+            opened[kind] = bursts, profile.n
+        burst = opened[kind][0]
+        if forecast.value is not None:
+            rows["sure"].append((forecast.probability, abs(forecast.value - value) <= NEAR * value, burst))
+        if forecast.bound is not None and forecast.exceed_probability is not None:
+            rows["exceeds"].append((forecast.exceed_probability, value > forecast.bound, burst))
+    progress(len(jobs))
+    return {name: Statements(*map(np.array, zip(*found, strict=True))) for name, found in rows.items() if found}
+
+
+def measure(folder: Path, tasks: Sequence[tuple[str, str]], n: int) -> Iterator[dict[str, Any]]:
+    """A row for each workload and probability."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        every = progress.add_task("workloads", total=len(tasks))
+        for trace, metric in tasks:
+            jobs = workload(folder, trace, metric)
+            jobs = first_jobs(jobs, min(n, len(jobs)))
+            bar = progress.add_task(f"{trace} {metric}", total=2 * len(jobs))
+            with replaced(correction, "STATED", UNCORRECTED):
+                plain = replay(jobs, partial(_report, progress, bar, 0))
+            found = replay(jobs, partial(_report, progress, bar, len(jobs)))
+            progress.remove_task(bar)
+            for name, statements in found.items():
+                row = {"trace": trace, "metric": metric, "probability": name, **summary(statements)}
+                yield row | {"plain": differences(plain[name])}
+            progress.advance(every)
+
+
+def _report(progress: Progress, bar: TaskID, before: int, done: int) -> None:
+    progress.update(bar, completed=before + done)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=20_000, metavar="N", help="of each trace, the first (20000)")
+    parser.add_argument("--only", nargs="+", choices=TRACES, metavar="TRACE", help="these traces, and write nothing")
+    parser.add_argument("--json", action="store_true", help="rows with all bins as JSON, and write nothing")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs", metavar="DIR", help="where to write (docs)")
+    args = parser.parse_args()
+    folder = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces"))
+    tasks = [task for task in TASKS if args.only is None or task[0] in args.only]
+    if missing := dict.fromkeys(TRACES[trace] for trace, _ in tasks if not (folder / TRACES[trace]).exists()):
+        print(f"not in {folder}: {', '.join(missing)}. Set JOBSIGHT_TRACES to their folder.", file=sys.stderr)
+        return 1
+    rows: list[dict[str, Any]] = []
+    interrupted = False
+    try:
+        rows.extend(measure(folder, tasks, args.jobs))
+    except KeyboardInterrupt:
+        interrupted = True
+    print(json.dumps(rows, indent=1) if args.json else table(rows))
+    if interrupted:
+        return 130
+    if args.only is None and not args.json:
+        put(args.output / "accuracy.md", rows, args.jobs)
+        for name in PROBABILITIES:
+            draw(name, rows, args.output / "accuracy" / f"calibration-{name}.svg")
+        print(f"wrote {args.output / 'accuracy.md'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""The table and the figures that benchmarks/calibration.py puts into docs/accuracy.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jobsight_server.plots.style import INK, drawing
+
+Row = Mapping[str, Any]
+
+PROBABILITIES = {
+    "sure": "the forecast is within 20 % of what the job uses",
+    "exceeds": "the job needs more than its bound",
+}
+BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
+MEAN, BIN = 0.02, 0.05
+"""Differences to stay below: in the mean over jobs, and in a bin of many."""
+
+FEWEST = 100
+"""Jobs of a bin that is drawn."""
+
+_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a300", "#8a8f98", "#111111")
+_MARKS = {"memory": "o-", "runtime": "s--", "cpu": "^:", "bandwidth": "v-."}
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A line for each workload and probability."""
+    names = ("workload", "metric", "jobs", "bursts", "plain", "corrected", "by chance", "farthest, plain", "corrected")
+    parts = []
+    for name, words in PROBABILITIES.items():
+        lines = [" | ".join(names), " | ".join(("---", "---", *["--:"] * 7))]
+        for row in rows:
+            if row["probability"] == name:
+                plain = row["plain"]
+                means = (plain["mean_difference"], row["mean_difference"], row["chance"])
+                figures = (*(f"{row[of]:,}" for of in ("jobs", "bursts")), *(f"{mean:.3f}" for mean in means))
+                farthest = (_farthest(plain["worst"]), _farthest(row["worst"]))
+                lines.append(" | ".join((row["trace"], row["metric"], *figures, *farthest)))
+        parts += [f"*{name}*: {words}", "\n".join(f"| {line} |" for line in lines)]
+    return "\n\n".join(parts)
+
+
+def kept(text: str) -> str:
+    """What stands between the markers of a document, the markers included; the markers alone if it has none."""
+    if BEGIN not in text:
+        return f"{BEGIN}\n{END}"
+    return text[text.index(BEGIN) : text.index(END) + len(END)]
+
+
+def put(document: Path, rows: Sequence[Row], jobs: int) -> None:
+    """Replaces what stands between the markers of the document."""
+    text = document.read_text(encoding="utf-8")
+    pictures = [f"![Calibration: {words}](accuracy/calibration-{name}.svg)" for name, words in PROBABILITIES.items()]
+    cut = any(row["jobs"] == jobs for row in rows)
+    introduction = f"At most the first {jobs:,} jobs of each trace." if cut else "All jobs of each trace."
+    block = "\n\n".join((f"{BEGIN}\n{introduction}", table(rows), _beyond(rows), *pictures, END))
+    document.write_text(text.replace(kept(text), block), encoding="utf-8")
+
+
+def draw(name: str, rows: Sequence[Row], file: Path) -> None:
+    """The reliability diagram of one probability, plain and corrected: a line for each workload, and the diagonal."""
+    mine = [row for row in rows if row["probability"] == name]
+    traces = list(dict.fromkeys(row["trace"] for row in mine))
+    with drawing(file, f"Stated and observed: {PROBABILITIES[name]}", columns=2, height=4.6) as panels:
+        for axes, title in zip(panels, ("plain", "corrected"), strict=True):
+            largest = 0.0
+            for row in mine:
+                lines = [line for line in (row["plain"] if title == "plain" else row)["bins"] if line["jobs"] >= FEWEST]
+                stated, came = [line["stated"] for line in lines], [line["came"] for line in lines]
+                colour, label = _COLOURS[traces.index(row["trace"])], f"{row['trace']} {row['metric']}"
+                axes.plot(stated, came, _MARKS[row["metric"]], color=colour, markersize=3, linewidth=1, label=label)
+                largest = max([largest, *stated, *came])
+            axes.plot((0.0, largest), (0.0, largest), color=INK, linewidth=1)
+            axes.set(title=title, xlabel="probability stated", xlim=0.0, ylim=0.0)
+        panels[0].set_ylabel("share of jobs observed")
+        panels[1].legend(fontsize=6, loc="lower right")
+
+
+def _beyond(rows: Sequence[Row]) -> str:
+    means = [row for row in rows if row["mean_difference"] > MEAN]
+    of_bins = [row for row in rows if (worst := row["worst"]) and abs(worst["stated"] - worst["came"]) > BIN]
+    named = [
+        ", ".join(f"{row['probability']} of {row['trace']} {row['metric']}" for row in missed) or "none"
+        for missed in (means, of_bins)
+    ]
+    return f"Corrected, but off by more than {MEAN} in the mean: {named[0]}. By more than {BIN} in a bin: {named[1]}."
+
+
+def _farthest(worst: Row | None) -> str:
+    if worst is None:
+        return "-"
+    return f"{worst['stated']:.2f}: {worst['came']:.2f} of {worst['jobs']:,}"

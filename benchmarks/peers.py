@@ -1,0 +1,62 @@
+"""Jobsight beside the published rules for sizing jobs, in one run (docs/peers.md).
+
+    python benchmarks/peers.py --protocol A|B|site [--json] [--objective coverage|waste] [--coverage .95] FILE...
+
+A and B take tables of workflow tasks, site takes traces in the Standard Workload Format. Prints a Markdown table, or
+with --json rows of trace, protocol, rule, gbh and failures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from sizing.sites import Beside, compare_site, site_table
+from sizing.table import Row, comparison
+from sizing.tasks import read_tasks
+from sizing.workflows import compare
+
+from jobsight_predictor.profile.reserve import OBJECTIVES
+
+
+def share(text: str) -> float:
+    value = float(text)
+    if not 0.0 < value < 1.0:
+        raise ValueError
+    return value
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--protocol", choices=("A", "B", "site"), required=True)
+    parser.add_argument("--json", action="store_true", help="rows as JSON")
+    parser.add_argument("--objective", choices=OBJECTIVES, default="coverage", help="what Jobsight aims at (coverage)")
+    parser.add_argument("--coverage", type=share, default=0.95, help="share of jobs that should fit, 0 to 1 (.95)")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    args = parser.parse_args()
+    rows: list[Row] = []
+    compared: list[Beside] = []
+    try:
+        for file in args.files:
+            if args.protocol == "site":
+                compared += compare_site(file, args.objective, args.coverage)
+                continue
+            workflow = read_tasks(file)
+            for reason, count in workflow.skipped.items():
+                print(f"{file}: {count} tasks skipped: {reason}", file=sys.stderr)
+            rows += compare(workflow, args.protocol, args.objective, args.coverage)
+    except (OSError, EOFError, ValueError) as error:
+        print(error if str(file) in str(error) else f"{file}: {error}", file=sys.stderr)
+        return 1
+    if args.json:
+        rows += [row for one in compared for row in one.rows()]
+        print(json.dumps([row.as_json() for row in rows], indent=1))
+    else:
+        print(site_table(compared) if compared else comparison(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

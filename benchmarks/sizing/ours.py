@@ -1,0 +1,56 @@
+"""Jobsight as a rule: the published profile of ``jobsight_predictor``, asked as a server would ask it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.profile.reserve import Objective
+from jobsight_predictor.question import Question
+
+from .protocols import Rule
+from .tasks import Task
+
+
+class _Asked(NamedTuple):
+    question: Question
+    forecast: PendingForecast
+    attempts: tuple[float, ...]
+
+
+class Jobsight(Rule):
+    """What Jobsight recommends when a task is submitted, and the ladder of attempts that comes with it."""
+
+    def __init__(self, objective: Objective = "coverage", coverage: float = 0.95, *, by_size: bool = False) -> None:
+        """``by_size``: what a task reads is a fact of its question."""
+        self.by_size = by_size
+        self.profile = Profile("bytes", coverage=coverage, metric="memory", objective=objective)
+        self.asked: dict[int, _Asked] = {}
+
+    def ask(self, task: Task) -> float:
+        question = Question(
+            user="workflow",
+            application=task.process,
+            processors=1,
+            requested_memory_bytes=task.request,
+            facts=(("input_bytes", task.size),) if self.by_size else (),
+        )
+        attempts = self.profile.answer(question).attempts
+        self.asked[id(task)] = _Asked(question, self.profile.forecast_job(question), attempts)
+        return attempts[0] if attempts else task.request
+
+    def again(self, task: Task, asked: float) -> float:
+        """The next of the ladder; after its last, twice as much, but the request before more than that."""
+        more = [amount for amount in self.asked[id(task)].attempts if amount > asked]
+        return more[0] if more else min(2.0 * asked, task.request) if asked < task.request else 2.0 * asked
+
+    def fail(self, task: Task, asked: float) -> None:
+        question, forecast, _ = self.asked[id(task)]
+        self.profile.learn(question, asked, forecast, task.seconds, lower_bound=True)
+
+    def learn(self, task: Task, need: float) -> None:
+        if id(task) not in self.asked:  # history: it was never asked for
+            self.ask(task)
+        question, forecast, _ = self.asked.pop(id(task))
+        self.profile.learn(question, need, forecast, task.seconds)

@@ -1,0 +1,81 @@
+"""Rows of results, the published figures beside them, and the table as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+PUBLISHED: dict[tuple[str, str], dict[str, str]] = {
+    ("eager", "A"): {
+        "presets": "2482/0",
+        "witt-percentile": "860/65",
+        "witt-lr": "1161/125",
+        "witt-wastage": "271/182",
+        "tovar": "624/39",
+        "ponder": "1027/2",
+        "sizey": "about 1239/141",
+        "largest-seen": "367/12",
+        "least-past-waste": "153/37",
+        "least-expected-waste": "184/35",
+    },
+    ("mag", "A"): {
+        "presets": "1991/0",
+        "witt-percentile": "310/232",
+        "witt-lr": "291/727",
+        "tovar": "309/762",
+        "ponder": "401/4",
+        "sizey": "about 240/897",
+        "largest-seen": "360/11",
+        "least-expected-waste": "253/286",
+        "neighbours": "220/265",
+    },
+    ("eager", "B"): {"largest-seen": "2452/143"},
+    ("mag", "B"): {"vpa": "3386/203"},
+}
+"""GBh / failed attempts as the papers' own programs or an earlier run by others gave them, by trace and protocol."""
+
+
+class Row(NamedTuple):
+    """``by_size``: the rule saw what the task would read, which is known only afterwards.
+
+    ``beside``: the rule at whose failures, on whose jobs this was measured; empty for workflows.
+    """
+
+    trace: str
+    protocol: str
+    rule: str
+    gbh: float
+    failures: int
+    by_size: bool = False
+    beside: str = ""
+
+    @property
+    def published(self) -> str | None:
+        return PUBLISHED.get((self.trace, self.protocol), {}).get(self.rule)
+
+    def as_json(self) -> dict[str, str | float | int | bool | None]:
+        return {**self._asdict(), "published": self.published}
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) -> str:
+    """A table whose last ``numbers`` columns are numbers."""
+    rule = ["---"] * (len(header) - numbers) + ["--:"] * numbers
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
+
+
+def comparison(rows: Sequence[Row]) -> str:
+    """The rules by trace and protocol, GBh / failed attempts, and what was published."""
+    columns = list(dict.fromkeys((row.trace, row.protocol) for row in rows))
+    found = {(row.rule, row.trace, row.protocol): row for row in rows}
+    header, body = ["rule"], []
+    for trace, protocol in columns:
+        header += [f"{trace} {protocol}", "published"] if (trace, protocol) in PUBLISHED else [f"{trace} {protocol}"]
+    for rule, by_size in dict.fromkeys((row.rule, row.by_size) for row in rows):
+        cells = [f"{rule} *" if by_size else rule]
+        for trace, protocol in columns:
+            row = found[rule, trace, protocol]
+            cells.append(f"{row.gbh:.0f}/{row.failures}")
+            if (trace, protocol) in PUBLISHED:
+                cells.append(row.published or "")
+        body.append(cells)
+    return markdown(header, body, len(header) - 1)

@@ -1,0 +1,40 @@
+"""The rules that size a workflow's tasks, by name, and all of them on one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobsight_predictor.profile.reserve import Objective
+
+from . import rules, rules_by_size
+from .ours import Jobsight
+from .protocols import PROTOCOLS, Rule
+from .table import Row
+from .tasks import Workflow
+
+PEERS: dict[str, type[rules.OfProcess]] = {
+    "presets": rules.Presets,
+    "witt-percentile": rules.WittPercentile,
+    "witt-lr": rules_by_size.WittLr,
+    "witt-wastage": rules_by_size.WittWastage,
+    "tovar": rules.Tovar,
+    "ponder": rules_by_size.Ponder,
+    "sizey": rules_by_size.Sizey,
+    "largest-seen": rules.LargestSeen,
+    "vpa": rules.Vpa,
+    "autopilot-p98": rules.AutopilotP98,
+    "autopilot-max": rules.AutopilotMax,
+    "least-past-waste": rules.LeastPastWaste,
+    "least-expected-waste": rules.LeastExpectedWaste,
+    "neighbours": rules_by_size.Neighbours,
+}
+
+
+def compare(workflow: Workflow, protocol: str, objective: Objective, coverage: float) -> Iterator[Row]:
+    """Each rule's row. ValueError if the protocol cannot be applied."""
+    rules_by_name: dict[str, Rule] = {name: rules.ByProcess(kind) for name, kind in PEERS.items()}
+    rules_by_name["jobsight"] = Jobsight(objective, coverage)
+    rules_by_name["jobsight-by-size"] = Jobsight(objective, coverage, by_size=True)
+    for name, rule in rules_by_name.items():
+        gbh, failures = PROTOCOLS[protocol](workflow.tasks, rule)
+        yield Row(workflow.name, protocol, name, gbh, failures, rule.by_size)

@@ -1,0 +1,86 @@
+"""What the numbers that are known of a job, such as the size of its input, say of its need: jobs near it in these."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import asinh
+from typing import Any, Self
+
+import numpy as np
+
+from jobsight_predictor.question import Facts
+
+from .prospect import GATHERED, PRIOR, TAIL, Prospect, pareto
+from .steps import wasted
+
+KEPT = 500  # jobs; of an application, the last ones
+NEAREST = 50  # jobs; the nearest ones that tell what the next may need
+LEAST = 10  # jobs; with the same facts, before they tell anything
+WASTE_FADE = 0.98  # share; of a waste that still counts one job later
+
+
+class FactsHistory:
+    """The last jobs of one application that had facts, and what following these would have wasted so far."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[tuple[Facts, float]] = deque(maxlen=KEPT)
+        self._wasted_by_groups = 0.0
+        self._wasted_by_facts = 0.0
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the facts have lately wasted less than the history of such jobs."""
+        return self._wasted_by_facts < self._wasted_by_groups
+
+    def learn(self, facts: Facts, value: float) -> None:
+        """Learn what a job with these facts needed."""
+        self._jobs.append((facts, value))
+
+    def score(self, by_groups: float, by_facts: float, value: float) -> None:
+        """Learn what a job needed for which both had recommended a reservation."""
+        self._wasted_by_groups = WASTE_FADE * self._wasted_by_groups + wasted(by_groups, value)
+        self._wasted_by_facts = WASTE_FADE * self._wasted_by_facts + wasted(by_facts, value)
+
+    def prospect(self, facts: Facts, ceiling: float) -> Prospect | None:
+        """The distribution of the need of a job with these facts, at most ``ceiling``; None if too few had all of them.
+
+        Each of the ``NEAREST`` jobs is as likely, and ``PRIOR`` parts lie above the largest of them. Nearest by
+        Euclidean distance in the inverse hyperbolic sines of the facts, each in units of its standard deviation.
+        """
+        names = [name for name, _ in facts]
+        rows = [(dict(known), value) for known, value in self._jobs if len(known) >= len(names)]
+        rows = [(known, value) for known, value in rows if all(name in known for name in names)]
+        if len(rows) < LEAST:
+            return None
+        places = np.arcsinh([[known[name] for name in names] for known, _ in rows])
+        deviations = places.std(axis=0)
+        here = np.array([asinh(value) for _, value in facts])
+        distances = (((places - here) / np.where(deviations > 0.0, deviations, 1.0)) ** 2).sum(axis=1)
+        # The latest of those as near: the same facts do not always need the same.
+        nearest = np.lexsort((-np.arange(len(rows)), distances))[:NEAREST]
+        values = [rows[i][1] for i in nearest.tolist()]
+        tail, top = pareto(TAIL, GATHERED), max(values)
+        each = 1.0 / (len(values) + PRIOR)
+        found: dict[float, float] = {}
+        for value in values:
+            place = min(value, ceiling)
+            found[place] = found.get(place, 0.0) + each
+        for up, share in tail.places:
+            place = min(up * top, ceiling)
+            found[place] = found.get(place, 0.0) + PRIOR * each * share
+        return Prospect(found, PRIOR * each * tail.rest)
+
+    def state(self) -> list[Any]:
+        """The whole state, as JSON values."""
+        return [[[list(fact) for fact in facts], value] for facts, value in self._jobs] + [
+            [self._wasted_by_groups, self._wasted_by_facts]
+        ]
+
+    @classmethod
+    def from_state(cls, state: list[Any]) -> Self:
+        """The history whose ``state()`` this was, exactly."""
+        *jobs, (by_groups, by_facts) = state
+        restored = cls()
+        restored._jobs.extend((tuple((name, value) for name, value in facts), value) for facts, value in jobs)
+        restored._wasted_by_groups, restored._wasted_by_facts = by_groups, by_facts
+        return restored

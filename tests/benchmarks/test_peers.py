@@ -1,0 +1,314 @@
+"""The comparison with the peers on tasks made up here: rules by hand, and nothing is known before it happened."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from sizing import rules, rules_by_size  # noqa: E402
+from sizing.ours import Jobsight  # noqa: E402
+from sizing.protocols import Rule, protocol_a, protocol_b  # noqa: E402
+from sizing.tasks import Task, TasksError, read_tasks  # noqa: E402
+from sizing.workflows import PEERS  # noqa: E402
+
+GB = 1e9
+HEADER = "process,submit,start,complete,attempt,status,cpus,memory,time,realtime,rss,peak_rss,rchar,protocol_a"
+
+
+def task(
+    need_gb: float, *, at: float = 0.0, hours: float = 1.0, request_gb: float = 10.0, part: str = "", size: float = 1.0
+) -> Task:
+    seconds = 3600.0 * hours
+    return Task("p", at, at + seconds, seconds, request_gb * GB, need_gb * GB, need_gb * GB, size, part)
+
+
+def taught(rule: rules.OfProcess, needs_gb: Sequence[float]) -> rules.OfProcess:
+    for need in needs_gb:
+        rule.learn(task(need), need * GB)
+    return rule
+
+
+NEXT = task(0.0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "needs", "asked", "after"),
+    [
+        # Tovar: a T + max T(above), T being 1 h for each: 4 + 4 of 1 GB against 16 of 4; 6 + 4 of 3 GB against 8 of 4.
+        (rules.WittPercentile(), range(1, 22), 20.0, 40.0),
+        (rules.Tovar(), (1.0, 1.0, 1.0, 4.0), 1.0, 4.0),
+        (rules.Tovar(), (3.0, 4.0), 4.0, 128.0),
+        (rules.LargestSeen(), (1.0, 7.0, 4.0), 7.0, 14.0),
+        (rules.LeastPastWaste(), (1.0, 1.0, 1.0, 4.0), 1.0, 4.6),
+        (rules.LeastExpectedWaste(), (1.0, 1.0, 1.0, 4.0), 1.1, 4.4),
+        (rules.AutopilotP98(), range(1, 102), 99.0, 198.0),
+        (rules.AutopilotMax(), (9.0, *([2.0] * 49), 3.0), 3.0, 6.0),
+    ],
+)
+def test_a_rule_asks_what_its_paper_says(
+    rule: rules.OfProcess, needs: Sequence[float], asked: float, after: float
+) -> None:
+    assert rule.ask(NEXT) == 10 * GB  # the request, while nothing is known
+    taught(rule, needs)
+    assert rule.ask(NEXT) == pytest.approx(asked * GB)
+    assert rule.again(NEXT, rule.ask(NEXT)) == pytest.approx(after * GB)
+
+
+def test_least_waste_counts_time() -> None:
+    rule = rules.Tovar()
+    for need, hours in ((1.0, 1.0), (4.0, 9.0)):
+        rule.learn(task(need, hours=hours), need * GB)
+    assert rule.ask(NEXT) == 4 * GB  # 1 GB: 10 + 4 x 9; 4 GB: 40
+
+
+def test_vpa_forgets_in_days_and_adds_a_fifth_after_a_failure() -> None:
+    rule = rules.Vpa()
+    day = 86_400.0
+    for i in range(19):
+        rule.learn(task(1.0, at=i), GB)
+    rule.learn(task(8.0, at=19.0), 8 * GB)
+    end = next(end for end in 1e7 * (1.05 ** np.arange(1, 100) - 1) / 0.05 if end > GB)
+    assert rule.ask(NEXT) == pytest.approx(1.15 * end)  # 19 of 20, and buckets of 5 %
+    rule.learn(task(8.0, at=4 * day), 8 * GB)
+    assert rule.ask(NEXT) > 1.15 * 8 * GB  # the others weigh a sixteenth by now
+    assert rule.again(NEXT, GB) == pytest.approx(1.2 * GB)
+    assert rule.again(NEXT, 1e8) == pytest.approx(2e8)
+
+
+def test_every_process_has_a_rule_of_its_own() -> None:
+    rule = rules.ByProcess(rules.LargestSeen)
+    rule.learn(task(3.0), 3 * GB)
+    assert rule.ask(NEXT) == 3 * GB
+    assert rule.ask(NEXT._replace(process="other")) == 10 * GB
+
+
+class Recorder(Rule):
+    """Asks for 2 GB, then 3, 4 .. and notes what it was asked and what it learned, in order."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[str, float]] = []
+
+    def ask(self, task: Task) -> float:
+        self.log.append(("ask", task.submitted))
+        return 2 * GB
+
+    def again(self, task: Task, asked: float) -> float:
+        return asked + GB
+
+    def fail(self, task: Task, asked: float) -> None:
+        self.log.append(("fail", asked / GB))
+
+    def learn(self, task: Task, need: float) -> None:
+        self.log.append(("learn", need / GB))
+
+
+def test_waste_counts_a_failed_attempt_whole() -> None:
+    # 2 GB and 3 GB for 2 h fail, 4 GB leave .5 idle; 2 GB leave 1 idle for 1 h.
+    tasks = [task(3.5, hours=2.0), task(1.0)]
+    assert protocol_b(tasks, Recorder()) == pytest.approx((2 * 2 + 3 * 2 + 0.5 * 2 + 1.0, 2))
+    with_parts = [one._replace(part="test") for one in tasks]
+    assert protocol_a(with_parts, Recorder()) == pytest.approx((12.0, 2))
+
+
+def test_protocol_b_knows_nothing_that_has_not_happened() -> None:
+    hour = 3600.0
+    tasks = [task(3.0, at=0.0), task(1.0, at=1800.0), task(1.5, at=hour), task(1.6, at=3 * hour)]
+    rule = Recorder()
+    protocol_b(tasks, rule)
+    # The first fails at 1 h, before the third is asked for at that instant, and its need is known when it ends at 2 h.
+    assert rule.log == [
+        *(("ask", 0.0), ("ask", 1800.0), ("fail", 2.0), ("ask", hour)),
+        *(("learn", 1.0), ("learn", 3.0), ("learn", 1.5), ("ask", 3 * hour), ("learn", 1.6)),
+    ]
+
+
+def test_protocol_b_uses_the_peak_and_a_the_rss() -> None:
+    one = task(1.0, part="test")._replace(peak_rss=1.5 * GB)
+    assert protocol_a([one], Recorder()).gbh == pytest.approx(1.0)
+    assert protocol_b([one], Recorder()).gbh == pytest.approx(0.5)
+
+
+def test_protocol_a_learns_every_history_before_it_asks() -> None:
+    tasks = [task(1.0 + i / 100, at=i, part="train" if i % 3 == 0 else "test") for i in range(30)]
+    rule = Recorder()
+    protocol_a([*tasks, task(1.9)], rule)  # the last has no part
+    assert [kind for kind, _ in rule.log] == ["learn"] * 10 + ["ask", "learn"] * 20
+    order = [at for kind, at in rule.log if kind == "ask"]
+    assert order != sorted(order)
+    with pytest.raises(ValueError, match="protocol_a"):
+        protocol_a([task(1.0)], Recorder())
+
+
+def test_a_rule_that_does_not_ask_for_more_is_an_error() -> None:
+    class Stubborn(Recorder):
+        def again(self, task: Task, asked: float) -> float:
+            return asked
+
+    with pytest.raises(ValueError, match="2e\\+09"):
+        protocol_b([task(3.0)], Stubborn())
+
+
+@pytest.mark.parametrize("objective", ["coverage", "waste"])
+def test_jobsight_asks_for_the_request_first_and_for_more_each_time(objective: str) -> None:
+    rule = Jobsight(objective)  # type: ignore[arg-type]
+    assert rule.ask(NEXT) == 10 * GB
+    for i in range(40):
+        one = task(1.0 + i % 5 / 10, at=i)
+        rule.ask(one)
+        rule.learn(one, one.peak_rss)
+    asked = [rule.ask(NEXT)]
+    assert GB <= asked[0] < 5 * GB
+    while asked[-1] < 40 * GB:
+        rule.fail(NEXT, asked[-1])
+        asked.append(rule.again(NEXT, asked[-1]))
+        assert asked[-1] > asked[-2]
+    assert 10 * GB in asked  # the request is tried before more than that
+
+
+def test_jobsight_says_what_a_task_reads_only_if_it_is_to_know() -> None:
+    for by_size, facts in ((False, ()), (True, (("input_bytes", 1.0),))):
+        rule = Jobsight(by_size=by_size)
+        rule.ask(NEXT)
+        assert rule.by_size == by_size
+        assert rule.asked[id(NEXT)].question.facts == facts
+
+
+def lines(n: int = 40) -> list[str]:
+    return [
+        f"p{i % 2},{i * 9000},{i * 9000 + 5},{i * 9000 + 60005},1,COMPLETED,2,4e9,1e7,60000,"
+        f"{1e9 + i * 1e7},{1e9 + i * 1e7},{i},{'train' if i % 4 else 'test'}"
+        for i in range(n)
+    ]
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "benchmarks" / "peers.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("protocol", ["A", "B"])
+def test_rows_and_the_table_agree(tmp_path: Path, protocol: str) -> None:
+    file = tmp_path / "made.up.csv"
+    file.write_text("\n".join([HEADER, *lines(), "p0,1,2,3,1,FAILED,2,4e9,1e7,60000,-,-,5,"]))
+    done = run("--protocol", protocol, "--json", "--objective", "waste", file)
+    assert done.returncode == 0, done.stderr
+    assert "1 tasks skipped: no rss" in done.stderr
+    rows = json.loads(done.stdout)
+    assert {row["trace"] for row in rows} == {"made.up"}
+    assert {row["protocol"] for row in rows} == {protocol}
+    assert {"jobsight", "jobsight-by-size", "presets", "largest-seen", "tovar"} < {row["rule"] for row in rows}
+    table = run("--protocol", protocol, "--objective", "waste", file).stdout
+    for row in rows:
+        name = row["rule"] + (" *" if row["by_size"] else "")
+        assert f"| {name} | {row['gbh']:.0f}/{row['failures']} |" in table
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no column process"),
+        (HEADER.replace("rchar", "read"), "no column rchar"),
+        (HEADER, "no tasks"),
+        (f"{HEADER}\np,1,2,3,1,COMPLETED,1,4e9,1,60000,lots,1e9,5,", "line 2: rss is 'lots', not a number"),
+        (f"{HEADER}\np,1,2,3,1,COMPLETED,1,4e9,1,60000,1e9,1e9,5,perhaps", "line 2: protocol_a is 'perhaps'"),
+        (f"{HEADER}\np,1,2,3,1,COMPLETED,1,4e9,1,60000,-,1e9,5,", "no usable task"),
+        (f"{HEADER}\np,1,2", "no usable task"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "bad.csv"
+    file.write_text(text)
+    with pytest.raises(TasksError, match=r"bad\.csv") as caught:
+        read_tasks(file)
+    assert said in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_ends_with_one_line(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.csv.gz"
+    broken.write_bytes(b"\x1f\x8b\x08 not gzip")
+    for file in (broken, tmp_path / "absent.csv"):
+        done = run("--protocol", "B", file)
+        assert done.returncode == 1
+        assert file.name in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def grown(rule: rules.OfProcess, pairs: Sequence[tuple[float, float]]) -> rules.OfProcess:
+    """Taught tasks of (size, need in GB), an hour each."""
+    for size, need in pairs:
+        rule.learn(task(need, size=size), need * GB)
+    return rule
+
+
+def test_witt_lr_is_a_line_and_the_spread_of_its_errors() -> None:
+    rule = grown(rules_by_size.WittLr(), [(1.0, 1.0), (2.0, 2.0)])
+    assert rule.ask(task(0.0, size=4.0)) == pytest.approx(4 * GB)
+    for need in (4.0, 2.0):  # at 4 the line says 4, then again 4: errors 0 and -1
+        one = task(need, size=4.0)
+        rule.said[id(one)] = 4 * GB  # type: ignore[attr-defined]
+        rule.learn(one, need * GB)
+    line = float(np.polyval(np.polyfit([1, 2, 4, 4], [1, 2, 4, 2], 1), 3.0))
+    assert rule.ask(task(0.0, size=3.0)) == pytest.approx(line * 1.5 * GB)
+    below = task(0.0, size=-50.0)
+    assert rule.again(below, rule.ask(below)) == 4 * GB
+
+
+def test_witt_wastage_finds_the_line_that_wastes_nothing() -> None:
+    pairs = [(float(size), 1.0 + size / 2) for size in range(1, 9)]
+    rule = grown(rules_by_size.WittWastage(), pairs)
+    for size, need in pairs:
+        assert rule.ask(task(0.0, size=size)) == pytest.approx(need * GB)
+
+
+def test_ponder_looks_at_size_only_where_it_matters() -> None:
+    offset = 128 * 2**20
+    few = grown(rules_by_size.Ponder(), [(5.0, 1.0), (3.0, 2.0)])
+    assert few.ask(task(0.0, size=4.0)) == 2 * GB + offset  # a larger one is known
+    assert few.ask(task(0.0, size=6.0)) == 10 * GB
+    level = grown(rules_by_size.Ponder(), [(1.0, 2.0), (2.0, 1.0), (3.0, 2.0), (4.0, 1.0), (5.0, 1.9)])
+    assert level.ask(task(0.0, size=3.0)) == 2 * GB + offset
+    rising = grown(rules_by_size.Ponder(), [(float(size), float(size)) for size in range(1, 7)])
+    assert rising.ask(task(0.0, size=3.5)) == pytest.approx(3.5 * GB + offset)
+    assert rising.again(NEXT, 3.5 * GB) == 10 * GB
+    residuals = np.array([1.0, -1.0, 0.0, 0.0, 0.0, 0.0])
+    assert rising.spread(3.5) == pytest.approx(0.0, abs=1.0)  # type: ignore[attr-defined]
+    bent = grown(rules_by_size.Ponder(), [(size, size + away) for size, away in enumerate(residuals, 10)])
+    sizes, needs = np.arange(10.0, 16.0), np.arange(10.0, 16.0) + residuals
+    off = needs - np.polyval(np.polyfit(sizes, needs, 1), sizes)
+    weights = 1.0 - np.abs(sizes - 12.0) / 3.0 + 0.004
+    mean = np.average(off, weights=weights)
+    variance = np.sum(weights * (off - mean) ** 2) / (weights.sum() - (weights**2).sum() / weights.sum())
+    assert bent.spread(12.0) == pytest.approx(np.sqrt(variance) * GB)  # type: ignore[attr-defined]
+
+
+def test_sizey_weighs_its_models_and_retries_with_the_largest() -> None:
+    rule = grown(rules_by_size.Sizey(), [(1.0, 2.0), (2.0, 2.0), (3.0, 2.0)])
+    assert rule.ask(task(0.0, size=2.0)) == pytest.approx(2.0 * GB)  # never wrong: no offset
+    rule.learn(task(8.0, size=9.0), 8 * GB)
+    assert rule.again(NEXT, 2 * GB) == 8 * GB
+    assert rule.again(NEXT, 7.9 * GB) == pytest.approx(15.8 * GB)  # too near to the largest
+
+
+def test_neighbours_take_the_nearest_by_size() -> None:
+    rule = grown(rules_by_size.Neighbours(), [*[(1.0, 1.0)] * 50, *[(9.0, 5.0)] * 50])
+    assert rule.ask(task(0.0, size=2.0)) == pytest.approx(1.1 * GB)
+    assert rule.ask(task(0.0, size=8.0)) == pytest.approx(5.5 * GB)
+
+
+def test_rules_that_see_the_size_are_marked() -> None:
+    seeing = {name for name, rule in PEERS.items() if rule.by_size}
+    assert seeing == {"witt-lr", "witt-wastage", "ponder", "sizey", "neighbours"}
+    for name in set(PEERS) - seeing:
+        rule = PEERS[name]()
+        asked = [grown(PEERS[name](), [(1.0, 1.0), (2.0, 3.0)]).ask(task(0.0, size=size)) for size in (1.0, 1e12)]
+        assert asked[0] == asked[1], name
+        assert rule.ask(NEXT) == NEXT.request

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.correction import SCARCE, STATED, TENTHS, Correction
+from jobsight_predictor.question import Question
+
+
+def test_what_is_stated_wrongly_comes_true_after_correction() -> None:
+    rng = np.random.default_rng(8)
+    correction = Correction(TENTHS)
+    stated, corrected, came = rng.uniform(size=60_000), np.zeros(60_000), np.zeros(60_000)
+    for i, each in enumerate(stated.tolist()):
+        true = bool(rng.uniform() < each**2)
+        corrected[i], came[i] = correction.correct(each), true
+        correction.score(each, true, 1.0)
+    bins = np.digitize(stated, TENTHS)
+    for k in range(len(TENTHS) + 1):
+        inside = (bins == k) & (np.arange(60_000) > 6000)
+        assert came[inside].mean() == pytest.approx(corrected[inside].mean(), abs=0.02)
+    assert np.mean((corrected - came) ** 2) < np.mean((stated - came) ** 2) - 0.02
+
+
+def test_nothing_learned_changes_nothing_and_never_is_a_bin_of_its_own() -> None:
+    correction = Correction(SCARCE)
+    assert [correction.correct(stated) for stated in (0.0, 0.005, 0.2, 1.0)] == [0.0, 0.005, 0.2, 1.0]
+    for _ in range(50):
+        correction.score(0.0, True, 1.0)
+    assert correction.correct(0.0) == pytest.approx(50.0 / (50.0 + STATED))
+    assert correction.correct(0.01) == 0.01
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.floats(0.001, 1))), st.floats(0, 1), st.sampled_from((0, 1))
+)
+def test_it_is_a_probability_shifted_by_what_came_of_its_bin(
+    learned: list[tuple[float, bool, float]], stated: float, scarce: int
+) -> None:
+    ends = (TENTHS, SCARCE)[scarce]
+    correction = Correction(ends)
+    for each in learned:
+        correction.score(*each)
+    lower = [end for end in ends if end < stated]
+    own = [(w, c - s) for s, c, w in learned if [end for end in ends if end < s] == lower]
+    shift = sum(w * excess for w, excess in own) / (sum(w for w, _ in own) + STATED)
+    assert correction.correct(stated) == pytest.approx(np.clip(stated + shift, 0.0, 1.0), abs=1e-12)
+    restored = Correction(ends)
+    restored.load(json.loads(json.dumps(correction.state())))
+    assert restored.state() == correction.state()
+
+
+@pytest.mark.parametrize("size", [1, 4, 30])
+def test_the_jobs_of_a_burst_count_less_and_less(size: int) -> None:
+    profile = Profile("bytes")
+    question = Question(user="a", application="p")
+    profile.learn(question, 1.0)  # before it, nothing is stated
+    for _ in range(60 // size):
+        pending = [profile.forecast_job(question) for _ in range(size)]
+        for forecast in pending:
+            profile.learn(question, 1.0, forecast)
+    site = profile.state()['["site"]']
+    bursts = 60 / size * sum(k**-0.5 for k in range(1, size + 1))
+    for jobs, _ in (site["exceeding"], site["hit_probability"]["correction"]):
+        assert sum(jobs) == pytest.approx(bursts)
+
+
+def test_a_killed_job_teaches_that_it_needed_more() -> None:
+    question = Question(user="a", application="p")
+    chances = []
+    for killed in (False, True):
+        profile = Profile("bytes")
+        for _ in range(30):
+            profile.learn(question, 100.0)
+        for _ in range(40):
+            forecast = profile.forecast_job(Question(user="b", application="q"))
+            assert forecast.bound is not None
+            if killed:
+                profile.learn(Question(user="b", application="q"), forecast.bound, forecast, lower_bound=True)
+        chance = profile.answer(Question(user="c", application="r")).exceed_probability
+        assert chance is not None
+        chances.append(chance)
+    assert chances[1] > chances[0] + 0.1

@@ -1,0 +1,65 @@
+"""Numbers that are known of a job: where they tell what it needs they answer, and where not, nothing changes."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+
+import numpy as np
+import pytest
+
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.facts import LEAST, FactsHistory
+from jobsight_predictor.question import Question
+
+
+def asked(size: float) -> Question:
+    return Question("ada", "align", facts=(("input_bytes", size),))
+
+
+def learned(need_of: object, jobs: int = 300) -> Profile:
+    rng = np.random.default_rng(8)
+    profile = Profile("bytes", metric="memory")
+    for size in rng.lognormal(20.0, 1.0, jobs).tolist():
+        question = asked(size)
+        profile.learn(question, need_of(size, rng), profile.forecast_job(question))  # type: ignore[operator]
+    return profile
+
+
+def test_what_grows_with_the_size_of_the_input_is_reserved_by_it() -> None:
+    profile = learned(lambda size, rng: 3.0 * size)
+    small, large = (profile.answer(asked(size)) for size in (2e8, 2e9))
+    assert small.bound is not None
+    assert large.bound is not None
+    assert small.bound_basis == large.bound_basis == "facts"
+    assert 6e8 <= small.bound < 3e9 < 6e9 * 0.8 <= large.bound
+
+
+def test_a_size_that_tells_nothing_changes_little() -> None:
+    profile = learned(lambda size, rng: float(rng.choice([1e9, 2e9])))
+    without = profile.answer(Question("ada", "align")).bound
+    for size in (1e7, 1e9):
+        bound = profile.answer(asked(size)).bound
+        assert bound is not None
+        assert without is not None
+        assert 1e9 <= bound <= 1.5 * without
+
+
+def test_too_few_jobs_and_unknown_facts_tell_nothing() -> None:
+    history = FactsHistory()
+    for i in range(LEAST - 1):
+        history.learn((("input_bytes", float(i)),), 5.0)
+    assert history.prospect((("input_bytes", 3.0),), inf) is None
+    history.learn((("input_bytes", 4.0),), 5.0)
+    assert history.prospect((("samples", 3.0),), inf) is None
+    found = history.prospect((("input_bytes", 3.0),), 5.5)
+    assert found is not None
+    assert max(found.places) <= 5.5
+    assert sum(found.places.values()) + found.beyond == pytest.approx(1.0)
+
+
+def test_its_state_is_exact() -> None:
+    profile = learned(lambda size, rng: 3.0 * size, 40)
+    restored = Profile.from_state("bytes", json.loads(json.dumps(profile.state())), metric="memory")
+    assert restored.answer(asked(1e9)) == profile.answer(asked(1e9))
+    assert restored.state() == profile.state()
