@@ -59,7 +59,8 @@ class Fit:
 class Saving:
     """Memory of the same jobs in byte seconds: used, requested, and recommended.
 
-    A job that runs out is run again with twice as much; what that takes is in the costs.
+    What ran is charged as it ran. A job that would run out of its recommendation is run again with twice as much; what
+    that takes is in the costs.
     """
 
     used: float
@@ -71,8 +72,8 @@ class Saving:
 
     @property
     def held_at_request(self) -> float:
-        """What the requests hold, repeats included."""
-        return self.used + self.at_request.wasted
+        """What the requests held: every job ran once."""
+        return self.requested
 
     @property
     def held_as_recommended(self) -> float:
@@ -81,7 +82,7 @@ class Saving:
 
     @property
     def freed(self) -> float:
-        """Repeats included on both sides; negative where the recommendations hold more."""
+        """Repeats included; negative where the recommendations hold more."""
         return self.held_at_request - self.held_as_recommended
 
 

@@ -10,8 +10,6 @@ from account import GIB_HOUR, NAMES, Account, Saving
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.amounts import percent
 
-_TITLES = {"bandwidth": "bandwidth", "memory": "memory", "cpu": "CPU", "runtime": "run time"}
-
 
 def show(account: Account, console: Console) -> None:
     """Forecasts, bounds and memory, each with a line that says what is compared."""
@@ -29,8 +27,8 @@ def show(account: Account, console: Console) -> None:
     console.print("Share that stayed within the recommended reservation; the target is 95 % of the jobs.")
     if any(fit.weighted < fit.by_jobs for fit in account.fits.values()):
         console.print(
-            "By value x seconds it is lower, because the jobs that run out are among the larger ones. "
-            "`jobsight serve --bound-objective per-job` aims at the same share of small and of large jobs."
+            "By value x seconds it is lower, because the jobs that run out are among the larger ones: waiting for "
+            "certainty about these would waste the most."
         )
     if account.memory is not None:
         console.print(memory_table(account.memory))
@@ -54,12 +52,12 @@ def not_scored(account: Account) -> str:
 
 
 def _by_metric(counts: dict[str, int]) -> str:
-    return ", ".join(f"{n:,} for {_TITLES[metric]}" for metric, n in counts.items() if n)
+    return ", ".join(f"{n:,} for {METRICS[metric].name}" for metric, n in counts.items() if n)
 
 
 def scores_table(account: Account) -> Table:
     """A row for Jobsight and each of the published five."""
-    table = _table("Forecasts, side by side on the same jobs", "forecast by", [_TITLES[m] for m in account.scores])
+    table = _table("Forecasts, side by side on the same jobs", "forecast by", [METRICS[m].name for m in account.scores])
     for name in NAMES:
         cells = [account.scores[metric][name] for metric in account.scores]
         style = "bold" if name == "Jobsight" else None
@@ -72,7 +70,9 @@ def bounds_table(account: Account) -> Table:
     """How often the recommended reservation was enough."""
     table = _table("Recommended reservations", "metric", ["jobs", "enough: by jobs", "by value x seconds"])
     for metric, fit in account.fits.items():
-        table.add_row(_TITLES[metric], f"{fit.jobs:,}", f"{percent(fit.by_jobs, 1)}", f"{percent(fit.weighted, 1)}")
+        table.add_row(
+            METRICS[metric].name, f"{fit.jobs:,}", f"{percent(fit.by_jobs, 1)}", f"{percent(fit.weighted, 1)}"
+        )
     return table
 
 
@@ -108,6 +108,3 @@ def _table(title: str, first: str, columns: list[str]) -> Table:
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     return table
-
-
-assert set(_TITLES) == set(METRICS)

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from ports import taken
 
 JOBSIGHT = [sys.executable, "-m", "jobsight_server.cli"]
@@ -73,6 +75,16 @@ class Site:
                 yield
             finally:
                 _end(self.process, 60)
+
+    def kill(self) -> None:
+        """Kills all processes of the server at once, and returns when they are gone."""
+        if self.process is None:
+            raise ValueError("the server was not started")
+        supervisor = psutil.Process(self.process.pid)
+        processes = [supervisor, *supervisor.children(recursive=True)]
+        for process in processes:
+            process.kill()
+        psutil.wait_procs(processes, timeout=60)
 
     @contextmanager
     def replay(self, *options: str) -> Iterator[subprocess.Popen[str]]:

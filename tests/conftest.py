@@ -46,6 +46,7 @@ def pytest_configure() -> None:
 # Tests that share a browser, a server or an emulated site, and those that start many processes or fill the memory.
 IN_ONE_PROCESS = {
     "tests/deploy/test_submission": "submission",
+    "tests/deploy/test_workflow_": "workflow engines",
     "tests/emulator/test_readings.py": "readings",
     "tests/emulator/test_site.py": "emulated site",
     "tests/browser/": "browser",

@@ -62,6 +62,16 @@ local function partition_of(job, partitions)
   return {}, nil
 end
 
+-- What the comment of sbatch says of the job: facts, and the rule where Snakemake wrote it, and a random job name.
+local function words_of(job)
+  local said = job.comment and job.comment:sub(1, 1000) or ""
+  local words = { said:match("^rule_[%w_%-]+") }
+  for facts in said:gmatch("jobsight:[%w_%-][%w_.,=+%-]*") do
+    words[#words + 1] = facts
+  end
+  return #words > 0 and table.concat(words, "; ") or nil
+end
+
 -- What the user asks for: MiB per processor or per node, and minutes. What the partition adds is no request.
 local function question_of(job, partition_name)
   local asked = {
@@ -77,6 +87,7 @@ local function question_of(job, partition_name)
   return {
     user = job.user_name,
     application = job.name ~= "" and job.name or nil,
+    comment = words_of(job),
     queue = partition_name,
     account = job.account or job.default_account,
     slurm = asked,
@@ -145,12 +156,15 @@ local function report(job, asked)
   return #parts > 0 and "jobsight_asked=" .. table.concat(parts, ",") or nil
 end
 
+-- slurmdbd stores the administrator's comment always, the user's only with AccountingStoreFlags=job_comment.
 local function comment(job, ...)
   local parts = { job.admin_comment ~= "" and job.admin_comment or nil }
-  for _, part in ipairs({ ... }) do
-    parts[#parts + 1] = part
+  for i = 1, select("#", ...) do
+    parts[#parts + 1] = (select(i, ...))
   end
-  job.admin_comment = table.concat(parts, "; ")
+  if #parts > 0 then
+    job.admin_comment = table.concat(parts, "; ")
+  end
 end
 
 local function submit(job, partitions)
@@ -165,10 +179,7 @@ local function submit(job, partitions)
       slurm.log_info("%s", "jobsight: no advice: " .. reason)
     end
     was_silent = was_not_asked
-    local none = report(job, asked)
-    if none then
-      comment(job, none)
-    end
+    comment(job, words_of(job), report(job, asked))
     return
   end
   was_silent = false
@@ -178,7 +189,7 @@ local function submit(job, partitions)
   end
   local text = jobsight.line(advice.text, 400)
   local said = "jobsight: " .. text .. (#done > 0 and " Set: " .. table.concat(done, ", ") or "")
-  comment(job, said, report(job, asked))
+  comment(job, said, words_of(job), report(job, asked))
   if #done > 0 then
     slurm.log_info("%s", "jobsight: " .. job.user_name .. ": " .. table.concat(done, ", "))
   end

@@ -24,8 +24,10 @@ from jobsight_server.matching.end_matches import delete_ended, expire_matches, s
 from jobsight_server.matching.from_agents import report_nodes
 from jobsight_server.matching.rounds import MatchingRounds
 from jobsight_server.matching.service import Matcher
+from jobsight_server.offers.config import plan_config
 from jobsight_server.offers.expiry import expire_all
 from jobsight_server.offers.follow import follow_jobs
+from jobsight_server.offers.rehearse import rehearse_plans
 from jobsight_server.periodic import Periodic
 from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
@@ -52,6 +54,7 @@ _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files
 _LOOK_AT_REQUIREMENTS_S = 5.0
 _LOOK_AT_PLAN_S = 5.0
 _LOOK_AT_HOLDS_S = 5.0
+_REHEARSE_S = 600.0
 _LOOK_AT_NODES_S = 15.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
 
@@ -89,6 +92,15 @@ def run_until(
     every(_LOOK_AT_REQUIREMENTS_S, "requirements", _keep_requirements, stop, engine, settings, clock)
     every(settings.ranks_interval_s, "machines", update_machines, engine, ranks, clock, stop)
     every(_LOOK_AT_PLAN_S, "plan", _keep_plan, stop, engine, settings, clock)
+    scheduler.add_job(
+        Periodic("rehearsals", _rehearse),
+        "interval",
+        seconds=_REHEARSE_S,
+        args=(stop, engine, settings, clock),
+        id="rehearsals",
+        executor="simulations",
+        next_run_time=datetime.now(UTC),
+    )
     every(_LOOK_AT_HOLDS_S, "holds", _end_holds, stop, engine, clock)
     if settings.resources_from_agents:
         reliability = partial(ranks_of, MachineBoard(ranks), replace(ranks, method="survival"))
@@ -146,6 +158,11 @@ def _keep_plan(stop: threading.Event, engine: Engine, settings: Settings, clock:
     if not stop.is_set():
         follow_jobs(engine, clock(), stop)
         expire_all(engine, clock(), settings.plan_kept)
+
+
+def _rehearse(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    if not stop.is_set():
+        rehearse_plans(engine, plan_config(settings), clock(), stop)
 
 
 def _match_queued(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

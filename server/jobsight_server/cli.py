@@ -33,10 +33,6 @@ COMMANDS = {
         "jobsight_server.commands.tune",
         "find window, bins and alpha on a site's own finished jobs",
     ),
-    "resources": (
-        "jobsight_server.commands.resources",
-        "report resources from Ganglia or another server",
-    ),
     "seff": ("jobsight_server.commands.seff", "show what a job used of what it asked for"),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
     "ranks": ("jobsight_server.commands.ranks", "rank machines for a job, for HTCondor and Slurm too"),

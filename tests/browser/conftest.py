@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Engine, insert
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
 from jobsight_server.auth.sessions import create_login
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, rebuild
 from jobsight_server.offers.config import PlanConfig
 from jobsight_server.offers.offer import PlaceRequest, answer_request
 from jobsight_server.offers.outcome import confirm, report_end, report_start
@@ -226,7 +226,8 @@ def add_matches(connection: Connection, now: float) -> None:
 def add_requirement(connection: Connection, user: str, used_gib: int, now: float) -> None:
     """A job that requests 32 GiB asks what to ask for, and finishes."""
     job = SubmittedJob("alpha", Question(user, user), 32 * 2**30)
-    number = ask(connection, RequirementConfig(), job, now).id
+    reader = AnswerReader(connection.engine, ForecastConfig())
+    number = ask(connection, RequirementConfig(), reader, job, now).id
     take_feedback(connection, RequirementConfig(), Feedback(number, False, used_gib * 2**30), now)
 
 

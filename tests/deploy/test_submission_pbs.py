@@ -24,7 +24,7 @@ from .conftest import Submission
 from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_s, with_body
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-SAYS = "Your last 14 such jobs used at most 2151mb and ran at most 40 min; this one asks for 64gb and 1 d. Recommended:"
+SAYS = "Your last 14 such jobs used at most 2151mb and ran at most 40 min; this one asks for 64gb and 1 d."
 FILTER = runpy.run_path(str(DEPLOY / "torque" / "submit-filter"), run_name="filter")
 ASKED = {"select": "2:ncpus=2:mem=32gb", "walltime": "24:00:00"}
 
@@ -84,7 +84,8 @@ def requested(job: Any) -> dict[str, str]:
 
 def test_a_job_gets_what_is_known_as_its_comment_and_keeps_its_request(queue: Any) -> None:
     job, logged, _ = queue(limit_s=5)
-    assert job.comment.startswith(f"jobsight: {SAYS}")
+    assert job.comment.startswith("jobsight: Ask for ")
+    assert SAYS in job.comment
     assert requested(job) == ASKED
     assert logged == [f"ada: {job.comment}"]
 
@@ -235,7 +236,7 @@ exec ./cfd   # not one: #PBS -l mem=1gb
 
 def test_the_filter_says_to_the_user_what_such_jobs_used_and_passes_the_script_on(qsub: Any) -> None:
     assert qsub(SCRIPT, limit_s=5)[0] == SCRIPT
-    assert qsub(SCRIPT, limit_s=5)[1].startswith(f"qsub: {SAYS}")
+    assert SAYS in qsub(SCRIPT, limit_s=5)[1]
     assert qsub(SCRIPT, limit_s=5, MESSAGE="no")[:2] == (SCRIPT, "")
     arguments = [
         "-r",
@@ -252,7 +253,7 @@ def test_the_filter_says_to_the_user_what_such_jobs_used_and_passes_the_script_o
         "batch",
         "job.sh",
     ]
-    assert qsub(b"./cfd\n", *arguments, limit_s=5)[1].startswith(f"qsub: {SAYS}")
+    assert SAYS in qsub(b"./cfd\n", *arguments, limit_s=5)[1]
     out, said, _ = qsub(b"./cfd\n", "-l", "nodes=1:ppn=4", "/home/ada/other.sh", limit_s=5, MESSAGE="always")
     assert (out, "No such job of yours has been measured yet" in said) == (b"./cfd\n", True)
     out, said, _ = qsub(b"", "-l", "nodes=1:ppn=4", "/home/ada/cfd.sh", limit_s=5, MESSAGE="always")

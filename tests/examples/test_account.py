@@ -41,11 +41,11 @@ def test_the_five_know_only_what_had_been_learned_when_the_job_was_submitted() -
         assert found[name][4] == pytest.approx(forecaster.forecast())
 
 
-def test_requests_and_recommendations_pay_for_the_jobs_that_run_out() -> None:
+def test_what_ran_is_charged_as_it_ran_and_recommendations_with_their_repeats() -> None:
     rows = [
         # Two processors for an hour each: uses 400 of 1,000 requested, 500 recommended.
         row(2, 200.0, 1, bound=250.0, requested_memory_bytes=1000),
-        # Uses 800: 700 were requested, 600 recommended; either is repeated once with twice as much.
+        # Uses 800: 700 were requested, with which it ran; 600 recommended, which would have been repeated doubled.
         row(3, 400.0, 1, bound=300.0, requested_memory_bytes=700),
         row(4, 300.0, 1, bound=300.0),  # no request
         row(5, 300.0, 1, requested_memory_bytes=700),  # no recommendation
@@ -53,9 +53,9 @@ def test_requests_and_recommendations_pay_for_the_jobs_that_run_out() -> None:
     found = saving(rows)
     assert found is not None
     assert (found.used, found.requested, found.recommended) == (1200 * 3600.0, 1700 * 3600.0, 1100 * 3600.0)
-    assert found.held_at_request == pytest.approx((1000 + 700 + 1400) * 3600.0)
+    assert found.held_at_request == (1000 + 700) * 3600.0
     assert found.held_as_recommended == pytest.approx((500 + 600 + 1200) * 3600.0)
-    assert found.freed == pytest.approx(800 * 3600.0)
+    assert found.freed == pytest.approx(-600 * 3600.0)
     assert (found.at_request.failures, found.as_recommended.failures, found.left_out) == (1, 1, 2)
     assert saving(rows[2:]) is None
 

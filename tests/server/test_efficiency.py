@@ -85,8 +85,8 @@ def test_use_is_compared_with_the_request_of_the_whole_job(
     assert found["processors"]["efficiency"] == pytest.approx(0.45)
     assert (found["bandwidth"]["used"], found["bandwidth"]["efficiency"]) == (4e6, None)
     assert found["bandwidth"]["reason"] == "jobs request no bandwidth"
-    # What to ask for next time covers what such jobs used, and is far below what this one asked for.
-    assert 2 * GIB <= found["memory"]["ask_next"] <= 8 * GIB
+    # What to ask for next time: one of these jobs was killed with the 64 GiB that it asked for.
+    assert found["memory"]["ask_next"] > 64 * GIB
     assert 2400 <= found["runtime"]["ask_next"] <= 6 * 3600
     assert found["processors"]["ask_next"] in (2.0, 3.0)
     assert found["bandwidth"]["ask_next"] >= 4e6

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import to_builtins
-from rich.console import Console
 from sqlalchemy import Engine, event, insert
 
 from jobsight_predictor.forecasters import FIVE
@@ -19,7 +17,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import Question
 from jobsight_server import cli
-from jobsight_server.commands.predict import show
+from jobsight_server.amounts import memory_text
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, history, rebuild
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.request import UnknownMetricError
@@ -72,7 +70,7 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
     # Wrong once in seven: 200 forecast where 800 came.
     assert accuracy["locality"] == pytest.approx((6 + 0.25) / 7)
     # The same profile, learned in memory.
-    expected = Profile(METRICS["bandwidth"], metric="bandwidth")
+    expected = Profile(METRICS["bandwidth"].unit, metric="bandwidth")
     for i, value in enumerate(STEPS):
         expected.learn(Question(user="u"), value, seconds=1000.0 + i)
     told = asdict(expected.answer(Question(user="u")))
@@ -91,7 +89,7 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
         "user": "u",
         "metric": "bandwidth",
         "per": "processor",
-        "unit": METRICS["bandwidth"],
+        "unit": METRICS["bandwidth"].unit,
         "value": 800,
         "level": "user",
         "n": 8,
@@ -182,13 +180,13 @@ def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: 
     found = json.loads(capsys.readouterr().out)["predictions"]
     assert [answer["metric"] for answer in found] == list(METRICS)
     assert found[0]["value"] == 800
-    ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "w", "--metric", "cpu"]
+    ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "w", "--metric", "cpu", "--json"]
     assert cli.main(ask) == 0
     printed = capsys.readouterr()
     (answer,) = json.loads(printed.out)["predictions"]
     assert answer["reason"].startswith("no history")
     assert printed.err == "w has no finished job on alpha: these forecasts rest on other users' jobs\n"
-    assert cli.main(["predict", "--database", database_url, "--cluster", "beta", "--user", "u"]) == 1
+    assert cli.main(["predict", "--database", database_url, "--cluster", "beta", "--user", "u", "--json"]) == 1
     assert capsys.readouterr().err == "jobsight predict: unknown cluster 'beta'; known: alpha\n"
 
 
@@ -196,7 +194,18 @@ def test_the_command_takes_what_is_known_of_the_job(
     engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(engine, "u", STEPS)
-    ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "u", "--metric", "bandwidth"]
+    ask = [
+        "predict",
+        "--database",
+        database_url,
+        "--cluster",
+        "alpha",
+        "--user",
+        "u",
+        "--metric",
+        "bandwidth",
+        "--json",
+    ]
     assert cli.main([*ask, "--processors", "4", "--application", "a_1", "--memory", "1e9", "--walltime", "60"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)["predictions"]
     assert (answer["value"], answer["level"]) == (800, "user")
@@ -216,28 +225,30 @@ def test_the_command_takes_what_is_known_of_the_job(
         assert f"argument --processors: '{wrong}' is not a whole number above 0" in capsys.readouterr().err
 
 
-def test_on_a_terminal_everything_stands_in_eighty_columns(engine: Engine) -> None:
+def test_the_command_says_first_what_to_do(
+    engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For the whole job, in eighty columns, also where the output is piped."""
     fill(engine, "u[bold]", [1.5e9, 2.5e9, 2.5e9, 1.2e9], metric="memory")
-    found = answers(engine, [ForecastRequest("alpha", job_question("u[bold]", "x" * 40, processors=8))])
-    printed = StringIO()
-    show(found, Console(file=printed, width=80))
-    lines = printed.getvalue().splitlines()
-    assert max(len(line) for line in lines) <= 80
-    asked = found[1]
-    assert asked.value is not None
-    assert asked.bound is not None
-    assert asked.runner_up is not None
-    memory = next(line.replace(" %", "%").split() for line in lines if line.startswith(" memory, MiB"))
-    assert memory[2] == f"{asked.value / 2**20:,.0f}"
-    assert memory[4] == f"{asked.bound / 2**20:,.0f}"
-    assert memory[5] == f"{asked.exceed_probability:.1%}"
-    assert memory[6] == f"{asked.runner_up.value / 2**20:,.0f}"
-    text = " ".join(" ".join(lines).split())
-    assert "Next job of u[bold] on alpha, values per processor (run time: of the job)" in text
-    assert "exceeds: probability that this job needs more than the reserve" in text
-    assert f"memory by {asked.forecaster} from 4 jobs of user, the last: 1,431 2,384 2,384 1,144" in text
-    assert "history window weighted locality exp. jobs PQM recent" in text
-    assert "bandwidth, cpu, runtime: no history" in text
+    known = ["--application", "x" * 40, "--processors", "8", "--memory", "64G"]
+    ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "u[bold]", *known]
+    assert cli.main(ask) == 0
+    printed = capsys.readouterr().out
+    assert max(len(line) for line in printed.splitlines()) <= 80
+    text = " ".join(printed.split())
+    assert text.startswith("Ask for ")
+    assert " of 100 such jobs. " in text
+    assert "this one asks for 64G" in text
+    assert cli.main([*ask, "--json", "--per", "job", "--metric", "memory"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["predictions"]
+    row = next(line.split() for line in printed.splitlines() if line.startswith(" memory "))
+    assert row[1] == memory_text(answer["value"])
+    assert text.startswith(f"Ask for {row[2]}")
+    assert row[2] == memory_text(answer["bound"])
+    assert row[3] == memory_text(answer["attempts"][1])
+    assert "bandwidth, CPU, run time: no history" in text
+    for word in (" sure ", "exceeds", "runner-up", "mode-", "per processor"):
+        assert word not in printed
 
 
 def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

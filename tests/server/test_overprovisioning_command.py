@@ -53,8 +53,8 @@ def found(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, A
 
 
 EVERY_NAME = [
-    "none", "successive-approximation", "robust-search", "last-instance", "reinforcement", "regression",
-    "jobsight", "jobsight-implicit", "oracle",
+    "none", "smallest-node", "successive-approximation", "robust-search", "last-instance", "reinforcement",
+    "regression", "jobsight", "jobsight-implicit", "oracle",
 ]  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Ca
     assert account["jobs"] == COUNT
     assert account["groups"] == 40
     assert account["dropped"] == {}
-    assert len(account["rows"]) == 4 * 2 * 2 * 8
+    assert len(account["rows"]) == 4 * 2 * 2 * 9
     rows = {(row["second_mb"], row["order"], row["load"], row["estimator"]): row for row in account["rows"]}
     for second in (16.0, 24.0):
         none = rows[second, "smallest-fit", 1.2, "none"]
@@ -90,6 +90,9 @@ def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Ca
         assert oracle["utilisation"] > 1.5 * none["utilisation"]
         # Used 7 MB: half of the jobs fit on 16 MB; all fit on 24.
         assert oracle["lowered_share"] == pytest.approx(1.0 if second == 24.0 else 0.5, abs=0.06)
+        # Half of the jobs need more than 16 MB: they fail each time that they do not happen to get more.
+        failed = rows[second, "smallest-fit", 1.2, "smallest-node"]["failed_share"]
+        assert failed == 0.0 if second == 24.0 else 0.1 < failed < 1 / 3 + 0.04
         for name in ("successive-approximation", "last-instance", "jobsight", "jobsight-implicit"):
             row = rows[second, "smallest-fit", 1.2, name]
             assert none["utilisation"] < row["utilisation"]

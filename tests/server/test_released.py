@@ -13,6 +13,7 @@ from sqlalchemy import Engine, select, text
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild_if_outdated
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import alembic_config, newest_version, present_version, upgrade
 from jobsight_server.storage.schema import jobs, profiles
@@ -35,9 +36,9 @@ FAILED = (ForecastRequest("alpha", job_question("ann", queue="batch", processors
 # What it had forecast, and recommended to reserve, for job 15.s, which was still running.
 PENDING = {
     "bandwidth": (None, None),
-    "cpu": (0.1125, 1.35),
+    "cpu": (0.1125, 0.918),
     "memory": (100663296.0, 268435456.0),
-    "runtime": (600.0, 2953.9999999999973),
+    "runtime": (600.0, 1224.0),
 }
 
 
@@ -97,13 +98,28 @@ def test_a_job_that_ran_when_it_was_stopped_is_profiled_after_the_upgrade(releas
     assert found["memory"] == 1342177280 / 8
 
 
+def test_savings_by_application_are_counted_again_because_tasks_of_workflows_are_applications(released: Engine) -> None:
+    with released.begin() as connection:
+        connection.execute(text("UPDATE jobs SET name = 'nf-bwa_(' || job_id || ')' WHERE \"user\" = 'ann'"))
+    config = alembic_config()
+    with released.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0023")
+        connection.execute(text("DELETE FROM savings_to_do"))
+    upgrade(released)
+    assert count_marked(released) > 0
+    names = "SELECT DISTINCT application FROM savings_groups WHERE application <> '' AND \"user\" = 'ann'"
+    assert _sorted(released, names) == [("bwa",)]
+
+
 def _sorted(engine: Engine, query: str) -> list[tuple[Any, ...]]:
     with engine.connect() as connection:
         return sorted((tuple(row) for row in connection.execute(text(query))), key=repr)
 
 
 def test_it_opens_migrates_and_answers_the_same(released: Engine) -> None:
-    """How much to reserve is worked out otherwise since, but never below what is known to be too little."""
+    """How much to reserve is worked out otherwise since, but never below what is known to be too little; probabilities
+    are corrected by the few jobs that have ended."""
     upgrade(released)
     assert present_version(released) == newest_version()
     with released.connect() as connection:
@@ -118,7 +134,7 @@ def test_it_opens_migrates_and_answers_the_same(released: Engine) -> None:
         request: (pytest.approx(value), n) for request, (value, _, n) in ASKED.items()
     }
     for answer, (_, probability, _) in zip(found, ASKED.values(), strict=True):
-        assert answer.probability == pytest.approx(probability, abs=0.01)
+        assert answer.probability == pytest.approx(probability, abs=0.03)
     assert failed.bound is not None
     assert failed.bound > too_small
 

@@ -108,7 +108,7 @@ def test_room_that_is_free_is_not_taken_for_data(engine: Engine) -> None:
     fill(engine, NOW, NOW + 2 * DAY_S)
     assert on_disk(engine) < 1.03 * size, "new rows take the room of those that went"
     assert keep_size(engine, at_most, NOW + 2 * DAY_S) > 0
-    assert used_bytes(engine, READINGS) <= at_most
+    assert used_bytes(engine, READINGS) <= 1.01 * at_most  # PostgreSQL estimates, from a sample
 
 
 def vacuum(engine: Engine) -> None:

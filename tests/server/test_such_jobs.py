@@ -20,10 +20,10 @@ def said(*runs: FinishedRun) -> str:
 
 def test_a_job_that_was_killed_before_it_was_measured_is_why_more_is_recommended() -> None:
     assert said(MEASURED, KILLED) == (
-        "Your last 2 such jobs used at most 104M (1 measured) and ran at most 4 s (1 ran out of memory); this one asks "
-        "for 1600M and no time limit. Recommended: 402M."
+        "Ask for 402M. Your last 2 such jobs used at most 104M (1 measured) and ran at most 4 s (1 ran out of memory); "
+        "this one asks for 1600M and no time limit."
     )
-    assert said(KILLED) == "Your last such job: it ran out of memory; this one asks for 1600M. Recommended: 402M."
+    assert said(KILLED) == "Ask for 402M. Your last such job: it ran out of memory; this one asks for 1600M."
     assert said(MEASURED) == (
-        "Your last such job used 104M and ran 4 s; this one asks for 1600M and no time limit. Recommended: 402M."
+        "Ask for 402M. Your last such job used 104M and ran 4 s; this one asks for 1600M and no time limit."
     )

@@ -27,7 +27,14 @@ def test_a_node_gets_the_agent_and_psutil_alone(tmp_path: Path) -> None:
     version = subprocess.run([scripts / "jobsight-agent", "--version"], capture_output=True, text=True, check=True)
     assert version.stdout.strip() == "0.2.0.dev0"
     shipped = "from jobsight_server.setup.shipped import shipped; import sys; sys.stdout.write(shipped(sys.argv[1]))"
-    for name in ("slurm/job_submit.lua", "slurm/prolog", "hooks/mark-job", "node/install.sh", "jobsight.toml"):
+    for name in (
+        "slurm/job_submit.lua",
+        "slurm/prolog",
+        "hooks/mark-job",
+        "node/install.sh",
+        "jobsight.toml",
+        "workflows/nextflow/jobsight.config",
+    ):
         printed = subprocess.run([scripts / "python", "-c", shipped, name], capture_output=True, text=True, check=True)
         assert printed.stdout == (ROOT / "deploy" / name).read_text()
     serve = subprocess.run([scripts / "jobsight", "serve"], capture_output=True, text=True, check=False)

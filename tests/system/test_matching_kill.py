@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import threading
 import time
 import urllib.error
@@ -73,9 +71,7 @@ def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) 
         for sender in senders:
             sender.start()
         wait_until(lambda: len(queued) >= 8, 180, site.log.read_text)
-        assert site.process is not None
-        os.killpg(site.process.pid, signal.SIGKILL)
-        site.process.wait()
+        site.kill()
         for sender in senders:
             sender.join()
     assert faults == []

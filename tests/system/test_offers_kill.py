@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 import urllib.request
 from pathlib import Path
@@ -38,9 +36,7 @@ def test_a_killed_server_keeps_the_places_that_it_sold(tmp_path: Path) -> None:
         first, second = (post("offers", **job)["offer"] for _ in range(2))
         assert second["latest_start"] >= first["latest_end"]
         post(f"offers/{first['id']}/confirm")
-        assert site.process is not None
-        os.killpg(site.process.pid, signal.SIGKILL)
-        site.process.wait()
+        site.kill()
     with site.serve():
         third = post("offers", **job)["offer"]
         assert third["latest_start"] >= second["latest_end"] - 1e-3

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jobsight_server.accounting.files import CUT, LONGEST_LINE, Chunk, Content, RawRecord, chunks
-from jobsight_server.accounting.parsers import PARSERS, Parse, table
+from jobsight_server.accounting.origin import NOTHING, NOWHERE, Given, Origin, origin_of
+from jobsight_server.accounting.parsers import PARSERS, Parse, nextflow, snakemake, table
 from jobsight_server.accounting.parsers.slurm.json_records import cluster_of_first
 from jobsight_server.accounting.parsers.slurm.reader import FiletxtReader, JsonReader, TextReader
 from jobsight_server.accounting.parsers.slurm.text_records import first_cluster, header_of
@@ -96,22 +97,25 @@ def _of_columns(line: str) -> JobEvent:
     raise AccountingError("columns of sacct, which cut values off: run sacct with --parsable2", line)
 
 
-def _table(beginning: bytes) -> RecordReader:
-    return LineReader(table.parser_of(beginning))
-
-
-# Formats of several forms, by what makes a reader from the beginning of the file.
-READERS: Mapping[str, Callable[[bytes], RecordReader]] = {"slurm": slurm_reader, "table": _table}
+# Formats of several forms or columns, by what makes a reader from the beginning of the file and where it is from.
+READERS: Mapping[str, Callable[[bytes, Origin], RecordReader]] = {
+    "slurm": lambda beginning, _: slurm_reader(beginning),
+    "table": lambda beginning, _: LineReader(table.parser_of(beginning)),
+    "nextflow": lambda beginning, origin: LineReader(nextflow.parser_of(beginning, origin)),
+    "snakemake": lambda beginning, origin: LineReader(snakemake.parser_of(beginning, origin)),
+}
 
 BEGINNING_BYTES = 256 * 1024
 """Enough of a file to show its header."""
 
 
-def open_reader(log_format: str, content: Content) -> RecordReader:
-    """The reader for a file; moves ``content`` to its beginning."""
-    return reader_of(log_format, content.beginning(BEGINNING_BYTES) if log_format in READERS else b"")
+def open_reader(log_format: str, content: Content, given: Given = NOTHING) -> RecordReader:
+    """The reader for a file; moves ``content`` to its beginning. ``given`` is what the file does not say itself."""
+    if log_format not in READERS:
+        return reader_of(log_format, b"")
+    return reader_of(log_format, content.beginning(BEGINNING_BYTES), origin_of(content.path, given))
 
 
-def reader_of(log_format: str, beginning: bytes) -> RecordReader:
+def reader_of(log_format: str, beginning: bytes, origin: Origin = NOWHERE) -> RecordReader:
     """The reader for a file that begins with these bytes."""
-    return READERS[log_format](beginning) if log_format in READERS else LineReader(PARSERS[log_format])
+    return READERS[log_format](beginning, origin) if log_format in READERS else LineReader(PARSERS[log_format])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from jobsight_server.accounting.files import Content, UnreadableError
 from jobsight_server.accounting.formats import BEGINNING_BYTES, RecordReader, open_reader, reader_of
+from jobsight_server.accounting.origin import NOTHING, Given
 from jobsight_server.accounting.parsers.slurm.reader import TextReader
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import printable
@@ -65,13 +66,13 @@ class _Trial:
     refused: str = ""
 
 
-def open_guessed(log_format: AccountingFormat | None, content: Content) -> RecordReader:
+def open_guessed(log_format: AccountingFormat | None, content: Content, given: Given = NOTHING) -> RecordReader:
     """The reader for a file of this format, by default of the one that it is guessed to be; moves to its beginning.
 
     Raises:
         WrongFormatError: it is of none.
     """
-    return open_reader(log_format or guess_format(content), content)
+    return open_reader(log_format or guess_format(content), content, given)
 
 
 def is_blank(content: Content, final: bool) -> bool:

@@ -6,6 +6,7 @@ Event counts, each committed with what it counts:
 - ``accounting_rejected_because``: the rejected lines again, by reason
 - ``accounting_outcomes``: outcomes of S, E, R, D and A records, as ``KIND outcome``; for each kind the sum over its
   outcomes is its ``accounting_lines``
+- ``accounting_facts_dropped``: facts of jobs that are no usable numbers, or too many
 - ``accounting_files``: ``read again`` if a file was not what had been read before
 - ``accounting_unreadable``: failed attempts to read a file or directory, by cause
 
@@ -98,6 +99,8 @@ def store_chunk(
     counts["accounting_lines", "rejected"] = len(parsed.rejects)
     counts |= {("accounting_rejected_because", reason): n for reason, n in reasons.items()}
     counts |= {("accounting_outcomes", f"{kind} {outcome}"): n for (kind, outcome), n in outcomes.items()}
+    if dropped := sum(stamped.event.run.dropped_facts for stamped in parsed.events if stamped.event.run is not None):
+        counts["accounting_facts_dropped", ""] = dropped
     add_event_counts(connection, counts)
     report.lines += len(parsed.events) + len(parsed.rejects)
     report.kinds += kinds

@@ -16,6 +16,7 @@ from jobsight_server.accounting.files import CUT, LONGEST_LINE, Chunk, Content, 
 from jobsight_server.accounting.formats import RecordReader
 from jobsight_server.accounting.guess import WrongFormatError, check_format, is_blank, open_guessed
 from jobsight_server.accounting.load import LoadReport, learn_zone, parse_chunk, store_chunk
+from jobsight_server.accounting.origin import NOTHING, Given
 from jobsight_server.accounting.position import FileProgress, Position, find_place, positions, set_position
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import lock_cluster, reject_label, take_back
@@ -34,6 +35,7 @@ class LogReader:
 
     ``log_format`` None is guessed from each file. ``progress(path, bytes)`` receives how much of a file on disk
     was read. ``said``: which log lines about unreadable files are due; without it, all are.
+    ``given``: what the files do not say themselves.
     """
 
     engine: Engine
@@ -45,6 +47,7 @@ class LogReader:
     progress: BytesRead | None = None
     most_records: int = 500
     said: Seldom | None = None
+    given: Given = NOTHING
     report: LoadReport = field(default_factory=LoadReport)
     _known: dict[str, Position] | None = None
 
@@ -92,7 +95,7 @@ class LogReader:
             check_format(content, self.log_format)
         if self.log_format is None and is_blank(content, final):
             return  # the next round looks again
-        reader = open_guessed(self.log_format, content)
+        reader = open_guessed(self.log_format, content, self.given)
         content.go_to(place.offset)
         self.report.files += 1
         if not reader.by_lines:

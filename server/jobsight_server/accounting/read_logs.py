@@ -17,6 +17,7 @@ from jobsight_server.accounting.figures import Figures
 from jobsight_server.accounting.files import UnreadableError
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.log_reader import BytesRead, LogReader
+from jobsight_server.accounting.origin import NOTHING, Given
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingFormat, AccountingSource
 from jobsight_server.storage.schema import jobs
@@ -43,11 +44,15 @@ def import_files(
     clock: Callable[[], float],
     log_format: AccountingFormat | None = None,
     progress: BytesRead | None = None,
+    given: Given = NOTHING,
 ) -> ImportReport:
-    """Imports ``files``, plain or gzip, in the order given. Files read before change nothing."""
+    """Imports ``files``, plain or gzip, in the order given. Files read before change nothing.
+
+    ``given`` is what files of workflow engines do not say themselves.
+    """
     figures = Figures()
     # The report has the unreadable files: none is logged as well.
-    reader = LogReader(engine, cluster, clock, log_format, progress=progress, said=Seldom(0.0, 0))
+    reader = LogReader(engine, cluster, clock, log_format, progress=progress, said=Seldom(0.0, 0), given=given)
     before = _runs(engine, cluster)
     for position, file in enumerate(files):
         reader.read(file, final=True, previous=files[position - 1] if position else None, figures=figures)

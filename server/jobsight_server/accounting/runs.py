@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, Literal
 
+from jobsight_server.workflow_names import is_random
+
 Failure = Literal["memory", "time"]
 """Why the scheduler ended a run, as its log says: it ran out of memory, or of the time it had requested."""
 
@@ -54,6 +56,8 @@ class RunRecord:
     ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are what the user asked for, where that is
     known and is not what the job was given: the processors of a whole node, a request changed by a submit plugin. 0
     where the user asked for none.
+
+    ``facts``: as in ``jobs.facts``; ``dropped_facts`` others were unusable.
     """
 
     user: str
@@ -85,6 +89,8 @@ class RunRecord:
     memory_with_cache: bool | None = None
     ended_abnormally: bool | None = None
     array_task: str | None = None
+    facts: str | None = None
+    dropped_facts: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,4 +265,6 @@ def _merged(older: RunRecord, newer: RunRecord) -> RunRecord:
     for column in fields(RunRecord):
         if getattr(newer, column.name) in (None, ()):
             kept[column.name] = getattr(older, column.name)
+    if older.name and newer.name and is_random(newer.name):  # an earlier record had the comment, which says more
+        kept["name"] = older.name
     return replace(newer, **kept)

@@ -23,7 +23,7 @@ RUN_KINDS = frozenset("SERDA")
 WAITING_KIND = "Q"
 ARRAY_PARENT = "parent of an array"
 
-_COLUMNS = tuple(column.name for column in fields(RunRecord) if column.name != "nodes")
+_COLUMNS = tuple(column.name for column in fields(RunRecord) if column.name not in ("nodes", "dropped_facts"))
 _READ = select(jobs.c.id, jobs.c.job_id, jobs.c.state, *(jobs.c[name] for name in _COLUMNS)).where(
     jobs.c.cluster == bindparam("of_cluster"), jobs.c.job_id.in_(bindparam("ids", expanding=True))
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, select, update
+from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from jobsight_server.accounting.figures import StartsOfJobs, count_records
 from jobsight_server.accounting.files import Content, UnreadableError
@@ -26,9 +26,10 @@ from jobsight_server.forecasts.round import last_learn_seq, lock_learning
 from jobsight_server.savings.totals import count_again, days_of, forget_empty_groups
 from jobsight_server.settings import AccountingFormat
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.schema import accounting_files, accounting_rejects, failures, jobs, model_state, series
+from jobsight_server.storage.schema import accounting_files, accounting_rejects, jobs, model_state, outcomes, series
 
 _AT_ONCE = 500
+_UNCLAIM = update(outcomes).values(run_id=None, learn_seq=func.coalesce(outcomes.c.learn_seq, 0))
 
 Starts = Mapping[str, Collection[float]]
 """Job id -> when its runs started."""
@@ -79,7 +80,7 @@ def withdraw(
         runs, kept = _runs(connection, cluster, own.starts, shared)
         days = days_of(connection, runs)
         for some in _pieces(runs):
-            connection.execute(delete(failures).where(failures.c.run_id.in_(some)))
+            connection.execute(_UNCLAIM.where(outcomes.c.run_id.in_(some)))
             connection.execute(delete(jobs).where(jobs.c.id.in_(some)))
         counts: Counter[tuple[str, str]] = Counter({("accounting_files", "withdrawn"): len(theirs)})
         for some in _pieces(sorted({*own.starts, *own.tasks})):
@@ -155,7 +156,7 @@ def _let_retrain(connection: Connection) -> None:
     """Has the model retrained, and lets what followed the last learned runs follow the remaining ones."""
     last = last_learn_seq(connection)
     connection.execute(update(jobs).where(jobs.c.forecast_seq > last).values(forecast_seq=last))
-    connection.execute(update(failures).where(failures.c.learn_seq > last).values(learn_seq=last))
+    connection.execute(update(outcomes).where(outcomes.c.learn_seq > last).values(learn_seq=last))
     connection.execute(delete(series))
     if not last:  # there is nothing to retrain on
         connection.execute(delete(model_state))

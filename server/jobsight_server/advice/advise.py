@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from jobsight_predictor.profile.bound import Basis
+from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.question import Question
 from jobsight_server.advice.job_request import JobRequest
 from jobsight_server.advice.pbs_words import PbsAdvice, PbsRequest, pbs_advice
@@ -21,7 +21,10 @@ WASTEFUL = 2.0
 
 
 class WholeJobForecast(Record):
-    """What the whole job requests in one metric, is expected to use, and should reserve; or the reason why not."""
+    """What the whole job requests in one metric, is expected to use, and should reserve; or the reason why not.
+
+    ``attempts``: what to reserve at each attempt, ``reserve`` first.
+    """
 
     metric: Metric
     unit: str
@@ -29,6 +32,7 @@ class WholeJobForecast(Record):
     forecast: float | None
     probability: Share | None
     reserve: float | None
+    attempts: tuple[float, ...]
     basis: Basis | None
     level: str | None
     n: int
@@ -107,6 +111,7 @@ def _forecast(answer: Prediction, requested: float | None) -> WholeJobForecast:
         forecast=answer.value,
         probability=answer.probability,
         reserve=answer.bound,
+        attempts=answer.attempts,
         basis=answer.bound_basis,
         level=answer.level,
         n=answer.n,

@@ -41,6 +41,17 @@ class Recommendation:
     memory_bytes: float | None
     runtime_s: float | None
 
+    @property
+    def enough_share(self) -> float | None:
+        """How likely it is that all recommended amounts are enough, if needs are independent; None if unknown."""
+        chances = [
+            self.answers[metric].exceed_probability
+            for metric in ASKED_FOR
+            if self.amount(metric) is not None and metric in self.answers
+        ]
+        known = [chance for chance in chances if chance is not None]
+        return math.prod(1.0 - chance for chance in known) if known else None
+
     def amount(self, metric: str) -> float | None:
         """The amount to ask for of one of ``ASKED_FOR``."""
         return self.memory_bytes if metric == "memory" else self.runtime_s
@@ -64,8 +75,7 @@ def recommend(
     answers = _answers(connection, reader, cluster, question, metrics)
     memory = answers["memory"]
     most = _memory_of_nodes(connection, cluster, request)
-    if memory.bound is not None and memory.bound > most:
-        answers["memory"] = msgspec.structs.replace(memory, bound=most)
+    answers["memory"] = _within(memory, most)
     asked = {"memory": request.memory_bytes, "runtime": request.walltime_s}
     too_little = {
         metric: used
@@ -79,10 +89,10 @@ def recommend(
     found: dict[str, float | None] = {}
     for metric in ASKED_FOR:
         answer, used = answers[metric], such.used(metric)
-        amount = answer.learned_bound if answer.user_jobs or used is not None else None
+        amount = answer.bound if answer.user_jobs or used is not None else None
         if metric in too_little:
             wider = max(1.0, request.processors / (such.on_processors or request.processors))
-            amount = min(freely[metric].learned_bound or math.inf, BEYOND_USE * wider * too_little[metric])
+            amount = min(freely[metric].bound or math.inf, BEYOND_USE * wider * too_little[metric])
         if amount is not None and math.isclose(amount, asked[metric] or 0.0):
             amount = None
         if amount is not None:
@@ -106,6 +116,13 @@ def recommend_as_last(
     held = connection.scalar(select(func.count()).where(job_nodes.c.run_id == like.run_id))
     request = JobRequest(like.processors, held or None, memory, walltime)
     return recommend(connection, reader, cluster, question, request, runs=runs)
+
+
+def _within(answer: Prediction, most: float) -> Prediction:
+    """The answer with a bound and attempts that nodes can hold: the last is all they have."""
+    attempts = tuple(dict.fromkeys(min(attempt, most) for attempt in answer.attempts))
+    bound = None if answer.bound is None else min(answer.bound, most)
+    return msgspec.structs.replace(answer, bound=bound, attempts=attempts)
 
 
 def _asking_enough(question: Question, such: SuchJobs, processors: int, too_little: Mapping[str, float]) -> Question:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from jobsight_server.advice.job_request import JobRequest
@@ -11,27 +12,38 @@ from jobsight_server.amounts import memory_text, time_text
 
 
 def sentence(found: Recommendation, request: JobRequest, memory: Callable[[float], str] = memory_text) -> str:
-    """What such jobs used, what this one asks for, and what is recommended; ``memory`` writes an amount of it."""
+    """What to ask for, if anything else than this job does; what such jobs used, and what this one asks for.
+
+    ``memory`` writes an amount of it.
+    """
     such = found.such_jobs
-    parts = [_used(such, memory)]
+    said = _used(such, memory)
     asked = []
     if such.memory_bytes is not None or found.memory_bytes is not None:
         asked.append("no amount of memory" if request.memory_bytes is None else memory(request.memory_bytes))
     if such.runtime_s is not None or found.runtime_s is not None:
         asked.append("no time limit" if request.walltime_s is None else time_text(request.walltime_s))
-    if asked:
-        parts[0] += f"; this one asks for {' and '.join(asked)}."
-    else:
-        parts[0] += "."
-    recommended = [
+    said += f"; this one asks for {' and '.join(asked)}." if asked else "."
+    return " ".join(part for part in (what_to_ask(found, memory), said) if part)
+
+
+def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
+    """``Ask for 402M and 12 min: enough for 96 of 100 such jobs.``; empty if the job's own request is the best."""
+    amounts = [
         write(value)
         for value, write in ((found.memory_bytes, memory), (found.runtime_s, time_text))
         if value is not None
     ]
-    if recommended:
-        source = "" if such.jobs else ", from your other jobs"
-        parts.append(f"Recommended{source}: {' and '.join(recommended)}.")
-    return " ".join(parts)
+    if not amounts:
+        return ""
+    source = "" if found.such_jobs.jobs else ", as your other jobs suggest"
+    share = found.enough_share
+    enough = "" if share is None else f": enough for {_of_100(share)} of 100 such jobs"
+    return f"Ask for {' and '.join(amounts)}{source}{enough}."
+
+
+def _of_100(share: float) -> str:
+    return f"{min(99, math.floor(100.0 * share))}"
 
 
 def pbs_memory_text(value: float) -> str:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, parse_job_group
-from jobsight_predictor.profile.bound import OBJECTIVES
+from jobsight_predictor.profile.reserve import OBJECTIVES
 from jobsight_server.command_line.five_parameters import add_parameters, parameters_of
 from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.errors import UserError
@@ -53,9 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--objective",
         choices=OBJECTIVES,
-        default="cost",
-        help="hold that fraction over all jobs at the least waste (cost, the default), or for cheap jobs, expensive "
-        "jobs and each user separately (per-job)",
+        default="coverage",
+        help="aim at that fraction of jobs with little waste (coverage, the default), or at the least waste, failed "
+        "attempts included (waste)",
     )
     parser.add_argument(
         "--job-groups",

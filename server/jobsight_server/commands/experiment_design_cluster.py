@@ -17,7 +17,7 @@ from jobsight_scheduler.experiments.cluster_design import Prices, designs, verif
 from jobsight_scheduler.experiments.overprovisioning_jobs import JobSource, jobs_of, offered_load
 from jobsight_scheduler.experiments.overprovisioning_runs import SATURATED, VARIANTS, OverprovisioningCase, run_case
 from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
-from jobsight_scheduler.memory.policies import MEMORY_POLICIES
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.workload.load import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.amounts import percent

@@ -33,7 +33,7 @@ from jobsight_scheduler.experiments.overprovisioning_runs import (
     with_second,
 )
 from jobsight_scheduler.memory.nodes import MIB, ORDERS, parse_classes
-from jobsight_scheduler.memory.policies import MEMORY_POLICIES
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.load import LOAD_AT_MOST
 from jobsight_scheduler.workload.swf import TraceError

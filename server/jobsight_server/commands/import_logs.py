@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from jobsight_server.accounting.files import Content, UnreadableError
 from jobsight_server.accounting.formats import open_reader
 from jobsight_server.accounting.guess import WrongFormatError, check_format, guess_format
+from jobsight_server.accounting.origin import Given
 from jobsight_server.accounting.read_logs import ImportReport, import_files
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_database, settings_of
@@ -71,6 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster", metavar="NAME", help="cluster that the files are from (default: the only one known)"
     )
+    parser.add_argument(
+        "--user", metavar="NAME", help="who ran the tasks of nextflow and snakemake files (default: each file's owner)"
+    )
+    parser.add_argument(
+        "--application", metavar="NAME", help="rule of snakemake files that do not name it (default: by folder or file)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings(parser, "database", "clusters", *LEARNING, "profile_grace_s")
 
@@ -79,6 +86,9 @@ def run(args: argparse.Namespace) -> int:
     _split_format(args)
     given = args.cluster
     formats = {str(file): _format_of(file, args.format) for file in args.files}
+    for name in (args.user, args.application):
+        if name is not None and not (name.isprintable() and 0 < len(name) <= LONGEST_NAME):
+            raise UserError(f"{name[:60]!r}: a name has 1 to {LONGEST_NAME} printable characters")
     engine = open_database(args)
     try:
         with engine.connect().execution_options(reading=True) as connection:
@@ -210,6 +220,7 @@ def _import(engine: Engine, args: argparse.Namespace) -> ImportReport:
             time.time,
             args.format,
             lambda path, done: progress.update(tasks[path], completed=done),
+            Given(args.user, args.application),
         )
         for task in progress.tasks:
             progress.update(task.id, completed=task.total)

@@ -33,7 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cluster", metavar="NAME", help="cluster that the files are from (default: all, or the only one)"
     )
     parser.add_argument(
-        "--format", choices=ACCOUNTING_FORMATS, help="scheduler that wrote the files (default: guessed from each)"
+        "--format",
+        choices=ACCOUNTING_FORMATS,
+        metavar="FORMAT",
+        help=f"format of the files: {', '.join(ACCOUNTING_FORMATS)} (default: guessed from each)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings(parser, "database", *LEARNING)

@@ -15,7 +15,6 @@ from rich.console import Console
 from jobsight_scheduler.matching import OBJECTIVES, Answer, InvalidProblemError, Problem, match, read_problem
 from jobsight_scheduler.matching.ladder import DEADLINE_S, RUNGS
 from jobsight_scheduler.matching.read_objectives import read_objectives, warnings_of
-from jobsight_scheduler.matching.write_model import WRITERS
 from jobsight_server.errors import UserError
 from jobsight_server.reports.matching import show
 
@@ -43,12 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rung", choices=RUNGS, default=RUNGS[-1], help=f"highest rung of the ladder (default: {RUNGS[-1]})"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="NUMBER", help="of the search (default: 0)")
-    parser.add_argument(
-        "--write-model",
-        type=Path,
-        metavar="FILE",
-        help="also write the integer program: as AMPL if the name ends in .mod or .ampl, otherwise as LP",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,8 +50,6 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= args.seed < 2**63:
         raise UserError(f"--seed {args.seed}: must be at least 0 and less than 2^63")
     problem = _problem(args)
-    if args.write_model is not None:
-        _write_model(problem, args.write_model)
     answer = match(problem, clock=time.process_time, deadline_s=args.deadline, rung=args.rung, seed=args.seed)
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(answer_record(answer)), indent=2).decode())
@@ -105,12 +96,3 @@ def _decoded(file: str) -> object:
         raise UserError(f"{file}: nested too deeply") from error
     except msgspec.DecodeError as error:
         raise UserError(f"{file}: not JSON: {error}") from error
-
-
-def _write_model(problem: Problem, file: Path) -> None:
-    form = "ampl" if file.suffix in (".mod", ".ampl") else "lp"
-    try:
-        file.write_text(WRITERS[form](problem), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--write-model {file}: cannot be written: {error.strerror or error}") from error
-    print(f"jobsight match: model written to {file}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import msgspec
 from rich.box import SIMPLE
@@ -13,21 +14,26 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection, select
 
-from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.amounts import memory_bytes, percent, span_s
+from jobsight_server.advice.job_request import JobRequest
+from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend
+from jobsight_server.advice.sentence import sentence
+from jobsight_server.amounts import memory_bytes, memory_text, span_s, time_text
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.per import PER, UnknownProcessorsError
-from jobsight_server.forecasts.prediction import Prediction, Predictions
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.schema import jobs
 
-_SCALES = {"bandwidth": ("Mb/s", 1e6), "memory": ("MiB", 2**20), "cpu": ("", 1), "runtime": ("min", 60)}
-_SHORT = {**{name: name for name in FIVE}, "sliding-window": "window", "exponential": "exp."}
+_WRITTEN: dict[str, Callable[[float], str]] = {
+    "bandwidth": lambda bps: f"{bps / 1e6:,.3g} Mb/s",
+    "memory": memory_text,
+    "cpu": lambda processors: f"{processors:.3g}",
+    "runtime": time_text,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,10 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     job.add_argument("--memory", type=_amount(memory_bytes), metavar="SIZE", help=memory)
     walltime = "run time requested: seconds, or a time such as 6h, 01:00:00 or 2-12:00:00"
     job.add_argument("--walltime", type=_amount(span_s), metavar="TIME", help=walltime)
+    parser.add_argument("--json", action="store_true", help="print the answers of the HTTP API as JSON, in SI units")
     parser.add_argument(
-        "--per", choices=PER, default=PER[0], help="values per processor (default) or for the whole job of --processors"
+        "--per", choices=PER, default=PER[0], help="of --json: values per processor (default) or for the whole job"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON (the default if the output is not a terminal)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,22 +69,25 @@ def run(args: argparse.Namespace) -> int:
         args.group,
         args.account,
     )
-    request = ForecastRequest(args.cluster, question, args.metric, args.per)
     settings = settings_of(args)
     reader = AnswerReader(engine, forecast_config(settings))
     try:
         with engine.connect() as connection:
             _say_who_is_unknown(connection, args.cluster, args.user, settings)
-        reply = reader.reply([request])
+            if args.json:
+                request = ForecastRequest(args.cluster, question, args.metric, args.per)
+                print(msgspec.json.format(reader.reply([request]), indent=2))
+            else:
+                asked = JobRequest(args.processors or 1, None, args.memory, args.walltime)
+                whole = replace(question, processors=question.processors or 1)
+                metrics = tuple(METRICS) if args.metric is None else (args.metric,)
+                found = recommend(connection, reader, args.cluster, whole, asked, tuple(METRICS))
+                show(found, asked, metrics, Console())
     except UnknownProcessorsError as error:
         raise UserError("--per job: give the job's --processors, such as 16") from error
     finally:
         reader.close()
         engine.dispose()
-    if args.json or not sys.stdout.isatty():
-        print(msgspec.json.format(reply, indent=2))
-    else:
-        show(msgspec.json.decode(reply, type=Predictions).predictions, Console())
     return 0
 
 
@@ -91,101 +100,44 @@ def _say_who_is_unknown(connection: Connection, cluster: str, user: str, setting
         print(f"{user} has no finished job on {cluster}: these forecasts rest on other users' jobs", file=sys.stderr)
 
 
-def show(found: Sequence[Prediction], console: Console) -> None:
-    """The answer per metric with its basis, then the forecast of each of the five, in readable units."""
+def show(found: Recommendation, asked: JobRequest, metrics: Sequence[str], console: Console) -> None:
+    """What to ask for, and what each metric's answer rests on; amounts of the whole job, in readable units."""
     # As Text, because a user may be named like one of rich's markup tags.
-    title = Text(f"Next job of {found[0].user} on {found[0].cluster}, {_per(found)}")
-    console.print(_answered(found, title), markup=False)
-    for answer in found:
+    console.print(Text(sentence(found, asked)))
+    answers = [found.answers[metric] for metric in metrics]
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    for name in ("expected", "ask for", "if too little", "last such jobs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for answer in answers:
+        write = _WRITTEN[answer.metric]
+        used = sorted(answer.last_values)
+        table.add_row(
+            METRICS[answer.metric].name,
+            _or_dash(answer.value, write),
+            _or_dash((found.amount(answer.metric) if answer.metric in ASKED_FOR else None) or answer.bound, write),
+            _or_dash(next(iter(answer.attempts[1:]), None), write),
+            f"{write(used[0])} to {write(used[-1])}" if used else "-",
+        )
+    console.print(table, markup=False)
+    for answer in answers:
         if answer.value is not None:
-            console.print(Text(_where_from(answer)))
-    console.print(_of_five(found), markup=False)
-    for reason in dict.fromkeys(answer.reason for answer in found if answer.reason):
-        without = ", ".join(answer.metric for answer in found if answer.reason == reason)
+            jobs = "1 job" if answer.n == 1 else f"{answer.n:,} jobs"
+            console.print(Text(f"{METRICS[answer.metric].name}: from {jobs} {_alike(answer.level)}"))
+    for reason in dict.fromkeys(answer.reason for answer in answers if answer.reason):
+        without = ", ".join(METRICS[answer.metric].name for answer in answers if answer.reason == reason)
         console.print(f"{without}: {reason}", markup=False)
-    if any(answer.value is not None for answer in found):
-        share = found[0].coverage
-        console.print(
-            f"sure: probability of being within 20 %. reserve: meant to be enough for {percent(share)} of all jobs."
-        )
-        console.print("exceeds: probability that this job needs more than the reserve. --json gives SI units.")
-        for answer in found:
-            if answer.bound_basis is not None:
-                console.print(Text(_held(answer)))
 
 
-def _answered(found: Sequence[Prediction], title: Text) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("metric", no_wrap=True)
-    for name in ("forecast", "sure", "reserve", "exceeds", "runner-up"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for answer in found:
-        _, scale = _SCALES[answer.metric]
-        other = answer.runner_up
-        table.add_row(
-            _name(answer.metric),
-            _figure(answer.value, scale),
-            _share(answer.probability),
-            _figure(answer.bound, scale),
-            "-" if answer.exceed_probability is None else percent(answer.exceed_probability, 1),
-            _figure(None if other is None else other.value, scale),
-        )
-    return table
+def _alike(level: str | None) -> str:
+    """In which fields the jobs that an answer rests on are like this one."""
+    if level is None or level.startswith("site"):
+        return "of the site"
+    return "with the same " + level.replace(" + ", ", ").replace("_", " ")
 
 
-def _where_from(answer: Prediction) -> str:
-    _, scale = _SCALES[answer.metric]
-    values = " ".join(_figure(value, scale) for value in answer.last_values)
-    jobs = "1 job" if answer.n == 1 else f"{answer.n} jobs"
-    return f" {answer.metric} by {answer.forecaster} from {jobs} of {answer.level}, the last: {values}"
-
-
-def _held(answer: Prediction) -> str:
-    """The basis of the reservation, and the coverage of such reservations so far."""
-    text = f" reserve {answer.metric} by {answer.bound_basis}"
-    if answer.observed_coverage is None:
-        return text
-    by_use = "" if answer.observed_cost_coverage is None else f", {percent(answer.observed_cost_coverage, 1)} by use"
-    return f"{text}; so far enough for {percent(answer.observed_coverage, 1)} of jobs{by_use}"
-
-
-def _of_five(found: Sequence[Prediction]) -> Table:
-    title = "The published five, of the user's own jobs"
-    table = Table(title=title, title_justify="left", title_style="", box=SIMPLE, padding=(0, 0))
-    table.add_column("metric", no_wrap=True)
-    for name in (*(_SHORT[name] for name in FIVE), "jobs", "PQM", "recent"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for answer in found:
-        _, scale = _SCALES[answer.metric]
-        table.add_row(
-            _name(answer.metric),
-            *(_figure(answer.forecasts[name], scale) for name in FIVE),
-            str(answer.user_jobs),
-            _share(answer.pqm),
-            _share(answer.recent_pqm),
-        )
-    return table
-
-
-def _per(found: Sequence[Prediction]) -> str:
-    """What the values are per; a run time is always the job's."""
-    if not any(answer.per == "processor" for answer in found):
-        return "values for the whole job"
-    of_job = any(answer.metric == "runtime" for answer in found)
-    return "values per processor" + (" (run time: of the job)" if of_job else "")
-
-
-def _name(metric: str) -> str:
-    unit, _ = _SCALES[metric]
-    return f"{metric}, {unit}" if unit else metric
-
-
-def _figure(value: float | None, scale: float) -> str:
-    return "-" if value is None else f"{value / scale:,.3g}" if value / scale < 1000 else f"{value / scale:,.0f}"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else percent(value)
+def _or_dash(value: float | None, write: Callable[[float], str]) -> str:
+    return "-" if value is None else write(value)
 
 
 def _processors(text: str) -> int:

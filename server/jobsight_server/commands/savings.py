@@ -24,7 +24,6 @@ from jobsight_server.storage.clusters import listed, stored_clusters
 
 _LISTED = 20
 _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"}
-_HOURS = {"memory": 2**30 * 3600.0, "runtime": 3600.0}
 _HEADS = ("freed", "share", "requested", "reserved", "used", "jobs", "run\nout")
 _NOTHING = "No job is counted on these days: jobs are counted when they have been profiled."
 _NOTE = (
@@ -50,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", type=_day, metavar="DAY", help="last day, included (default: the newest)")
     parser.add_argument("--limit", type=int, default=_LISTED, metavar="COUNT", help=f"rows (default: {_LISTED})")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON, in byte seconds and processor seconds")
+    form.add_argument("--json", action="store_true", help="print JSON, in GiB-hours and processor-hours")
     form.add_argument("--csv", action="store_true", help="print CSV, in GiB-hours and processor-hours")
 
 
@@ -118,10 +117,14 @@ def _sentence(metric: MetricSavings) -> str:
     total = metric.total
     if not total.jobs:
         return "No job has a request, a measured value and a recommendation at its submission."
-    effect = "freed" if total.freed >= 0 else "taken another"
     share = "" if total.freed_share is None else f" ({percent(abs(total.freed_share))})"
+    amount = f"{_hours(abs(total.freed))}{share}"
+    if metric.metric == "runtime":  # processors are given back at a job's end whatever its limit
+        effect = f"Limits as recommended would have been {amount} {'shorter' if total.freed >= 0 else 'longer'}"
+    else:
+        effect = f"Reserving as recommended would have {'freed' if total.freed >= 0 else 'taken another'} {amount}"
     return (
-        f"Reserving as recommended would have {effect} {_hours(metric, abs(total.freed))}{share}, repeats included. "
+        f"{effect}, repeats included. "
         f"{total.would_run_out:,} of {total.jobs:,} jobs ({percent(total.would_run_out / total.jobs, 1)}) would have "
         f"run out of it; with the users' own requests {total.ran_out:,}."
     )
@@ -142,10 +145,10 @@ def _table(by: str, metric: MetricSavings) -> Table:
     for row in metric.rows:
         of = "/".join(part for part in (row.cluster, row.name if by != "cluster" else "") if part)
         share = "-" if row.freed_share is None else percent(row.freed_share)
-        amounts = [_hours(metric, amount) for amount in (row.requested, row.reserved, row.used)]
+        amounts = [_hours(amount) for amount in (row.requested, row.reserved, row.used)]
         cells = (
             *((_asked(metric, row.ask_for),) if _is_advised(metric) else ()),
-            _hours(metric, row.freed),
+            _hours(row.freed),
             share,
             *amounts,
             f"{row.jobs:,}",
@@ -155,8 +158,7 @@ def _table(by: str, metric: MetricSavings) -> Table:
     return table
 
 
-def _hours(metric: MetricSavings, amount: float) -> str:
-    hours = amount / _HOURS[metric.metric]
+def _hours(hours: float) -> str:
     if 0 < abs(hours) < 9.995:
         return f"{float(f'{hours:.3g}'):g}" if abs(hours) >= 0.0001 else f"{hours:.0e}"
     return f"{hours:,.0f}" if abs(hours) >= 99.95 or not hours else f"{hours:,.1f}"
@@ -169,7 +171,7 @@ def _asked(metric: MetricSavings, value: float | None) -> str:
 
 
 def _write_csv(found: Savings) -> None:
-    """A line for each row of each metric; bytes and seconds as they are."""
+    """A line for each row of each metric; what to ask for in bytes and seconds, as it is."""
     fields = [name for name in SavingsRow.__struct_fields__ if name not in ("cluster", "name")]
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["metric", "unit", "by", "cluster", "name", *fields])
@@ -177,13 +179,13 @@ def _write_csv(found: Savings) -> None:
         unit = _TITLES[metric.metric].rpartition(" ")[2]
         for row in metric.rows:
             writer.writerow(
-                [metric.metric, unit, found.by, row.cluster, row.name, *(_value(metric, row, name) for name in fields)]
+                [metric.metric, unit, found.by, row.cluster, row.name, *(_value(row, name) for name in fields)]
             )
 
 
-def _value(metric: MetricSavings, row: SavingsRow, name: str) -> Any:
+def _value(row: SavingsRow, name: str) -> Any:
     value = getattr(row, name)
-    return f"{value / _HOURS[metric.metric]:.6g}" if name in _AMOUNTS else value
+    return f"{value:.6g}" if name in _AMOUNTS else value
 
 
 def _day(text: str) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from jobsight_server.forecasts.config import ForecastConfig, forecast_config
-from jobsight_server.forecasts.failure import record_failure
 from jobsight_server.forecasts.history import history
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import AnswerReader
 from jobsight_server.forecasts.rebuild import rebuild, rebuild_if_outdated
+from jobsight_server.forecasts.report import report
 from jobsight_server.forecasts.request import ForecastRequest
 
 __all__ = [
@@ -19,5 +19,5 @@ __all__ = [
     "history",
     "rebuild",
     "rebuild_if_outdated",
-    "record_failure",
+    "report",
 ]

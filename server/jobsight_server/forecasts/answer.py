@@ -39,7 +39,7 @@ def computed_answer(profile: Profile, question: Question, own: str | None) -> st
 
 def no_answer(metric: str, coverage: float, reason: str, own: str | None = None) -> str:
     """The answer where nothing can be forecast, for this reason."""
-    nothing = _of_job(Profile(METRICS[metric], coverage=coverage), Question())
+    nothing = _of_job(Profile(METRICS[metric].unit, coverage=coverage), Question())
     return _text(nothing | {"reason": reason}, _of_own(own))
 
 
@@ -81,9 +81,12 @@ def _of_five(five: SeriesForecast, updated: float | None) -> dict[str, Any]:
 def _of_own(own: str | None) -> dict[str, Any]:
     """The same as it stands in the user's stored answer, which another version may have written."""
     if own is None:
-        return _of_five(Series().answer(), None)
+        return _NONE_OF_FIVE
     stored = msgspec.json.decode(own)
     return {name: stored[name] for name in _OF_FIVE}
+
+
+_NONE_OF_FIVE = _of_five(Series().answer(), None)
 
 
 def _json(value: Any) -> str:

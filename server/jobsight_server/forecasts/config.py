@@ -9,8 +9,8 @@ from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FivePa
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, parse_job_group
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.bound import OBJECTIVES, Objective
 from jobsight_predictor.profile.requests import LIMITS, Limit
+from jobsight_predictor.profile.reserve import OBJECTIVES, Objective
 from jobsight_server.settings import Settings
 from jobsight_server.settings.by_metric import five_parameters
 
@@ -23,7 +23,7 @@ class ForecastConfig:
     """How jobs are grouped, how bounds are set, and which values are learned.
 
     ``job_groups`` go from specific to general. ``coverage`` is the target fraction of jobs within their bounds,
-    ``objective`` says where it must hold, ``walltime_limit`` whether requested times are enforced. ``five`` has the
+    ``objective`` what reservations aim at, ``walltime_limit`` whether requested times are enforced. ``five`` has the
     parameters of the published five for metrics in which they are not the default, and ``fabric`` the network whose
     bandwidth is learned.
     """
@@ -31,7 +31,7 @@ class ForecastConfig:
     job_groups: tuple[JobGroup, ...] = DEFAULT_JOB_GROUPS
     coverage: float = 0.95
     learn_apportioned: bool = False
-    objective: Objective = "cost"
+    objective: Objective = "coverage"
     walltime_limit: Limit = "auto"
     five: Mapping[str, FiveParameters] = field(default_factory=dict)
     fabric: str = "fastest"
@@ -53,7 +53,7 @@ class ForecastConfig:
     def profile(self, metric: str) -> Profile:
         """An empty profile of ``metric``."""
         return Profile(
-            METRICS[metric],
+            METRICS[metric].unit,
             self.job_groups,
             self.coverage,
             metric=metric,
@@ -66,7 +66,7 @@ class ForecastConfig:
 
         A changed ``coverage`` applies from the next question on; answers stored before are recomputed.
         """
-        return f'"coverage":{self.coverage!r},' in stored and '"learned_bound":' in stored
+        return f'"coverage":{self.coverage!r},' in stored and '"attempts":' in stored
 
 
 def forecast_config(settings: Settings) -> ForecastConfig:

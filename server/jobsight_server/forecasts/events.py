@@ -10,6 +10,13 @@ from jobsight_server.forecasts.job import ForecastJob
 from jobsight_server.forecasts.stored import SeriesKey
 
 
+class Observation(NamedTuple):
+    """What is known of a job's need in one metric: its ``value``, or a lower bound of it."""
+
+    value: float
+    is_lower_bound: bool = False
+
+
 class Submitted(NamedTuple):
     """A job was submitted: its forecast at this moment is the one that counts."""
 
@@ -23,25 +30,26 @@ class Submitted(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """A job has ended and used this much of each metric; None: no value."""
+    """A job has ended, and this is known of each metric; None: nothing."""
 
     job: ForecastJob
-    values: Mapping[str, float | None]
+    observations: Mapping[str, Observation | None]
 
     @property
     def series(self) -> Sequence[SeriesKey]:
         """The series whose stored answer the event changes."""
         job = self.job
-        return [SeriesKey(job.cluster, job.user, metric) for metric, value in self.values.items() if value is not None]
+        return [SeriesKey(job.cluster, job.user, metric) for metric, found in self.observations.items() if found]
 
 
-class RanOut(NamedTuple):
-    """A job ran out of its reservation."""
+class Reported(NamedTuple):
+    """Somebody reported ``at`` this time (UTC) what a job needed."""
 
     cluster: str
     metric: str
     question: Question
-    reserved: float
+    observation: Observation
+    at: float
 
     @property
     def series(self) -> Sequence[SeriesKey]:
@@ -49,4 +57,4 @@ class RanOut(NamedTuple):
         return [SeriesKey(self.cluster, self.question.user or "", self.metric)]
 
 
-Event = Submitted | Finished | RanOut
+Event = Submitted | Finished | Reported

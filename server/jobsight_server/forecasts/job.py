@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select
 
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import Facts, Question
+from jobsight_server.accounting.runs import Failure
+from jobsight_server.facts import facts_of
 from jobsight_server.storage.schema import jobs
+from jobsight_server.workflow_names import is_random, task_of
 
 ASKED_PROCESSORS = func.coalesce(func.nullif(jobs.c.asked_processors, 0), jobs.c.processors)
 ASKED_MEMORY = func.coalesce(jobs.c.asked_memory_bytes, jobs.c.requested_memory_bytes)
@@ -31,6 +34,7 @@ COLUMNS = (
     ASKED_WALLTIME,
     jobs.c.group,
     jobs.c.account,
+    jobs.c.facts,
     jobs.c.requested_memory_bytes,
     jobs.c.requested_walltime_s,
     jobs.c.state,
@@ -38,6 +42,8 @@ COLUMNS = (
     jobs.c.start,
     jobs.c.end,
     jobs.c.forecast_seq,
+    jobs.c.job_id,
+    jobs.c.failure,
 )
 """The columns that ``job_of`` reads, in its order."""
 
@@ -51,7 +57,7 @@ class ForecastJob(NamedTuple):
 
     ``given_memory_bytes``, per processor, and ``given_time_s`` are what the scheduler reserved, which may be another
     amount than the user asked for. ``forecast_seq`` is the ``learn_seq`` of the last run learned when it was forecast;
-    None before that.
+    None before that. ``failure`` is what it ran out of, None if nothing.
     """
 
     run_id: int
@@ -64,6 +70,8 @@ class ForecastJob(NamedTuple):
     start: float | None
     end: float | None
     forecast_seq: int | None
+    job_id: str
+    failure: Failure | None
 
     @property
     def seconds(self) -> float | None:
@@ -78,12 +86,12 @@ class ForecastJob(NamedTuple):
 
 def job_of(row: Sequence[Any]) -> ForecastJob:
     """The job in a row of ``COLUMNS``."""
-    run_id, cluster, *subject, given_memory, given_time, state, submitted, start, end, forecast_seq = row
-    question = job_question(*subject)
+    run_id, cluster, user, name, queue, processors, asked_memory, asked_time, group, account, facts, *rest = row
+    given_memory, given_time, *known = rest
+    subject = (user, name, queue, processors, asked_memory, asked_time, group, account)
+    question = job_question(*subject, facts_of(facts))
     memory = given_memory / (question.processors or 1) if given_memory else None
-    return ForecastJob(
-        run_id, cluster, question, memory, given_time or None, state, submitted, start, end, forecast_seq
-    )
+    return ForecastJob(run_id, cluster, question, memory, given_time or None, *known)
 
 
 def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, ForecastJob]:
@@ -118,6 +126,7 @@ def job_question(
     walltime_s: float | None = None,
     group: str | None = None,
     account: str | None = None,
+    facts: Facts = (),
 ) -> Question:
     """A job in job groups' form; empty texts, and numbers not above 0, count as unknown.
 
@@ -135,6 +144,7 @@ def job_question(
         requested_time_s=float(walltime_s) if walltime_s and walltime_s > 0 else None,
         group=group if group and len(group) <= LONGEST_GROUP else None,
         account=account if account and len(account) <= LONGEST_GROUP else None,
+        facts=facts,
     )
 
 
@@ -144,12 +154,17 @@ def application(name: str) -> str | None:
 
     Logs do not name applications; a job's name, by default that of its script, comes closest. Users number the runs of
     one application, at the end of the name or before its extension, often after a separator; every other part of a
-    name distinguishes applications as often as runs, and is kept. None if nothing is left.
+    name distinguishes applications as often as runs, and is kept. Of a workflow engine's job the task counts. None if
+    nothing is left, or the name is random.
 
     >>> [application(name) for name in ("run_017", "bin/run_18.sh", "run", "run-", "cfd-large", "cfd-64-2", "4711")]
     ['run', 'run.sh', 'run', 'run', 'cfd-large', 'cfd-64', None]
+    >>> [application(name) for name in ("nf-NFCORE_EAGER_BWA_(s1)", "NFCORE_EAGER:BWA", "toil_job_7_sort")]
+    ['NFCORE_EAGER_BWA', 'NFCORE_EAGER_BWA', 'sort']
     """
-    file = name.rpartition("/")[2]
+    if is_random(name):
+        return None
+    file = (task_of(name) or name).rpartition("/")[2]
     stem, dot, extension = file.rpartition(".")
     if not (dot and extension.isascii() and extension.isalpha()):
         stem, dot, extension = file, "", ""

@@ -17,7 +17,7 @@ from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
 from jobsight_server.forecasts.answer import series_answer
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted
+from jobsight_server.forecasts.events import Event, Finished, Observation, Reported, Submitted
 from jobsight_server.forecasts.group_series import GroupSeries, UserGroupKey
 from jobsight_server.forecasts.job import ForecastJob
 from jobsight_server.forecasts.stored import (
@@ -107,10 +107,11 @@ class Learner:
                     for metric in metrics:
                         forecast = self._profile(job.cluster, metric).forecast_job(job.question)
                         self.pending[job.run_id, metric] = forecast
-                case Finished(job, values):
-                    judged |= self._finish(job, values)
-                case RanOut(cluster, metric, question, reserved):
-                    self._profile(cluster, metric).fail(question, reserved)
+                case Finished(job, observations):
+                    judged |= self._finish(job, observations)
+                case Reported(cluster, metric, question, observation, at):
+                    key = SeriesKey(cluster, question.user or "", metric)
+                    self._observe(key, question, observation, at)
             for key in event.series:
                 if last[key] == i and (own := self._of_users.get(key)) is not None:
                     own.answer = series_answer(own.profile, key.user, own.series, own.updated)
@@ -137,25 +138,42 @@ class Learner:
         write_learned(connection, self._states.values(), of_users, self.pending, learned_runs)
         return len(of_users)
 
-    def _finish(self, job: ForecastJob, values: Mapping[str, float | None]) -> dict[RunAndMetric, PendingForecast]:
+    def _finish(
+        self, job: ForecastJob, observations: Mapping[str, Observation | None]
+    ) -> dict[RunAndMetric, PendingForecast]:
         judged = {}
-        for metric, value in values.items():
+        for metric, observation in observations.items():
             profile = self._profile(job.cluster, metric)
             forecast = self.pending.get((job.run_id, metric)) or profile.forecast_job(job.question)
             judged[job.run_id, metric] = forecast
-            if value is not None:
-                profile.learn(job.question, value, forecast, job.seconds)
+            if observation is not None:
                 key = SeriesKey(job.cluster, job.user, metric)
-                own = self._of_users.get(key)
-                if own is None:
-                    own = self._of_users[key] = _OfUser(profile, Series(self._config.parameters(metric)))
-                own.series.learn(value)
-                self._of_groups.learn(job, metric, value)
-                # The last one learned, not the latest: a run with late samples is learned after others.
-                own.updated = job.end
+                self._observe(key, job.question, observation, job.end or 0.0, forecast, job.seconds)
+                if not observation.is_lower_bound:
+                    self._of_groups.learn(job, metric, observation.value)
         for metric in METRICS:
             self.pending.pop((job.run_id, metric), None)
         return judged
+
+    def _observe(
+        self,
+        key: SeriesKey,
+        question: Question,
+        observation: Observation,
+        at: float,
+        forecast: PendingForecast | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        profile, value = self._profile(key.cluster, key.metric), observation.value
+        profile.learn(question, value, forecast, seconds, lower_bound=observation.is_lower_bound)
+        if observation.is_lower_bound:
+            return
+        own = self._of_users.get(key)
+        if own is None:
+            own = self._of_users[key] = _OfUser(profile, Series(self._config.parameters(key.metric)))
+        own.series.learn(value)
+        # The last one learned, not the latest: a run with late samples is learned after others.
+        own.updated = at
 
     def _profile(self, cluster: str, metric: str) -> Profile:
         found = self._profiles.get((cluster, metric))

@@ -7,15 +7,14 @@ from dataclasses import replace
 
 import msgspec
 
+from jobsight_predictor.metrics import METRICS
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.prediction import StoredPrediction
 
 PER = ("processor", "job")
 
-WHOLE = frozenset({"runtime"})
+WHOLE = frozenset(name for name, metric in METRICS.items() if metric.is_of_job)
 """Metrics that are always of the whole job."""
-
-_UNITS = {"bandwidth": "bit/s", "memory": "bytes", "cpu": "CPU seconds per second"}
 
 
 class UnknownProcessorsError(UserError):
@@ -42,10 +41,10 @@ def whole_job(answer: StoredPrediction, metric: str, processors: int) -> StoredP
     other = answer.runner_up
     return msgspec.structs.replace(
         answer,
-        unit=_UNITS[metric],
+        unit=METRICS[metric].job_unit,
         value=times(answer.value),
         bound=times(answer.bound),
-        learned_bound=times(answer.learned_bound),
+        attempts=tuple(attempt * processors for attempt in answer.attempts),
         runner_up=other and replace(other, value=other.value * processors),
         last_values=tuple(value * processors for value in answer.last_values),
         forecasts={name: times(value) for name, value in answer.forecasts.items()},

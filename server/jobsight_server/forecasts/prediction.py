@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.profile.answer import MeanError, RunnerUp
-from jobsight_predictor.profile.bound import Basis
 from jobsight_predictor.profile.group import CANDIDATES
+from jobsight_predictor.profile.reserve import Basis
 from jobsight_server.record import Metric, Record, Share
 
 _EACH_OF_FIVE = {"propertyNames": {"enum": [*FIVE]}, "required": [*FIVE]}
@@ -27,7 +27,7 @@ class StoredPrediction(Record):
     probability: Share | None
     bound: float | None
     bound_basis: Basis | None
-    learned_bound: float | None
+    attempts: tuple[float, ...]
     exceed_probability: Share | None
     coverage: Share
     observed_coverage: Share | None

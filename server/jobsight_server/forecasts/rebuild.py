@@ -10,15 +10,15 @@ from sqlalchemy import Connection, Engine, and_, delete, or_, select, text
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts.collection import no_collection
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted
+from jobsight_server.forecasts.events import Event, Finished, Observation, Submitted
 from jobsight_server.forecasts.job import COLUMNS, ForecastJob, job_of, read_jobs
 from jobsight_server.forecasts.learn import Learner
+from jobsight_server.forecasts.observed import observed
+from jobsight_server.forecasts.outcomes import reported, reported_first
 from jobsight_server.forecasts.outdated import is_outdated
-from jobsight_server.forecasts.ran_out import decoded
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
 from jobsight_server.storage.savings_to_do import mark_apportioned
 from jobsight_server.storage.schema import (
-    failures,
     group_series,
     jobs,
     model_state,
@@ -85,12 +85,12 @@ def _events(
 ) -> list[Event]:
     """The events after the run with ``learn_seq`` ``begin``, up to and including the one with ``end``; None: all.
 
-    At one position in the order, a run is learned first, then reservations that ran out, then submissions.
+    At one position in the order, a run is learned first, then reports, then submissions.
     ``under_way`` carries the submitted, unfinished jobs from one piece to the next.
     """
     found: list[tuple[int, int, Event]] = []
     found += [(learn_seq, 2, event) for learn_seq, event in _submitted(connection, begin, end, under_way)]
-    found += [(learn_seq, 1, event) for learn_seq, event in _ran_out(connection, begin, end)]
+    found += [(learn_seq, 1, event) for learn_seq, event in reported(connection, begin, end)]
     found += [(learn_seq, 0, event) for learn_seq, event in _finished(connection, config, begin, end, under_way)]
     found.sort(key=lambda entry: entry[:2])
     return [event for _, _, event in found]
@@ -105,17 +105,22 @@ def _finished(
     query = query.order_by(profiles.c.learn_seq, profiles.c.run_id)
     if end is not None:
         query = query.where(profiles.c.learn_seq <= end)
-    found: dict[tuple[int, int], dict[str, float | None]] = {}
+    found: dict[tuple[int, int], dict[str, Observation | None]] = {}
     for learn_seq, run_id, metric, value, attribution, lower_bound in connection.execute(query):
-        values = found.setdefault((learn_seq, run_id), {})
-        if value is not None and config.learns(attribution) and not lower_bound:
-            values[metric] = value
+        of_run = found.setdefault((learn_seq, run_id), {})
+        of_run[metric] = Observation(value, lower_bound) if value is not None and config.learns(attribution) else None
     known = read_jobs(connection, [run_id for _, run_id in found if run_id not in under_way])
     known |= {run_id: under_way.pop(run_id) for _, run_id in found if run_id in under_way}
-    return [
-        (learn_seq, Finished(known[run_id], {metric: values[metric] for metric in METRICS if metric in values}))
-        for (learn_seq, run_id), values in found.items()
-    ]
+    told = reported_first(connection)
+    events = []
+    for (learn_seq, run_id), measured in found.items():
+        # The run time is known from the log, so what is without it arrived late.
+        all_of = observed(known[run_id], measured, is_late="runtime" not in measured)
+        all_of = {metric: all_of.get(metric) for metric in METRICS if all_of.get(metric) is not None}
+        for metric in [metric for metric in all_of if (run_id, metric) in told]:
+            all_of[metric] = None
+        events.append((learn_seq, Finished(known[run_id], all_of)))
+    return events
 
 
 def _submitted(
@@ -138,13 +143,3 @@ def _submitted(
         found[row[0]][1].extend(METRICS if metric is None else (metric,))
     under_way |= {run_id: job for run_id, (job, _) in found.items()}
     return [(job.forecast_seq or 0, Submitted(job, metrics)) for job, metrics in found.values()]
-
-
-def _ran_out(connection: Connection, begin: int, end: int | None) -> list[tuple[int, RanOut]]:
-    query = select(failures).where(failures.c.learn_seq >= begin).order_by(failures.c.id)
-    if end is not None:
-        query = query.where(failures.c.learn_seq < end)
-    return [
-        (row.learn_seq, RanOut(row.cluster, row.metric, decoded(row.question), row.reserved))
-        for row in connection.execute(query)
-    ]

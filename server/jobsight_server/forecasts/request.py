@@ -11,6 +11,11 @@ from jobsight_server.errors import UserError
 from jobsight_server.forecasts.per import processors_of
 
 
+def whole_job_request(cluster: str, question: Question, metric: str) -> ForecastRequest:
+    """What will the whole job need? One whose processors are not known counts as one processor."""
+    return ForecastRequest(cluster, question, metric, "job" if question.processors else "processor")
+
+
 class UnknownMetricError(UserError):
     """A metric that is not forecast."""
 

@@ -14,10 +14,11 @@ from sqlalchemy import Connection, func, select
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.pending import PendingForecast
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.events import Event, Finished, RanOut, Submitted
+from jobsight_server.forecasts.events import Event, Finished, Submitted
 from jobsight_server.forecasts.job import ForecastJob, read_jobs, read_waiting
 from jobsight_server.forecasts.learn import Learner
-from jobsight_server.forecasts.ran_out import LoggedFailure, ran_out, store_logged, stored_runs
+from jobsight_server.forecasts.observed import Observations, observed
+from jobsight_server.forecasts.outcomes import claim
 from jobsight_server.forecasts.stored import RunAndMetric
 from jobsight_server.storage.dialect import lock_until_commit
 from jobsight_server.storage.fetch import write_many
@@ -40,30 +41,28 @@ def last_learn_seq(connection: Connection) -> int:
 def learn_round(
     connection: Connection,
     config: ForecastConfig,
-    learned: Mapping[int, Mapping[str, float | None]],
+    measured: Mapping[int, Observations],
     before: int,
-    logged: Mapping[int, LoggedFailure],
 ) -> dict[RunAndMetric, PendingForecast]:
-    """Learns runs (id -> metric -> value), given in order of their end, after the one with ``learn_seq`` ``before``.
+    """Learns runs (by id), given in order of their end, after the one with ``learn_seq`` ``before``.
 
-    ``logged``: those of them that ran out of something. Returns the forecast for each of them.
+    Returns the forecast for each of them.
 
     Raises:
         ValueError: the stored model is of other job groups.
     """
-    known = read_jobs(connection, list(learned))
-    finished = [known[run_id] for run_id in learned]
+    known = read_jobs(connection, list(measured))
+    finished = [known[run_id] for run_id in measured]
     waiting = read_waiting(connection, max(job.end or 0.0 for job in finished))
-    failed = _ran_out(known, logged)
-    events = _events_by_time(finished, waiting, learned, failed)
+    found = {run_id: observed(known[run_id], of_run) for run_id, of_run in measured.items()}
+    claim(connection, known, found)
+    events = _events_by_time(finished, waiting, found)
     learner = Learner(config)
-    jobs = [(event.job.cluster, event.job.question) for event in events if not isinstance(event, RanOut)]
+    jobs = [(event.job.cluster, event.job.question) for event in events]
     learner.load(connection, jobs, METRICS, pending=[job.run_id for job in finished if job.forecast_seq is not None])
     forecast_before = {run_id for run_id, _ in learner.pending}
     judged = learner.learn(events)
-    learner.store(connection, list(learned))
-    learn_seqs = {run_id: learn_seq for learn_seq, run_id in enumerate(learned, before + 1)}
-    store_logged(connection, known, logged, failed, learn_seqs)
+    learner.store(connection, list(measured))
     # Those that will never be judged are marked too, or every round would find them again.
     forecast_seq = dict.fromkeys([job.run_id for job in waiting], before)
     forecast_seq |= _forecasts_among(events, forecast_before, before)
@@ -74,59 +73,41 @@ def learn_round(
 def learn_late(
     connection: Connection,
     config: ForecastConfig,
-    learned: Mapping[int, Mapping[str, float | None]],
-    before: int,
-    logged: Mapping[int, LoggedFailure],
+    measured: Mapping[int, Observations],
 ) -> None:
     """Learns further metrics of runs learned before, whose samples arrived late, in this order.
 
-    The last run learned has the ``learn_seq`` ``before``. ``logged``: those that ran out of one of these metrics. Their
-    pending forecasts are gone: they are judged by the current forecast.
+    Their pending forecasts are gone: they are judged by the current forecast.
 
     Raises:
         ValueError: the stored model is of other job groups.
     """
-    if not learned:
+    if not measured:
         return
-    known = read_jobs(connection, list(learned))
+    known = read_jobs(connection, list(measured))
+    found = {run_id: observed(known[run_id], of_run, is_late=True) for run_id, of_run in measured.items()}
+    claim(connection, known, found)
     learner = Learner(config)
     learner.load(connection, [(job.cluster, job.question) for job in known.values()], METRICS)
-    new = logged.keys() - stored_runs(connection, list(logged))
-    logged = {run_id: failure for run_id, failure in logged.items() if run_id in new}
-    failed = _ran_out(known, logged)
-    events: list[Event] = []
-    for run_id, values in learned.items():
-        events.append(Finished(known[run_id], values))
-        events += [failed[run_id]] if run_id in failed else []
-    learner.learn(events)
+    learner.learn([Finished(known[run_id], of_run) for run_id, of_run in found.items()])
     learner.store(connection)
-    learn_seqs = {run_id: learn_seq for learn_seq, run_id in enumerate(learned, before + 1)}
-    store_logged(connection, known, logged, failed, learn_seqs)
-
-
-def _ran_out(jobs: Mapping[int, ForecastJob], logged: Mapping[int, LoggedFailure]) -> dict[int, RanOut]:
-    found = {run_id: ran_out(jobs[run_id], failure) for run_id, failure in logged.items()}
-    return {run_id: event for run_id, event in found.items() if event is not None}
 
 
 def _events_by_time(
     finished: Sequence[ForecastJob],
     waiting: Sequence[ForecastJob],
-    learned: Mapping[int, Mapping[str, float | None]],
-    failed: Mapping[int, RanOut],
-) -> list[Event]:
+    found: Mapping[int, Observations],
+) -> list[Submitted | Finished]:
     """The ends of the ``finished``, with what they used, and the submissions of those ``waiting`` for a forecast.
 
-    What a run ran out of follows its end. At one instant, jobs end before others are submitted. Jobs whose forecast at
+    At one instant, jobs end before others are submitted. Jobs whose forecast at
     submission can never be judged are left out: they were removed, or ended before.
     """
     ends = {job.run_id: job.end or 0.0 for job in finished}
-    events: list[tuple[float, int, Event]] = []
+    events: list[tuple[float, int, Submitted | Finished]] = []
     for job in finished:
-        values = {metric: learned[job.run_id].get(metric) for metric in METRICS}
-        events.append((ends[job.run_id], 0, Finished(job, values)))
-        if job.run_id in failed:
-            events.append((ends[job.run_id], 0, failed[job.run_id]))
+        observations = {metric: found[job.run_id].get(metric) for metric in METRICS}
+        events.append((ends[job.run_id], 0, Finished(job, observations)))
     for job in waiting:
         submitted = job.submitted or 0.0
         if submitted < ends[job.run_id] if job.run_id in ends else job.state in _FORECAST_FOR:

@@ -15,6 +15,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.errors import UserError
+from jobsight_server.facts import facts_of
 from jobsight_server.forecasts.job import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, job_question
 from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
@@ -106,6 +107,7 @@ def _question(row: Any, user: str) -> Question:
         row.asked_for_walltime,
         row.group,
         row.account,
+        facts_of(row.facts),
     )
 
 

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, Engine, bindparam, update
 
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.ran_out import LoggedFailure
+from jobsight_server.forecasts.observed import Observations
 from jobsight_server.forecasts.round import last_learn_seq, learn_late, lock_learning
 from jobsight_server.profiler.gather import profiles_of
 from jobsight_server.profiler.measurement import Measurements
 from jobsight_server.profiler.ready import SampledNodes, complete, read_incomplete
-from jobsight_server.profiler.rows import EventCounts, accepted, learned, logged_failure, row
+from jobsight_server.profiler.rows import EventCounts, accepted, observations, row
 from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.savings.totals import count_again
 from jobsight_server.storage.event_counts import add_event_counts
@@ -110,9 +110,8 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
     """Stores and learns the values of metrics that had none; returns how many there were."""
     lock_learning(connection)
     counts: EventCounts = Counter()
-    before = learn_seq = last_learn_seq(connection)
-    failed: dict[int, LoggedFailure] = {}
-    values: dict[int, dict[str, float | None]] = {}
+    learn_seq = last_learn_seq(connection)
+    measured: dict[int, Observations] = {}
     for run, profile in profiled:
         filled = {}
         for metric, entry in accepted(profile, Counter()).items():
@@ -125,10 +124,8 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
                 counts["profiles_late", metric] += 1
         if filled:
             learn_seq += 1
-            values[run.id] = learned(filled, config, counts)
-            if (failure := logged_failure(run, filled)) is not None:
-                failed[run.id] = failure
-    learn_late(connection, config, values, before, failed)
-    count_again(connection, {day_of(run.end) for run, _ in profiled if run.id in values})
+            measured[run.id] = observations(filled, config, counts)
+    learn_late(connection, config, measured)
+    count_again(connection, {day_of(run.end) for run, _ in profiled if run.id in measured})
     add_event_counts(connection, counts)
-    return sum(len(found) for found in values.values())
+    return sum(len(found) for found in measured.values())

@@ -19,7 +19,7 @@ from jobsight_server.forecasts.round import lock_learning
 from jobsight_server.profiler.gather import profiles_of
 from jobsight_server.profiler.measurement import Measurement
 from jobsight_server.profiler.ready import SampledNodes, read_runs
-from jobsight_server.profiler.rows import EventCounts, accepted, learned, row
+from jobsight_server.profiler.rows import EventCounts, accepted, observations, row
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.savings_to_do import day_of, mark
 from jobsight_server.storage.schema import profiles, remeasure, series
@@ -54,7 +54,7 @@ def measure_again(engine: Engine, config: ForecastConfig, limit: int = 200, stop
                 key = {"run_id": run_id, "metric": metric}
                 if run_id in found and connection.execute(_DONE, key).rowcount:
                     entry = _entry(metric, accepted({metric: found[run_id][metric]}, Counter())[metric], counts)
-                    learned({metric: entry}, config, counts)
+                    observations({metric: entry}, config, counts)
                     connection.execute(_UPDATE.values(row(entry, config)), {"of_run": run_id, "of_metric": metric})
             mark(connection, [day_of(run.end) for run in runs])
             connection.execute(delete(series))  # the model was trained without these values

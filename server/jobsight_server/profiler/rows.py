@@ -9,13 +9,12 @@ from typing import Any
 import msgspec
 
 from jobsight_predictor.profile.pending import PendingForecast
-from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.forecasts.events import Observation
 from jobsight_server.forecasts.learn import learnable
-from jobsight_server.forecasts.ran_out import LoggedFailure
+from jobsight_server.forecasts.observed import Observations
 from jobsight_server.profiler.measurement import Measurement, Measurements, missing_labels
 from jobsight_server.profiler.profile import ABOVE
-from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.profiler.usage import Missing
 
 EventCounts = Counter[tuple[str, str]]
@@ -30,21 +29,15 @@ def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measuremen
     return found
 
 
-def learned(entries: Measurements, config: ForecastConfig, counts: EventCounts) -> dict[str, float | None]:
-    """Per metric the value to learn; None if there is none, or if it is only shown, which is counted."""
-    found: dict[str, float | None] = {}
+def observations(entries: Measurements, config: ForecastConfig, counts: EventCounts) -> Observations:
+    """Per metric what is learned; None if there is nothing. Values that are only shown are counted."""
+    found: Observations = {}
     for metric, entry in entries.items():
-        learned = _is_learned(entry, config)
-        found[metric] = entry.value if learned else None
+        is_evidence = entry.value is not None and config.learns(entry.attribution)
+        found[metric] = Observation(entry.value or 0.0, entry.lower_bound) if is_evidence else None
         why = "lower bound" if entry.lower_bound else entry.attribution
-        counts["profiles_shown_only", f"{metric}: {why}"] += entry.value is not None and not learned
+        counts["profiles_shown_only", f"{metric}: {why}"] += entry.value is not None and not _is_learned(entry, config)
     return found
-
-
-def logged_failure(run: EndedRun, entries: Measurements) -> LoggedFailure | None:
-    """What the run ran out of, if the log says so and ``entries`` have that metric."""
-    metric = None if run.failure is None else FAILED_METRIC[run.failure]
-    return None if metric is None or metric not in entries else LoggedFailure(run.job_id, metric, entries[metric].value)
 
 
 def _is_learned(entry: Measurement, config: ForecastConfig) -> bool:

@@ -16,7 +16,7 @@ from jobsight_server.profiler.gather import profiles_of
 from jobsight_server.profiler.measurement import Measurement, Measurements
 from jobsight_server.profiler.ready import Own, SampledNodes, read_finished, ready
 from jobsight_server.profiler.remeasure import measure_again
-from jobsight_server.profiler.rows import accepted, forecast_of, learned, logged_failure, row
+from jobsight_server.profiler.rows import accepted, forecast_of, observations, row
 from jobsight_server.profiler.sharing import EndedRun
 from jobsight_server.savings.totals import add_runs, count_marked
 from jobsight_server.storage.event_counts import add_event_counts
@@ -86,10 +86,8 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
             for metric in found:
                 counts["profiles", metric] += 1
     if stored:
-        values = {run: learned(entries, config, counts) for run, entries in stored.items()}
-        logged = {run.id: logged_failure(run, stored[run.id]) for run, _ in profiled if run.id in stored}
-        failed = {run: failure for run, failure in logged.items() if failure is not None}
-        learned_forecasts = learn_round(connection, config, values, last, failed)
+        measured = {run: observations(entries, config, counts) for run, entries in stored.items()}
+        learned_forecasts = learn_round(connection, config, measured, last)
         rows = [
             {
                 **row(entry, config),

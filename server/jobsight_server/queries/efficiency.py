@@ -13,6 +13,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.job_request import JobRequest
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend
+from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.record import Record
@@ -58,7 +59,8 @@ def efficiencies(
     processors = asked or 1
     memory = (run.requested_memory_bytes if run.asked_memory_bytes is None else run.asked_memory_bytes) or None
     walltime = (run.requested_walltime_s if run.asked_walltime_s is None else run.asked_walltime_s) or None
-    question = job_question(run.user, run.name, run.queue, processors, memory, walltime, run.group, run.account)
+    subject = (run.user, run.name, run.queue, processors, memory, walltime, run.group, run.account)
+    question = job_question(*subject, facts=facts_of(run.facts))
     found = recommend(
         connection,
         reader,

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, func, or_, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED, STATES, Failure
+from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
@@ -112,10 +113,11 @@ class RunDetail(Run):
 
     From its cgroups, where they were read: ``memory_cache``, the page cache at most, and ``memory_charged_peak``, the
     most that was charged to them in all, both in bytes per processor.
-    ``efficiency``: what it used of what it asked for, once it has ended.
+    ``efficiency``: what it used of what it asked for, once it has ended. ``facts``: what else is known of it, by name.
     """
 
     exec_host: str | None
+    facts: dict[str, float]
     profile: list[RunMetric]
     memory_mean: float | None
     memory_source: str | None
@@ -204,6 +206,7 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
         run,
         start=_started(run),
         over_bound=over_bound(run.id, forecasts, used),
+        facts=dict(facts_of(run.facts)),
         profile=profile,
         memory_mean=memory.get("mean"),
         memory_source=memory.get("source"),
@@ -243,7 +246,7 @@ def _metric(
     keys = ("value", "peak", "source", "attribution", "reason", "bound", "probability")
     return RunMetric(
         metric=metric,
-        unit=METRICS[metric],
+        unit=METRICS[metric].unit,
         **{key: entry.get(key) for key in keys},
         forecast=row.get("forecast") if row else forecast and forecast.value,
         provisional=forecast is not None and forecast.provisional,

@@ -9,6 +9,7 @@ import msgspec
 from sqlalchemy import Connection, Row, func, select
 
 from jobsight_server.matching.answers import EligibleResources
+from jobsight_server.matching.submissions import document_of
 from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
 from jobsight_server.record import Record
 from jobsight_server.storage.schema import holds, matches
@@ -81,7 +82,7 @@ def match_entry(connection: Connection, number: int, now: float) -> tuple[MatchE
     row = connection.execute(select(matches).where(matches.c.id == number)).one_or_none()
     if row is None:
         return None
-    return _entries(connection, [row], now)[0], msgspec.json.decode(row.job)
+    return _entries(connection, [row], now)[0], document_of(row.job)
 
 
 def _entries(connection: Connection, rows: Sequence[Row[Any]], now: float) -> list[MatchEntry]:

@@ -13,6 +13,7 @@ from jobsight_server.offers.config import PlanConfig
 from jobsight_server.offers.gaps import Gaps, PlanGap, gaps_of
 from jobsight_server.offers.in_plan import InPlan
 from jobsight_server.offers.places import places_of
+from jobsight_server.offers.risk import HOUR_S
 from jobsight_server.offers.run_times import RunTimes
 from jobsight_server.offers.standing_plan import StandingPlan, StandingPlans
 from jobsight_server.offers.stored import OUTCOMES, REJECTIONS, OfferState
@@ -143,7 +144,7 @@ def plan_of(
             standing = plans.of(connection, cluster, nodes, now)
             rows = sorted(standing.rows.values(), key=lambda row: (row.planned_start, row.id))
             listed = _offers(standing, rows[:LISTED], now)
-            gaps = gaps_of(standing.plan, config, accuracy, calibration, now)
+            gaps = gaps_of(standing.plan, config, accuracy, calibration.correction(now / HOUR_S), now)
         standing_count = len(rows)
         charge_h = sum(row.pos * row.charge for row in rows)
         penalty_h = sum((1.0 - row.pos) * row.penalty for row in rows)

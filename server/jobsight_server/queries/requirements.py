@@ -6,11 +6,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
+from jobsight_server.forecasts import AnswerReader
 from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
 from jobsight_server.record import Record
-from jobsight_server.requirements.config import RequirementConfig
-from jobsight_server.requirements.job_memory import JobMemory
-from jobsight_server.requirements.stored import question_of_text, read_parts
+from jobsight_server.requirements.ask import enough, predicted
+from jobsight_server.requirements.config import JOBSIGHT, RequirementConfig
+from jobsight_server.requirements.estimate import estimate
+from jobsight_server.requirements.stored import question_of_text
 from jobsight_server.storage.schema import requirement_groups
 
 
@@ -52,7 +54,11 @@ class RequirementGroups(Page):
 
 
 def requirement_group_list(
-    connection: Connection, config: RequirementConfig, cluster: str | None = None, page: int = 1
+    connection: Connection,
+    config: RequirementConfig,
+    reader: AnswerReader,
+    cluster: str | None = None,
+    page: int = 1,
 ) -> RequirementGroups:
     """The groups of one cluster or of all."""
     here = [] if cluster is None else [requirement_groups.c.cluster == cluster]
@@ -65,7 +71,7 @@ def requirement_group_list(
         .limit(PAGE_SIZE)
         .offset((page - 1) * PAGE_SIZE)
     )
-    groups = [_group(connection, config, row) for row in connection.execute(query).all()]
+    groups = [_group(connection, config, reader, row) for row in connection.execute(query).all()]
     asked, finished, failed = (int(number or 0) for number in sums[:3])
     capacities = [int(capacity) for capacity in config.capacities]
     return RequirementGroups(
@@ -73,10 +79,14 @@ def requirement_group_list(
     )
 
 
-def _group(connection: Connection, config: RequirementConfig, row: Row[Any]) -> RequirementGroup:
+def _group(connection: Connection, config: RequirementConfig, reader: AnswerReader, row: Row[Any]) -> RequirementGroup:
     job = question_of_text(row.question)
-    memory = JobMemory(config, job, row.requested_bytes)
-    memory.load(read_parts(connection, row.cluster, memory.keys()))
+    if config.name == JOBSIGHT:
+        given = enough(
+            config, predicted(connection, reader, row.cluster, job, row.requested_bytes), row.requested_bytes
+        )
+    else:
+        given = estimate(connection, config, row.cluster, job, row.requested_bytes)
     fields = ("user", "application", "queue", "processors", "requested_time_s")
     user, application, queue, processors, walltime_s = (
         getattr(job, field) if field in config.group else None for field in fields
@@ -88,5 +98,5 @@ def _group(connection: Connection, config: RequirementConfig, row: Row[Any]) -> 
         queue=queue,
         processors=processors,
         walltime_s=walltime_s,
-        given_bytes=memory.estimate_bytes(),
+        given_bytes=given,
     )

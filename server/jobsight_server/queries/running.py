@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, bindparam, select
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.stored import read_pending
@@ -95,5 +96,6 @@ def _request(run: Row[Any], metric: str) -> ForecastRequest:
         run.requested_walltime_s,
         run.group,
         run.account,
+        facts_of(run.facts),
     )
     return ForecastRequest(run.cluster, question, metric)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
@@ -13,7 +13,7 @@ from jobsight_server.advice.such_jobs import FinishedRun, last_runs
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.job import application as application_of
 from jobsight_server.record import Record
-from jobsight_server.savings.amounts import COLUMNS, METRICS
+from jobsight_server.savings.amounts import AMOUNTS, COLUMNS, METRICS
 from jobsight_server.savings.groups import OTHER, group_name
 from jobsight_server.savings.read import (
     Days,
@@ -29,7 +29,9 @@ BY = ("user", "application", "queue", "cluster")
 LISTED = 25
 DAYS_SHOWN = 30
 
-_UNITS = {"memory": "byte seconds", "runtime": "processor seconds"}
+_UNITS = {"memory": ("GiB-hours", 2.0**30 * 3600.0), "runtime": ("processor-hours", 3600.0)}
+"""Of the amounts of each metric, and how many stored units they are."""
+
 _JOBS = COLUMNS.index("jobs")
 
 Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
@@ -38,8 +40,10 @@ Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 class SavedAmounts(Record):
     """Of ``jobs``: ``requested`` by users, ``used``, and what would have been ``reserved``, in the metric's unit.
 
-    ``freed``: what requests held, less what the recommended reservations would have held, repeats included on both
-    sides; ``repeated`` is what the reservations' repeats would have held. ``freed_share`` is of what requests held.
+    ``freed``: what was requested, as it ran, less what the recommended reservations would have held, their repeats
+    included, of which ``repeated`` is the sum; negative where they would have held more. ``freed_share`` is of what was
+    requested. Processors are given back at a job's end whatever its limit: of run time, ``freed`` is what limits could
+    have been shorter.
     ``ran_out`` jobs used more than they requested, ``would_run_out`` more than would have been reserved.
     """
 
@@ -57,7 +61,7 @@ class SavedAmounts(Record):
 class SavingsRow(SavedAmounts):
     """One user, application, queue or cluster: ``name``.
 
-    Of a user, ``application`` is the one of which most would be freed, and ``like_job`` the last of its jobs, which
+    Of a user, ``application`` is the one that left most unused, and ``like_job`` the last of its jobs, which
     asked for ``asked_for``: such a job should ask for ``recommended``, of the whole job, in bytes or seconds.
     ``ask_for`` is the same where it is better than going on as before: less where that frees something, more where jobs
     ran out. Null in rows of several users' jobs.
@@ -82,7 +86,7 @@ class LeftOut(Record):
 
 
 class MetricSavings(Record):
-    """One metric: all jobs, and the ``rows`` of which most would be freed, of ``groups``."""
+    """One metric: all jobs, and the ``rows`` that left most unused, of ``groups``."""
 
     metric: Annotated[str, Meta(extra_json_schema={"enum": [*METRICS]})]
     unit: str
@@ -127,7 +131,7 @@ class SavingsRequest(NamedTuple):
 
 
 def savings(connection: Connection, reader: AnswerReader, request: SavingsRequest) -> Savings:
-    """The savings per metric, each sorted by what would be freed.
+    """The savings per metric, each sorted by what was requested and not used.
 
     Without a last day until the newest day of which a job is counted, without a first day the ``DAYS_SHOWN`` days
     until then.
@@ -152,11 +156,11 @@ def site_savings(connection: Connection) -> SiteSavings:
     """What could be saved lately, in a few figures."""
     stored = stored_days(connection)
     if stored is None:
-        nothing = SavedAmounts(**_amounts([0.0] * len(COLUMNS)))
-        return SiteSavings(None, None, nothing, nothing)
+        memory, runtime = (SavedAmounts(**_amounts([0.0] * len(COLUMNS), metric)) for metric in METRICS)
+        return SiteSavings(None, None, memory, runtime)
     first, last = max(stored.last - DAYS_SHOWN + 1, stored.first), stored.last
     memory, runtime = (
-        SavedAmounts(**_amounts(sums_of_site(connection, metric, widened(Days(first, last), stored))))
+        SavedAmounts(**_amounts(sums_of_site(connection, metric, widened(Days(first, last), stored)), metric))
         for metric in METRICS
     )
     return SiteSavings(as_date(first).isoformat(), as_date(last).isoformat(), memory, runtime)
@@ -179,22 +183,26 @@ def _of_metric(
     else:
         found = sums_of_user(connection, metric, days, request.by, request.cluster, request.user)
     total = [float(sum(column)) for column in zip(*(row[2:] for row in found), strict=True)] or [0.0] * len(COLUMNS)
-    rows = [({"cluster": row[0], "name": row[1], **_amounts(row[2:])}, row[2:]) for row in found if row[2 + _JOBS]]
-    rows.sort(key=lambda entry: _order(entry[0]))
-    shown = rows[: request.limit] if days is not None else []
+    rows = sorted((row for row in found if row[2 + _JOBS]), key=_order)
     return MetricSavings(
         metric=metric,
-        unit=_UNITS[metric],
-        total=SavedAmounts(**_amounts(total)),
+        unit=_UNITS[metric][0],
+        total=SavedAmounts(**_amounts(total, metric)),
         left_out=LeftOut(**{name: int(total[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__}),
         groups=len(rows),
-        rows=[_row(row, metric, days and _advised(connection, request, metric, days, row), asking) for row, _ in shown],
+        rows=[
+            _row(row, metric, days and _advised(connection, request, metric, days, row), asking)
+            for row in rows[: request.limit]
+        ],
     )
 
 
-def _order(row: dict[str, Any]) -> tuple[float, float, float, str, str]:
-    """Most freed first; of those alike the one that ran out most often, then with most to spare, then by name."""
-    return -row["freed"], -row["ran_out"], row["used"] - row["requested"], row["cluster"], row["name"]
+def _order(row: Sequence[Any]) -> tuple[float, float, float, str, str]:
+    """Who left most of what they requested unused first; of those alike who ran out most often, then by name."""
+    cluster, name, *sums = row
+    of = dict(zip(COLUMNS, sums, strict=True))
+    freed = of["request_held"] - of["bound_held"]
+    return of["used"] - of["requested"], -of["request_failures"], -freed, cluster, name
 
 
 class RowAdvice(NamedTuple):
@@ -205,12 +213,15 @@ class RowAdvice(NamedTuple):
     application: str
     freed: float
     ran_out: int
+    would_run_out_share: float
 
-    def is_better(self, asked_for: float | None, recommended: float | None) -> bool:
-        """Whether asking for this is better than going on as before."""
+    def is_better(self, asked_for: float | None, recommended: float | None, may_run_out: float) -> bool:
+        """Whether asking for this is better than going on as before; not if more than this share would run out."""
         if recommended is None or asked_for is None or recommended == asked_for:
             return False
-        return self.freed > 0 if recommended < asked_for else self.ran_out > 0
+        if recommended < asked_for:
+            return self.freed > 0 and self.would_run_out_share <= may_run_out
+        return self.ran_out > 0
 
 
 class _Asking:
@@ -219,12 +230,13 @@ class _Asking:
     def __init__(self, connection: Connection, reader: AnswerReader) -> None:
         self._connection = connection
         self._reader = reader
+        self.may_run_out = 1.0 - reader.config.coverage
         self._runs: dict[tuple[str, str], list[FinishedRun]] = {}
         self._found: dict[tuple[str, str, str], tuple[FinishedRun, Recommendation] | None] = {}
 
     def of(self, advised: RowAdvice) -> tuple[FinishedRun, Recommendation] | None:
         """The last job of this application, and the recommendation for one like it; None if it is too long ago."""
-        key = advised[:3]
+        key = (advised.cluster, advised.user, advised.application)
         if key not in self._found:
             cluster, user, application = key
             if (cluster, user) not in self._runs:
@@ -243,20 +255,22 @@ class _Asking:
 
 
 def _advised(
-    connection: Connection, request: SavingsRequest, metric: str, days: Days, row: dict[str, Any]
+    connection: Connection, request: SavingsRequest, metric: str, days: Days, row: Sequence[Any]
 ) -> RowAdvice | None:
     """Of a row of one user's jobs, the first of its applications; there is no advice for several users at once."""
-    user = row["name"] if request.by == "user" else request.user
+    cluster, name = row[:2]
+    user = name if request.by == "user" else request.user
     if user is None:
         return None
     if request.by != "application":
-        found = sums_of_user(connection, metric, days, "application", row["cluster"], user)
-        counted = [each for each in found if each[2 + _JOBS]]
-        row = min(({"cluster": each[0], "name": each[1], **_amounts(each[2:])} for each in counted), key=_order)
-    return RowAdvice(row["cluster"], user, row["name"], row["freed"], row["ran_out"])
+        found = sums_of_user(connection, metric, days, "application", cluster, user)
+        row = min((each for each in found if each[2 + _JOBS]), key=_order)
+    amounts = _amounts(row[2:], metric)
+    would_run_out = amounts["would_run_out"] / amounts["jobs"]
+    return RowAdvice(cluster, user, row[1], amounts["freed"], amounts["ran_out"], would_run_out)
 
 
-def _row(row: dict[str, Any], metric: str, advised: RowAdvice | None, asking: _Asking) -> SavingsRow:
+def _row(row: Sequence[Any], metric: str, advised: RowAdvice | None, asking: _Asking) -> SavingsRow:
     found = advised and asking.of(advised)
     like_job = asked_for = recommended = None
     if found:
@@ -265,9 +279,11 @@ def _row(row: dict[str, Any], metric: str, advised: RowAdvice | None, asking: _A
         recommended = recommendation.amount(metric)
         if recommended is None and recommendation.such_jobs.used(metric) is not None:
             recommended = asked_for  # the job's own request is the best
-    is_better = advised is not None and advised.is_better(asked_for, recommended)
+    is_better = advised is not None and advised.is_better(asked_for, recommended, asking.may_run_out)
     return SavingsRow(
-        **row,
+        cluster=row[0],
+        name=row[1],
+        **_amounts(row[2:], metric),
         user=advised and advised.user,
         application=advised and advised.application,
         like_job=like_job,
@@ -277,8 +293,9 @@ def _row(row: dict[str, Any], metric: str, advised: RowAdvice | None, asking: _A
     )
 
 
-def _amounts(sums: Iterable[float]) -> dict[str, Any]:
-    of = {name: float(value) for name, value in zip(COLUMNS, sums, strict=True)}
+def _amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
+    unit = _UNITS[metric][1]
+    of = {name: value / unit if name in AMOUNTS else value for name, value in zip(COLUMNS, sums, strict=True)}
     freed, held = of["request_held"] - of["bound_held"], of["request_held"]
     return {
         "jobs": int(of["jobs"]),

@@ -27,6 +27,12 @@ COLUMNS = ("user", "cluster", "jobs", "last_end")
 FIGURES = ("user_jobs", "pqm", "recent_pqm")
 SORTS = (*COLUMNS, *(f"{metric}:{figure}" for metric in METRICS for figure in FIGURES))
 
+_LAST_PROCESSORS = (
+    select(func.coalesce(func.nullif(jobs.c.asked_processors, 0), jobs.c.processors))
+    .where(jobs.c.end.is_not(None))
+    .order_by(jobs.c.end.desc())
+    .limit(1)
+)
 _EACH_METRIC = Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}, "required": [*METRICS]})
 
 
@@ -57,12 +63,16 @@ class UserMetric(Prediction):
 
 
 class UserProfile(Record):
-    """One user: runs by state, each metric, and of which application's requests most could be saved lately."""
+    """One user: runs by state, each metric, and of which application's requests most could be saved lately.
+
+    ``processors`` are those that the last job asked for.
+    """
 
     cluster: str
     user: str
     jobs: dict[str, int]
     last_end: float | None
+    processors: int | None
     metrics: list[UserMetric]
     savings: Savings
 
@@ -124,6 +134,7 @@ def user_profile(
         user=user,
         jobs={state: count for state, count, _ in states},
         last_end=max((end for _, _, end in states if end is not None), default=None),
+        processors=connection.scalar(_LAST_PROCESSORS.where(jobs.c.cluster == cluster, jobs.c.user == user)),
         metrics=[
             UserMetric(
                 **msgspec.structs.asdict(prediction),

@@ -21,7 +21,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     """Forecasts, bounds and quality of one backtest."""
     write = _Writer(console)
     metric = account["metric"]
-    write(f"{account['trace']}: {metric}, {METRICS[metric]}", style="bold")
+    write(f"{account['trace']}: {metric}, {METRICS[metric].unit}", style="bold")
     write(f"{account['jobs']:,} jobs of {account['users']:,} users, learned in the order of {account['protocol']}.")
     for reason, count in account["skipped"].items():
         write(f"{count:>9,}  {reason}")

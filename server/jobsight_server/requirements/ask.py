@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from math import ceil
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, insert
 
 from jobsight_predictor.question import Question
 from jobsight_server.errors import RefusedError
+from jobsight_server.forecasts import AnswerReader, Prediction
+from jobsight_server.forecasts.request import whole_job_request
 from jobsight_server.record import Record, Share
-from jobsight_server.requirements.config import RequirementConfig
+from jobsight_server.requirements.config import JOBSIGHT, RequirementConfig
+from jobsight_server.requirements.estimate import MIB, estimate
 from jobsight_server.requirements.expiry import delete_beyond, is_gone
 from jobsight_server.requirements.groups import count_asked
-from jobsight_server.requirements.job_memory import JobMemory
-from jobsight_server.requirements.stored import lock_requirements, question_text, read_parts, read_requirement
+from jobsight_server.requirements.stored import lock_requirements, question_text, read_requirement
 from jobsight_server.storage.schema import requirements
 
 _DELETE_EVERY = 1000  # answers; looking for old ones each time would cost more than it saves
@@ -35,10 +37,10 @@ class SubmittedJob:
 
 
 class Requirement(Record):
-    """What to ask for, in the measure of the request and never above it, and why.
+    """What to ask for, of the whole job and never above its request, and why.
 
-    ``id`` is what the feedback names. ``confidence``: how likely it is that ``memory_bytes`` is enough; null where the
-    request itself is asked for, or nothing like ``memory_bytes`` was tried.
+    ``id`` is what the report of its outcome names. ``confidence``: how likely it is that ``memory_bytes`` is enough;
+    null where the request itself is asked for, and where one of the published families of estimators decides.
     """
 
     id: int
@@ -49,7 +51,9 @@ class Requirement(Record):
     reason: str
 
 
-def ask(connection: Connection, config: RequirementConfig, submitted: SubmittedJob, now: float) -> Requirement:
+def ask(
+    connection: Connection, config: RequirementConfig, reader: AnswerReader, submitted: SubmittedJob, now: float
+) -> Requirement:
     """The requirement, remembered within the caller's transaction.
 
     Raises:
@@ -59,17 +63,21 @@ def ask(connection: Connection, config: RequirementConfig, submitted: SubmittedJ
     cluster, requested = submitted.cluster, submitted.requested_bytes
     failed_bytes = None if submitted.retry_of is None else _failed_bytes(connection, submitted)
     group = count_asked(connection, config, cluster, submitted.job, requested, now)
-    memory = JobMemory(config, submitted.job, requested)
-    memory.load(read_parts(connection, cluster, memory.keys()))
-    given = requested if failed_bytes is not None else memory.estimate_bytes()
-    is_first = given < requested and (group.enough_bytes is None or given < group.enough_bytes)
-    if failed_bytes is not None:
-        reason = f"Attempt {submitted.retry_of} failed with {_mib(failed_bytes)}, so this one gets its request."
-    elif is_first and _is_tried(connection, group, requested, now - config.expiry_s):
-        given = requested
-        reason = "Another job like it is the first to try less; until that one has ended, this one gets its request."
+    confidence = None
+    if config.name == JOBSIGHT or not group.finished + group.failed:
+        answer = predicted(connection, reader, cluster, submitted.job, requested)
+        given = enough(config, answer, requested, failed_bytes or 0)
+        if failed_bytes is None and given < requested and answer.exceed_probability is not None:
+            confidence = 1.0 - answer.exceed_probability
+        reason = _reason(answer, given < requested)
     else:
-        reason = _reason(group, given < requested, is_first)
+        given = (
+            requested if failed_bytes is not None else estimate(connection, config, cluster, submitted.job, requested)
+        )
+        ended = group.finished + group.failed
+        reason = f"Of {ended} {'job' if ended == 1 else 'jobs'} like it, {group.failed} failed."
+    if failed_bytes is not None:
+        reason = f"Attempt {submitted.retry_of} failed with {_mib(failed_bytes)}. {reason}"
     row = {
         "group_id": group.id,
         "cluster": cluster,
@@ -81,8 +89,25 @@ def ask(connection: Connection, config: RequirementConfig, submitted: SubmittedJ
     number = connection.execute(insert(requirements).values(row).returning(requirements.c.id)).scalar_one()
     if number % _DELETE_EVERY == 0:
         delete_beyond(connection, number - config.kept)
-    confidence = memory.confidence(given) if given < requested else None
     return Requirement(number, cluster, given, requested, confidence, reason)
+
+
+def predicted(
+    connection: Connection, reader: AnswerReader, cluster: str, job: Question, requested_bytes: int
+) -> Prediction:
+    """What the whole job will need of memory, as every other answer has it."""
+    question = replace(job, requested_memory_bytes=requested_bytes / (job.processors or 1))
+    (answer,) = reader.answers(connection, [whole_job_request(cluster, question, "memory")])
+    return answer
+
+
+def enough(config: RequirementConfig, answer: Prediction, requested_bytes: int, failed_bytes: int = 0) -> int:
+    """What to ask for after ``failed_bytes`` was too little: at most the request; one of the site's capacities if these
+    are known, else whole MiB."""
+    found = next((attempt for attempt in answer.attempts if attempt > failed_bytes), requested_bytes)
+    if config.capacities:
+        found = next((capacity for capacity in config.capacities if capacity >= found), requested_bytes)
+    return min(ceil(ceil(found / MIB) * MIB), requested_bytes)
 
 
 def _failed_bytes(connection: Connection, submitted: SubmittedJob) -> int:
@@ -107,30 +132,13 @@ def _failed_bytes(connection: Connection, submitted: SubmittedJob) -> int:
     return failed
 
 
-def _is_tried(connection: Connection, group: Row[Any], requested: int, since: float) -> bool:
-    """Whether a job of the group is under way with less than any is known to have finished with.
-
-    Only one job tries less at a time: a burst of jobs would fail together.
-    """
-    query = select(requirements.c.id).where(
-        requirements.c.group_id == group.id,
-        requirements.c.outcome.is_(None),
-        requirements.c.asked_at >= since,
-        requirements.c.memory_bytes < (requested if group.enough_bytes is None else group.enough_bytes),
-    )
-    return connection.execute(query.limit(1)).first() is not None
+def _reason(answer: Prediction, is_less: bool) -> str:
+    if not answer.user_jobs:
+        return "No job of this user has ended yet, so it gets its request."
+    used = f"the last used {_mib(min(answer.last_values))} to {_mib(max(answer.last_values))}"
+    jobs = f"{answer.n:,} {'job' if answer.n == 1 else 'jobs'} like it ({answer.level})"
+    return f"Of {jobs}, {used}." if is_less else f"Less is unlikely to be enough: of {jobs}, {used}."
 
 
-def _reason(group: Row[Any], is_less: bool, is_first: bool) -> str:
-    ended = group.finished + group.failed
-    if is_first:
-        return "No job like it has finished with so little yet; this one is the first to try."
-    if not ended:
-        return "No job like it has ended yet, so it gets its request."
-    used = "" if group.used_bytes is None else f", and the largest use reported is {_mib(group.used_bytes)}"
-    counts = f"{ended} {'job' if ended == 1 else 'jobs'} like it, {group.failed} failed{used}."
-    return f"Of {counts}" if is_less else f"Less is unlikely to be enough: of {counts}"
-
-
-def _mib(memory_bytes: int) -> str:
+def _mib(memory_bytes: float) -> str:
     return f"{memory_bytes / 2**20:,.0f} MiB"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from jobsight_predictor.estimators import ESTIMATORS, Estimator
-from jobsight_predictor.estimators.hierarchical import EXPLORE, Hierarchical
 from jobsight_predictor.estimators.last_instance import LastInstance
 from jobsight_predictor.estimators.robust_search import RobustSearch
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
@@ -21,9 +19,6 @@ JOBSIGHT = "jobsight"
 
 SHARES = tuple(2.0 ** (step / 4) for step in range(-24, 1))
 """Shares of the request that stand for capacities where none are set: from a 64th on, in steps of 19 %."""
-
-_FINEST = ("processors", "requested_time_s")
-"""What Jobsight's estimator considers within a group, as on recorded workloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +34,18 @@ class RequirementConfig:
     kept: int = 100_000
     expiry_s: float = 30 * 86400.0
 
-    def estimator(self, name: str, requested: float) -> Estimator:
-        """An estimator that knows nothing yet, for jobs with this request."""
-        kind, capacities = ESTIMATORS[name], self.capacities or [share * requested for share in SHARES]
-        fields = (*self.group, REQUEST)
-        if kind is Hierarchical:
-            # If nothing is known about the nodes, nothing is tried without a reported use to support it.
-            return Hierarchical(capacities, levels=self.levels, explore=EXPLORE if self.capacities else 0.0)
+    def estimator(self, requested: float) -> Estimator:
+        """A published estimator that knows nothing yet, for jobs with this request."""
+        kind, capacities = ESTIMATORS[self.name], self.capacities or [share * requested for share in SHARES]
         if kind in (SuccessiveApproximation, RobustSearch, LastInstance):
-            return kind(capacities, fields)
+            return kind(capacities, (*self.group, REQUEST))
         return kind(capacities)
 
     @property
-    def levels(self) -> Sequence[tuple[str, ...]]:
-        """The groups of Jobsight's estimator, from general to specific."""
-        wider = [(*self.group[:count], REQUEST) for count in range(len(self.group) + 1)]
-        return (*wider, (*self.group, REQUEST, *(field for field in _FINEST if field not in self.group)))
-
-    def method(self, name: str) -> str:
-        """What the state of an estimator is stored under: its name with a digest of what the state depends on."""
+    def method(self) -> str:
+        """What the state of the estimator is stored under: its name with a digest of what the state depends on."""
         content = msgspec.json.encode([self.group, self.capacities or SHARES])
-        return f"{name} {hashlib.sha256(content).hexdigest()[:16]}"
-
-    @property
-    def methods(self) -> frozenset[str]:
-        """The key of all state."""
-        return frozenset({self.method(self.name), self.method(JOBSIGHT)})
+        return f"{self.name} {hashlib.sha256(content).hexdigest()[:16]}"
 
 
 def requirement_config(settings: Settings) -> RequirementConfig:

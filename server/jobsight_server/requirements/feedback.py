@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, Row, update
 
-from jobsight_server.requirements.config import RequirementConfig
+from jobsight_server.requirements.config import JOBSIGHT, RequirementConfig
+from jobsight_server.requirements.estimate import learn, learned_keys
 from jobsight_server.requirements.expiry import OUTCOMES, is_gone
 from jobsight_server.requirements.groups import count_ended
-from jobsight_server.requirements.job_memory import JobMemory
 from jobsight_server.requirements.stored import (
     lock_requirements,
     question_of_text,
@@ -53,10 +53,8 @@ def take_feedback(connection: Connection, config: RequirementConfig, feedback: F
         is_same = (row.outcome, row.used_bytes) == (feedback.outcome, feedback.used_bytes)
         taken = "duplicate" if is_same else "contradictory"
     else:
-        memory = JobMemory(config, question_of_text(row.question), row.requested_bytes)
-        memory.load(read_parts(connection, row.cluster, memory.learned_keys()))
-        memory.learn(row.memory_bytes, failed=feedback.failed, used_bytes=feedback.used_bytes)
-        write_parts(connection, row.cluster, memory.state())
+        if config.name != JOBSIGHT:
+            _learn(connection, config, row, feedback)
         count_ended(connection, row, failed=feedback.failed, used_bytes=feedback.used_bytes)
         ended = {"outcome": feedback.outcome, "used_bytes": feedback.used_bytes, "ended_at": now}
         connection.execute(update(requirements).where(requirements.c.id == row.id).values(ended))
@@ -65,3 +63,11 @@ def take_feedback(connection: Connection, config: RequirementConfig, feedback: F
     if taken != "duplicate":
         add_event_counts(connection, {(REJECTED, taken): 1})
     return taken
+
+
+def _learn(connection: Connection, config: RequirementConfig, row: Row[Any], feedback: Feedback) -> None:
+    job, requested, method = question_of_text(row.question), row.requested_bytes, config.method
+    parts = read_parts(connection, row.cluster, method, learned_keys(config, job, requested))
+    given, failed = row.memory_bytes, feedback.failed
+    changed = learn(config, parts, job, requested, given, failed=failed, used_bytes=feedback.used_bytes)
+    write_parts(connection, row.cluster, method, changed)

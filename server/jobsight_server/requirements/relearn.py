@@ -9,12 +9,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, delete, select
 
-from jobsight_server.requirements.config import RequirementConfig
-from jobsight_server.requirements.job_memory import JobMemory
-from jobsight_server.requirements.stored import Part, lock_requirements, question_of_text, write_parts
+from jobsight_server.requirements.config import JOBSIGHT, RequirementConfig
+from jobsight_server.requirements.estimate import learn, learned_keys
+from jobsight_server.requirements.stored import Parts, lock_requirements, question_of_text, write_parts
 from jobsight_server.storage.schema import requirement_state, requirements
 
-_Learned = defaultdict[str, dict[Part, Any]]
+_Learned = defaultdict[str, Parts]
 """Parts by cluster."""
 
 
@@ -24,7 +24,7 @@ def relearn_if_changed(engine: Engine, config: RequirementConfig, stop: threadin
 
     Meanwhile jobs are answered from what has been reported since the settings were changed.
     """
-    others = requirement_state.c.method.not_in(config.methods)
+    others = requirement_state.c.method != config.method
     learned: _Learned = defaultdict(dict)
     with engine.connect().execution_options(reading=True) as connection:
         if connection.execute(select(requirement_state.c.key).where(others).limit(1)).first() is None:
@@ -39,7 +39,7 @@ def relearn_if_changed(engine: Engine, config: RequirementConfig, stop: threadin
         _learn(learned, config, [row for row in _reported(connection) if row.id not in seen], None)
         connection.execute(delete(requirement_state))
         for cluster, parts in learned.items():
-            write_parts(connection, cluster, parts)
+            write_parts(connection, cluster, config.method, parts)
     return True
 
 
@@ -52,12 +52,14 @@ def _reported(connection: Connection) -> Sequence[Row[Any]]:
 def _learn(
     learned: _Learned, config: RequirementConfig, rows: Iterable[Row[Any]], stop: threading.Event | None
 ) -> bool:
-    """Whether it came to the end."""
+    """Whether it came to the end. Jobsight's own answers need no state of requirements."""
+    if config.name == JOBSIGHT:
+        return True
     for row in rows:
         if stop is not None and stop.is_set():
             return False
-        memory, parts = JobMemory(config, question_of_text(row.question), row.requested_bytes), learned[row.cluster]
-        memory.load({key: parts[key] for key in memory.learned_keys() if key in parts})
-        memory.learn(row.memory_bytes, failed=row.outcome == "failed", used_bytes=row.used_bytes)
-        parts |= memory.state()
+        job, requested, parts = question_of_text(row.question), row.requested_bytes, learned[row.cluster]
+        known = {key: parts[key] for key in learned_keys(config, job, requested) if key in parts}
+        failed = row.outcome == "failed"
+        parts |= learn(config, known, job, requested, row.memory_bytes, failed=failed, used_bytes=row.used_bytes)
     return True

@@ -14,8 +14,8 @@ from jobsight_server.storage.dialect import LARGEST_ID, lock_until_commit
 from jobsight_server.storage.fetch import fetch_by_keys, write_many
 from jobsight_server.storage.schema import requirements
 
-Part = tuple[str, str]
-"""Method and name of a part."""
+Parts = dict[str, Any]
+"""State of an estimator, by key."""
 
 _READ = (
     "WITH asked(cluster, method, key) AS (VALUES {asked}) "
@@ -40,18 +40,16 @@ def read_requirement(connection: Connection, number: int) -> Row[Any] | None:
     return connection.execute(select(requirements).where(requirements.c.id == number)).first()
 
 
-def read_parts(connection: Connection, cluster: str, wanted: Iterable[Part]) -> dict[Part, Any]:
-    """The stored state of these."""
-    asked = {(cluster, method, short_key(key)): (method, key) for method, key in wanted}
+def read_parts(connection: Connection, cluster: str, method: str, wanted: Iterable[str]) -> Parts:
+    """The stored state of these parts of a method."""
+    asked = {(cluster, method, short_key(key)): key for key in wanted}
     rows = fetch_by_keys(connection, _READ, list(asked))
-    return {asked[of, method, key]: msgspec.json.decode(state) for of, method, key, state in rows}
+    return {asked[of, name, key]: msgspec.json.decode(state) for of, name, key, state in rows}
 
 
-def write_parts(connection: Connection, cluster: str, parts: Mapping[Part, Any]) -> None:
+def write_parts(connection: Connection, cluster: str, method: str, parts: Mapping[str, Any]) -> None:
     """Stores them over those that were there."""
-    rows = [
-        (cluster, method, short_key(key), msgspec.json.encode(part).decode()) for (method, key), part in parts.items()
-    ]
+    rows = [(cluster, method, short_key(key), msgspec.json.encode(part).decode()) for key, part in parts.items()]
     write_many(connection, _WRITE, rows)
 
 

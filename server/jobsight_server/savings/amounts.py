@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf, nextafter
 from typing import Any
 
-from jobsight_predictor.profile.retries import wasted
+from jobsight_predictor.profile.steps import wasted
 
 METRICS = ("memory", "runtime")
 """Memory counts in byte seconds, run time in processor seconds."""
@@ -24,8 +24,8 @@ COLUMNS = (
 
 ``jobs`` have a request, a measured use and a bound that was given at submission; the amounts are theirs. ``weight`` is
 what a value is multiplied by: processors asked for x run time of memory per processor, processors held of a run time.
-``request_held`` and ``bound_held`` add the repeats of the jobs that ran out, the ``..._failures``. The others are left
-out.
+``request_held`` is what ran, as it ran; ``bound_held`` adds the repeats of the jobs that would have run out, the
+``bound_failures``. The others are left out.
 """
 
 # Sums of whole units are exact, in whatever order jobs are counted and taken back.
@@ -53,7 +53,7 @@ def amounts_of(job: Any, metric: str, value: float | None, bound: float | None) 
     if job.ran_out:
         value = max(value, nextafter(request, inf))
     unit = _UNITS[metric]
-    per_unit = (request, value, bound, value + wasted(request, value), value + wasted(bound, value))
+    per_unit = (request, value, bound, request, value + wasted(bound, value))
     amounts = [round(weight), *(round(amount * weight / unit) * unit for amount in per_unit)]
     return (1, *amounts, int(value > request), int(value > bound), 0, 0, 0)
 

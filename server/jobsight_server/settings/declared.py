@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, job_group_text
-from jobsight_predictor.profile.bound import Objective
 from jobsight_predictor.profile.requests import Limit
+from jobsight_predictor.profile.reserve import Objective
 
-AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table"]
+AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table", "nextflow", "snakemake"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
 RequirementsEstimator = Literal[
     "none",
@@ -27,7 +27,7 @@ RequirementsEstimator = Literal[
     "jobsight",
 ]
 Fabric = Literal["fastest", "sum", "ethernet", "infiniband", "opa", "other"]
-PlanStrategy = Literal["conservative", "first-fit", "highest-pos", "best-profit"]
+PlanStrategy = Literal["jobsight", "conservative"]
 
 
 def from_text(kind: type, value: str) -> Any:
@@ -128,10 +128,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     bound_objective: Annotated[
         Objective,
         _meta(
-            "where the target fraction must hold: cost, over all jobs at the least waste; per-job, for cheap jobs, "
-            "expensive jobs and each user separately; changing it retrains on all finished jobs"
+            "what reservations aim at: coverage, the target fraction of jobs with little waste; waste, the least "
+            "waste, failed attempts included; changing it retrains on all finished jobs"
         ),
-    ] = "cost"
+    ] = "coverage"
     walltime_limit: Annotated[
         Limit,
         _meta(
@@ -241,10 +241,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     plan_strategy: Annotated[
         PlanStrategy,
         _meta(f"how places are offered: {', '.join(get_args(PlanStrategy))}", metavar="NAME"),
-    ] = "first-fit"
+    ] = "jobsight"
     plan_max_failure: Annotated[
         float,
-        _meta("a place is offered if the job fails there with a smaller probability", metavar="FRACTION", gt=0, le=1),
+        _meta(
+            "a place is offered if the job is less likely than this not to end in it",
+            metavar="FRACTION",
+            gt=0,
+            le=1,
+        ),
     ] = 0.1
     plan_penalty_ratio: Annotated[
         float, _meta("penalty for a job that fails, as a multiple of its charge", metavar="RATIO", ge=0, le=1e6)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
+from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
 from jobsight_server.advice.advise import Advice, advise
 from jobsight_server.advice.job_request import JobRequest, RequestError
 from jobsight_server.advice.pbs_words import PbsRequest, pbs_request
 from jobsight_server.advice.slurm_words import SlurmRequest, slurm_request
+from jobsight_server.facts import FACTS_AT_MOST, facts_in, facts_of
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.web.context import context
 from jobsight_server.web.inputs import parsed_body
 from jobsight_server.web.questions import DescribedJob, job_in_body
 from jobsight_server.web.routes import Route
+from jobsight_server.workflow_names import readable_name
 
+COMMENT_AT_MOST = 4096  # characters
 _SHAPE = '{"cluster": C, "user": U, "application": NAME, "slurm": {"num_tasks": 4, "mem": "4G", "time_limit": 60}}'
 
 
@@ -23,8 +28,10 @@ class AdviceQuestion(DescribedJob, kw_only=True):
     """The job that is being submitted.
 
     Its resources are in Slurm's words, in those of PBS, or else in ``processors``, ``memory_bytes`` and ``walltime_s``.
-    Slurm's partition is the ``queue``.
+    Slurm's partition is the ``queue``. ``comment``, the user's, may say what a random name does not, and facts.
     """
+
+    comment: Annotated[str, Meta(max_length=COMMENT_AT_MOST)] | None = None
 
     slurm: SlurmRequest | None = None
     pbs: PbsRequest | None = None
@@ -38,6 +45,10 @@ def give_advice() -> Advice:
         raise BadRequest(
             f"{', '.join((*words, *plain))}: say what the job asks for in one of slurm, pbs or plain fields"
         )
+    asked.application = readable_name(asked.application, asked.comment)
+    said = dict(facts_of(facts_in(asked.comment).text))
+    own = asked.facts or {}
+    asked.facts = dict([*(own | said | own).items()][:FACTS_AT_MOST])  # own ones first, and theirs count
     cluster, question = job_in_body(asked, "")
     try:
         if asked.slurm is not None:

@@ -37,6 +37,7 @@ from jobsight_server.web import (
     objectives,
     offers,
     openapi,
+    outcomes,
     overview,
     plan,
     policies,
@@ -74,6 +75,7 @@ NOUNS_WITH_PAGES = (
 ROUTES = tuple(
     route
     for noun in (
+        outcomes,
         predictions,
         advice,
         efficiency,

@@ -18,6 +18,7 @@ from jobsight_server.matching.end_matches import LONGEST_HOLD_S, release, renew
 from jobsight_server.matching.queue import SubmittedJobs, submit
 from jobsight_server.matching.resource_types import ResourceError
 from jobsight_server.matching.service import StateReading
+from jobsight_server.matching.submissions import SubmissionKey
 from jobsight_server.queries.matches import STATES, MatchDetail, MatchEntry, MatchList, match_entry, match_list
 from jobsight_server.record import Record
 from jobsight_server.storage.dialect import LARGEST_ID
@@ -45,17 +46,25 @@ _READINGS: tuple[StateReading, ...] = ("cached", "batch", "dependency")
 Number = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
 
 
-class JobBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Jobs to match (docs/matching.md); ``objectives`` instead of those that the administrator chose."""
+Jobs = Annotated[list[Any], Meta(max_length=10_000)]
 
-    jobs: list[Any]
+
+class JobBatch(msgspec.Struct, forbid_unknown_fields=True):
+    """Jobs to match (docs/matching.md); ``objectives`` instead of those that the administrator chose.
+
+    With a ``key``, the batch can be sent again: jobs that it had matched keep their match.
+    """
+
+    jobs: Jobs
     objectives: list[Any] | None = None
+    key: SubmissionKey | None = None
 
 
 class QueuedBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Jobs to queue (docs/matching.md)."""
+    """Jobs to queue (docs/matching.md). With a ``key``, they can be sent again: no job is queued twice."""
 
-    jobs: list[Any]
+    jobs: Jobs
+    key: SubmissionKey | None = None
 
 
 class Renewal(msgspec.Struct, forbid_unknown_fields=True):
@@ -81,14 +90,15 @@ def match_batch() -> Response:
     reading = choice_argument("reading", _READINGS) or "cached"
     here = context()
     batch = parsed_body(JobBatch, _SHAPE, here.settings.max_body_bytes)
-    return record_reply(here.matcher.match(batch.jobs, batch.objectives, is_dry, reading))  # type: ignore[arg-type]
+    answer = here.matcher.match(batch.jobs, batch.objectives, is_dry, reading, batch.key)  # type: ignore[arg-type]
+    return record_reply(answer)
 
 
 def queue_batch() -> Response:
     """Queued jobs are matched by the administrator's objectives."""
     here = context()
     batch = parsed_body(QueuedBatch, _SHAPE, here.settings.max_body_bytes)
-    return record_reply(submit(here.matcher, here.write_engine, batch.jobs, here.clock()))
+    return record_reply(submit(here.matcher, here.write_engine, batch.jobs, here.clock(), batch.key))
 
 
 def matches() -> MatchList:

@@ -11,6 +11,7 @@ from werkzeug.exceptions import BadRequest
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.amounts import MEMORY_PATTERN, TIME_PATTERN, memory_bytes, time_s
+from jobsight_server.facts import FACT_NAME, FACTS_AT_MOST
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.per import PER, UnknownProcessorsError
@@ -67,6 +68,13 @@ Per = Annotated[
 ]
 
 
+FactName = Annotated[str, Meta(pattern=f"^{FACT_NAME}$")]
+Facts = Annotated[
+    dict[FactName, float],
+    Meta(max_length=FACTS_AT_MOST, description="numbers that say more of the job, such as input_bytes"),
+]
+
+
 class DescribedJob(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A job in a body. Its constraints are checked in ``job_in_body``, whose messages say what to do."""
 
@@ -79,6 +87,7 @@ class DescribedJob(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     walltime_s: Walltime | None = None
     group: UnixGroup | None = None
     account: Account | None = None
+    facts: Facts | None = None
 
 
 class JobFields(DescribedJob, kw_only=True):
@@ -95,9 +104,9 @@ def _parameter(name: str, field: Any) -> Parameter:
 PARAMETERS = tuple(
     _parameter(name, get_args(field)[0])
     for name, field in get_type_hints(JobFields, include_extras=True).items()
-    if type(None) in get_args(field)
+    if type(None) in get_args(field) and name != "facts"
 )
-"""The same as query parameters, without cluster and user."""
+"""The same as query parameters, without cluster, user and facts."""
 
 
 def request_of(asked: JobFields, metric: str | None, place: str) -> ForecastRequest:
@@ -133,6 +142,7 @@ def job_in_body(asked: DescribedJob, place: str) -> tuple[str, Question]:
         None if walltime is None else amount_of(walltime, f"{place}walltime_s", time_s, WALLTIME_AT_MOST_S),
         None if asked.group is None else name_text(asked.group, f"{place}group"),
         None if asked.account is None else name_text(asked.account, f"{place}account"),
+        tuple(sorted((asked.facts or {}).items())),
     )
     return cluster, question
 

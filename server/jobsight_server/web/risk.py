@@ -10,7 +10,7 @@ from werkzeug.exceptions import BadRequest
 
 from jobsight_server.amounts import time_s
 from jobsight_server.offers.calibration import read_calibration
-from jobsight_server.offers.risk import Gap, Risk, risk_of
+from jobsight_server.offers.risk import HOUR_S, Gap, Risk, risk_of
 from jobsight_server.settings.load import MOST_NODES
 from jobsight_server.web.context import context
 from jobsight_server.web.inputs import LATEST_TIME_S, amount_of, parsed_body
@@ -60,8 +60,8 @@ def ask_risk() -> Response:
     gap = Gap(cluster, job, nodes, requested_s, start, _end(asked, start), _elapsed(asked))
     with here.read_engine.connect() as connection:
         accuracy = here.run_times.of(connection, cluster, job)
-        calibration = read_calibration(connection, cluster)
-    return record_reply(risk_of(here.plan, gap, accuracy, calibration))
+        correct = read_calibration(connection, cluster).correction(here.clock() / HOUR_S)
+    return record_reply(risk_of(here.plan, gap, accuracy, correct))
 
 
 def placed(asked: PlacedJob) -> tuple[int, float]:

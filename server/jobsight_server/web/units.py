@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from jobsight_predictor.metrics import METRICS
 from jobsight_server.amounts import memory_text, time_text
 from jobsight_server.forecasts import Prediction
 
@@ -107,22 +108,13 @@ def brief(value: float | None) -> str:
     return count(value) if value == int(value) else f"{value:.1f}" if value >= 0.995 else f"{value:.2g}"
 
 
-def gib_hours(value: float | None) -> str:
-    """Byte seconds as GiB-hours.
+def hours(value: float | None) -> str:
+    """GiB-hours or processor-hours.
 
-    >>> [gib_hours(hours * 2**30 * 3600.0) for hours in (0, 1.234, 1234.5)]
+    >>> [hours(value) for value in (0, 1.234, 1234.5)]
     ['0.00', '1.23', '1,235']
     """
-    return DASH if value is None else _three_digits(value / (2**30 * 3600.0))
-
-
-def processor_hours(value: float | None) -> str:
-    """Processor seconds as processor-hours.
-
-    >>> processor_hours(1_234_567)
-    '343'
-    """
-    return DASH if value is None else _three_digits(value / 3600.0)
+    return DASH if value is None else _three_digits(value)
 
 
 def rate(value: float | None) -> str:
@@ -186,8 +178,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "share": share,
     "percent": percent,
     "decimal": decimal,
-    "gib_hours": gib_hours,
-    "processor_hours": processor_hours,
+    "hours": hours,
     "rate": rate,
     "minute_rate": minute_rate,
     "utc": utc,
@@ -196,7 +187,6 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "accuracy": accuracy,
 }
 
-METRIC_TITLES = {"bandwidth": "Bandwidth", "memory": "Memory", "cpu": "CPU", "runtime": "Run time"}
 REJECTION_TITLES = {
     "batches_rejected": "batches rejected",
     "quarantined_because": "batches quarantined",
@@ -207,15 +197,22 @@ REJECTION_TITLES = {
     "requirement_feedback_rejected": "feedback on requirements refused",
     "resource_reports_rejected": "reports of resources rejected",
 }
-SAVINGS_FORMATS = {"memory": "gib_hours", "runtime": "processor_hours"}
 SAVINGS_UNITS = {"memory": "GiB-hours", "runtime": "processor-hours"}
-RESOURCE_TITLES = {"processors": "Processors", "memory": "Memory", "runtime": "Run time", "bandwidth": "Bandwidth"}
-METRIC_FORMATS = {"bandwidth": "bps", "memory": "bytes", "cpu": "share", "runtime": "seconds"}
+RESOURCE_TITLES = {"processors": "Processors"} | {
+    name: METRICS[name].title for name in ("memory", "runtime", "bandwidth")
+}
 
 
-def metric_value(value: float | None, metric: str) -> str:
-    """A value of one metric, without the words "per processor"."""
-    return FORMATS[METRIC_FORMATS.get(metric, "text")](value)
+def metric_value(value: float | None, metric: str, processors: int = 1) -> str:
+    """A value of one metric, without the words "per processor"; or what it comes to on so many processors.
+
+    >>> metric_value(2**30, "memory", 16), metric_value(60.0, "runtime", 16)
+    ('16.0 GiB', '1 min')
+    """
+    times = 1 if metric in METRICS and METRICS[metric].is_of_job else processors
+    return FORMATS[METRICS[metric].format if metric in METRICS else "text"](
+        value if value is None or times == 1 else value * times
+    )
 
 
 def resource_value(value: float | None, resource: str) -> str:
@@ -235,9 +232,8 @@ FILTERS = {
 }
 FOR_TEMPLATES = {
     "formats": FORMATS,
-    "metric_formats": METRIC_FORMATS,
-    "metric_titles": METRIC_TITLES,
-    "savings_formats": SAVINGS_FORMATS,
+    "metric_formats": {name: metric.format for name, metric in METRICS.items()},
+    "metric_titles": {name: metric.title for name, metric in METRICS.items()},
     "savings_units": SAVINGS_UNITS,
     "rejection_titles": REJECTION_TITLES,
     "resource_titles": RESOURCE_TITLES,

@@ -5,7 +5,7 @@
 local cjson = require("cjson")
 local socket = require("socket")
 
-local TEXTS = { account = 1, admin_comment = 1, default_account = 1, mem_per_tres = 1, name = 1, partition = 1, user_name = 1 }
+local TEXTS = { account = 1, admin_comment = 1, comment = 1, default_account = 1, mem_per_tres = 1, name = 1, partition = 1, user_name = 1 }
 local NUMBERS = {
   cpus_per_task = 65534, min_cpus = 1, min_nodes = 4294967294, ntasks_per_node = 65534, num_tasks = 4294967294,
   time_limit = 4294967294,

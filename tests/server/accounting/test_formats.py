@@ -100,6 +100,14 @@ def table_json(number: int) -> str:
     )
 
 
+def nextflow(number: int) -> str:
+    end = (T0 + number + 60) * 1000
+    return f"{number:06x}\tRNA:ALIGN (s{number})\tCOMPLETED\t0\t{T0 * 1000}\t{end}\t2m 3s\t2\t198.5%\t1.5 GB\t2 GB"
+
+
+NEXTFLOW_HEADER = "hash\tname\tstatus\texit\tsubmit\tcomplete\trealtime\tcpus\t%cpu\tpeak_rss\tmemory"
+
+
 def all_of(line: Callable[[int], str]) -> tuple[str, ...]:
     return tuple(line(number) for number in range(COUNT))
 
@@ -109,13 +117,14 @@ WRITTEN = {
     "pbspro": Written("pbspro", all_of(pbspro), r"[ ;=+/:]"),
     "gridengine": Written("gridengine", all_of(gridengine), r"[:,=]", ("# Version: 8.1.9",)),
     "table": Written("table", all_of(table), r"[,: ]", (TABLE_HEADER,)),
+    "nextflow": Written("nextflow", all_of(nextflow), r"[\t ]", (NEXTFLOW_HEADER,)),
     "table of JSON": Written("table", all_of(table_json), r"[,:]"),
 }
 every_format = pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN)
 
 
-def test_every_format_but_that_with_a_suite_of_its_own_is_here() -> None:
-    assert {written.format for written in WRITTEN.values()} | {"slurm"} == set(ACCOUNTING_FORMATS)
+def test_every_format_but_those_with_a_suite_of_their_own_is_here() -> None:
+    assert {written.format for written in WRITTEN.values()} | {"slurm", "snakemake"} == set(ACCOUNTING_FORMATS)
 
 
 def read(engine: Engine, file: Path, log_format: AccountingFormat, final: bool = True) -> LogReader:

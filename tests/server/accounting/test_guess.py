@@ -37,6 +37,10 @@ GRIDENGINE = (
 )
 TABLE = "job_id,user,start_epoch_s,end_epoch_s\n1,ann,1790000000,1790000060"
 TABLE_JSON = '{"job_id": 1, "user": "ann", "start_epoch_s": 1790000000}'
+NEXTFLOW = "task_id\thash\tname\tsubmit\tduration\trealtime\n1\t7b/3753ff\tA (s)\t1790000000000\t3s\t1s"
+SNAKEMAKE = "s\th:m:s\tmax_rss\tmax_vms\n1.42\t0:00:01\t63.95\t68.14"
+SNAKEMAKE_JSON = '{"cpu_time": 0.05, "h:m:s": "0:00:01", "max_rss": 64.1, "s": 1.4}'
+BY_OWNER: dict[str, AccountingFormat] = {NEXTFLOW: "nextflow", SNAKEMAKE: "snakemake", SNAKEMAKE_JSON: "snakemake"}
 WRITTEN: dict[str, AccountingFormat] = {
     TORQUE: "torque",
     PBSPRO: "pbspro",
@@ -87,11 +91,12 @@ def test_a_byte_order_mark_latin_1_and_carriage_returns(tmp_path: Path, text: st
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("text", WRITTEN)
+@pytest.mark.parametrize("text", WRITTEN | BY_OWNER)
 def test_the_format_is_guessed(tmp_path: Path, text: str, packed: bool) -> None:
+    expected = (WRITTEN | BY_OWNER)[text]
     with Content(written(tmp_path, text, packed)) as content:
-        assert guess_format(content) == WRITTEN[text]
-        check_format(content, WRITTEN[text])
+        assert guess_format(content) == expected
+        check_format(content, expected)
 
 
 @pytest.mark.parametrize(("text", "shown"), [("free text", "it begins with 'free text'"), ("", "it is empty")])

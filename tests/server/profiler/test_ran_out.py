@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, func, select
 
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, record_failure
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
+from jobsight_server.forecasts import report as report_outcome
+from jobsight_server.forecasts.events import Observation
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.schema import failures, model_state, profiles, series
+from jobsight_server.storage.schema import model_state, outcomes, profiles, series
 
 MIB = 2**20
 ASKED = {"name": "cfd", "processors": 2, "requested_memory_bytes": 512 * MIB, "requested_walltime_s": 600.0}
@@ -37,10 +39,14 @@ def ask(engine: Engine, metric: str, **known: Any) -> Any:
     return answer
 
 
-def report(site: Any, reserved: float, job_id: str | None = None, metric: str = "memory", **known: Any) -> None:
+def report(
+    site: Any, value: float, job_id: str | None = None, metric: str = "memory", *, lower: bool = True, **known: Any
+) -> str:
     request = ForecastRequest("alpha", job_question("u1", "cfd", None, 2, **known), metric)
+    reader = AnswerReader(site.engine, ForecastConfig())
     with site.engine.begin() as connection:
-        record_failure(connection, AnswerReader(site.engine, ForecastConfig()), request, reserved, job_id)
+        taken, _ = report_outcome(connection, reader, request, Observation(value, lower), job_id, 1e6)
+    return taken
 
 
 def counted(engine: Engine, metric: str = "memory") -> int:
@@ -87,8 +93,6 @@ def test_the_larger_of_request_and_use_is_what_was_too_little(
     sizes = {"used_memory_bytes": used and used * MIB, "requested_memory_bytes": requested and requested * MIB}
     run(sqlite_site, "1.s", 0.0, failure="memory", **sizes)
     learn(sqlite_site)
-    with sqlite_site.engine.connect() as connection:
-        assert connection.scalars(select(failures.c.reserved)).all() == [bound * MIB]
     assert ask(sqlite_site.engine, "memory", memory_bytes=requested and requested * MIB).bound > bound * MIB
 
 
@@ -97,7 +101,7 @@ def test_a_failure_without_any_amount_is_counted(sqlite_site: Any) -> None:
     learn(sqlite_site)
     with sqlite_site.engine.connect() as connection:
         assert read_event_counts(connection)["logged_failures_without_amount", "memory"] == 1
-        assert connection.scalar(select(func.count()).select_from(failures)) == 0
+        assert connection.scalar(select(func.count()).select_from(outcomes)) == 0
 
 
 @pytest.mark.parametrize("job_id", ["1.s", None])
@@ -139,6 +143,43 @@ def test_a_report_with_another_amount_is_learned_too(sqlite_site: Any) -> None:
     report(sqlite_site, 1000.0 * MIB, "1.s", memory_bytes=512 * MIB)
     assert ask(sqlite_site.engine, "memory", memory_bytes=512 * MIB).bound > 1000 * MIB
     assert counted(sqlite_site.engine) == 1
+
+
+@pytest.mark.parametrize("first", ["log", "report"])
+def test_a_reported_value_of_a_job_in_the_log_is_learned_once(site: Any, first: str) -> None:
+    for number in range(5):
+        run(site, f"0{number}.s", 100.0 * number)
+    learn(site)
+
+    def logged() -> None:
+        run(site, "1.s", 5000.0)
+        learn(site)
+
+    steps = [logged, lambda: report(site, 51.0 * MIB, "1.s", lower=False)]
+    for step in steps if first == "log" else reversed(steps):
+        step()
+    assert ask(site.engine, "memory").user_jobs == 6
+    assert report(site, 51.0 * MIB, "1.s", lower=False) == "duplicate"
+    assert report(site, 60.0 * MIB, "7.s", lower=False) == "stored"
+    assert ask(site.engine, "memory").user_jobs == 7
+    assert ask(site.engine, "memory").last_values[-1] == 60.0 * MIB
+    before = site.dump(series), site.dump(model_state)
+    rebuild(site.engine)
+    assert (site.dump(series), site.dump(model_state)) == before
+
+
+def test_a_run_that_ended_abnormally_is_a_lower_bound_of_its_run_time(sqlite_site: Any) -> None:
+    """A job that is cancelled after two hours, where an hour was the most, says that an hour is not enough."""
+    for number in range(30):
+        run(sqlite_site, f"{number}.s", 4000.0 * number, length=3600.0, requested_walltime_s=36000.0)
+    run(sqlite_site, "99.s", 200_000.0, length=7200.0, requested_walltime_s=36000.0, ended_abnormally=True)
+    run(sqlite_site, "98.s", 210_000.0, length=5.0, requested_walltime_s=36000.0, ended_abnormally=True)
+    before = ask(sqlite_site.engine, "runtime", walltime_s=36000.0)
+    learn(sqlite_site)
+    after = ask(sqlite_site.engine, "runtime", walltime_s=36000.0)
+    assert before.bound is None or before.bound == 36000.0
+    assert after.value == pytest.approx(3600.0)
+    assert after.bound > 7200.0
 
 
 def test_retraining_gives_the_same_rows(site: Any) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import column, insert, select, table, text, update
 from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.bound import BASES
+from jobsight_predictor.profile.reserve import BASES
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts import (
     AnswerReader,
@@ -161,7 +161,7 @@ def test_another_objective_retrains_by_itself(site: Any) -> None:
     profile_finished(site.engine, 0.0, lambda: 1e9)
     default = stored(site)
     assert rebuild_if_outdated(site.engine, ForecastConfig()) is False
-    per_job = ForecastConfig(objective="per-job")
+    per_job = ForecastConfig(objective="waste")
     assert rebuild_if_outdated(site.engine, per_job) is True
     assert rebuild_if_outdated(site.engine, per_job) is False
     with site.engine.connect() as connection:

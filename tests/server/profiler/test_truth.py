@@ -21,6 +21,7 @@ from jobsight_server.queries.savings import SavingsRequest, savings
 from jobsight_server.storage.schema import jobs, profiles, series
 
 INTERVAL_S = 60
+GIB_HOUR = 2.0**30 * 3600.0
 REQUESTED = 4 * 2**30
 END = 1_790_000_040
 
@@ -145,10 +146,10 @@ def _savings_agree(site: Any, truths: dict[tuple[str, float], Any], rows: Any) -
         row = found[user]
         assert (row.jobs, row.requested, row.used) == (
             count,
-            pytest.approx(requested),
-            pytest.approx(used, abs=tolerance),
+            pytest.approx(requested / GIB_HOUR),
+            pytest.approx(used / GIB_HOUR, abs=tolerance / GIB_HOUR),
         )
     of_all = [sum(column) for column in zip(*true.values(), strict=True)]
     assert of_all[3] < 0.05 * of_all[2]  # what is too short hardly counts
-    assert memory.total.used == pytest.approx(of_all[2], rel=0.01)
+    assert memory.total.used == pytest.approx(of_all[2] / GIB_HOUR, rel=0.01)
     assert memory.total.jobs > 100

@@ -44,13 +44,13 @@ def test_memory_counts_per_processor_and_second() -> None:
     }
 
 
-def test_a_job_that_runs_out_is_repeated_with_twice_as_much() -> None:
-    """3 GiB are needed: 2 are tried, then 4; the request of 1 GiB is tried, then 2, then 4."""
+def test_what_ran_is_charged_as_it_ran_and_what_is_recommended_with_its_repeats() -> None:
+    """3 GiB are needed: of what is recommended 2 are tried, then 4; with the request of 1 GiB, it ran."""
     found = amounts(Job(asked_memory_bytes=2 * GIB), "memory", 3.0 * GIB, 2.0 * GIB)
     assert (found["request_failures"], found["bound_failures"]) == (1, 1)
     assert found["used"] == 6 * GIB * HOUR
     assert found["bound_held"] == 2 * (2 + 4) * GIB * HOUR
-    assert found["request_held"] == 2 * (1 + 2 + 4) * GIB * HOUR
+    assert found["request_held"] == found["requested"] == 2 * 1 * GIB * HOUR
 
 
 def test_run_time_counts_by_processors() -> None:

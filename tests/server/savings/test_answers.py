@@ -24,7 +24,6 @@ from jobsight_server.web.app import create_app
 from .runs import GIB, NOON, ended, learn, write
 
 Ask = Callable[..., Any]
-GIB_HOUR = GIB * 3600.0
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -66,8 +65,8 @@ def test_the_greatest_saving_comes_first_with_what_to_ask_for(ask: Ask, client: 
     assert first["freed"] > 0.3 * first["requested"] > 0
     assert first["freed_share"] == pytest.approx(first["freed"] / first["requested"], rel=0.05)
     # 2 GiB and a little more were used of 8 requested, an hour each, but for the last job that ran out.
-    assert first["requested"] == pytest.approx(first["jobs"] * 8 * GIB_HOUR)
-    assert first["used"] / GIB_HOUR == pytest.approx(2.03 * first["jobs"] + 6, rel=0.02)
+    assert first["requested"] == pytest.approx(first["jobs"] * 8)
+    assert first["used"] == pytest.approx(2.03 * first["jobs"] + 6, rel=0.02)
     assert (first["ran_out"], first["would_run_out"] >= 1) == (1, True)
     # Of the whole job, for one like the last: the job's page says the same.
     assert (first["like_job"], first["asked_for"]) == ("999.s", 8 * GIB)
@@ -87,7 +86,7 @@ def test_every_way_of_looking_adds_up(ask: Ask) -> None:
         found = ask(by=by)["metrics"][0]
         assert found["total"] == total
         for name in ("jobs", "requested", "used", "reserved", "freed", "would_run_out"):
-            assert sum(row[name] for row in found["rows"]) == total[name]
+            assert sum(row[name] for row in found["rows"]) == pytest.approx(total[name], rel=1e-12)
         assert [row["freed"] for row in found["rows"]] == sorted((r["freed"] for r in found["rows"]), reverse=True)
         assert [row["user"] for row in found["rows"]] == (
             ["ann", "bob"] if by == "user" else [None] * len(found["rows"])
@@ -174,7 +173,7 @@ def test_the_command_says_the_same(
         "fluid",
     )
     row = ask(by="application")["metrics"][0]["rows"][0]
-    assert float(first["freed"]) == pytest.approx(row["freed"] / GIB_HOUR, rel=1e-5)
+    assert float(first["freed"]) == pytest.approx(row["freed"], rel=1e-5)
     table = command()
     assert "Jobs that ended from 2023-11-15 to 2023-11-25 (UTC)" in table
     users = [line.split()[0] for line in table.splitlines() if line.strip().startswith(("alpha/", "beta/"))]
@@ -192,6 +191,7 @@ def test_the_command_says_the_same(
     ("ask_for", "freed", "ran_out", "is_worth_asking"),
     [
         (2.0, 5.0, 0, True),
+        (2.0, 5.0, 11, False),  # less, and more than the target share of 100 jobs would run out
         (2.0, 0.0, 0, False),  # less, and nothing would be freed
         (2.0, -5.0, 3, False),
         (6.0, -5.0, 3, True),  # more, because jobs ran out
@@ -203,8 +203,8 @@ def test_the_command_says_the_same(
 def test_what_to_ask_for_is_shown_where_it_is_better_than_before(
     ask_for: float | None, freed: float, ran_out: int, is_worth_asking: bool
 ) -> None:
-    advice = RowAdvice("alpha", "ann", "cfd", freed, ran_out)
-    assert advice.is_better(4.0, ask_for) is is_worth_asking
+    advice = RowAdvice("alpha", "ann", "cfd", freed, ran_out, ran_out / 100.0)
+    assert advice.is_better(4.0, ask_for, 0.05) is is_worth_asking
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def counted(row: Any) -> dict[str, float]:
     if row.bound is None:
         return {"without_bound": 1}
     per_unit = {"requested": request, "used": row.value, "reserved": row.bound}
-    per_unit |= {"request_held": held(request, row.value), "bound_held": held(row.bound, row.value)}
+    per_unit |= {"request_held": request, "bound_held": held(row.bound, row.value)}
     amounts = {name: round(each * weight / unit) * unit for name, each in per_unit.items()}
     failures = {"request_failures": row.value > request, "bound_failures": row.value > row.bound}
     return {"jobs": 1, "weight": weight, **amounts, **failures}

@@ -37,7 +37,7 @@ def test_an_unknown_cluster_in_a_body(served: Any) -> None:
     questions = [{**JOB, "cluster": "alpha"}, JOB]
     for path, body, place in (
         ("predictions", {"questions": questions}, "questions[1].cluster"),
-        ("failures", {**JOB, "reserved": 1.0}, "cluster"),
+        ("outcomes", {**JOB, "value": 1.0}, "cluster"),
     ):
         answer = client.post(f"/api/v1/{path}", json=body)
         assert answer.status_code == 404

@@ -14,7 +14,7 @@ from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 
 URL = "/api/v1/predictions"
-FAILURES = "/api/v1/failures"
+OUTCOMES = "/api/v1/outcomes"
 BIG, SMALL = {"application": "big_07.sh", "processors": 8}, {"application": "small", "processors": 1}
 
 
@@ -138,20 +138,20 @@ SPELLINGS = [
 
 
 def test_requests_are_understood_as_schedulers_write_them(two_applications: Any) -> None:
-    """In queries, bodies and reports alike. Another request of memory than the one that ran out is the last resort."""
+    """In queries, bodies and reports alike."""
     client = two_applications.client("scheduler")
     for number, spelling in enumerate(SPELLINGS):
         reserved = (3.0 + number) * 2**30
-        told = report(two_applications, application=None, reserved=f"{3 + number}gb", **spelling)
-        assert told.json["bound"] > reserved
+        told = report(two_applications, application=None, value=f"{3 + number}gb", **spelling)
+        assert told.json["prediction"]["bound"] > reserved
         for other in SPELLINGS:
-            assert ask(two_applications, processors=8, **other) == told.json
+            assert ask(two_applications, processors=8, **other) == told.json["prediction"]
             question = {"cluster": "gamma", "user": "eve", "metric": "memory", "processors": 8, **other}
-            assert client.post(URL, json={"questions": [question]}).json["predictions"] == [told.json]
+            assert client.post(URL, json={"questions": [question]}).json["predictions"] == [told.json["prediction"]]
         other_time = {**spelling, "walltime_s": "61:00:00"}
         assert ask(two_applications, processors=8, **other_time)["bound"] > reserved
         other_memory = {**spelling, "memory_bytes": "9gb"}
-        assert ask(two_applications, processors=8, **other_memory)["bound"] <= 9 * 2**30 / 8
+        assert ask(two_applications, processors=8, **other_memory)["bound"] > reserved, "9 GB would fail as well"
 
 
 def test_values_may_be_asked_for_the_whole_job(two_applications: Any) -> None:
@@ -176,10 +176,10 @@ def test_values_may_be_asked_for_the_whole_job(two_applications: Any) -> None:
 
 
 def test_a_reservation_of_the_whole_job_may_be_reported(two_applications: Any) -> None:
-    answer = report(two_applications, per="job", reserved=8 * 3e9)
-    assert answer.json["per"] == "job"
-    assert answer.json["bound"] > 8 * 3e9
-    assert ask(two_applications, **BIG)["bound"] == pytest.approx(answer.json["bound"] / 8)
+    answer = report(two_applications, per="job", value=8 * 3e9)
+    assert answer.json["prediction"]["per"] == "job"
+    assert answer.json["prediction"]["bound"] > 8 * 3e9
+    assert ask(two_applications, **BIG)["bound"] == pytest.approx(answer.json["prediction"]["bound"] / 8)
     refused = report(two_applications, per="job", processors=None)
     assert (refused.status_code, "need the number of processors" in refused.json["error"]) == (400, True)
 
@@ -195,8 +195,9 @@ def test_other_templates_than_those_stored_answer_with_a_reason(two_applications
 
 
 def report(served: Any, **changes: Any) -> Any:
-    body = {"cluster": "gamma", "user": "eve", "metric": "memory", **BIG, "reserved": 3e9, **changes}
-    return served.client("scheduler").post(FAILURES, json=body)
+    too_little = {"metric": "memory", "value": 3e9, "lower_bound": True}
+    body = {"cluster": "gamma", "user": "eve", **BIG, **too_little, **changes}
+    return served.client("scheduler").post(OUTCOMES, json=body)
 
 
 def test_a_bound_is_above_what_ran_out(two_applications: Any) -> None:
@@ -204,11 +205,11 @@ def test_a_bound_is_above_what_ran_out(two_applications: Any) -> None:
     assert before["bound"] < 3e9
     answer = report(two_applications)
     assert answer.status_code == 200
-    assert answer.json == ask(two_applications, **BIG)
-    assert answer.json["bound"] > 3e9
-    assert answer.json["value"] == before["value"]
+    assert answer.json["prediction"] == ask(two_applications, **BIG)
+    assert answer.json["prediction"]["bound"] > 3e9
+    assert answer.json["prediction"]["value"] == before["value"]
     assert ask(two_applications, **SMALL)["bound"] == other["bound"] < 3e9
-    report(two_applications, reserved=1e9)
+    report(two_applications, value=1e9)
     assert ask(two_applications, **BIG)["bound"] > 3e9
     with two_applications.engine.connect() as connection:
         assert read_event_counts(connection)["reservations_ran_out", "memory"] == 2
@@ -217,7 +218,9 @@ def test_a_bound_is_above_what_ran_out(two_applications: Any) -> None:
 def test_a_report_that_names_its_job_counts_once(two_applications: Any) -> None:
     first = report(two_applications, job_id="e1")
     assert first.status_code == 200
-    assert report(two_applications, job_id="e1").json == first.json
+    again = report(two_applications, job_id="e1").json
+    assert (first.json["status"], again["status"]) == ("stored", "duplicate")
+    assert again["prediction"] == first.json["prediction"]
     with two_applications.engine.connect() as connection:
         assert read_event_counts(connection)["reservations_ran_out", "memory"] == 1
     assert report(two_applications, job_id="").status_code == 400
@@ -239,7 +242,7 @@ def test_a_failure_with_fewer_fields_raises_the_bounds_of_questions_with_more(tw
 
 def test_a_failure_outlives_learning_anew(two_applications: Any) -> None:
     report(two_applications)
-    alone = report(two_applications, application=None, processors=None, reserved=5e9).json
+    alone = report(two_applications, application=None, processors=None, value=5e9).json["prediction"]
     assert alone["bound"] > 5e9
     assert ask(two_applications) == alone
     told = ask(two_applications, **BIG)
@@ -250,23 +253,23 @@ def test_a_failure_outlives_learning_anew(two_applications: Any) -> None:
 
 def test_a_failure_of_an_unknown_user_is_kept(two_applications: Any) -> None:
     answer = report(two_applications, user="new")
-    assert answer.json["bound"] > 3e9
-    assert report(two_applications, cluster="nowhere").json["value"] is None
+    assert answer.json["prediction"]["bound"] > 3e9
+    assert report(two_applications, cluster="nowhere").json["prediction"]["value"] is None
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"reserved": 0}, "reserved = 0.0 is not above 0"),
-        ({"reserved": None}, "$.reserved"),
+        ({"value": 0}, "value = 0.0 is not above 0"),
+        ({"value": None}, "value is missing"),
         ({"metric": "disk"}, "metric = 'disk' is unknown; use one of: bandwidth"),
         ({"user": ""}, "user is empty"),
         ({"processors": 0}, "processors = 0 is not above 0"),
         ({"job": "1"}, "unknown field `job`"),
         ({"memory_bytes": "4 apples"}, "memory_bytes = '4 apples' is not an amount of memory; give bytes such as"),
         ({"walltime_s": "noon"}, "walltime_s = 'noon' is not a time; give seconds such as 3600"),
-        ({"reserved": "much"}, "reserved = 'much' is not an amount of memory"),
-        ({"metric": "cpu", "reserved": "4gb"}, "reserved = '4gb' is text; give a number in the unit of the metric"),
+        ({"value": "much"}, "value = 'much' is not an amount of memory"),
+        ({"metric": "cpu", "value": "4gb"}, "value = '4gb' is text; give a number in the unit of the metric"),
     ],
 )
 def test_a_wrong_failure_is_refused(served: Any, changes: dict[str, Any], says: str) -> None:
@@ -274,19 +277,19 @@ def test_a_wrong_failure_is_refused(served: Any, changes: dict[str, Any], says: 
     assert answer.status_code == 400
     assert says in answer.json["error"]
     with served.engine.connect() as connection:
-        assert connection.execute(schema.failures.select()).all() == []
+        assert connection.execute(schema.outcomes.select()).all() == []
 
 
 def test_only_schedulers_report_failures(served: Any) -> None:
-    body = {"cluster": "a", "user": "b", "metric": "cpu", "reserved": 1}
-    assert served.client("agent").post(FAILURES, json=body).status_code == 403
-    assert served.client().post(FAILURES, json=body).status_code == 401
+    body = {"cluster": "a", "user": "b", "metric": "cpu", "value": 1}
+    assert served.client("agent").post(OUTCOMES, json=body).status_code == 403
+    assert served.client().post(OUTCOMES, json=body).status_code == 401
 
 
-@pytest.mark.parametrize("reserved", [1e15, 1])
-def test_what_was_hardly_reserved_is_refused(two_applications: Any, reserved: float) -> None:
+@pytest.mark.parametrize("value", [1e15, 1])
+def test_what_was_hardly_reserved_is_refused(two_applications: Any, value: float) -> None:
     before = ask(two_applications, **BIG)
-    refused = report(two_applications, reserved=reserved)
+    refused = report(two_applications, value=value)
     assert refused.status_code == 400
     assert "bytes per processor is recommended: check the unit" in refused.json["error"]
     assert ask(two_applications, **BIG) == before

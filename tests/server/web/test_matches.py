@@ -450,3 +450,74 @@ def test_the_queue_is_bounded(admin: Any, served: Any, serve: Any) -> None:
     post(small, job("a"), job("b"), path="matches/queue")
     full = small.post(f"{API}/matches/queue", json={"jobs": [job("c")]})
     assert (full.status_code, "2 jobs wait already" in full.json["error"]) == (409, True)
+
+
+def test_jobs_that_a_policy_denies_keep_no_other_one_waiting(served: Any, admin: Any) -> None:
+    """More denied ones than any round matches; they come first and age longest."""
+    deny = {"effect": "deny", "classes": ["batch"]}
+    assert admin.put(f"{API}/policies", json={"policies": [deny]}).status_code == 200
+    rounds = rounds_of(served)
+    post(admin, *(job(f"b{n}", **{"class": "batch"}) for n in range(400)), path="matches/queue")
+    for _ in range(3):
+        rounds.run()
+    [queued] = post(admin, job("now", **{"class": "interactive"}), path="matches/queue")["queued"]
+    assert rounds.run().matched == 1
+    assert admin.get(f"{API}/matches/{queued['id']}").json["match"]["state"] == "held"
+    with served.engine.connect() as connection:
+        query = text("SELECT tier, rounds, count(*) FROM matches WHERE state = 'queued' GROUP BY 1, 2")
+        assert connection.execute(query).all() == [("policy", 4, 400)]
+
+
+def test_a_submission_with_a_key_can_be_sent_again(served: Any, admin: Any) -> None:
+    jobs = job("a", 4), job("b", 4), job("c", 4)
+    first = post(admin, *jobs, key="night-1")
+    again = post(admin, *jobs, key="night-1")
+    assert [match["id"] for match in again["matches"]] == [match["id"] for match in first["matches"]]
+    assert [match["resources"] for match in again["matches"]] == [match["resources"] for match in first["matches"]]
+    [left] = {one["name"] for one in jobs} - {match["job"] for match in first["matches"]}
+    assert [entry["job"] for entry in again["unmatched"]] == [left]
+    assert admin.get(f"{API}/matches").json["total"] == 2
+    # What had no match gets one when there is room; what was released is not matched again.
+    released = first["matches"][0]["id"]
+    admin.delete(f"{API}/matches/{released}")
+    third = post(admin, *jobs, key="night-1")
+    assert {match["job"] for match in third["matches"]} == {"a", "b", "c"}
+    assert released in {match["id"] for match in third["matches"]}
+    assert admin.get(f"{API}/matches").json["total"] == 3
+    assert "submission" not in admin.get(f"{API}/matches/{released}").json["document"]
+    for bad in ("", "x" * 65, "a b", '"', 5):
+        assert admin.post(f"{API}/matches", json={"jobs": [], "key": bad}).status_code == 400, bad
+
+
+def test_a_queued_submission_with_a_key_is_queued_once(served: Any, admin: Any) -> None:
+    sent = {"jobs": [job("a", 4), job("b", 9)], "key": "night_2"}
+    first, again = (admin.post(f"{API}/matches/queue", json=sent).json for _ in range(2))
+    assert again["queued"] == first["queued"]
+    assert post(admin, job("a", 4), path="matches/queue", key="other")["queued"][0]["id"] not in {
+        entry["id"] for entry in first["queued"]
+    }
+    assert post(admin, *sent["jobs"], key="night_2")["matches"] == []
+    assert rounds_of(served).run().matched == 2
+    assert admin.post(f"{API}/matches/queue", json=sent).json["queued"] == first["queued"]
+    assert admin.get(f"{API}/matches").json["total"] == 3
+
+
+def test_a_round_that_fails_is_counted_and_the_next_one_matches(served: Any, admin: Any) -> None:
+    here = served.app.extensions["jobsight"]
+    answers = AnswerReader(here.read_engine, forecast_config(here.settings))
+    is_broken = True
+
+    def clock() -> float:
+        if is_broken:
+            raise MemoryError
+        return served.clock()
+
+    matcher = Matcher(here.read_engine, served.engine, MatchConfig(round_jobs=1), answers, clock)
+    rounds = MatchingRounds(matcher, served.engine, served.clock)
+    post(admin, job("a", 4), path="matches/queue")
+    assert rounds.run_if_due() is None
+    with served.engine.connect() as connection:
+        assert read_event_counts(connection)["match_rungs_failed", "round"] == 1
+    is_broken = False
+    served.clock.now += 1
+    assert rounds.run_if_due().matched == 1

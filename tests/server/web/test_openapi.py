@@ -49,9 +49,9 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     known = "application=run_7&queue=q&processors=4&memory_bytes=1e9&walltime_s=60"
     yield "get", f"{api}/predictions?user=ada&{known}", None, 200
     yield "get", f"{api}/predictions?user=nobody&cluster=alpha", None, 200
-    ran_out = {"cluster": "alpha", "user": "ada", "metric": "memory", "processors": 4, "reserved": 500.0}
-    yield "post", f"{api}/failures", ran_out, 200
-    yield "post", f"{api}/failures", {**ran_out, "reserved": 0}, 400
+    ran_out = {"cluster": "alpha", "user": "ada", "processors": 4, "value": 500.0, "lower_bound": True}
+    yield "post", f"{api}/outcomes", ran_out, 200
+    yield "post", f"{api}/outcomes", {**ran_out, "value": 0}, 400
     yield "get", f"{api}/users", None, 200
     yield "get", f"{api}/users?search=%25&sort=bandwidth:pqm&order=desc", None, 200
     yield "get", f"{api}/users/{quote(HOSTILE, safe='')}/profile", None, 200
@@ -97,8 +97,9 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/requirements", None, 200
     yield "post", f"{api}/requirements", submitted, 200
     yield "post", f"{api}/requirements", {**submitted, "retry_of": 2**31}, 404
-    yield "post", f"{api}/feedback", {"id": 1, "outcome": "finished", "used_bytes": 5}, 200
-    yield "post", f"{api}/feedback", {"id": 1, "outcome": "failed"}, 409
+    had_enough = {"cluster": "alpha", "user": HOSTILE, "requirement": 1}
+    yield "post", f"{api}/outcomes", had_enough, 200
+    yield "post", f"{api}/outcomes", {**had_enough, "lower_bound": True}, 409
     yield "get", f"{api}/requirements?cluster=alpha&page=1", None, 200
     yield from matching_requests(api)
     yield "get", f"{api}/resources/rank?for=6h&include=all&history_hours=10&compilers=gcc&compilers=icx", None, 200

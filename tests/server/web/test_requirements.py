@@ -15,11 +15,10 @@ from jobsight_server.settings.declared import RequirementsEstimator
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 
-ASK, REPORT = "/api/v1/requirements", "/api/v1/feedback"
+ASK, REPORT = "/api/v1/requirements", "/api/v1/outcomes"
 GIB = 2**30
-STEP = 6889 * 2**20
-"""The smallest share of 32 GiB, in steps of a fourth root of 2, that 6 GiB fit into; in whole MiB."""
-JOB = {"cluster": "alpha", "user": "ada", "application": "cfd_17", "processors": 4, "memory_bytes": "32gb"}
+OF = {"cluster": "alpha", "user": "zoe"}
+JOB = {"cluster": "alpha", "user": "zoe", "application": "cfd_17", "processors": 4, "memory_bytes": "32gb"}
 
 
 @pytest.fixture
@@ -43,14 +42,16 @@ def test_what_a_job_used_is_what_the_next_one_needs(post: Any) -> None:
         "memory_bytes": 32 * GIB,
         "requested_bytes": 32 * GIB,
         "confidence": None,
-        "reason": "No job like it has ended yet, so it gets its request.",
+        "reason": "No job of this user has ended yet, so it gets its request.",
     }
-    taken = post(REPORT, id=1, outcome="finished", used_bytes=6 * GIB)
-    assert (taken.status_code, taken.json) == (200, {"id": 1, "status": "stored"})
+    taken = post(REPORT, **OF, requirement=1, value=6 * GIB)
+    assert (taken.status_code, taken.json["status"]) == (200, "stored")
     second = post(ASK, **JOB).json
-    assert (second["memory_bytes"], second["requested_bytes"]) == (STEP, 32 * GIB)
-    assert second["confidence"] > 0.9
-    assert second["reason"] == "Of 1 job like it, 0 failed, and the largest use reported is 6,144 MiB."
+    assert 6 * GIB < second["memory_bytes"] < second["requested_bytes"] == 32 * GIB
+    assert 0.5 < second["confidence"] < 1.0
+    assert second["reason"].startswith("Of 1 job like it (user + application + processors")
+    assert second["reason"].endswith("the last used 6,144 MiB to 6,144 MiB.")
+    assert second["memory_bytes"] == pytest.approx(taken.json["prediction"]["bound"], abs=2**20)
 
 
 def test_estimates_are_rounded_up_to_the_nodes(restarted: Any) -> None:
@@ -58,48 +59,40 @@ def test_estimates_are_rounded_up_to_the_nodes(restarted: Any) -> None:
     for used, given in ((None, 32), (20, 24), (5, 24), (25, 32)):
         if used is not None:
             number = post(ASK, **JOB).json["id"]
-            assert post(REPORT, id=number, outcome="finished", used_bytes=f"{used}G").status_code == 200
+            assert post(REPORT, **OF, requirement=number, value=f"{used}G").status_code == 200
         assert post(ASK, **JOB).json["memory_bytes"] == given * GIB
 
 
-def test_a_job_that_failed_gets_its_request_and_never_again_what_failed(post: Any) -> None:
-    post(REPORT, id=post(ASK, **JOB).json["id"], outcome="finished", used_bytes=6 * GIB)
+def test_a_job_that_failed_gets_more_and_at_last_its_request(post: Any) -> None:
+    post(REPORT, **OF, requirement=post(ASK, **JOB).json["id"], value=6 * GIB)
     tried = post(ASK, **JOB).json
-    assert tried["memory_bytes"] == STEP
-    assert post(REPORT, id=tried["id"], outcome="failed").status_code == 200
-    again = post(ASK, **JOB, retry_of=tried["id"]).json
-    assert (again["memory_bytes"], again["confidence"]) == (32 * GIB, None)
-    assert again["reason"] == f"Attempt {tried['id']} failed with 6,889 MiB, so this one gets its request."
-    post(REPORT, id=again["id"], outcome="failed", used_bytes=32 * GIB)
+    assert tried["memory_bytes"] < 32 * GIB
+    again = tried
+    while again["memory_bytes"] < 32 * GIB:
+        assert post(REPORT, **OF, requirement=again["id"], lower_bound=True).status_code == 200
+        before, again = again, post(ASK, **JOB, retry_of=again["id"]).json
+        assert before["memory_bytes"] < again["memory_bytes"] <= 32 * GIB
+        assert again["confidence"] is None
+        assert again["reason"].startswith(f"Attempt {before['id']} failed with ")
+    post(REPORT, **OF, requirement=again["id"], lower_bound=True, value=32 * GIB)
     same = post(ASK, **JOB, retry_of=again["id"])
     assert same.status_code == 409
     assert "request more" in same.json["error"]
     more = post(ASK, **JOB | {"memory_bytes": "40gb"}, retry_of=again["id"]).json
     assert more["memory_bytes"] == 40 * GIB
-    post(REPORT, id=more["id"], outcome="finished")
+    post(REPORT, **OF, requirement=more["id"])
     for number, status in ((more["id"], 409), (999, 404), (2**31, 404), (10**30, 404), (0, 400), (1.5, 400)):
         assert post(ASK, **JOB, retry_of=number).status_code == status, number
     assert post(ASK, **JOB | {"cluster": "beta"}, retry_of=tried["id"]).status_code == 409
 
 
-def test_of_a_burst_one_job_tries_less(restarted: Any) -> None:
-    post = restarted(memory_capacities="24G 32G")
-    burst = [post(ASK, **JOB).json for _ in range(20)]
-    assert [job["memory_bytes"] // GIB for job in burst] == [24] + [32] * 19
-    assert "the first to try" in burst[0]["reason"]
-    assert "the first to try less" in burst[1]["reason"]
-    post(REPORT, id=burst[0]["id"], outcome="finished")
-    assert post(ASK, **JOB).json["memory_bytes"] == 24 * GIB
-    assert post(ASK, **JOB).json["memory_bytes"] == 24 * GIB
-
-
 def test_feedback_counts_once(served: Any, post: Any) -> None:
     number = post(ASK, **JOB).json["id"]
     for status in ("stored", "duplicate", "duplicate"):
-        taken = post(REPORT, id=number, outcome="finished", used_bytes="6gb")
+        taken = post(REPORT, **OF, requirement=number, value="6gb")
         assert (taken.status_code, taken.json["status"]) == (200, status)
-    for other in ({"outcome": "failed"}, {"outcome": "finished"}, {"outcome": "finished", "used_bytes": 5}):
-        assert post(REPORT, id=number, **other).status_code == 409
+    for other in ({"lower_bound": True}, {}, {"value": 5}):
+        assert post(REPORT, **OF, requirement=number, **other).status_code == 409
     [group] = served.client("scheduler").get(ASK).json["groups"]
     assert (group["asked"], group["finished"], group["failed"]) == (1, 1, 0)
     assert counts(served) == {
@@ -111,26 +104,28 @@ def test_feedback_counts_once(served: Any, post: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        ({"id": 7}, 400, "missing required field `outcome`"),
-        ({"outcome": "failed"}, 400, "missing required field `id`"),
-        ({"id": 7, "outcome": "done"}, 400, "use one of: finished, failed"),
-        ({"id": "7", "outcome": "failed"}, 400, "Expected `float`"),
-        ({"id": 7.5, "outcome": "failed"}, 400, "id = 7.5 is not the id of an answer"),
-        ({"id": -1, "outcome": "failed"}, 400, "whole number from 1"),
-        ({"id": 7, "outcome": "failed"}, 404, "id = 7: unknown requirement"),
-        ({"id": 2**31, "outcome": "failed"}, 404, "unknown requirement"),
-        ({"id": 2**63, "outcome": "failed"}, 404, "unknown requirement"),
-        ({"id": 10**300, "outcome": "failed"}, 404, "unknown requirement"),
-        ({"id": 7, "outcome": "failed", "used_bytes": 0}, 400, "used_bytes = 0.0 is not above 0"),
-        ({"id": 7, "outcome": "failed", "used_bytes": -5}, 400, "used_bytes"),
-        ({"id": 7, "outcome": "failed", "used_bytes": 1e19}, 400, "used_bytes"),
-        ({"id": 7, "outcome": "failed", "used_bytes": "0.5"}, 400, "less than a byte"),
-        ({"id": 7, "outcome": "failed", "used_bytes": "much"}, 400, "is not an amount of memory"),
-        ({"id": 7, "outcome": "failed", "more": 1}, 400, "unknown field"),
+        ({}, 400, "value is missing"),
+        ({"requirement": "7"}, 400, "Expected `float | null`"),
+        ({"requirement": 7.5}, 400, "requirement = 7.5 is not the id of an answer"),
+        ({"requirement": -1}, 400, "whole number from 1"),
+        ({"requirement": 7}, 404, "requirement = 7: unknown"),
+        ({"requirement": 2**31}, 404, "unknown"),
+        ({"requirement": 2**63}, 404, "unknown"),
+        ({"requirement": 10**300}, 404, "unknown"),
+        ({"requirement": 7, "metric": "runtime"}, 400, "a requirement is about memory"),
+        ({"value": 0}, 400, "value = 0.0 is not above 0"),
+        ({"value": -5}, 400, "value"),
+        ({"value": 1e19}, 400, "value"),
+        ({"value": "much"}, 400, "is not an amount of memory"),
+        ({"value": "4gb", "metric": "cpu"}, 400, "give a number in the unit of the metric"),
+        ({"value": 5, "metric": "disk"}, 400, "metric"),
+        ({"value": 5, "more": 1}, 400, "unknown field"),
+        ({"value": 5, "job_id": "x" * 3000}, 400, "no log has such a job"),
+        ({"value": 5, "lower_bound": "yes"}, 400, "Expected `bool`"),
     ],
 )
 def test_wrong_feedback_is_refused_with_the_reason(post: Any, body: Any, status: int, words: str) -> None:
-    answer = post(REPORT, **body)
+    answer = post(REPORT, **OF | body)
     assert (answer.status_code, words in answer.json["error"]) == (status, True), answer.text
 
 
@@ -158,7 +153,7 @@ def test_wrong_questions_are_refused_with_the_reason(post: Any, change: Any, sta
 def test_a_question_without_a_request_says_what_is_missing(served: Any, post: Any) -> None:
     answer = post(ASK, cluster="alpha", user="ada")
     assert (answer.status_code, "memory_bytes" in answer.json["error"]) == (400, True)
-    for body in (b"NaN", b'{"id": NaN, "outcome": "failed"}', b'{"id": 1e999, "outcome": "failed"}', b"[" * 9000):
+    for body in (b"NaN", b'{"requirement": NaN}', b'{"requirement": 1e999}', b"[" * 9000):
         for path in (ASK, REPORT):
             client = served.client("scheduler")
             assert client.post(path, data=body, content_type="application/json").status_code == 400
@@ -170,7 +165,8 @@ def test_any_amount_of_memory_is_answered_with_no_more(post: Any, amount: float 
         answer = post(ASK, **JOB | {"memory_bytes": amount})
         assert answer.status_code == 200, answer.text
         assert 1 <= answer.json["memory_bytes"] <= answer.json["requested_bytes"] <= 10**18
-        assert post(REPORT, id=answer.json["id"], outcome="finished", used_bytes=used).status_code == 200
+        taken = post(REPORT, **OF, requirement=answer.json["id"], value=used)
+        assert taken.status_code == 200 or "check the unit" in taken.json["error"]
 
 
 def test_names_of_any_kind_make_groups_of_their_own(served: Any, post: Any) -> None:
@@ -184,7 +180,7 @@ def test_names_of_any_kind_make_groups_of_their_own(served: Any, post: Any) -> N
     ]
     for name in names:
         number = post(ASK, **JOB | {"user": name}).json["id"]
-        assert post(REPORT, id=number, outcome="finished", used_bytes=GIB).status_code == 200
+        assert post(REPORT, **OF | {"user": name}, requirement=number).status_code == 200
     groups = served.client("scheduler").get(ASK).json["groups"]
     assert sorted(group["user"] for group in groups) == sorted(names)
 
@@ -193,9 +189,9 @@ def test_feedback_that_comes_too_late_is_refused_and_counted(served: Any, restar
     post = restarted(requirements_expiry_days="1")
     numbers = [post(ASK, **JOB).json["id"] for _ in range(3)]
     served.clock.now += 86401
-    assert post(REPORT, id=numbers[0], outcome="finished").status_code == 410
+    assert post(REPORT, **OF, requirement=numbers[0]).status_code == 410
     assert expire(served.engine, served.clock.now - 86400) == 3
-    assert post(REPORT, id=numbers[1], outcome="finished").status_code == 410
+    assert post(REPORT, **OF, requirement=numbers[1]).status_code == 410
     assert counts(served) == {
         ("requirement_outcomes", "expired"): 3,
         ("requirement_feedback_rejected", "expired"): 2,
@@ -220,7 +216,7 @@ def test_the_table_stays_bounded(served: Any, restarted: Any) -> None:
     assert counts(served) == {}
     assert last == 1003
     assert first == 1
-    assert post(REPORT, id=990, outcome="finished").status_code == 410
+    assert post(REPORT, **OF, requirement=990).status_code == 410
     with served.engine.begin() as connection:
         connection.execute(update(schema.requirements).where(schema.requirements.c.id == 1003).values(id=1999))
         if served.engine.dialect.name == "postgresql":
@@ -237,18 +233,18 @@ def test_the_table_stays_bounded(served: Any, restarted: Any) -> None:
 def test_a_group_goes_with_its_last_question_if_nothing_was_reported(served: Any, restarted: Any) -> None:
     post = restarted(requirements_kept="1")
     post(ASK, **JOB | {"user": "asked once"})
-    post(REPORT, id=post(ASK, **JOB | {"user": "reported"}).json["id"], outcome="finished")
+    post(REPORT, **OF, requirement=post(ASK, **JOB | {"user": "reported"}).json["id"])
     with served.engine.begin() as connection:
         connection.execute(update(schema.requirements).where(schema.requirements.c.id == 2).values(id=999))
         if served.engine.dialect.name == "postgresql":
             connection.exec_driver_sql("SELECT setval('requirements_id_seq', 999)")
     assert post(ASK, **JOB).json["id"] == 1000
     groups = served.client("scheduler").get(ASK).json["groups"]
-    assert sorted(group["user"] for group in groups) == ["ada", "reported"]
+    assert sorted(group["user"] for group in groups) == ["reported", "zoe"]
 
 
 def test_processes_that_answer_at_once_agree(served: Any, restarted: Any) -> None:
-    """Of those who ask together one tries less; of those who report the same job one is counted."""
+    """Of those who report the same job one is counted."""
     posts = [restarted(memory_capacities="24G 32G") for _ in range(4)]
 
     def at_once(path: str, bodies: list[Any]) -> list[Any]:
@@ -256,23 +252,26 @@ def test_processes_that_answer_at_once_agree(served: Any, restarted: Any) -> Non
             return list(pool.map(lambda post, body: post(path, **body).json, posts * 3, bodies))
 
     asked = at_once(ASK, [JOB] * 12)
-    assert sorted(answer["memory_bytes"] // GIB for answer in asked) == [24] + [32] * 11
+    assert {answer["memory_bytes"] // GIB for answer in asked} == {32}
     assert len({answer["id"] for answer in asked}) == 12
-    taken = at_once(REPORT, [{"id": asked[0]["id"], "outcome": "finished"}] * 12)
+    taken = at_once(REPORT, [OF | {"requirement": asked[0]["id"]}] * 12)
     assert sorted(answer["status"] for answer in taken) == ["duplicate"] * 11 + ["stored"]
     assert counts(served) == {("requirement_outcomes", "finished"): 1}
 
 
 def test_the_groups_say_what_was_set_free(served: Any, post: Any) -> None:
+    given: list[Any] = []
     for used in (6, 6, 7):
-        post(REPORT, id=post(ASK, **JOB).json["id"], outcome="finished", used_bytes=used * GIB)
+        given.append(post(ASK, **JOB).json)
+        post(REPORT, **OF, requirement=given[-1]["id"], value=used * GIB)
     post(ASK, **JOB | {"user": "bob", "cluster": "beta"})
     found = served.client("scheduler").get(ASK).json
     group = found["groups"][0]
     assert (found["total"], found["asked"], found["finished"], found["failed"]) == (2, 4, 3, 0)
-    assert (group["user"], group["application"], group["processors"]) == ("ada", "cfd", None)
-    assert (group["requested_bytes"], group["used_bytes"], group["given_bytes"]) == (32 * GIB, 7 * GIB, 8 * GIB)
-    assert group["freed_bytes"] == found["freed_bytes"] == 2 * (32 * GIB - STEP)  # the first got its request
+    assert (group["user"], group["application"], group["processors"]) == ("zoe", "cfd", None)
+    assert (group["requested_bytes"], group["used_bytes"]) == (32 * GIB, 7 * GIB)
+    assert group["given_bytes"] == post(ASK, **JOB).json["memory_bytes"] > 7 * GIB
+    assert group["freed_bytes"] == found["freed_bytes"] == sum(32 * GIB - each["memory_bytes"] for each in given)
     of_beta = served.client("scheduler").get(f"{ASK}?cluster=beta").json
     assert [group["user"] for group in of_beta["groups"]] == ["bob"]
     assert served.client("scheduler").get(f"{ASK}?page=2").json["groups"] == []

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import http.server
-import re
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import insert
-from werkzeug.serving import make_server
 
-from jobsight_server.cli import main
 from jobsight_server.matching.from_agents import report_nodes
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
@@ -102,7 +93,7 @@ def test_a_job_that_would_fit_on_a_resource_with_old_state_is_not_said_to_never_
     )
     assert why_not(admin, job("a", 20)) == (
         "never-fits",
-        "c: slots 20 fits on 0 of 1 eligible compute even when idle (the largest has slots 8)",
+        "c: slots 20 fits on 0 of 2 eligible compute even when idle (the largest has slots 16)",
     )
     both = job("a", 9)
     both["dependencies"][0]["count"] = 2
@@ -259,99 +250,3 @@ def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
     served.clock.now += 200
     assert report_nodes(served.engine, served.clock, 90.0) == 0
     assert matched(admin, job("b", 1)) == {}, "its agent is silent"
-
-
-GANGLIA = """<GANGLIA_XML VERSION="3.7.2" SOURCE="gmond"><CLUSTER NAME="alpha">
-<HOST NAME="g1" TN="0"><METRIC NAME="cpu_num" VAL="16"/><METRIC NAME="load_one" VAL="4"/></HOST>
-<HOST NAME=".." TN="0"><METRIC NAME="cpu_num" VAL="16"/></HOST></CLUSTER></GANGLIA_XML>"""
-
-
-@pytest.fixture
-def address(served: Any) -> Iterator[str]:
-    """The application behind a real HTTP server."""
-    server = make_server("127.0.0.1", 0, served.app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_commands_report_what_ganglia_and_another_server_know(
-    served: Any, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    served.clock.now = time.time()
-    (tmp_path / "g.xml").write_text(GANGLIA)
-    command = ["resources", "read-ganglia", str(tmp_path / "g.xml"), "--server", address]
-    monkeypatch.delenv("JOBSIGHT_TOKEN", raising=False)
-    assert main(command) == 1
-    assert "no token" in capsys.readouterr().err
-    monkeypatch.setenv("JOBSIGHT_TOKEN", served.tokens["scheduler"])
-    assert main(command) == 1
-    printed = capsys.readouterr()
-    assert "0 reported, 1 new, 1 rejected" in printed.out
-    assert "alpha/..: name" in printed.err
-    admin = served.client("admin")
-    assert slots(admin, "alpha/g1")["free"] == 12
-    matched(admin, job("a", 2))
-    served.clock.now += 1
-    (tmp_path / "token").write_text(served.tokens["scheduler"])
-    copy = ["resources", "copy", address, "--source-token-file", str(tmp_path / "token"), "--server", address]
-    assert main(copy) == 0
-    assert slots(admin, "alpha/g1") == {"total": 16, "used": 6, "measured": 6, "held": 2, "free": 10}
-    for wrong, problem in (("http://127.0.0.1:1", "does not answer"), ("file:///etc/passwd", "no address of a server")):
-        assert main(["resources", "copy", wrong, "--server", address]) == 1
-        assert problem in capsys.readouterr().err
-    monkeypatch.setenv("JOBSIGHT_TOKEN", "wrong")
-    assert main(command) == 1
-    assert "answered 401" in capsys.readouterr().err
-
-
-@contextmanager
-def listening(answer: str) -> Iterator[tuple[str, list[str]]]:
-    """A server that answers every request with this head, and the headers that it was sent."""
-    seen: list[str] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            seen.append(f"{self.command} {self.headers}")
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.wfile.write(f"HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n".encode())
-
-        do_POST = do_GET  # noqa: N815
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", seen
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def test_a_token_goes_only_where_it_was_given_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("JOBSIGHT_TOKEN", "secret-of-ours")
-    (tmp_path / "theirs").write_text("secret-of-theirs")
-    (tmp_path / "g.xml").write_text(GANGLIA)
-    given = ["--source-token-file", str(tmp_path / "theirs")]
-    with listening("401 Unauthorized") as (source, asked):
-        for options, sent in (([], []), (given, ["secret-of-theirs"])):
-            assert main(["resources", "copy", source, *options, "--server", "http://127.0.0.1:1"]) == 1
-            assert "answered 401" in capsys.readouterr().err
-            assert re.findall("secret-of-[a-z]+", asked.pop()) == sent
-    for status in ("301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"):
-        with listening("200 OK") as (other, stolen), listening(f"{status}\r\nLocation: {other}/x") as (source, asked):
-            assert main(["resources", "copy", source, *given, "--server", "http://127.0.0.1:1"]) == 1
-            assert f"{source} redirects to '{other}/x'" in capsys.readouterr().err
-            assert main(["resources", "read-ganglia", str(tmp_path / "g.xml"), "--server", source]) == 1
-            assert f"{source} redirects to '{other}/x'" in capsys.readouterr().err
-            assert (len(asked), stolen) == (2, [])

@@ -98,7 +98,7 @@ def ended(live: LiveJobsight, *jobs: RealJob) -> list[dict[str, Any]]:
 
 def recommended(text: str) -> str:
     """What a line says to ask for."""
-    found = re.search(r"Recommended: (.*?)\.(?: Set:|;|$)", text, re.MULTILINE)
+    found = re.search(r"Ask for (.*?)(?:: enough|\.)", text)
     assert found is not None, text
     return found[1]
 
@@ -209,3 +209,17 @@ def test_prompt_comment_and_seff_give_the_same_amounts(live: LiveJobsight, work:
     again, said = application.submit(200)
     assert recommended(said) == f"{memory['ask_next'] / MIB:.0f}M and {runtime['ask_next'] / 60:.0f} min"
     ended(live, again)
+
+
+def test_the_rule_and_the_facts_of_a_comment_outlast_a_log_without_comments(
+    live: LiveJobsight, work: RealWorkload
+) -> None:
+    """slurmdbd stores the user's comment only with a flag that is not set here; the plugin copies what it says."""
+    name, comment = "7c9e6679-7425-40de-944b-e07fc1f90ae7", "rule_align_wildcards_s1 jobsight:input_bytes=3.1e9,n=2"
+    user, command = live.cluster.users[0], work.hold("align", 100)
+    job_id = live.cluster.submit(user, command, f"--job-name={name}", f"--comment={comment}", "--mem=300M")
+    (run,) = ended(live, RealJob(job_id, "align", user))
+    assert run["name"] == "snakejob.align"
+    assert "; rule_align_wildcards_s1; jobsight:input_bytes=3.1e9,n=2; " in live.cluster.comment(job_id)
+    (facts,) = (job["facts"] for job in live.site.api(f"jobs/{job_id}")["runs"])
+    assert facts == {"input_bytes": 3.1e9, "n": 2.0}

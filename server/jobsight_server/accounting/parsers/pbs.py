@@ -21,6 +21,7 @@ from jobsight_server.accounting.parsers.quantities import (
     size_bytes,
 )
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
+from jobsight_server.facts import facts_in
 
 # Kinds whose third part is a job id and that concern its runs.
 JOB_KINDS = frozenset("QSERDA")
@@ -104,6 +105,7 @@ def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
     processors = sum(nodes.values()) or None
     walltime, cput = fields.get("Resource_List.walltime"), fields.get("resources_used.cput")
     used_walltime, used_memory = fields.get("resources_used.walltime"), fields.get("resources_used.mem")
+    facts = facts_in(fields.get("comment"), fields.get("x"), fields.get("Variable_List", "").replace(",", " "))
     status = None if "Exit_status" not in fields else signed("Exit_status", fields["Exit_status"])
     return RunRecord(
         user=user,
@@ -127,6 +129,8 @@ def _run(kind: str, fields: dict[str, str], failure_of: FailureOf) -> RunRecord:
         used_memory_bytes=None if used_memory is None else size_bytes("resources_used.mem", used_memory),
         used_walltime_s=None if used_walltime is None else duration_s("resources_used.walltime", used_walltime),
         failure=None if status is None or end is None else failure_of(status, end - start, fields),
+        facts=facts.text,
+        dropped_facts=facts.dropped,
     )
 
 

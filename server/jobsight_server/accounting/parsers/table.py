@@ -17,6 +17,7 @@ from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
 from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, LONGEST_S
 from jobsight_server.accounting.parsers.table_columns import (
     COLUMNS,
+    FACT,
     amount,
     field_of,
     places,
@@ -25,6 +26,7 @@ from jobsight_server.accounting.parsers.table_columns import (
 )
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
+from jobsight_server.facts import found_facts
 
 HEADER = "header"
 """The kind of the line that names the columns."""
@@ -91,7 +93,7 @@ def _text_of(value: str | float | None) -> str:
 def _check_columns(names: Sequence[str]) -> None:
     fields: dict[str, str] = {}
     for name in names:
-        if name not in COLUMNS:
+        if name not in COLUMNS and not name.startswith(FACT):
             nearest = get_close_matches(name, COLUMNS, n=1, cutoff=0.0)
             raise AccountingError("unknown column", f"{name[:40]}; nearest: {nearest[0]}")
         field = field_of(name)
@@ -130,6 +132,7 @@ def _run(values: Mapping[str, tuple[str, str]], user: str, start: float, end: fl
     processors = _count(values, "processors")
     nodes = {} if exec_host is None else places(exec_host, processors)
     failure = _choice(values, "failure", _FAILURES)
+    facts = found_facts((name.removeprefix(FACT), value) for name, value in values.values() if name.startswith(FACT))
     return RunRecord(
         user=user,
         start=start,
@@ -150,6 +153,8 @@ def _run(values: Mapping[str, tuple[str, str]], user: str, start: float, end: fl
         used_memory_bytes=_bytes(values, "used_memory"),
         used_walltime_s=None if end is None else end - start,
         failure=failure,
+        facts=facts.text,
+        dropped_facts=facts.dropped,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from jobsight_server.storage.schema.access import sessions, tokens
 from jobsight_server.storage.schema.jobs import accounting_files, accounting_rejects, job_nodes, jobs, parallel_tasks
 from jobsight_server.storage.schema.learned import (
-    failures,
     group_series,
     model_state,
+    outcomes,
     pending_forecasts,
     profiles,
     remeasure,
@@ -52,7 +52,6 @@ __all__ = [
     "accounting_rejects",
     "batches",
     "event_counts",
-    "failures",
     "group_series",
     "holds",
     "job_nodes",
@@ -69,6 +68,7 @@ __all__ = [
     "model_state",
     "nodes",
     "offers",
+    "outcomes",
     "outcomes_pending",
     "owner_reports",
     "parallel_tasks",

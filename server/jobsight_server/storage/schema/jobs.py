@@ -45,6 +45,7 @@ jobs = Table(
     Column("ended_abnormally", Boolean),  # as the log says; an exit status other than 0 says so too
     Column("array_task", Text),  # 13_2, where the log also has another id of the task
     Column("suspended_s", Double),  # of the time between start and end
+    Column("facts", Text),  # JSON, name -> number: what else is known of the job
     Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the current state
     Column("profiled", Boolean, nullable=False),
     Column("submitted", Double),  # queued, or else created, or else start

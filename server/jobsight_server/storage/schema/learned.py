@@ -115,17 +115,20 @@ pending_forecasts = Table(
     sqlite_with_rowid=False,
 )
 
-# Reservations that ran out, kept for retraining: ``question`` is the job as JSON, ``learn_seq`` that of the run learned
-# last before. With ``run_id``, the accounting log says so; ``job_id`` is also that of a report which named its job.
-failures = Table(
-    "failures",
+# What was reported of jobs' needs: ``question`` is the job as JSON, ``value`` what it needed of ``metric``, or with
+# ``lower_bound`` what was too little. Kept for retraining: ``learn_seq`` is that of the run learned last before; null
+# where the log had said it before. ``run_id`` is the run that it turned out to be about.
+outcomes = Table(
+    "outcomes",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("cluster", Text, nullable=False),
     Column("metric", Text, nullable=False),
     Column("question", Text, nullable=False),
-    Column("reserved", Double, nullable=False),
-    Column("learn_seq", BigInteger, nullable=False),
+    Column("value", Double, nullable=False),
+    Column("lower_bound", Boolean, nullable=False),
+    Column("reported", Double, nullable=False),
+    Column("learn_seq", BigInteger),
     Column("job_id", Text),
     Column("run_id", Integer),
     Index(None, "learn_seq"),

@@ -50,6 +50,7 @@ function show(element, value, row) {
     }
     return;
   }
+  if (element.dataset.times && typeof value === "number") value *= Number(element.dataset.times);
   const text = format(element.dataset.format, value ?? ("zero" in element.dataset ? 0 : null));
   if (element.textContent !== text) element.textContent = text;
   if ("warn" in element.dataset) {

@@ -36,7 +36,7 @@ function saidOfJob(job) {
 
 function saidOfGap(gap) {
   const worth = gap.worth_h === null ? "no job would be accepted" :
-    `worth ${format("decimal", gap.worth_h)} h: a job of ${format("count", gap.sold_nodes)} nodes and ${format("seconds", gap.sold_s)}, PoS ${format("share", gap.pos)}`;
+    `worth ${format("decimal", gap.worth_h)} h: a job that requests ${format("seconds", gap.sold_s)}, PoS ${format("share", gap.pos)}`;
   return `Gap: ${format("count", gap.nodes)} nodes, ${format("day", gap.start)} to ${format("day", gap.end)}; ${worth}`;
 }
 

@@ -3,6 +3,7 @@ ever, whether or not the log says what its user asked for."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.settings import load_settings
-from jobsight_server.storage.schema import failures
+from jobsight_server.storage.schema import model_state
 from jobsight_server.web.app import create_app
 
 from .conftest import MIB, NOON
@@ -89,12 +90,12 @@ class Site:
         profile_finished(self.engine, 0.0, lambda: 1.8e9)
         if self.mode == "feedback" and killed:
             report: dict[str, Any] = {"cluster": "lab", "user": "ann", "application": "cfd", "processors": 1}
-            report |= {"job_id": str(self.jobs), "per": "job"}
+            report |= {"job_id": str(self.jobs), "per": "job", "lower_bound": True}
             if self.what == "memory":
-                report |= {"metric": "memory", "memory_bytes": 4000 * MIB, "reserved": self.given * MIB}
+                report |= {"metric": "memory", "memory_bytes": 4000 * MIB, "value": self.given * MIB}
             else:
-                report |= {"metric": "runtime", "walltime_s": 36_000, "reserved": self.given * 60}
-            answer = self.client.post("/api/v1/failures", json=report)
+                report |= {"metric": "runtime", "walltime_s": 36_000, "value": self.given * 60}
+            answer = self.client.post("/api/v1/outcomes", json=report)
             assert answer.status_code == 200, answer.text
 
 
@@ -160,6 +161,5 @@ def test_a_failure_is_filed_under_what_the_user_asked_for(site: Callable[[str, s
     given = here.next_given()
     killed(here, [1000])
     with here.engine.connect() as connection:
-        (row,) = connection.execute(select(failures)).all()[:1]
-    assert row.reserved == given * MIB
-    assert str(float(4000 * MIB)) in row.question
+        kept = connection.scalars(select(model_state.c.state).where(model_state.c.key == '["shortfall","ann","cfd"]'))
+        assert any(json.loads(state)[0] >= given * MIB for state in kept)

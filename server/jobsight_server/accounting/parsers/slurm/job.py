@@ -12,6 +12,8 @@ from jobsight_server.accounting.parsers.slurm.asked import asked_in
 from jobsight_server.accounting.parsers.slurm.node_list import node_names
 from jobsight_server.accounting.parsers.slurm.steps import Step, cpu_s, incomplete, memory_bytes
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord, UnsettledError
+from jobsight_server.facts import facts_in
+from jobsight_server.workflow_names import readable_name
 
 # Slurm gives these states to a job beside what became of it, or while it goes from one state to another.
 _RESIZED = "RESIZING"
@@ -47,8 +49,8 @@ class SlurmJob:
     """One record of a job: times in UTC epoch seconds, None if unknown; memory in bytes, of the whole job.
 
     ``states`` are the base state and its flags. ``node_count`` and ``processors`` are allocated ones, or requested ones
-    while the job waits; ``asked_processors`` always requested ones. ``cluster``: as Slurm calls it. ``comment``: the
-    administrator's.
+    while the job waits; ``asked_processors`` always requested ones. ``cluster``: as Slurm calls it. ``comment`` is
+    the administrator's, ``user_comment`` that of ``sbatch --comment``.
     """
 
     job_id: str
@@ -75,6 +77,7 @@ class SlurmJob:
     derived_exit: ExitCode | None = None
     used_cpu_s: float = 0.0
     comment: str | None = None
+    user_comment: str | None = None
     array_task: str | None = None
     steps: tuple[Step, ...] = field(default=())
 
@@ -157,6 +160,7 @@ def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: f
     out_of_memory = _ran_out_of_memory(job, states)
     failure: Failure | None = "memory" if out_of_memory else "time" if states & {"TIMEOUT", "DEADLINE"} else None
     asked = asked_in(job.comment, job.asked_processors or job.processors, job.node_count)
+    facts = facts_in(job.user_comment, job.comment)
     memory = None if end is None else memory_bytes(job.steps, end)
     return RunRecord(
         user=user,
@@ -164,7 +168,7 @@ def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: f
         end=end,
         group=_text(job.group, "group", LONGEST_TEXT),
         account=_text(job.account, "account", LONGEST_TEXT),
-        name=_text(job.name, "name", LONGEST_TEXT),
+        name=_text(readable_name(job.name, job.user_comment, job.comment), "name", LONGEST_TEXT),
         queue=_text(job.partition, "partition", LONGEST_TEXT),
         queued=job.submitted,
         eligible=job.eligible,
@@ -186,6 +190,8 @@ def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: f
         asked_walltime_s=asked.walltime_s,
         memory_incomplete=None if memory is None else incomplete(job.steps),
         array_task=job.array_task,
+        facts=facts.text,
+        dropped_facts=facts.dropped,
         ended_abnormally=None if end is None else "COMPLETED" not in states,
     )
 

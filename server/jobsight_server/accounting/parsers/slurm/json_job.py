@@ -116,6 +116,7 @@ class _Squeue(Struct):
     tres_req_str: str | None = None
     nodes: str | None = None
     admin_comment: Any = None
+    comment: Any = None
 
 
 _decode_sacct = msgspec.json.Decoder(_Sacct).decode
@@ -160,7 +161,8 @@ def parse_sacct(data: bytes) -> SlurmJob:
         exit=_exit_code("exit_code", record.exit_code),
         derived_exit=_exit_code("derived_exit_code", record.derived_exit_code),
         used_cpu_s=_clock_s("time.total", time.total),
-        comment=record.comment.get("administrator") if isinstance(record.comment, dict) else None,
+        comment=_comment(record.comment, "administrator"),
+        user_comment=_comment(record.comment, "job"),
         array_task=_array_task(record.array),
         steps=tuple(_step(step) for step in record.steps),
     )
@@ -189,7 +191,8 @@ def parse_squeue(data: bytes) -> SlurmJob:
         node_count=checked_count("node_count", _count("node_count", record.node_count)),
         processors=checked_count("cpus", int(requested.get("cpu", 0)) or _count("cpus", record.cpus)),
         requested_memory_bytes=checked_bytes("tres_req_str", int(requested["mem"]) if "mem" in requested else None),
-        comment=record.admin_comment,
+        comment=_comment(record.admin_comment),
+        user_comment=_comment(record.comment),
     )
 
 
@@ -226,6 +229,11 @@ def _step(step: _Step) -> Step:
         out_of_memory="OUT_OF_MEMORY" in states or (code is not None and code.signal == 125),
         exit_status=None if code is None else code.status,
     )
+
+
+def _comment(comment: Any, whose: str = "") -> str | None:
+    text = comment.get(whose) if isinstance(comment, dict) else comment
+    return text if isinstance(text, str) else None
 
 
 def _array_task(array: dict[str, Any]) -> str | None:

@@ -70,6 +70,7 @@ def job_of(rows: Sequence[Row]) -> SlurmJob:
         derived_exit=_exit_code("DerivedExitCode", row),
         used_cpu_s=clock_s("TotalCPU", _get(row, "TotalCPU")) or 0.0,
         comment=row.get("AdminComment"),
+        user_comment=row.get("Comment"),
         array_task=_array_task(row),
         steps=tuple(_step(step) for step in rows[1:]),
     )

@@ -1,0 +1,142 @@
+"""Nextflow's trace file: a line for each task, in the columns that the workflow's user has chosen.
+
+https://docs.seqera.io/nextflow/reports#trace-file. Values are as people read them (``1.5 GB``, ``2m 3s``, local times)
+or, with ``trace.raw``, in bytes and milliseconds. ``-`` is no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from jobsight_server.accounting.origin import Origin
+from jobsight_server.accounting.parsers.nextflow_values import duration_s, instant, percent, size_bytes
+from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
+from jobsight_server.accounting.parsers.quantities import signed
+from jobsight_server.accounting.parsers.table_columns import whole
+from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
+from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
+
+HEADER = "header"
+
+KILLED = 137
+_AT_ITS_LIMIT = frozenset({KILLED, 140, 143})  # how batch systems end a task whose time is over
+_ENDED = frozenset({"COMPLETED", "CACHED", "FAILED", "ABORTED"})
+_UNDER_WAY = frozenset({"NEW", "SUBMITTED", "RUNNING"})
+_SEPARATORS = "\t,;|"
+# A task is known by the first of these that its file has: only the hash is of one task in all of a workflow's runs.
+_IDS = ("hash", "native_id", "task_id")
+
+Row = Mapping[str, str]
+
+
+def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
+    """What parses the lines of a file that begins with these bytes.
+
+    Raises:
+        AccountingError: its first line is not the header of a trace file, or lacks a column.
+    """
+    header = text_of(beginning.removeprefix(BYTE_ORDER_MARK).partition(b"\n")[0].removesuffix(b"\r"))
+    separator = max(_SEPARATORS, key=header.count)
+    columns = [name.strip() for name in header.split(separator)]
+    _check_columns(columns)
+
+    def parse(line: str) -> JobEvent:
+        if line.removeprefix("\ufeff") == header:
+            return JobEvent(HEADER, "", 0.0)
+        values = [value.strip() for value in line.split(separator)]
+        if len(values) != len(columns):
+            raise AccountingError("another number of columns than the header", f"{len(values)} of {len(columns)}")
+        return _event(
+            {name: value for name, value in zip(columns, values, strict=True) if value not in ("", "-")}, origin
+        )
+
+    return parse
+
+
+def _check_columns(columns: list[str]) -> None:
+    for group in (_IDS, ("process", "name"), ("complete", "duration")):
+        if not set(group) & set(columns):
+            raise AccountingError("a column is missing", " or ".join(group))
+    if "complete" not in columns and "submit" not in columns:
+        raise AccountingError("a column is missing", "complete or submit")
+
+
+def _event(row: Row, origin: Origin) -> JobEvent:
+    for value in row.values():
+        if not value.isprintable():
+            raise AccountingError("control characters", value)
+    task = next((row[name] for name in _IDS if name in row), None)
+    if task is None or len(task) > LONGEST_INDEXED:
+        raise AccountingError("a task without a hash or a number", task)
+    status = row.get("status", "COMPLETED")
+    if status not in _ENDED | _UNDER_WAY:
+        raise AccountingError("unknown status", status)
+    submitted, ended = _instant(row, "submit"), _instant(row, "complete")
+    whole_s, run_s = _duration(row, "duration"), _duration(row, "realtime")
+    if ended is None and submitted is not None and whole_s is not None:
+        ended = submitted + whole_s
+    if ended is None or status in _UNDER_WAY:
+        return JobEvent("N", task, submitted or 0.0, utc_s=submitted or 0.0)
+    # Without either, it ran for 0 s at least: a task that was killed may have left nothing else.
+    start = _instant(row, "start") or ended - (run_s or 0.0)
+    if start > ended:
+        raise AccountingError("the end is before the start", f"{start:.0f} {ended:.0f}")
+    run = _run(row, origin.user, start, ended, submitted, status)
+    return JobEvent("E", task, ended, run, utc_s=ended)
+
+
+def _run(row: Row, user: str, start: float, end: float, submitted: float | None, status: str) -> RunRecord:
+    processors = whole("cpus", row["cpus"]) if "cpus" in row else 1
+    if not 0 < processors < 2**16:
+        raise AccountingError("cpus is not a number of processors", row["cpus"])
+    exit_status = signed("exit", row["exit"]) if "exit" in row else None
+    run_s = _duration(row, "realtime")
+    time_s = _duration(row, "time") or None
+    load = percent("%cpu", row["%cpu"]) if "%cpu" in row else None
+    host = row.get("hostname")
+    name = _process(row)
+    return RunRecord(
+        user=user,
+        start=start,
+        end=end,
+        name=name[:LONGEST_TEXT],
+        queue=row.get("queue", "")[:LONGEST_TEXT] or None,
+        queued=submitted,
+        exec_host=host,
+        nodes=() if host is None else ((host, processors),),
+        processors=processors,
+        exit_status=exit_status,
+        requested_walltime_s=time_s,
+        requested_memory_bytes=_bytes(row, "memory") or None,
+        used_cpu_s=None if load is None or run_s is None else load * run_s,
+        used_memory_bytes=_bytes(row, "peak_rss") or _bytes(row, "rss") or None,
+        used_walltime_s=end - start if run_s is None else run_s,
+        failure=_failure(exit_status, end - start, time_s),
+        ended_abnormally=status in ("FAILED", "ABORTED"),
+    )
+
+
+def _process(row: Row) -> str:
+    """The process with its workflow, as Nextflow names jobs: ``RNASEQ:ALIGN`` is ``RNASEQ_ALIGN`` there."""
+    found = row["process"] if "process" in row else row.get("name", "").partition(" (")[0]
+    if not found:
+        raise AccountingError("a task without a process")
+    return found.replace(":", "_")
+
+
+def _failure(exit_status: int | None, run_s: float, time_s: float | None) -> Failure | None:
+    if time_s is not None and run_s >= time_s and exit_status in _AT_ITS_LIMIT:
+        return "time"
+    return "memory" if exit_status == KILLED else None
+
+
+def _instant(row: Row, column: str) -> float | None:
+    return instant(column, row[column]) if column in row else None
+
+
+def _duration(row: Row, column: str) -> float | None:
+    return duration_s(column, row[column]) if column in row else None
+
+
+def _bytes(row: Row, column: str) -> int | None:
+    return size_bytes(column, row[column]) if column in row else None

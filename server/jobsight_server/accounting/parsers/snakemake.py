@@ -1,0 +1,138 @@
+"""Snakemake's benchmark files: a line for each repetition of one job, as columns or, in ``.jsonl``, as JSON.
+
+https://snakemake.readthedocs.io/en/stable/snakefiles/rules.html#benchmark-rules. Memory is in MiB. With
+``--benchmark-extended`` a line names its rule, threads, resources and inputs; without it, only the file's name tells
+whose it is. No line says when: the file is written when the job's last repetition has ended.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from jobsight_server.accounting.origin import Origin
+from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
+from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_S
+from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
+from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
+from jobsight_server.facts import found_facts
+
+HEADER = "header"
+
+_FIRST = "s\th:m:s\tmax_rss"
+_MIB, _MB = 2**20, 10**6
+_MISSING = ("", "-", "NA")
+_NOT_A_RULE = re.compile(r"\.?benchmarks?", re.IGNORECASE)
+_EXTENSIONS = re.compile(r"(\.(gz|txt|tsv|csv|jsonl|bench|benchmarks?))+$", re.IGNORECASE)
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
+    """What parses the lines of a file that begins with these bytes.
+
+    Raises:
+        AccountingError: it is no benchmark file.
+    """
+    beginning = beginning.removeprefix(BYTE_ORDER_MARK)
+    if beginning.lstrip()[:1] == b"{":
+        return lambda line: _event(_json(line), origin)
+    header = text_of(beginning.partition(b"\n")[0].removesuffix(b"\r"))
+    if not header.startswith(_FIRST):
+        raise AccountingError("not the header of a benchmark file", header)
+    columns = header.split("\t")
+
+    def parse(line: str) -> JobEvent:
+        if line.removeprefix("\ufeff") == header:
+            return JobEvent(HEADER, "", 0.0)
+        values = line.split("\t")
+        if len(values) != len(columns):
+            raise AccountingError("another number of columns than the header", f"{len(values)} of {len(columns)}")
+        return _event(dict(zip(columns, values, strict=True)), origin)
+
+    return parse
+
+
+def _json(line: str) -> dict[str, Any]:
+    try:
+        found = _decode(line)
+    except msgspec.MsgspecError as error:
+        raise AccountingError("not a JSON object", str(error)) from None
+    if not {"s", "h:m:s", "max_rss"} <= found.keys():
+        raise AccountingError("not a record of a benchmark", line)
+    return found
+
+
+def _event(row: Mapping[str, Any], origin: Origin) -> JobEvent:
+    run_s = _number(row, "s", LONGEST_S)
+    if run_s is None:
+        raise AccountingError("s is missing")
+    rule = origin.application or str(row.get("rule_name") or "") or rule_of(origin.folder, origin.name)
+    if not rule.isprintable() or len(rule) > LONGEST_TEXT:
+        raise AccountingError("rule_name is not the name of a rule", rule)
+    resources, inputs = _mapping(row, "resources"), _mapping(row, "input_size_mb")
+    memory_mb = _number(resources, "mem_mb", LARGEST_BYTES / _MB)
+    minutes = _number(resources, "runtime", LONGEST_S / 60)
+    memory, end = _number(row, "max_rss", LARGEST_BYTES / _MIB), origin.written
+    sizes = [_number(inputs, name, LARGEST_BYTES / _MIB) for name in inputs]
+    run = RunRecord(
+        user=origin.user,
+        start=max(0.0, end - run_s),
+        end=end,
+        name=rule,
+        processors=_threads(row),
+        requested_walltime_s=60 * minutes if minutes else None,
+        requested_memory_bytes=int(memory_mb * _MB) if memory_mb else None,
+        used_cpu_s=_number(row, "cpu_time", LONGEST_S),
+        used_memory_bytes=None if memory is None else round(memory * _MIB) or None,
+        used_walltime_s=run_s,
+        facts=found_facts([("input_bytes", str(_MIB * sum(size or 0.0 for size in sizes)))] if sizes else []).text,
+    )
+    return JobEvent("E", f"{origin.folder}/{origin.name}"[-LONGEST_INDEXED:], end, run, utc_s=end)
+
+
+def rule_of(folder: str, name: str) -> str:
+    """The rule of a file that does not name it: its folder, or else its own name.
+
+    >>> rule_of("bwa", "sample-1.tsv"), rule_of("benchmarks", "bwa.benchmark.txt")
+    ('bwa', 'bwa')
+    """
+    return _EXTENSIONS.sub("", name) or name if _NOT_A_RULE.fullmatch(folder) or not folder else folder
+
+
+def _number(row: Mapping[str, Any], column: str, largest: float) -> float | None:
+    value = row.get(column)
+    if value is None or value in _MISSING:
+        return None
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        raise AccountingError(f"{column} is not a number", str(value)) from None
+    if isinstance(value, bool) or not isfinite(found) or not 0.0 <= found <= largest:
+        raise AccountingError(f"{column} is negative, or larger than can be", str(value))
+    return found
+
+
+def _threads(row: Mapping[str, Any]) -> int:
+    """As many as the job had; 1 where the file does not say."""
+    found = _number(row, "threads", 2**16)
+    if found is None:
+        return 1
+    if found < 1 or not found.is_integer():
+        raise AccountingError("threads is not a number of processors", str(row["threads"]))
+    return int(found)
+
+
+def _mapping(row: Mapping[str, Any], column: str) -> Mapping[str, Any]:
+    """Of JSON an object; in columns it stands as Python writes it."""
+    value = row.get(column)
+    if isinstance(value, str) and value not in _MISSING:
+        try:
+            value = ast.literal_eval(value)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            raise AccountingError(f"{column} is not a mapping", value) from None
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,63 @@
+"""Learns what somebody reports of a job: what it needed, or more than what it needed."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from jobsight_server.errors import UserError
+from jobsight_server.forecasts.events import Observation, Reported
+from jobsight_server.forecasts.learn import Learner
+from jobsight_server.forecasts.outcomes import Outcome, Taken, store
+from jobsight_server.forecasts.per import WHOLE
+from jobsight_server.forecasts.prediction import Prediction
+from jobsight_server.forecasts.reader import AnswerReader
+from jobsight_server.forecasts.request import ForecastRequest
+from jobsight_server.forecasts.round import last_learn_seq, lock_learning
+
+SLIP = 100.0
+"""An amount this many times above what is recommended is taken for a wrong unit, and so is what was too little and this
+many times below."""
+
+
+def report(
+    connection: Connection,
+    reader: AnswerReader,
+    request: ForecastRequest,
+    observation: Observation,
+    job_id: str | None,
+    now: float,
+) -> tuple[Taken, Prediction]:
+    """Stores and learns it within the caller's transaction; returns whether it was new, and the answer from now on.
+
+    ``request`` names a cluster and a metric, and the observation is in the unit of its answer. What is known already
+    of the job ``job_id``, from the log or from another report, changes nothing.
+
+    Raises:
+        UserError: far from the recommendation: one wrong unit would spoil recommendations from then on.
+    """
+    cluster, question, metric, _ = request
+    assert cluster is not None
+    assert metric is not None
+    lock_learning(connection)
+    (answer,) = reader.answers(connection, [request])
+    value, is_lower_bound = observation
+    if (bound := answer.bound) and (value > SLIP * bound or (is_lower_bound and SLIP * value < bound)):
+        raise UserError(
+            f"value is {value:g}, where {bound:g} {answer.unit} is recommended: "
+            "check the unit, and whether the value is per processor or per job"
+        )
+    if request.scale is not None and metric not in WHOLE:
+        value /= request.scale
+    outcome = Outcome(cluster, metric, question, Observation(value, is_lower_bound), job_id)
+    taken = store(connection, outcome, last_learn_seq(connection), now)
+    if taken == "stored":
+        learner = Learner(reader.config)
+        try:
+            learner.load(connection, [(cluster, question)], [metric])
+        except ValueError:  # trained with other job groups: everything is about to be retrained, with this
+            pass
+        else:
+            learner.learn([Reported(cluster, metric, question, outcome.observation, now)])
+            learner.store(connection)
+        (answer,) = reader.answers(connection, [request])
+    return taken, answer

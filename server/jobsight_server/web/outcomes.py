@@ -1,0 +1,143 @@
+"""``/api/v1/outcomes``: what a job needed, or that it needed more than it had."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from flask import Response
+from msgspec import Meta
+from sqlalchemy import Connection
+from werkzeug.exceptions import BadRequest, Conflict, Gone, HTTPException, NotFound
+
+from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED
+from jobsight_server.amounts import memory_bytes, time_s
+from jobsight_server.errors import UserError
+from jobsight_server.forecasts import Prediction, report
+from jobsight_server.forecasts.events import Observation
+from jobsight_server.forecasts.request import ForecastRequest, whole_job_request
+from jobsight_server.record import Metric, Record
+from jobsight_server.requirements import Feedback, take_feedback
+from jobsight_server.requirements.stored import question_of_text, read_requirement
+from jobsight_server.storage.dialect import LARGEST_ID
+from jobsight_server.web.context import context
+from jobsight_server.web.inputs import amount_of, name_text, parsed_body
+from jobsight_server.web.questions import METRIC_CHOICES, RESERVED_AT_MOST, JobFields, request_of
+from jobsight_server.web.routes import NAME, Route, record_reply
+
+Amount = (
+    Annotated[float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": RESERVED_AT_MOST})]
+    | Annotated[str, Meta(description="memory such as 4gb, a run time such as 01:00:00")]
+)
+JobId = Annotated[
+    str,
+    Meta(description="the job's id as in the accounting log", extra_json_schema={**NAME, "maxLength": LONGEST_INDEXED}),
+]
+RequirementId = Annotated[
+    float,
+    Meta(
+        description="the id of the answer of /api/v1/requirements for this job, whose memory this is about",
+        extra_json_schema={"multipleOf": 1, "minimum": 1, "maximum": LARGEST_ID},
+    ),
+]
+
+_REFUSED: dict[str, tuple[type[HTTPException], str]] = {
+    "unknown": (NotFound, "unknown; give the id from the answer of /api/v1/requirements"),
+    "expired": (Gone, "it has expired; its outcome is no longer accepted"),
+    "contradictory": (Conflict, "another outcome was reported before, and that one counts"),
+}
+_READ = {"memory": memory_bytes, "runtime": time_s}
+_SHAPE = '{"cluster": C, "user": U, "metric": M, "value": NUMBER}, and whatever else is known about the job'
+
+
+class JobOutcome(JobFields, kw_only=True):
+    """The job as in a question, and what it needed of ``metric``: ``value``, in the unit of the answer.
+
+    ``lower_bound``: it needed more than that, because it was killed for it. ``job_id``: so that it counts once, whether
+    this or the accounting log comes first. With ``requirement``, the job is known from there, ``metric`` is memory of
+    the whole job, and ``value`` may be left out: it had enough, or with ``lower_bound`` too little.
+    """
+
+    metric: Metric = "memory"
+    value: Amount | None = None
+    lower_bound: bool = False
+    job_id: JobId | None = None
+    requirement: RequirementId | None = None
+
+
+class OutcomeTaken(Record):
+    """``duplicate``: it was known before, from a report or from the log; it counts once. ``prediction``: what such jobs
+    should reserve from now on."""
+
+    status: Literal["stored", "duplicate"]
+    prediction: Prediction | None
+
+
+def take_outcome() -> Response:
+    """Answers with the new prediction for such jobs."""
+    here = context()
+    sent = parsed_body(JobOutcome, _SHAPE)
+    request = request_of(sent, sent.metric, "")
+    read = _READ.get(sent.metric, _not_a_number)
+    value = None if sent.value is None else amount_of(sent.value, "value", read, RESERVED_AT_MOST)
+    job_id = None if sent.job_id is None else name_text(sent.job_id, "job_id")
+    if job_id is not None and len(job_id) > LONGEST_INDEXED:
+        raise BadRequest(f"job_id = {job_id[:60]!r} is longer than {LONGEST_INDEXED} characters; no log has such a job")
+    if value is None and sent.requirement is None:
+        raise BadRequest("value is missing; give what the job needed, or with lower_bound what was too little")
+    try:
+        with here.write_engine.begin() as connection:
+            status: Any = "stored"
+            if sent.requirement is not None:
+                status, request, value = _of_requirement(connection, sent, request, value)
+            if status in _REFUSED:
+                answer = None
+            elif value is None or status == "duplicate":
+                (answer,) = here.answers.answers(connection, [request])
+            else:
+                observation = Observation(value, sent.lower_bound)
+                status, answer = report(connection, here.answers, request, observation, job_id, here.clock())
+    except UserError as error:
+        raise BadRequest(str(error)) from error
+    if status in _REFUSED:  # and counted, which is committed
+        kind, why = _REFUSED[status]
+        raise kind(f"requirement = {sent.requirement:.0f}: {why}")
+    return record_reply(OutcomeTaken(status, answer))
+
+
+def _of_requirement(connection: Connection, sent: JobOutcome, request: ForecastRequest, value: float | None) -> Any:
+    """(status, the request for the whole job of the requirement, what it needed; None where only enough is known)."""
+    here = context()
+    number = sent.requirement or 0.0
+    if sent.metric != "memory":
+        raise BadRequest(f"metric = {sent.metric!r}: a requirement is about memory")
+    if number < 1 or not number.is_integer():
+        raise BadRequest(f"requirement = {number!r} is not the id of an answer; give a whole number from 1")
+    row = read_requirement(connection, int(number))
+    if row is not None and row.cluster != request.cluster:
+        raise Conflict(f"requirement = {int(number)} is of cluster {row.cluster!r}; name that")
+    feedback = Feedback(int(number), sent.lower_bound, None if value is None else int(value))
+    taken = take_feedback(connection, here.requirements, feedback, here.clock())
+    if row is None or taken in _REFUSED:
+        return taken, request, value
+    if sent.lower_bound:  # it was stopped at what it was given, whatever was measured before
+        value = max(float(row.memory_bytes), value or 0.0)
+    return taken, whole_job_request(row.cluster, question_of_text(row.question), "memory"), value
+
+
+def _not_a_number(text: str) -> float:
+    raise ValueError(f"{text[:60]!r} is text; give a number in the unit of the metric")
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/outcomes",
+        take_outcome,
+        ("scheduler",),
+        "Takes in what a job needed, or that it was killed for want of more. The answer has the new prediction for "
+        f"such jobs; metric is one of {METRIC_CHOICES}, memory by default",
+        answer=OutcomeTaken,
+        body=JobOutcome,
+        errors=(400, 404, 409, 410, 413, 415, 503),
+    ),
+)
