@@ -138,7 +138,7 @@ def test_no_bound_exceeds_a_request_that_is_a_limit() -> None:
 
 
 def test_where_far_too_few_fail_bounds_come_down_sooner() -> None:
-    """A thousand jobs that all fit, of which fifty might have failed, have to show."""
+    """A hundred jobs that all fit, of which five might have failed, have to show."""
 
     def after(good: int) -> float:
         bounds = grown_up(Bounds(0.95))
@@ -148,8 +148,8 @@ def test_where_far_too_few_fail_bounds_come_down_sooner() -> None:
             bounds.score(1000.0, 20.0, 1.0)
         return bounds.state()["price"]["log_price"] - state["price"]["log_price"]
 
-    assert after(400) / 400 == pytest.approx(after(200) / 200, rel=0.05)
-    assert (after(1000) - after(600)) / 400 == pytest.approx(5.0 * after(200) / 200, rel=0.05)
+    assert after(100) / 100 == pytest.approx(after(50) / 50, rel=0.05)
+    assert (after(300) - after(150)) / 150 == pytest.approx(5.0 * after(50) / 50, rel=0.05)
 
 
 def test_a_long_run_wastes_for_long() -> None:
