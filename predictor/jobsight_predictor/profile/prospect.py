@@ -15,6 +15,7 @@ from .keys import JobKeys
 from .shortfall import Shortfall
 
 TAIL = 3.0  # index; values above all seen follow this Pareto law: of those beyond x, 1 in 8 is beyond 2 x
+TIME_TAIL = 5.0  # index; the same for run times, whose waste grows with their square, so that far places weigh more
 PRIOR = 0.5  # pieces of evidence; for what was never seen, and for what the wider level knows, each (Jeffreys)
 BETWEEN = 3  # 1 / share; position of the group in between, from specific to general
 GATHERED = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)  # factors; places above the largest seen that represent the tail
@@ -94,15 +95,17 @@ class Prospect:
     beyond: float
 
 
-def prospect(levels: Sequence[Level], ceiling: float = inf) -> Prospect:
+def prospect(levels: Sequence[Level], ceiling: float = inf, index: float = TAIL) -> Prospect:
     """The distribution of the next value, by ``levels`` from specific to general; nothing lies above ``ceiling``.
+
+    Values above all seen follow the Pareto law of this ``index``.
 
     With m pieces of evidence, m parts of a level's next jobs are like those seen, ``PRIOR`` parts lie above the largest
     of them, and as many are like the wider level's. Of a group's jobs, those that are separate pieces of evidence count
     singly, the rest burst by burst.
     """
     places: dict[float, float] = {}
-    tail = pareto(TAIL, GATHERED)
+    tail = pareto(index, GATHERED)
     left, beyond = 1.0, 0.0
     for level in levels:
         evidence = max([1, *[witness.group.evidence for witness in level]])
