@@ -13,7 +13,7 @@ BENCH = $(VENV)/bench
 # The hundreds of processes that are started load compiled modules, whatever the image says that this runs in.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy coallocation constraints clean
+.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy coallocation constraints dist clean
 
 $(SITE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -83,5 +83,10 @@ constraints:
 	mv $(VENV)/pins/constraints.txt constraints.txt
 	rm -rf $(VENV)/pins
 
+# Two wheels in dist/: the agent alone, for nodes, and all of Jobsight.
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . ./agent
+
 clean:
-	rm -rf $(VENV) demo-site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist demo-site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -87,8 +87,8 @@ def _replay(parser: argparse.ArgumentParser, replay: argparse.ArgumentParser, ar
         if error.name != "jobsight_emulator":
             raise
         print(
-            "jobsight-agent replay: the package jobsight_emulator is not installed: "
-            "`pip install .` in a checkout of Jobsight installs it with the agent",
+            "jobsight-agent replay: the emulator is not part of the agent's package; "
+            "`pip install .` in a checkout of Jobsight installs both",
             file=sys.stderr,
         )
         return 1

@@ -54,6 +54,6 @@ def test_replay_says_what_to_install(alone: dict[str, str], options: list[str]) 
     done = subprocess.run([*PROGRAM, "replay", *options], env=alone, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "jobsight-agent replay: the package jobsight_emulator is not installed: "
-        "`pip install .` in a checkout of Jobsight installs it with the agent\n"
+        "jobsight-agent replay: the emulator is not part of the agent's package; "
+        "`pip install .` in a checkout of Jobsight installs both\n"
     )

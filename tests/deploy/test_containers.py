@@ -43,7 +43,7 @@ def test_build_copies_what_the_project_builds_from() -> None:
     sources = [word for line in stages()["build"] if line.startswith("COPY") for word in line.split()[1:-1]]
     assert [source for source in sources if not (ROOT / source).exists()] == []
     packages = re.findall(r'"(\w+)/jobsight_\w+",', (ROOT / "pyproject.toml").read_text())
-    assert set(packages) | {"pyproject.toml", "README.md", "LICENSE"} == set(sources)
+    assert set(packages) | {"deploy", "pyproject.toml", "README.md", "LICENSE"} == set(sources)
     ignored = (DEPLOY / "Containerfile.dockerignore").read_text().split()
     assert ignored[0] == "*"
     assert {f"!{source}" for source in sources} == {line for line in ignored if line.startswith("!")}

@@ -1,31 +1,80 @@
-"""What `pip install` brings: on a node the agent and psutil, nothing else."""
+"""The wheels that `make dist` builds, installed in empty environments: on a node the agent and psutil, no more."""
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
+import sys
 import venv
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+VERSION = "0.2.0.dev0"
+
+pytestmark = pytest.mark.slow
 
 
-@pytest.mark.slow
-def test_a_node_gets_the_agent_and_psutil_alone(tmp_path: Path) -> None:
-    venv.create(tmp_path / "node", with_pip=True)
-    scripts = tmp_path / "node" / "bin"
-    pip = [str(scripts / "python"), "-m", "pip", "--disable-pip-version-check"]
-    done = subprocess.run([*pip, "install", "--quiet", str(ROOT)], capture_output=True, text=True, check=False)
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Both wheels by name, built from no more than the container's build gets, by the same command."""
+    source = tmp_path_factory.mktemp("source")
+    containerfile = (ROOT / "deploy" / "Containerfile").read_text()
+    for line in re.findall(r"^COPY (?!--)(.+) \S+$", containerfile, re.MULTILINE):
+        for name in line.split():
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, source / name)
+    build = re.search(r"^RUN pip (wheel .+)$", containerfile, re.MULTILINE)
+    assert build is not None
+    into = tmp_path_factory.mktemp("wheels")
+    arguments = build[1].replace("/wheels", str(into)).split()
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", *arguments], cwd=source, capture_output=True, text=True, check=False
+    )
+    _skip_without_registry(done)
+    return {path.name.partition("-")[0]: path for path in into.glob("*.whl")}
+
+
+def _skip_without_registry(done: subprocess.CompletedProcess[str]) -> None:
     if done.returncode and "No matching distribution" in done.stderr:
         pytest.skip("no package registry can be reached")
     assert done.returncode == 0, done.stderr
-    listed = subprocess.run([*pip, "list", "--format", "json"], capture_output=True, text=True, check=True)
-    names = {package["name"] for package in json.loads(listed.stdout)}
-    assert names - {"pip", "setuptools"} == {"jobsight", "psutil"}
-    version = subprocess.run([scripts / "jobsight-agent", "--version"], capture_output=True, text=True, check=True)
-    assert version.stdout.strip() == "0.2.0.dev0"
+
+
+def installed(room: Path, wheel: Path) -> tuple[Path, set[str]]:
+    """The wheel in an environment of its own: its folder of scripts, and the packages there."""
+    venv.create(room, with_pip=True)
+    scripts = room / "bin"
+    pip = [str(scripts / "python"), "-m", "pip", "--disable-pip-version-check"]
+    _skip_without_registry(run(*pip, "install", "--quiet", wheel))
+    names = {package["name"] for package in json.loads(run(*pip, "list", "--format", "json").stdout)}
+    return scripts, names - {"pip", "setuptools"}
+
+
+def test_a_node_gets_the_agent_and_psutil_alone(wheels: dict[str, Path], tmp_path: Path) -> None:
+    files = ZipFile(wheels["jobsight_agent"]).namelist()
+    assert {name.partition("/")[0] for name in files} == {"jobsight_agent", f"jobsight_agent-{VERSION}.dist-info"}
+    scripts, names = installed(tmp_path, wheels["jobsight_agent"])
+    assert names == {"jobsight-agent", "psutil"}
+    assert run(scripts / "jobsight-agent", "--version").stdout.strip() == VERSION
+    reading = run(scripts / "jobsight-agent", "run", "--help")
+    assert reading.returncode == 0, reading.stderr
+    replay = run(scripts / "jobsight-agent", "replay")
+    assert replay.returncode == 1
+    assert "the emulator is not part of the agent's package" in replay.stderr
+
+
+def test_the_server_wheel_carries_what_setup_installs(wheels: dict[str, Path], tmp_path: Path) -> None:
+    scripts, names = installed(tmp_path, wheels["jobsight"])
+    assert names == {"jobsight", "psutil"}
     shipped = "from jobsight_server.setup.shipped import shipped; import sys; sys.stdout.write(shipped(sys.argv[1]))"
     for name in (
         "slurm/job_submit.lua",
@@ -35,8 +84,9 @@ def test_a_node_gets_the_agent_and_psutil_alone(tmp_path: Path) -> None:
         "jobsight.toml",
         "workflows/nextflow/jobsight.config",
     ):
-        printed = subprocess.run([scripts / "python", "-c", shipped, name], capture_output=True, text=True, check=True)
+        printed = run(scripts / "python", "-c", shipped, name)
         assert printed.stdout == (ROOT / "deploy" / name).read_text()
-    serve = subprocess.run([scripts / "jobsight", "serve"], capture_output=True, text=True, check=False)
+    assert run(scripts / "jobsight-agent", "--version").stdout.strip() == VERSION
+    serve = run(scripts / "jobsight", "serve")
     assert serve.returncode == 1
     assert "is not installed: pip install 'jobsight[server]'" in serve.stderr
