@@ -131,7 +131,7 @@ def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:
     profile = client.get("/jobs/gamma/7").text.partition("<h2>Profile</h2>")[2].partition("</table>")[0]
     assert "505 MiB" in profile, "of the one processor asked for, not of the eight that it held"
     savings = served.client("scheduler").get("/api/v1/savings?user=kim&cluster=gamma").json["metrics"][0]
-    assert savings["total"]["used"] == pytest.approx(savings["total"]["jobs"] * 505 / 1024 / 2, rel=1e-3)
+    assert savings["total"]["used_hours"] == pytest.approx(savings["total"]["jobs"] * 505 / 1024 / 2, rel=1e-3)
     assert savings["total"]["freed_share"] > 0
     # No answer exceeds what the nodes have.
     eight = ask(served, num_tasks=8, nodes=1, mem="7G")
@@ -161,7 +161,7 @@ def test_a_bound_for_one_processor_never_exceeds_the_node_of_a_job_of_eight(serv
         count_again(connection, [int((T0 + 7200 * 8 + 1800) // 86400)])
     day = f"since={T0 + 7200 * 8 + 1800:.0f}&until={T0 + 7200 * 8 + 1800:.0f}"
     savings = served.client("scheduler").get(f"/api/v1/savings?user=kim&cluster=gamma&{day}").json["metrics"][0]
-    assert savings["total"]["reserved"] <= savings["total"]["jobs"] * (8000 / 1024) * 0.5
+    assert savings["total"]["reserved_hours"] <= savings["total"]["jobs"] * (8000 / 1024) * 0.5
 
 
 def test_nothing_is_recommended_of_what_only_strangers_used(served: Any) -> None:
