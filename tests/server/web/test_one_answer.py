@@ -221,3 +221,69 @@ def test_a_user_whose_jobs_are_killed_half_of_the_time_reads_what_would_have_hel
     (answer,) = client.post("/api/v1/predictions", json=asked).json["predictions"]
     assert answer["bound"] == memory["reserve"]
     assert client.post("/api/v1/requirements", json=question).json["memory_bytes"] == 4096 * MIB, "no more than asked"
+
+
+def predicted(served: Any, metric: str, **question: Any) -> Any:
+    asked = {"cluster": "gamma", "user": "kim", "application": "solve", "queue": "batch", "account": "physics"}
+    asked |= {"processors": 1, "walltime_s": 36_000.0, "metric": metric, "per": "job"} | question
+    answer = served.client("scheduler").post("/api/v1/predictions", json={"questions": [asked]})
+    return answer.json["predictions"][0]
+
+
+def enough_for(served: Any, **question: Any) -> int:
+    """Of 100 jobs, those for which both amounts of these answers are enough."""
+    answers = [predicted(served, metric, **question) for metric in ("memory", "runtime")]
+    return int(100 * (1 - answers[0]["exceed_probability"]) * (1 - answers[1]["exceed_probability"]))
+
+
+def test_the_share_is_that_of_the_amount_also_where_the_request_is_too_little(served: Any) -> None:
+    """30 jobs that asked for 64G used 300M to 1025M: of those that ask for 100M, all would run out."""
+    with served.engine.begin() as connection:
+        for number in range(30):
+            run(connection, number, used_memory_bytes=(300 + 25 * (number * 7 % 30)) * MIB)
+    learn(served)
+    text = ask(served, mem="100M")["text"]
+    share = int(text.partition("enough for ")[2].partition(" of 100")[0])
+    assert share == enough_for(served, memory_bytes="64G"), "as if it asked for what such jobs ask for"
+    assert share != enough_for(served, memory_bytes="100M")
+    # The same where the request is enough.
+    text = ask(served, mem="64G")["text"]
+    assert f"enough for {enough_for(served, memory_bytes='64G')} of 100" in text
+
+
+def test_no_share_is_said_of_an_amount_that_the_nodes_cut(served: Any) -> None:
+    with served.engine.begin() as connection:
+        add_node(connection, 8000 * MIB)
+        for number in range(12):
+            run(connection, number, used_memory_bytes=(7000 + 80 * (number % 12)) * MIB)
+            connection.execute(insert(schema.job_nodes).values(run_id=5000 + number, node="n9", processors=1))
+    learn(served)
+    assert predicted(served, "memory", memory_bytes="64G")["bound"] > 8000 * MIB
+    text = ask(served, nodes=1)["text"]
+    assert text.startswith("Ask for 8000M and ")
+    assert "of 100" not in text
+
+
+def test_facts_of_the_last_job_count_wherever_it_is_asked_about(served: Any) -> None:
+    """Memory is what is read, between 1 and 32 GiB: the last job reads 1."""
+    with served.engine.begin() as connection:
+        for number in range(120):
+            read = 1 + number * 11 % 32 if number < 119 else 1
+            facts = json.dumps({"input_bytes": read * 1024 * MIB})
+            run(connection, number, used_memory_bytes=read * 1024 * MIB, facts=facts)
+    learn(served)
+    answer = ask(served, num_tasks=1)
+    with_facts = served.client("submitter").post(
+        "/api/v1/advice",
+        json={
+            "cluster": "gamma", "user": "kim", "application": "solve", "queue": "batch", "account": "physics",
+            "group": "hpc", "facts": {"input_bytes": 1024 * MIB},
+            "slurm": {"num_tasks": 1, "nodes": 1, "mem": "64G", "time_limit": 600},
+        },
+    ).json  # fmt: skip
+    memory = with_facts["slurm"]["mem"]
+    assert 1024 <= memory < 0.5 * answer["slurm"]["mem"]
+    job = served.client("scheduler").get("/api/v1/jobs/119?cluster=gamma").json["runs"][0]
+    assert next(entry["ask_next"] for entry in job["efficiency"] if entry["resource"] == "memory") == memory * MIB
+    savings = served.client("scheduler").get("/api/v1/savings?user=kim&cluster=gamma").json["metrics"][0]
+    assert (savings["rows"][0]["like_job"], savings["rows"][0]["recommended"]) == ("119", memory * MIB)
