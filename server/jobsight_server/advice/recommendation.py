@@ -37,6 +37,7 @@ class Recommendation:
     ``enough_share``: how likely it is that all amounts are enough, if needs are independent; None if unknown.
     """
 
+    request: JobRequest
     such_jobs: SuchJobs
     answers: dict[str, Prediction]
     memory_bytes: float | None
@@ -94,7 +95,7 @@ def recommend(
     exceed = [best[metric].exceed_probability for metric in ASKED_FOR if found[metric] is not None]
     known = [chance for chance in exceed if chance is not None]
     share = math.prod(1.0 - chance for chance in known) if known and len(known) == len(exceed) else None
-    return Recommendation(such, answers, found["memory"], found["runtime"], share)
+    return Recommendation(request, such, answers, found["memory"], found["runtime"], share)
 
 
 def recommend_as_last(
@@ -104,14 +105,15 @@ def recommend_as_last(
     user: str,
     like: FinishedRun,
     runs: Sequence[FinishedRun] | None = None,
+    metrics: Sequence[str] | None = ASKED_FOR,
 ) -> Recommendation:
-    """What a job should ask for that is submitted as this one was."""
+    """What a job should ask for that is submitted as this one was; ``metrics`` and ``runs`` as of ``recommend``."""
     memory, walltime = like.requested_memory_bytes, like.requested_walltime_s
     subject = (user, like.name, like.queue, like.processors, memory, walltime, like.group, like.account)
     question = job_question(*subject, facts=like.facts)
     held = connection.scalar(select(func.count()).where(job_nodes.c.run_id == like.run_id))
     request = JobRequest(like.processors, held or None, memory, walltime)
-    return recommend(connection, reader, cluster, question, request, runs=runs)
+    return recommend(connection, reader, cluster, question, request, metrics, runs)
 
 
 def _within(answer: Prediction, most: float) -> Prediction:

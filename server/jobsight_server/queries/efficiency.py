@@ -13,6 +13,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.job_request import JobRequest
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend
+from jobsight_server.advice.sentence import sentence
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.job import job_question
@@ -60,13 +61,15 @@ class Efficiency(Record):
 
 def efficiencies(
     connection: Connection, reader: AnswerReader, run: Row[Any], profile: Sequence[Any], nodes: int
-) -> list[Efficiency]:
-    """One for each resource, of GPUs only where they were measured; none for a run that has not ended.
+) -> tuple[str | None, list[Efficiency]]:
+    """What a job like it should ask for, as users read it at submission, and an efficiency for each resource.
+
+    Of GPUs only where they were measured; nothing of a run that has not ended.
 
     ``run`` is a row of ``jobs``, ``profile`` has its metrics.
     """
     if run.end is None:
-        return []
+        return None, []
     asked = run.asked_processors or run.processors
     processors = asked or 1
     memory = (run.requested_memory_bytes if run.asked_memory_bytes is None else run.asked_memory_bytes) or None
@@ -84,7 +87,7 @@ def efficiencies(
     used_s = _run_time(run)
     requested = {"processors": asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
     by_metric = {entry.metric: entry for entry in profile}
-    return [
+    return sentence(found), [
         _efficiency(
             resource,
             requested.get(resource),

@@ -75,15 +75,18 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     job = served.client("scheduler").get("/api/v1/jobs/7?cluster=gamma").json["runs"][0]
     next_time = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
     assert (next_time["memory"], next_time["runtime"]) == (memory * MIB, minutes * 60)
+    assert job["advice"] == answer["text"]
     url = served.engine.url.render_as_string(hide_password=False)
     assert main(["seff", "7", "--cluster", "gamma", "--database", url]) == 0
     table = capsys.readouterr().out
+    assert " ".join(table.split()).startswith(answer["text"])
     (line,) = [line.split() for line in table.splitlines() if line.startswith((" Memory", "Memory "))]
     assert (line[1], line[2], line[-1]) == (asked, "308M", f"{memory}M")
     assert next(line for line in table.splitlines() if "Run time" in line).rstrip().endswith(time_words)
     client = served.client()
     assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
     page = " ".join(client.get("/jobs/gamma/7").text.split())
+    assert f'<p class="advice">{answer["text"]}</p>' in page
     assert f'<td class="num">{memory}M</td>' in page
     assert f'<td class="num">{time_words}</td>' in page
     rows = {
@@ -93,6 +96,9 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     assert (rows["memory"]["like_job"], rows["memory"]["asked_for"]) == ("7", mib * MIB)
     assert (rows["memory"]["recommended"], rows["runtime"]["recommended"]) == (memory * MIB, minutes * 60)
     user = " ".join(client.get("/users/gamma/kim").text.split())
+    assert f'<p class="advice">{answer["text"]}</p>' in user, "the next job is as the last was"
+    profile = served.client("scheduler").get("/api/v1/users/kim/profile?cluster=gamma").json
+    assert (profile["next_job"]["text"], profile["next_job"]["like_job"]) == (answer["text"], "7")
     if rows["memory"]["ask_for"] is not None:
         assert f"Memory: next time ask for <strong>{memory}M</strong> instead of {asked}" in user
     assert main(["savings", "--user", "kim", "--cluster", "gamma", "--database", url, "--json"]) == 0
