@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -220,7 +221,8 @@ def test_a_user_whose_jobs_are_killed_half_of_the_time_reads_what_would_have_hel
     advice = ask(served, mem="4G")
     (memory,) = [forecast for forecast in advice["forecasts"] if forecast["metric"] == "memory"]
     assert memory["reserve"] > 4096 * MIB
-    assert advice["slurm"]["mem"] == advice["slurm"]["lower"]["mem"] if "lower" in advice["slurm"] else True
+    assert advice["slurm"]["mem"] == math.ceil(memory["reserve"] / MIB) > 4096
+    assert "(108 ran out of memory); this one asks for 4G" in advice["text"], "of the last 200"
     question = {"cluster": "gamma", "user": "kim", "application": "solve", "processors": 1, "memory_bytes": "4G"}
     client = served.client("scheduler")
     asked = {"questions": [question | {"metric": "memory", "per": "job"}]}
@@ -293,3 +295,90 @@ def test_facts_of_the_last_job_count_wherever_it_is_asked_about(served: Any) -> 
     assert next(entry["ask_next"] for entry in job["efficiency"] if entry["resource"] == "memory") == memory * MIB
     savings = served.client("scheduler").get("/api/v1/savings?user=kim&cluster=gamma").json["metrics"][0]
     assert (savings["rows"][0]["like_job"], savings["rows"][0]["recommended"]) == ("119", memory * MIB)
+
+
+def test_every_route_command_and_page_gives_the_same_amounts(
+    served: Any, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of one job that each describes in full: what to reserve, and what to ask for, in whole MiB and minutes."""
+    with served.engine.begin() as connection:
+        for number in range(20):
+            end = T0 + 7200 * number + 1500 + 20 * (number * 7 % 20)
+            run(connection, number, used_memory_bytes=(300 + 5 * (number * 3 % 20)) * MIB, end=end)
+    learn(served)
+    client, url = served.client("scheduler"), served.engine.url.render_as_string(hide_password=False)
+    job = {"cluster": "gamma", "user": "kim", "application": "solve", "queue": "batch", "account": "physics"}
+    job |= {"group": "hpc", "processors": 1}
+    asked = {"memory_bytes": "64G", "walltime_s": 36_000.0}
+    questions = [job | asked | {"metric": metric, "per": "job"} for metric in ("memory", "runtime")]
+    answers = client.post("/api/v1/predictions", json={"questions": questions}).json["predictions"]
+    memory, runtime = (answer["bound"] for answer in answers)
+    assert 300 * MIB < memory < 64 * 1024 * MIB
+    # Programs: what to reserve.
+    advice = client.post("/api/v1/advice", json=job | asked).json
+    assert [entry["reserve"] for entry in advice["forecasts"]] == [memory, runtime]
+    assert [entry["attempts"] for entry in advice["forecasts"]] == [answer["attempts"] for answer in answers]
+    profile = client.get("/api/v1/users/kim/profile?cluster=gamma").json["next_job"]
+    of_user = {entry["metric"]: entry["bound"] for entry in profile["forecasts"]}
+    assert (of_user["memory"], of_user["runtime"]) == (memory, runtime)
+    query = "&".join(f"{name}={value}" for name, value in (job | asked | {"per": "job"}).items())
+    by_query = client.get(f"/api/v1/predictions?{query}").json["predictions"]
+    assert {entry["metric"]: entry["bound"] for entry in by_query}.items() >= {
+        "memory": memory,
+        "runtime": runtime,
+    }.items()
+    flags = ["--cluster", "gamma", "--user", "kim", "--application", "solve", "--queue", "batch", "--group", "hpc"]
+    flags += ["--account", "physics", "--processors", "1", "--memory", "64G", "--walltime", "10h", "--database", url]
+    assert main(["predict", *flags, "--json", "--per", "job"]) == 0
+    printed = {entry["metric"]: entry["bound"] for entry in json.loads(capsys.readouterr().out)["predictions"]}
+    assert (printed["memory"], printed["runtime"]) == (memory, runtime)
+    node = {"type": "compute", "capacities": {"slots": {"total": 9}, "memory_gib": {"total": 99}}, "static": True}
+    admin = served.client("admin")
+    assert admin.put("/api/v1/resources/node", json=node).status_code == 200
+    need = {"name": "n", "type": "compute", "amounts": {"slots": 1, "memory_gib": "predicted"}}
+    batch = {"jobs": [{"name": "j", "duration_s": "predicted", "dependencies": [need], **job, **asked}]}
+    predicted = admin.post("/api/v1/matches", json=batch).json["predicted"]
+    assert [entry["amount"] for entry in predicted] == [pytest.approx(memory / 1024 / MIB), pytest.approx(runtime)]
+    # People: what to ask for.
+    mib, minutes = math.ceil(memory / MIB), math.ceil(runtime / 60)
+    words = f"Ask for {mib}M and {minutes} min: "
+    slurm = client.post("/api/v1/advice", json={name: value for name, value in job.items() if name != "processors"} | {
+        "slurm": {"num_tasks": 1, "mem": "64G", "time_limit": 600}}).json  # fmt: skip
+    assert (slurm["slurm"]["mem"], slurm["slurm"]["time_limit"]) == (mib, minutes)
+    assert slurm["text"] == advice["text"] == profile["text"]
+    assert advice["text"].startswith(words)
+    assert client.post("/api/v1/requirements", json=job | asked).json["memory_bytes"] == mib * MIB
+    of_job = client.get("/api/v1/jobs/19?cluster=gamma").json["runs"][0]
+    by_efficiency = client.get("/api/v1/efficiency?name=19&cluster=gamma").json["runs"][0]
+    for found in (of_job, by_efficiency):
+        assert found["advice"] == advice["text"]
+        next_time = {entry["resource"]: entry["ask_next"] for entry in found["efficiency"]}
+        assert (next_time["memory"], next_time["runtime"]) == (mib * MIB, minutes * 60)
+    for name in ("user", "application"):
+        rows = client.get(f"/api/v1/savings?user=kim&cluster=gamma&by={name}").json["metrics"]
+        assert [metric["rows"][0]["recommended"] for metric in rows] == [mib * MIB, minutes * 60]
+    for command in (["predict", *flags], ["seff", "19", "--cluster", "gamma", "--database", url]):
+        assert main(command) == 0
+        assert " ".join(capsys.readouterr().out.split()).startswith(advice["text"]), command
+    browser = served.client()
+    assert browser.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    for page in ("/jobs/gamma/19", "/users/gamma/kim"):
+        assert f'<p class="advice">{advice["text"]}</p>' in browser.get(page).text, page
+    assert f"{mib}M" in browser.get("/savings?user=kim&cluster=gamma").text
+
+
+def test_a_running_job_on_a_whole_node_is_forecast_by_what_it_asked_for(served: Any) -> None:
+    """Of eight processors that it holds it asked for one, and the submit plugin lowered its memory."""
+    with served.engine.begin() as connection:
+        for number in range(8):
+            run(connection, number, used_memory_bytes=300 * MIB)
+            run(connection, 20 + number, used_memory_bytes=8 * 2000 * MIB, processors=8)
+        changed = {"processors": 8, "asked_processors": 1, "asked_memory_bytes": 64 * 1024 * MIB}
+        given = {"requested_memory_bytes": 1024 * MIB, "used_memory_bytes": None}
+        run(connection, 99, state="running", end=None, **changed, **given)
+    learn(served)
+    bound = predicted(served, "memory", group="hpc", memory_bytes="64G")["bound"]
+    assert bound < 1000 * MIB
+    job = served.client("scheduler").get("/api/v1/jobs/99?cluster=gamma").json["runs"][0]
+    (memory,) = [entry for entry in job["profile"] if entry["metric"] == "memory"]
+    assert (memory["bound"], memory["provisional"]) == (bound, True)
