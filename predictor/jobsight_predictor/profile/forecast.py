@@ -38,7 +38,7 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
         and model.requests.are_limits(model.bounds.coverage)
         and not _beyond(model, keys)
     )
-    forecast.is_limit = is_limit
+    forecast.is_limit, forecast.of_time = is_limit, model.of_time
     ceiling = request if request is not None and is_limit else LARGEST
     weights = model.experts.weights(question.user)
     votes: dict[float, float] = {}
