@@ -12,7 +12,7 @@ COLUMNS = ("hit", "brier", "held", "waste")
 
 TEXT = """# What the constants do
 
-`python benchmarks/constants.py` generates this document. It halves and doubles each constant behind Jobsight's answers, or switches off its purpose, and replays the first {jobs:,} jobs of two traces: the memory of UniLu-Gaia and of LANL-CM5, with bounds for 95 % of jobs. A constant that only matters elsewhere is varied there: with run times, the objective per-job, or a coverage of 90 %, as its line says. For a fading memory, the length is halved and doubled; for a factor, its distance from 1.
+`python benchmarks/constants.py` generates this document. It halves and doubles each constant behind Jobsight's answers, or switches off its purpose, and replays the first {jobs:,} jobs of two traces: the memory of UniLu-Gaia and of LANL-CM5, with bounds for 95 % of jobs. A constant that only matters elsewhere is varied there: with run times, or a coverage of 90 %, as its line says. For a fading memory, the length is halved and doubled; for a factor, its distance from 1.
 
 - *Hits*: jobs whose forecast is within 20 %, in points (1 point is 1 % of jobs).
 - *Brier*: mean squared error of the probability of a hit, in points (0.01); less is better.

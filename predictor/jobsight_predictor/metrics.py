@@ -9,22 +9,24 @@ Format = Literal["bps", "bytes", "share", "seconds"]
 
 class Metric(NamedTuple):
     """``unit`` of the values learned, ``job_unit`` of those of a whole job: the same where ``is_of_job``, or else the
-    values are per processor. ``format`` is how pages write them."""
+    values are per processor. ``format`` is how pages write them. ``of_gpus``: jobs without GPUs have none of it.
+    """
 
     title: str
     unit: str
     job_unit: str
     format: Format
     is_of_job: bool = False
+    of_gpus: bool = False
 
     @property
     def name(self) -> str:
         """The title within a sentence.
 
-        >>> METRICS["runtime"].name, METRICS["cpu"].name
-        ('run time', 'CPU')
+        >>> METRICS["runtime"].name, METRICS["cpu"].name, METRICS["gpu_memory"].name
+        ('run time', 'CPU', 'GPU memory')
         """
-        return self.title if self.title.isupper() else self.title.lower()
+        return " ".join(word if word.isupper() else word.lower() for word in self.title.split())
 
 
 METRICS: dict[str, Metric] = {
@@ -32,4 +34,15 @@ METRICS: dict[str, Metric] = {
     "memory": Metric("Memory", "bytes per processor", "bytes", "bytes"),
     "cpu": Metric("CPU", "CPU seconds per processor second", "CPU seconds per second", "share"),
     "runtime": Metric("Run time", "s", "s", "seconds", is_of_job=True),
+    "gpu_memory": Metric("GPU memory", "bytes", "bytes", "bytes", is_of_job=True, of_gpus=True),
+    "gpu_utilisation": Metric("GPU utilisation", "GPUs", "GPUs", "share", is_of_job=True, of_gpus=True),
 }
+
+
+def metrics_of(*, gpus: bool) -> tuple[str, ...]:
+    """The metrics of a job with or without GPUs.
+
+    >>> metrics_of(gpus=False)
+    ('bandwidth', 'memory', 'cpu', 'runtime')
+    """
+    return tuple(name for name, metric in METRICS.items() if gpus or not metric.of_gpus)

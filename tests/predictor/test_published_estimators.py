@@ -10,7 +10,6 @@ from jobsight_predictor.estimators.hierarchical import Hierarchical
 from jobsight_predictor.estimators.last_instance import LastInstance
 from jobsight_predictor.estimators.regression import Regression
 from jobsight_predictor.estimators.reinforcement import Reinforcement
-from jobsight_predictor.estimators.several import DROPPED, KEPT, SeveralResources
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
 
@@ -167,48 +166,3 @@ def test_jobsight_with_known_use_needs_no_trial() -> None:
     for _ in range(8):
         estimator.learn(JOB, 32.0, Outcome(32.0, 32.0, False, 20.0))
     assert estimator.estimate(JOB, 32.0) == 32.0
-
-
-def test_one_resource_is_lowered_at_a_time_so_that_a_failure_names_it() -> None:
-    """Memory 4 of 32 is enough, disk 60 of 100 is not to be halved, the licence is not needed."""
-    need = {"memory": 4.0, "disk": 60.0, "licence": DROPPED}
-    requested = {"memory": 32.0, "disk": 100.0, "licence": KEPT}
-    estimator = SeveralResources(
-        {
-            "memory": SuccessiveApproximation([4.0, 8.0, 16.0, 32.0]),
-            "disk": SuccessiveApproximation([50.0, 100.0]),
-            "licence": SuccessiveApproximation([DROPPED, KEPT]),
-        }
-    )
-    failures = []
-    before = dict(requested)
-    for _ in range(12):
-        asked = estimator.estimate(JOB, requested)
-        assert estimator.estimate(JOB, requested) == asked
-        lowered = [name for name in asked if asked[name] < before[name]]
-        assert len(lowered) <= 1
-        failed = any(asked[name] < need[name] for name in need)
-        estimator.learn(JOB, requested, asked, failed=failed)
-        if failed:
-            failures += lowered
-        else:
-            before = asked
-    assert failures == ["disk"]
-    assert before == {"memory": 4.0, "disk": 100.0, "licence": DROPPED}
-
-
-def test_a_failure_where_nothing_was_tried_takes_all_resources_back_to_the_request() -> None:
-    requested = {"memory": 32.0, "disk": 100.0}
-    capacities = {"memory": [16.0, 32.0], "disk": [50.0, 100.0]}
-    estimator = SeveralResources({name: SuccessiveApproximation(of) for name, of in capacities.items()})
-    for _ in range(4):
-        estimator.learn(JOB, requested, estimator.estimate(JOB, requested), failed=False)
-    asked = estimator.estimate(JOB, requested)
-    assert asked == {"memory": 16.0, "disk": 50.0}
-    estimator.learn(JOB, requested, asked, failed=True)
-    assert estimator.estimate(JOB, requested) == requested
-
-
-def test_several_resources_refuse_to_be_none() -> None:
-    with pytest.raises(ValueError, match="no resources"):
-        SeveralResources({})

@@ -13,7 +13,7 @@ from msgspec import to_builtins
 from sqlalchemy import Engine, event, insert
 
 from jobsight_predictor.forecasters import FIVE
-from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import Question
 from jobsight_server import cli
@@ -104,7 +104,7 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
 
 def test_an_unknown_user_has_no_history(engine: Engine) -> None:
     found = answers(engine, [ForecastRequest("alpha", job_question("'; DROP TABLE series; --"))])
-    assert [answer.metric for answer in found] == list(METRICS)
+    assert [answer.metric for answer in found] == list(metrics_of(gpus=False))
     for answer in found:
         assert (answer.value, answer.n, answer.updated) == (None, 0, None)
         assert (answer.reason or "").startswith("no history")
@@ -178,7 +178,7 @@ def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: 
     fill(engine, "u", STEPS)
     assert cli.main(["predict", "--database", database_url, "--cluster", "alpha", "--user", "u", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["predictions"]
-    assert [answer["metric"] for answer in found] == list(METRICS)
+    assert [answer["metric"] for answer in found] == list(metrics_of(gpus=False))
     assert found[0]["value"] == 800
     ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "w", "--metric", "cpu", "--json"]
     assert cli.main(ask) == 0

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from .autoregressive import Autoregressive
 from .base import LARGEST, Floats, Forecaster, checked, checked_series
 from .decayed_mode import DecayedMode
 from .exponential import Exponential
 from .history import History
 from .locality import Locality
-from .median import Median
-from .quantile import Quantile
-from .seasonal import Seasonal
 from .sliding_window import SlidingWindow
 from .weighted import Weighted
 
@@ -20,10 +16,6 @@ FORECASTERS: dict[str, type[Forecaster]] = {
     "weighted": Weighted,
     "locality": Locality,
     "exponential": Exponential,
-    "median": Median,
-    "quantile": Quantile,
-    "seasonal": Seasonal,
-    "autoregressive": Autoregressive,
     "decayed-mode": DecayedMode,
 }
 
@@ -34,16 +26,12 @@ __all__ = [
     "FIVE",
     "FORECASTERS",
     "LARGEST",
-    "Autoregressive",
     "DecayedMode",
     "Exponential",
     "Floats",
     "Forecaster",
     "History",
     "Locality",
-    "Median",
-    "Quantile",
-    "Seasonal",
     "SlidingWindow",
     "Weighted",
     "checked",

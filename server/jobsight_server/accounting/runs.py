@@ -57,7 +57,7 @@ class RunRecord:
     known and is not what the job was given: the processors of a whole node, a request changed by a submit plugin. 0
     where the user asked for none.
 
-    ``facts``: as in ``jobs.facts``; ``dropped_facts`` others were unusable.
+    ``facts``: as in ``jobs.facts``; ``dropped_facts`` others were unusable. ``used``: as in ``jobs.used``.
     """
 
     user: str
@@ -90,6 +90,8 @@ class RunRecord:
     ended_abnormally: bool | None = None
     array_task: str | None = None
     facts: str | None = None
+    gpus: int | None = None
+    used: str | None = None
     dropped_facts: int = field(default=0, compare=False)
 
 

@@ -63,12 +63,13 @@ def recommend(
     cluster: str,
     question: Question,
     request: JobRequest,
-    metrics: Sequence[str] = ASKED_FOR,
+    metrics: Sequence[str] | None = ASKED_FOR,
     runs: Sequence[FinishedRun] | None = None,
 ) -> Recommendation:
     """``question``, whose processors are known, and ``request`` describe the same job.
 
-    ``metrics``, with ``ASKED_FOR``, are those to forecast; ``runs`` the user's last ones, if they have been read.
+    ``metrics``, with ``ASKED_FOR``, are those to forecast, None all that concern the user; ``runs`` the user's last
+    ones, if they have been read.
     """
     runs = last_runs(connection, cluster, question.user or "") if runs is None else runs
     such = such_jobs(runs, question, request.processors)
@@ -139,10 +140,10 @@ def _asking_enough(question: Question, such: SuchJobs, processors: int, too_litt
 
 
 def _answers(
-    connection: Connection, reader: AnswerReader, cluster: str, question: Question, metrics: Sequence[str]
+    connection: Connection, reader: AnswerReader, cluster: str, question: Question, metrics: Sequence[str] | None
 ) -> dict[str, Prediction]:
     """For the whole job, by metric."""
-    requests = [ForecastRequest(cluster, question, metric, "job") for metric in metrics]
+    requests = [ForecastRequest(cluster, question, metric, "job") for metric in metrics or (None,)]
     return {answer.metric: answer for answer in reader.answers(connection, requests)}
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection, select
 
-from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.metrics import METRICS, Format
 from jobsight_server.advice.job_request import JobRequest
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend
 from jobsight_server.advice.sentence import sentence
@@ -28,11 +28,11 @@ from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.schema import jobs
 
-_WRITTEN: dict[str, Callable[[float], str]] = {
-    "bandwidth": lambda bps: f"{bps / 1e6:,.3g} Mb/s",
-    "memory": memory_text,
-    "cpu": lambda processors: f"{processors:.3g}",
-    "runtime": time_text,
+_WRITTEN: dict[Format, Callable[[float], str]] = {
+    "bps": lambda bps: f"{bps / 1e6:,.3g} Mb/s",
+    "bytes": memory_text,
+    "share": lambda processors: f"{processors:.3g}",
+    "seconds": time_text,
 }
 
 
@@ -80,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
             else:
                 asked = JobRequest(args.processors or 1, None, args.memory, args.walltime)
                 whole = replace(question, processors=question.processors or 1)
-                metrics = tuple(METRICS) if args.metric is None else (args.metric,)
-                found = recommend(connection, reader, args.cluster, whole, asked, tuple(METRICS))
-                show(found, asked, metrics, Console())
+                metrics = None if args.metric is None else tuple(dict.fromkeys((*ASKED_FOR, args.metric)))
+                found = recommend(connection, reader, args.cluster, whole, asked, metrics)
+                show(found, asked, tuple(found.answers) if args.metric is None else (args.metric,), Console())
     except UnknownProcessorsError as error:
         raise UserError("--per job: give the job's --processors, such as 16") from error
     finally:
@@ -110,7 +110,7 @@ def show(found: Recommendation, asked: JobRequest, metrics: Sequence[str], conso
     for name in ("expected", "ask for", "if too little", "last such jobs"):
         table.add_column(name, justify="right", no_wrap=True)
     for answer in answers:
-        write = _WRITTEN[answer.metric]
+        write = _WRITTEN[METRICS[answer.metric].format]
         used = sorted(answer.last_values)
         table.add_row(
             METRICS[answer.metric].name,

@@ -36,6 +36,11 @@ class Finished(NamedTuple):
     observations: Mapping[str, Observation | None]
 
     @property
+    def metrics(self) -> Sequence[str]:
+        """Those in which its forecast is judged."""
+        return tuple(self.observations)
+
+    @property
     def series(self) -> Sequence[SeriesKey]:
         """The series whose stored answer the event changes."""
         job = self.job

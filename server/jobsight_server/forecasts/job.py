@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select
 
+from jobsight_predictor.metrics import metrics_of
 from jobsight_predictor.question import Facts, Question
 from jobsight_server.accounting.runs import Failure
 from jobsight_server.facts import facts_of
@@ -44,6 +45,7 @@ COLUMNS = (
     jobs.c.forecast_seq,
     jobs.c.job_id,
     jobs.c.failure,
+    jobs.c.gpus,
 )
 """The columns that ``job_of`` reads, in its order."""
 
@@ -72,6 +74,12 @@ class ForecastJob(NamedTuple):
     forecast_seq: int | None
     job_id: str
     failure: Failure | None
+    gpus: int | None = None
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics in which it is forecast."""
+        return metrics_of(gpus=bool(self.gpus))
 
     @property
     def seconds(self) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, select
 
-from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts.answer import NOWHERE, RETRAINING, computed_answer, no_answer, written
@@ -65,25 +65,35 @@ class AnswerReader:
         else:
             rows = self._look_ups.rows(self._by_metric, (cluster, user, metric))
         known = {name: answer for name, answer in rows if self.config.made(answer)}
-        metrics = METRICS if metric is None else (metric,)
-        if len(known) < len(metrics):
+        needed = {*metrics_of(gpus=False), *(name for name, _ in rows)} if metric is None else {metric}
+        if not known.keys() >= needed:
             return None
-        return _reply([written(cluster, user, name, known[name]) for name in metrics])
+        return _reply([written(cluster, user, name, known[name]) for name in METRICS if name in known])
 
     def answers(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[Prediction]:
         """The same answers, consistent with other reads on ``connection``."""
         return [read_prediction(text) for text in self.texts(connection, requests)]
 
     def texts(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[str]:
-        """The same, each as JSON: the names of its subject are put before a stored text, which is not parsed."""
+        """The same, each as JSON: the names of its subject are put before a stored text, which is not parsed.
+
+        Who asks for all metrics gets those of GPUs for users whose jobs used some.
+        """
         placed = [there for request in requests for there in self._placed(connection, request)]
-        asked = [
-            (SeriesKey(request.cluster, request.user, metric), request.question)
+        keys = {
+            (request, metric): SeriesKey(request.cluster, request.user, metric)
             for request in placed
             if request.cluster is not None
             for metric in request.metrics
+        }
+        stored = read_answers(connection, list(dict.fromkeys(keys.values())))
+        wanted = [
+            (request, metric)
+            for request in placed
+            for metric in request.metrics
+            if request.metric or not METRICS[metric].of_gpus or keys.get((request, metric)) in stored
         ]
-        stored = read_answers(connection, list(dict.fromkeys(key for key, _ in asked)))
+        asked = [(keys[entry], entry[0].question) for entry in wanted if entry in keys]
         found = {
             (key, question): stored[key]
             for key, question in asked
@@ -92,7 +102,7 @@ class AnswerReader:
         rest = list(dict.fromkeys(entry for entry in asked if entry not in found))
         for begin in range(0, len(rest), _COMPUTED_AT_ONCE):
             found |= self._computed(connection, rest[begin : begin + _COMPUTED_AT_ONCE], stored)
-        return [self._text(request, metric, found) for request in placed for metric in request.metrics]
+        return [self._text(request, metric, found) for request, metric in wanted]
 
     def learned(self, connection: Connection, users: Iterable[tuple[str, str]]) -> dict[SeriesKey, Prediction]:
         """The answers for (cluster, user) in those metrics of which these users have a value."""

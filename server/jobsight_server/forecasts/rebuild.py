@@ -140,6 +140,6 @@ def _submitted(
     for metric, *row in connection.execute(query):
         if row[0] not in found:
             found[row[0]] = (job_of(row), [])
-        found[row[0]][1].extend(METRICS if metric is None else (metric,))
+        found[row[0]][1].extend(found[row[0]][0].metrics if metric is None else (metric,))
     under_way |= {run_id: job for run_id, (job, _) in found.items()}
     return [(job.forecast_seq or 0, Submitted(job, metrics)) for job, metrics in found.values()]

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence, Set
 
 from sqlalchemy import Connection, func, select
 
-from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.pending import PendingForecast
 from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.events import Event, Finished, Submitted
@@ -59,7 +58,8 @@ def learn_round(
     events = _events_by_time(finished, waiting, found)
     learner = Learner(config)
     jobs = [(event.job.cluster, event.job.question) for event in events]
-    learner.load(connection, jobs, METRICS, pending=[job.run_id for job in finished if job.forecast_seq is not None])
+    metrics = dict.fromkeys(metric for event in events for metric in event.metrics)
+    learner.load(connection, jobs, metrics, pending=[job.run_id for job in finished if job.forecast_seq is not None])
     forecast_before = {run_id for run_id, _ in learner.pending}
     judged = learner.learn(events)
     learner.store(connection, list(measured))
@@ -88,7 +88,8 @@ def learn_late(
     found = {run_id: observed(known[run_id], of_run, is_late=True) for run_id, of_run in measured.items()}
     claim(connection, known, found)
     learner = Learner(config)
-    learner.load(connection, [(job.cluster, job.question) for job in known.values()], METRICS)
+    metrics = dict.fromkeys(metric for of_run in found.values() for metric in of_run)
+    learner.load(connection, [(job.cluster, job.question) for job in known.values()], metrics)
     learner.learn([Finished(known[run_id], of_run) for run_id, of_run in found.items()])
     learner.store(connection)
 
@@ -106,12 +107,12 @@ def _events_by_time(
     ends = {job.run_id: job.end or 0.0 for job in finished}
     events: list[tuple[float, int, Submitted | Finished]] = []
     for job in finished:
-        observations = {metric: found[job.run_id].get(metric) for metric in METRICS}
+        observations = dict.fromkeys(job.metrics) | found[job.run_id]
         events.append((ends[job.run_id], 0, Finished(job, observations)))
     for job in waiting:
         submitted = job.submitted or 0.0
         if submitted < ends[job.run_id] if job.run_id in ends else job.state in _FORECAST_FOR:
-            events.append((submitted, 1, Submitted(job, tuple(METRICS))))
+            events.append((submitted, 1, Submitted(job, job.metrics)))
     events.sort(key=lambda entry: entry[:2])
     return [event for _, _, event in events]
 

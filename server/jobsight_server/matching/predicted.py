@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 
 from sqlalchemy import Connection
 
+from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.matching.resource_types import ResourceError, ResourceType
@@ -125,7 +126,7 @@ def _filled(
             raise NotPredictableError(
                 f"nothing is known of the {metric} of user {user[:60]!r}; {or_cluster}give a number"
             )
-        per_instance = 1 if metric == "runtime" else processors
+        per_instance = 1 if METRICS[metric].is_of_job else processors
         amount = answer.bound * scale * per_instance
         made.append(
             PredictedAmount(

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from jobsight_predictor.metrics import METRICS
 from jobsight_server.errors import RefusedError
-from jobsight_server.record import Record
+from jobsight_server.record import Metric, Record
 
 MOST_FIELDS = 100
 LONGEST_NAME = 200
@@ -41,7 +42,7 @@ class CapacityType(Record):
 
     name: Identifier
     unit: Annotated[str, Meta(max_length=40)] = ""
-    metric: Literal["bandwidth", "memory", "cpu", "runtime"] | None = None
+    metric: Metric | None = None
     scale: Annotated[float, Meta(gt=0, le=1e18)] = 1.0
 
 
@@ -60,13 +61,20 @@ RESERVED = ("state", "rank")
 
 def check_type(kind: ResourceType) -> None:
     """Raises:
-    ResourceError: two attributes or capacities have the same name, or the name cannot be part of an address.
+    ResourceError: two attributes or capacities have the same name, the name cannot be part of an address, or a metric
+        is not forecast.
     """
     check_name(kind.name, "name")
     names = [entry.name for entry in kind.attributes] + [entry.name for entry in kind.capacities]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ResourceError(f"type {kind.name!r} has {twice[0]!r} more than once; give each name once")
+    for entry in kind.capacities:
+        if entry.metric is not None and entry.metric not in METRICS:
+            known = ", ".join(METRICS)
+            raise ResourceError(
+                f"metric {entry.metric[:60]!r} of {entry.name!r} is not forecast; choose one of {known}"
+            )
 
 
 def check_name(name: str, place: str) -> None:

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import FAILED_METRIC
+from jobsight_server.accounting.used import used_of
 from jobsight_server.profiler.bandwidth import bandwidth
 from jobsight_server.profiler.fabrics import FASTEST
 from jobsight_server.profiler.job_cgroup import cgroup_cpu, cgroup_memory, peak_was_read
@@ -38,7 +40,7 @@ PEAK_NOT_READ = "a lower bound: its cgroup was charged with more between two rea
 
 
 def profile(run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST) -> dict[str, Measurement]:
-    """The entry of each metric, in the order in which they are stored."""
+    """The entry of each metric, in the order in which they are stored; of GPUs' metrics only where the log has them."""
     length_s = run.end - run.start
     how = attribution_of(nodes)
     found = {
@@ -49,6 +51,8 @@ def profile(run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST)
     found["runtime"] = Measurement(run.run_s, source="accounting")
     if run.was_cut_short:
         found["runtime"] = replace(found["runtime"], reason=CUT_SHORT, lower_bound=True)
+    for metric, used in used_of(run.used).items():
+        found[metric] = from_log(used, 1 if METRICS[metric].is_of_job else run.asked)
     if run.failure is not None:
         metric = FAILED_METRIC[run.failure]
         if found[metric].value is not None:

@@ -40,7 +40,7 @@ class EndedRun:
     ``failure``: what it ran out of, if the log says so.
     Between start and end it was suspended for ``suspended_s``. ``processors`` were allocated, ``asked_processors``
     asked for where that is another number. ``memory_incomplete``: it used more than ``used_memory_bytes``;
-    ``memory_with_cache``: these may contain page cache, which it does not need.
+    ``memory_with_cache``: these may contain page cache, which it does not need. ``used``: as in ``jobs.used``.
     """
 
     id: int
@@ -61,6 +61,7 @@ class EndedRun:
     memory_with_cache: bool | None = None
     ended_abnormally: bool | None = None
     exit_status: int | None = None
+    used: str | None = None
     nodes: Mapping[str, int] = field(default_factory=dict)
 
     @property

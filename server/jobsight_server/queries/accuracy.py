@@ -56,6 +56,7 @@ def recent_accuracy(connection: Connection) -> list[MetricAccuracy]:
             cost_coverage=held[metric].cost_coverage,
         )
         for metric, rows in found.items()
+        if rows or not METRICS[metric].of_gpus
     ]
 
 

@@ -18,21 +18,33 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.record import Record
 
-RESOURCES = {"processors": "cpu", "memory": "memory", "runtime": "runtime", "bandwidth": "bandwidth"}
+RESOURCES = {
+    "processors": "cpu",
+    "memory": "memory",
+    "runtime": "runtime",
+    "bandwidth": "bandwidth",
+    "gpus": "gpu_utilisation",
+    "gpu_memory": "gpu_memory",
+}
 """What a job asks for, and the metric that measures its use."""
 
-_UNITS = {"processors": "processors", "memory": "bytes", "runtime": "s", "bandwidth": "bit/s"}
+_UNITS = {"processors": "processors"} | {
+    resource: METRICS[metric].job_unit for resource, metric in RESOURCES.items() if resource != "processors"
+}
+
+_NOT_REQUESTED = {"bandwidth": "jobs request no bandwidth", "gpu_memory": "jobs request GPUs, not their memory"}
 
 Resource = Annotated[str, Meta(extra_json_schema={"enum": [*RESOURCES]})]
-Unit = Annotated[str, Meta(extra_json_schema={"enum": [*_UNITS.values()]})]
+Unit = Annotated[str, Meta(extra_json_schema={"enum": [*dict.fromkeys(_UNITS.values())]})]
 
 
 class Efficiency(Record):
     """What a run asked for of one resource, used, and what the next such job should ask for.
 
-    ``used`` of processors is how many were busy on average, of bandwidth the mean; ``efficiency`` is its share of
-    ``requested`` and may be above 1. ``at_least``: the run ran out of it, and would have used more. ``apportioned``:
-    the use is a share of its nodes' by the processors that it held. ``reason``: why there is no use or no efficiency.
+    ``used`` of processors is how many were busy on average, of bandwidth the mean, of GPUs how many were busy at most;
+    ``efficiency`` is its share of ``requested`` and may be above 1. ``at_least``: the run ran out of it, and would have
+    used more. ``apportioned``: the use is a share of its nodes' by the processors that it held. ``reason``: why there
+    is no use or no efficiency.
     """
 
     resource: Resource
@@ -49,7 +61,7 @@ class Efficiency(Record):
 def efficiencies(
     connection: Connection, reader: AnswerReader, run: Row[Any], profile: Sequence[Any], nodes: int
 ) -> list[Efficiency]:
-    """One for each resource, none for a run that has not ended.
+    """One for each resource, of GPUs only where they were measured; none for a run that has not ended.
 
     ``run`` is a row of ``jobs``, ``profile`` has its metrics.
     """
@@ -67,21 +79,22 @@ def efficiencies(
         run.cluster,
         question,
         JobRequest(processors, nodes or None, memory, walltime),
-        tuple(METRICS),
+        None,
     )
     used_s = _run_time(run)
-    requested = {"processors": asked, "memory": memory, "runtime": walltime, "bandwidth": None}
+    requested = {"processors": asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
     by_metric = {entry.metric: entry for entry in profile}
     return [
         _efficiency(
             resource,
-            requested[resource],
+            requested.get(resource),
             by_metric[metric],
             run.processors if resource == "processors" else asked,  # shares of each are measured
             _ask_next(resource, found, processors),
             used_s if metric == "runtime" else None,
         )
         for resource, metric in RESOURCES.items()
+        if metric in by_metric
     ]
 
 
@@ -101,7 +114,7 @@ def _efficiency(
     ask_next: float | None,
     logged: float | None,
 ) -> Efficiency:
-    count = 1 if resource == "runtime" else processors
+    count = 1 if METRICS[RESOURCES[resource]].is_of_job else processors
     value = logged if entry.value is None else entry.value
     used = None if value is None or count is None else value * count
     reason = None
@@ -110,7 +123,7 @@ def _efficiency(
     elif used is None:
         reason = "the log does not say how many processors it had"
     elif requested is None:
-        reason = "jobs request no bandwidth" if resource == "bandwidth" else "it requested no amount"
+        reason = _NOT_REQUESTED.get(resource, "it requested no amount")
     return Efficiency(
         resource=resource,
         unit=_UNITS[resource],
@@ -127,13 +140,14 @@ def _efficiency(
 def _ask_next(resource: str, found: Recommendation, processors: int) -> float | None:
     """Of what jobs of other users show, nothing: that is no advice on this user's own use.
 
-    In whole processors, and no more than the run had: what used them all says nothing of what more would do.
+    In whole processors, and no more than the run had: what used them all says nothing of what more would do. Nor of the
+    number of GPUs: how busy they were does not say how many a job needs for their memory.
     """
     if resource in ASKED_FOR:
         return found.amount(resource)
-    answer = found.answers[RESOURCES[resource]]
-    if not answer.user_jobs or answer.bound is None:
+    answer = found.answers.get(RESOURCES[resource])
+    if answer is None or not answer.user_jobs or answer.bound is None or resource == "gpus":
         return None
-    if resource == "bandwidth":
+    if resource != "processors":
         return answer.bound
     return float(min(processors, max(1, math.ceil(answer.bound - 1e-6))))

@@ -200,7 +200,8 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
     nodes_of_run = _nodes(connection, run, now if run.end is None else run.end, points)
     profile = [
         _metric(metric, found.get(metric), forecasts.get((run.id, metric)), used.get((run.id, metric)), run.state)
-        for metric in METRICS
+        for metric, of in METRICS.items()
+        if not of.of_gpus or metric in found or (run.id, metric) in forecasts
     ]
     return RunDetail.of_row(
         run,
@@ -222,7 +223,8 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
 def run_profile(connection: Connection, run: Row[Any]) -> list[RunMetric]:
     """What a run used in each metric, for a row of ``jobs``."""
     found = _profile_rows(connection, run)
-    return [_metric(metric, found.get(metric), None, None, run.state) for metric in METRICS]
+    shown = [metric for metric in METRICS if metric in found or not METRICS[metric].of_gpus]
+    return [_metric(metric, found.get(metric), None, None, run.state) for metric in shown]
 
 
 def _profile_rows(connection: Connection, run: Row[Any]) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, select
 
-from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.metrics import metrics_of
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.job import job_question
@@ -37,9 +37,9 @@ class SoFar(NamedTuple):
 
 
 def forecasts_of(
-    connection: Connection, reader: AnswerReader, runs: Sequence[Row[Any]], metrics: Sequence[str] = tuple(METRICS)
+    connection: Connection, reader: AnswerReader, runs: Sequence[Row[Any]], metrics: Sequence[str] | None = None
 ) -> dict[tuple[int, str], Forecast]:
-    """By run and metric, the forecast at the run's submission.
+    """By run and metric, the forecast at the run's submission; without ``metrics`` in all that concern the run.
 
     It is stored once everything that ended before the submission has been learned. Until then, it is the current
     forecast: nothing that ended later has been learned either. ``runs`` are rows of ``jobs``.
@@ -48,10 +48,14 @@ def forecasts_of(
     found = {
         (run_id, metric): Forecast(forecast.value, forecast.bound, forecast.probability, False)
         for (run_id, metric), forecast in fixed.items()
-        if metric in metrics and forecast.value is not None
+        if (metrics is None or metric in metrics) and forecast.value is not None
     }
     open_runs = [run for run in runs if run.forecast_seq is None and run.state in ("queued", "running", "ended")]
-    asked = [(run.id, metric, _request(run, metric)) for run in open_runs for metric in metrics]
+    asked = [
+        (run.id, metric, _request(run, metric))
+        for run in open_runs
+        for metric in metrics or metrics_of(gpus=bool(run.gpus))
+    ]
     answers = reader.answers(connection, [request for _, _, request in asked])
     for (run_id, metric, _), answer in zip(asked, answers, strict=True):
         if answer.value is not None:

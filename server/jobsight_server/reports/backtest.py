@@ -13,7 +13,8 @@ from rich.text import Text
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.amounts import percent
 
-WASTED = {"memory": "B s", "bandwidth": "bit", "cpu": "CPU s", "runtime": "s s"}
+WASTED = {"bytes": "B s", "bps": "bit", "share": "CPU s", "seconds": "s s"}
+"""Unit of value x time, by the metric's format."""
 _PREFIXES = " kMGTPEZY"
 
 
@@ -82,7 +83,9 @@ def _by_history(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _bounds(account: Mapping[str, Any]) -> Table:
-    table = _table("reserve by", ("covered", "failures", "MAQ", f"wasted, {WASTED[account['metric']]}", "answered"))
+    table = _table(
+        "reserve by", ("covered", "failures", "MAQ", f"wasted, {WASTED[METRICS[account['metric']].format]}", "answered")
+    )
     table.add_row(f"Jobsight at {account['bounds']['target']:.4g}", *_cost(account["bounds_compared"]), style="bold")
     for name, line in account["baselines"].items():
         table.add_row(name, *_cost(line))

@@ -51,13 +51,17 @@ ROUTES = (GROUPS,)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/groups", endpoint="groups")
     def show() -> Response:
+        found = groups()
+        metrics = [
+            name for name in METRICS if not METRICS[name].of_gpus or any(row.metrics[name] for row in found.groups)
+        ]
         return page(
             "groups.html",
-            groups(),
+            found,
             GROUPS,
             cluster=given("cluster"),
             clusters=clusters_offered(),
-            metrics=METRICS,
+            metrics=metrics,
             fields=GROUP_FIELDS,
             five=FIVE,
         )

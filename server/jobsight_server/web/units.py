@@ -198,8 +198,8 @@ REJECTION_TITLES = {
     "resource_reports_rejected": "reports of resources rejected",
 }
 SAVINGS_UNITS = {"memory": "GiB-hours", "runtime": "processor-hours"}
-RESOURCE_TITLES = {"processors": "Processors"} | {
-    name: METRICS[name].title for name in ("memory", "runtime", "bandwidth")
+RESOURCE_TITLES = {"processors": "Processors", "gpus": "GPUs"} | {
+    name: METRICS[name].title for name in ("memory", "runtime", "bandwidth", "gpu_memory")
 }
 
 
@@ -221,7 +221,7 @@ def resource_value(value: float | None, resource: str) -> str:
     >>> [resource_value(value, of) for value, of in ((616 * 2**20, "memory"), (5400, "runtime"), (None, "memory"))]
     ['616M', '1 h 30 min', '–']
     """
-    write = {"processors": brief, "memory": memory_text, "runtime": time_text}.get(resource)
+    write = {"processors": brief, "gpus": brief, "memory": memory_text, "runtime": time_text}.get(resource)
     return DASH if value is None else write(value) if write else metric_value(value, resource)
 
 
@@ -234,6 +234,8 @@ FOR_TEMPLATES = {
     "formats": FORMATS,
     "metric_formats": {name: metric.format for name, metric in METRICS.items()},
     "metric_titles": {name: metric.title for name, metric in METRICS.items()},
+    "metric_names": {name: metric.name for name, metric in METRICS.items()},
+    "metrics_of_job": [name for name, metric in METRICS.items() if metric.is_of_job],
     "savings_units": SAVINGS_UNITS,
     "rejection_titles": REJECTION_TITLES,
     "resource_titles": RESOURCE_TITLES,

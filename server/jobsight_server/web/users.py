@@ -92,9 +92,11 @@ ROUTES = (USERS, USER, USER_BY_QUERY)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/users", endpoint="users")
     def show() -> Response:
-        return page(
-            "users.html", users(), USERS, cluster=given("cluster"), clusters=clusters_offered(), metrics=METRICS
-        )
+        found = users()
+        metrics = [
+            name for name in METRICS if not METRICS[name].of_gpus or any(row.metrics[name] for row in found.users)
+        ]
+        return page("users.html", found, USERS, cluster=given("cluster"), clusters=clusters_offered(), metrics=metrics)
 
     @pages.get("/users/<name>", endpoint="user_without_cluster")
     def find(name: str) -> Response:

@@ -80,8 +80,8 @@ def test_the_json_has_the_documented_shape(tmp_path: Path, capsys: pytest.Captur
 def test_protocol_and_forecaster_are_obeyed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # All are submitted before any has ended.
     trace = swf(tmp_path, [swf_line(i, float(i), run=1000.0) for i in range(5)])
-    honest = account_of(capsys, trace, "--metric", "memory", "--forecaster", "median", "locality")
-    assert set(honest["forecasters"]) == {"median", "locality"}
+    honest = account_of(capsys, trace, "--metric", "memory", "--forecaster", "history", "locality")
+    assert set(honest["forecasters"]) == {"history", "locality"}
     assert honest["forecasters"]["locality"]["jobs"] == 0
     paper = account_of(capsys, trace, "--metric", "memory", "--protocol", "submission", "--group", "template")
     assert paper["forecasters"]["locality"]["micro"] == 1.0

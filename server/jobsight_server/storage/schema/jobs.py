@@ -46,6 +46,8 @@ jobs = Table(
     Column("array_task", Text),  # 13_2, where the log also has another id of the task
     Column("suspended_s", Double),  # of the time between start and end
     Column("facts", Text),  # JSON, name -> number: what else is known of the job
+    Column("gpus", Integer),  # allocated, or requested while the job waits; NULL for none
+    Column("used", Text),  # JSON, metric -> use of the whole job by the log, of metrics without a column here
     Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the current state
     Column("profiled", Boolean, nullable=False),
     Column("submitted", Double),  # queued, or else created, or else start

@@ -288,7 +288,7 @@ def test_what_is_no_duration(written: str) -> None:
 
 def test_amounts() -> None:
     assert amount("mem", "0.5G") == 512 * MIB
-    assert tres("x", "cpu=1,gres/gpu:a100=2,ic/ofed=5") == {"cpu": 1.0}
+    assert tres("x", "cpu=1,gres/gpu:a100=2,ic/ofed=5") == {"cpu": 1.0, "gres/gpu:a100": 2.0}
     for wrong in ("1.5X", "", "1e9", "9" * 19, "99999999P"):
         with pytest.raises(AccountingError, match="mem is not a size"):
             amount("mem", wrong)

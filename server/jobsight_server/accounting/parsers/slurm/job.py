@@ -10,8 +10,9 @@ from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED, LONGEST_TEXT
 from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, LATEST, LONGEST_S
 from jobsight_server.accounting.parsers.slurm.asked import asked_in
 from jobsight_server.accounting.parsers.slurm.node_list import node_names
-from jobsight_server.accounting.parsers.slurm.steps import Step, cpu_s, incomplete, memory_bytes
+from jobsight_server.accounting.parsers.slurm.steps import Step, cpu_s, incomplete, memory_bytes, used_gpus
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord, UnsettledError
+from jobsight_server.accounting.used import used_text
 from jobsight_server.facts import facts_in
 from jobsight_server.workflow_names import readable_name
 
@@ -50,7 +51,7 @@ class SlurmJob:
 
     ``states`` are the base state and its flags. ``node_count`` and ``processors`` are allocated ones, or requested ones
     while the job waits; ``asked_processors`` always requested ones. ``cluster``: as Slurm calls it. ``comment`` is
-    the administrator's, ``user_comment`` that of ``sbatch --comment``.
+    the administrator's, ``user_comment`` that of ``sbatch --comment``. ``gpus`` are allocated ones, or requested ones.
     """
 
     job_id: str
@@ -79,6 +80,7 @@ class SlurmJob:
     comment: str | None = None
     user_comment: str | None = None
     array_task: str | None = None
+    gpus: int | None = None
     steps: tuple[Step, ...] = field(default=())
 
 
@@ -162,6 +164,8 @@ def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: f
     asked = asked_in(job.comment, job.asked_processors or job.processors, job.node_count)
     facts = facts_in(job.user_comment, job.comment)
     memory = None if end is None else memory_bytes(job.steps, end)
+    # Where GPUs are accounted, steps of jobs without any may have 0 of them.
+    used = {} if end is None else {name: use for name, use in used_gpus(job.steps, end).items() if use or job.gpus}
     return RunRecord(
         user=user,
         start=start,
@@ -193,6 +197,8 @@ def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: f
         facts=facts.text,
         dropped_facts=facts.dropped,
         ended_abnormally=None if end is None else "COMPLETED" not in states,
+        gpus=job.gpus,
+        used=used_text(used),
     )
 
 

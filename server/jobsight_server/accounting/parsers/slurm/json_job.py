@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from jobsight_server.accounting.parsers.slurm.gpus import gpus_of, used_of_gpus
 from jobsight_server.accounting.parsers.slurm.job import (
     ExitCode,
     SlurmJob,
@@ -42,12 +43,14 @@ class _Times(Struct):
 
 class _Tres(Struct):
     type: str | None = None
+    name: str | None = None
     count: Any = None
 
 
 class _Requested(Struct):
     total: list[_Tres] = []
     min: list[_Tres] = []
+    max: list[_Tres] = []
 
 
 class _StepTres(Struct):
@@ -131,8 +134,7 @@ def parse_sacct(data: bytes) -> SlurmJob:
     """
     record: _Sacct = _decoded(_decode_sacct, data)
     time, of_tres = record.time, record.tres or _JobTres()
-    allocated = {one.type: _count("tres.allocated", one.count) for one in of_tres.allocated}
-    requested = {one.type: _count("tres.requested", one.count) for one in of_tres.requested}
+    allocated, requested = _by_type("tres", of_tres.allocated), _by_type("tres", of_tres.requested)
     of_association = record.association or _Association()
     memory_mib = requested.get("mem")
     return SlurmJob(
@@ -164,6 +166,7 @@ def parse_sacct(data: bytes) -> SlurmJob:
         comment=_comment(record.comment, "administrator"),
         user_comment=_comment(record.comment, "job"),
         array_task=_array_task(record.array),
+        gpus=checked_count("tres gres/gpu", gpus_of(allocated) or gpus_of(requested)),
         steps=tuple(_step(step) for step in record.steps),
     )
 
@@ -193,6 +196,7 @@ def parse_squeue(data: bytes) -> SlurmJob:
         requested_memory_bytes=checked_bytes("tres_req_str", int(requested["mem"]) if "mem" in requested else None),
         comment=_comment(record.admin_comment),
         user_comment=_comment(record.comment),
+        gpus=checked_count("tres_req_str", gpus_of(requested)),
     )
 
 
@@ -212,7 +216,8 @@ def _decoded(decode: Any, data: bytes) -> Any:
 
 def _step(step: _Step) -> Step:
     requested = step.tres.requested if step.tres is not None else None
-    used, least = ({}, {}) if requested is None else (_by_type(requested.total), _by_type(requested.min))
+    of_step = requested or _Requested()
+    used, least, largest = (_by_type("steps.tres", of) for of in (of_step.total, of_step.min, of_step.max))
     step_id = _step_id(step.step)
     tasks = 1 if step_id in OF_SLURM else _count("steps.tasks.count", step.tasks.get("count"))
     code = _exit_code("steps.exit_code", step.exit_code)
@@ -221,13 +226,14 @@ def _step(step: _Step) -> Step:
         step_id=step_id,
         start=_time("steps.time.start", step.time.start),
         end=_time("steps.time.end", step.time.end),
-        memory_bytes=checked_bytes("steps.tres mem", max(used.get("mem", 0), 0)) or 0,
+        memory_bytes=checked_bytes("steps.tres mem", used.get("mem", 0)) or 0,
         # A task without any memory was not measured, so the sum lacks it.
         incomplete=tasks != 1 and not least.get("mem"),
         # Of killed processes only the samples, in milliseconds, are known: no parent waited for them.
-        cpu_s=max(_clock_s("steps.time.total", step.time.total), max(used.get("cpu", 0), 0) / 1000.0),
+        cpu_s=max(_clock_s("steps.time.total", step.time.total), used.get("cpu", 0) / 1000.0),
         out_of_memory="OUT_OF_MEMORY" in states or (code is not None and code.signal == 125),
         exit_status=None if code is None else code.status,
+        used_gpus=used_of_gpus(used, largest, least, tasks),
     )
 
 
@@ -241,8 +247,11 @@ def _array_task(array: dict[str, Any]) -> str | None:
     return f"{number}_{task}" if number and task is not None else None
 
 
-def _by_type(tres: list[_Tres]) -> dict[str | None, int]:
-    return {one.type: _count("steps.tres", one.count) or 0 for one in tres}
+def _by_type(what: str, tres: list[_Tres]) -> dict[str, int]:
+    """By type, and by type and name where there is one: ``mem``, ``gres/gpu``."""
+    return {
+        f"{one.type}/{one.name}" if one.name else str(one.type): max(_count(what, one.count) or 0, 0) for one in tres
+    }
 
 
 def _step_id(step: dict[str, Any]) -> str:

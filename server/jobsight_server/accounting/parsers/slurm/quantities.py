@@ -99,10 +99,12 @@ def amount(what: str, text: str) -> float:
 
 
 def tres(what: str, text: str) -> dict[str, float]:
-    """The processors, memory in bytes, nodes and processor time in ``cpu=4,mem=1200M,node=4``; others are left out.
+    """The processors, memory in bytes, nodes, processor time and GPUs in ``cpu=4,mem=1200M``; others are left out.
 
     >>> tres("AllocTRES", "billing=4,cpu=4,mem=1200M,node=4"), tres("TRESUsageInTot", "cpu=00:00:03,fs/disk=25,mem=9K")
     ({'cpu': 4.0, 'mem': 1258291200.0, 'node': 4.0}, {'cpu': 3.0, 'mem': 9216.0})
+    >>> tres("TRESUsageInMax", "gres/gpumem=2048M,gres/gpuutil=95,ic/ofed=5")
+    {'gres/gpumem': 2147483648.0, 'gres/gpuutil': 95.0}
 
     Raises:
         AccountingError: one of these has another form.
@@ -112,7 +114,7 @@ def tres(what: str, text: str) -> dict[str, float]:
         name, equals, value = part.partition("=")
         if not equals:
             raise AccountingError(f"{what} is not name=amount", text)
-        if name in ("cpu", "mem", "node"):
+        if name in ("cpu", "mem", "node") or name.startswith("gres/gpu"):
             found[name] = (clock_s(what, value) or 0.0) if ":" in value else amount(what, value)
     return found
 

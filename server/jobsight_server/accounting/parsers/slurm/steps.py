@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 OF_SLURM = frozenset({"batch", "extern", "interactive"})
@@ -15,7 +15,7 @@ class Step:
     """One step of a job: the sums over its tasks; 0 where nothing was measured.
 
     ``end`` is None while it runs, ``exit_status`` as a job's. ``incomplete``: some of its tasks were not measured, or
-    nothing says that all were.
+    nothing says that all were. ``used_gpus``: metric -> use, where Slurm accounts it.
     """
 
     step_id: str
@@ -26,6 +26,7 @@ class Step:
     out_of_memory: bool = False
     exit_status: int | None = None
     incomplete: bool = False
+    used_gpus: Mapping[str, float] = field(default_factory=dict)
 
 
 def incomplete(steps: Sequence[Step]) -> bool:
@@ -41,13 +42,24 @@ def memory_bytes(steps: Sequence[Step], job_end: float) -> int | None:
 
     Steps that follow one another within a second do not overlap. It is a lower bound if the steps are ``incomplete``.
     """
-    measured = [step for step in steps if step.memory_bytes > 0]
-    if not measured:
-        return None
+    return int(_most_at_once(job_end, [(step, step.memory_bytes) for step in steps])) or None
+
+
+def used_gpus(steps: Sequence[Step], job_end: float) -> dict[str, float]:
+    """Metric -> the largest sum over steps that ran at the same time, of those that were measured."""
+    metrics = dict.fromkeys(metric for step in steps for metric in step.used_gpus)
+    return {name: _most_at_once(job_end, [(step, step.used_gpus.get(name, 0.0)) for step in steps]) for name in metrics}
+
+
+def _most_at_once(job_end: float, amounts: Sequence[tuple[Step, float]]) -> float:
+    """The largest sum of amounts over steps that ran at the same time."""
     # At one time, steps shorter than Slurm's clock come last: they follow one another, beside the longer ones.
-    lives = sorted((start, end <= start, end, used) for start, end, used in (_life(step, job_end) for step in measured))
-    held = largest = 0
-    ends: list[tuple[float, int]] = []  # of the steps that run, the first to end on top
+    lives = sorted(
+        (start, end <= start, end, used)
+        for start, end, used in (_life(step, job_end, used) for step, used in amounts if used > 0)
+    )
+    held = largest = 0.0
+    ends: list[tuple[float, float]] = []  # of the steps that run, the first to end on top
     for start, is_moment, end, used in lives:
         while ends and ends[0][0] <= start:
             held -= heappop(ends)[1]
@@ -63,6 +75,6 @@ def cpu_s(steps: Sequence[Step]) -> float:
     return sum(step.cpu_s for step in steps)
 
 
-def _life(step: Step, job_end: float) -> tuple[float, float, int]:
+def _life(step: Step, job_end: float, used: float) -> tuple[float, float, float]:
     start = job_end if step.start is None else step.start
-    return start, job_end if step.end is None else step.end, step.memory_bytes
+    return start, job_end if step.end is None else step.end, used

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from jobsight_server.accounting.parsers.slurm.gpus import gpus_of, used_of_gpus
 from jobsight_server.accounting.parsers.slurm.job import (
     ExitCode,
     SlurmJob,
@@ -72,6 +73,7 @@ def job_of(rows: Sequence[Row]) -> SlurmJob:
         comment=row.get("AdminComment"),
         user_comment=row.get("Comment"),
         array_task=_array_task(row),
+        gpus=checked_count("TRES", gpus_of(allocated) or gpus_of(requested)),
         steps=tuple(_step(step) for step in rows[1:]),
     )
 
@@ -90,6 +92,7 @@ def _step(row: Row) -> Step:
     code = _exit_code("ExitCode", row)
     used = tres("TRESUsageInTot", _get(row, "TRESUsageInTot"))
     least = tres("TRESUsageInMin", _get(row, "TRESUsageInMin"))
+    largest = tres("TRESUsageInMax", _get(row, "TRESUsageInMax"))
     step_id = (row.get("JobIDRaw") or row["JobID"]).partition(".")[2].lower()
     tasks = 1 if step_id in OF_SLURM else count("NTasks", _get(row, "NTasks"))
     memory = int(used["mem"] if "mem" in used else _resident(row, tasks))
@@ -104,6 +107,7 @@ def _step(row: Row) -> Step:
         cpu_s=max(clock_s("TotalCPU", _get(row, "TotalCPU")) or 0.0, used.get("cpu", 0.0)),
         out_of_memory="OUT_OF_MEMORY" in states or (code is not None and code.signal == 125),
         exit_status=None if code is None else code.status,
+        used_gpus=used_of_gpus(used, largest, least, tasks),
     )
 
 

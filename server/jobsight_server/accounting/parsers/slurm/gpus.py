@@ -1,0 +1,42 @@
+"""The GPUs of a job and of its steps, by their trackable resources.
+
+Slurm accounts the use of GPUs (``gres/gpumem`` in bytes, ``gres/gpuutil`` in per cent of one GPU) where
+``AccountingStorageTRES`` has ``gres/gpu`` and gres.conf says ``AutoDetect=nvml`` or ``rsmi``. It looks at each process
+every ``JobAcctGatherFrequency`` seconds. ``TRESUsageInMax`` is the most that one task had at any look and ``Min`` the
+same of the task that had least; ``Tot`` adds up what the tasks had at the last look, which may be nothing any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+GPU_TRES = {"gpu_memory": ("gres/gpumem", 1.0), "gpu_utilisation": ("gres/gpuutil", 0.01)}
+"""Metric -> the resource that has it, and what converts that to the metric's unit."""
+
+
+def gpus_of(tres: Mapping[str, float]) -> int | None:
+    """How many GPUs; None where the resources name none.
+
+    Some sites account them by model only.
+
+    >>> gpus_of({"cpu": 4, "gres/gpu": 2, "gres/gpu:a100": 2}), gpus_of({"gres/gpu:a100": 1, "gres/gpu:v100": 1})
+    (2, 2)
+    """
+    of_models = sum(count for name, count in tres.items() if name.startswith("gres/gpu:"))
+    return int(tres.get("gres/gpu", of_models)) or None
+
+
+def used_of_gpus(
+    total: Mapping[str, float], largest: Mapping[str, float], least: Mapping[str, float], tasks: int | None
+) -> dict[str, float]:
+    """What a step used, by metric: the sum of its tasks' peaks as far as it is known, at least the last look's sum.
+
+    >>> used_of_gpus({"gres/gpumem": 0}, {"gres/gpumem": 5e9, "gres/gpuutil": 90}, {"gres/gpumem": 3e9}, 2)
+    {'gpu_memory': 8000000000.0, 'gpu_utilisation': 0.9}
+    """
+    found = {}
+    for metric, (name, unit) in GPU_TRES.items():
+        if name in total or name in largest:
+            peaks = largest.get(name, 0.0) + ((tasks or 1) - 1) * least.get(name, 0.0)
+            found[metric] = unit * max(total.get(name, 0.0), peaks)
+    return found

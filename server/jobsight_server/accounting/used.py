@@ -1,0 +1,19 @@
+"""What a log says that a run used of metrics that have no column of their own in ``jobs``, as it is stored there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+_decode = msgspec.json.Decoder(dict[str, float]).decode
+
+
+def used_text(used: Mapping[str, float]) -> str | None:
+    """Metric -> use of the whole job, as JSON with sorted names; None if there is none."""
+    return msgspec.json.encode(used, order="sorted").decode() if used else None
+
+
+def used_of(text: str | None) -> dict[str, float]:
+    """What ``used_text`` wrote."""
+    return {} if text is None else _decode(text)

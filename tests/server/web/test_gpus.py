@@ -1,0 +1,167 @@
+"""GPU memory and GPU utilisation: learned, forecast and shown like the other metrics, and only where GPUs are used."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from jobsight_server.accounting.used import used_text
+from jobsight_server.cli import main
+from jobsight_server.forecasts import rebuild
+from jobsight_server.storage import schema
+
+from .test_one_answer import learn, run
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+GIB = 2**30
+GPU_METRICS = ["gpu_memory", "gpu_utilisation"]
+OTHERS = ["bandwidth", "memory", "cpu", "runtime"]
+
+
+@pytest.fixture
+def site(served: Any) -> Any:
+    """Eight jobs of `kim` with two GPUs each and eight of `joe` without any, learned."""
+    with served.engine.begin() as connection:
+        for number in range(8):
+            used = {"gpu_memory": (30.0 + number / 10) * GIB, "gpu_utilisation": 0.9}
+            run(connection, number, processors=4, gpus=2, used=used_text(used))
+            run(connection, number, id=6000 + number, job_id=f"j{number}", user="joe")
+    learn(served)
+    return served
+
+
+def predictions(served: Any, **question: Any) -> list[Any]:
+    asked = {"questions": [{"cluster": "gamma", **question}]}
+    answer = served.client("scheduler").post("/api/v1/predictions", json=asked)
+    assert answer.status_code == 200, answer.text
+    return answer.json["predictions"]  # type: ignore[no-any-return]
+
+
+def test_rows_only_of_jobs_that_used_gpus(site: Any) -> None:
+    with site.engine.connect() as connection:
+        rows = connection.execute(select(schema.profiles).where(schema.profiles.c.run_id >= 5000)).all()
+        series = select(schema.series.c.user).where(schema.series.c.metric.in_(GPU_METRICS)).distinct()
+        assert connection.scalars(series).all() == ["kim"]
+    found = {row.metric: row for row in rows if row.run_id == 5007}
+    assert set(found) == {*OTHERS, *GPU_METRICS}
+    assert {row.metric for row in rows if row.run_id == 6007} == set(OTHERS)
+    memory = found["gpu_memory"]
+    assert (memory.value, memory.source, memory.shown_only) == (30.7 * GIB, "accounting", False)
+    assert memory.forecast is not None, "forecast at its submission, from those before it"
+    assert 30 * GIB <= memory.forecast <= 31 * GIB
+
+
+@pytest.mark.parametrize("more", [{}, {"application": "solve", "processors": 4}])
+def test_predictions_have_them_for_users_of_gpus(site: Any, more: dict[str, Any]) -> None:
+    of_kim = predictions(site, user="kim", **more)
+    assert [answer["metric"] for answer in of_kim] == [*OTHERS, *GPU_METRICS]
+    memory, gpus = of_kim[4:]
+    assert (memory["unit"], memory["per"], gpus["unit"]) == ("bytes", "job", "GPUs")
+    assert 30 * GIB <= memory["value"] <= memory["bound"] <= 62 * GIB
+    assert memory["attempts"][0] == memory["bound"]
+    assert gpus["value"] == pytest.approx(0.9)
+    assert [answer["metric"] for answer in predictions(site, user="joe", **more)] == OTHERS
+    # As a scheduler asks that knows the user only: from what is stored.
+    fast = site.client("scheduler").get("/api/v1/predictions?cluster=gamma&user=kim")
+    assert [answer["metric"] for answer in fast.json["predictions"]] == [*OTHERS, *GPU_METRICS]
+
+
+def test_values_of_the_whole_job_are_not_multiplied(site: Any) -> None:
+    one, whole = (
+        predictions(site, user="kim", application="solve", processors=4, metric="gpu_memory", per=per)[0]
+        for per in ("processor", "job")
+    )
+    assert (one["value"], one["bound"]) == (whole["value"], whole["bound"])
+
+
+def test_asked_for_by_name_they_say_why_there_is_nothing(served: Any) -> None:
+    (answer,) = predictions(served, user="ada", metric="gpu_memory")
+    assert answer["value"] is None
+    assert answer["reason"].startswith("no history")
+
+
+def test_retraining_gives_the_same_model(site: Any) -> None:
+    def model() -> Any:
+        with site.engine.connect() as connection:
+            tables = (schema.series, schema.model_state)
+            return [sorted(map(str, connection.execute(select(table)).all())) for table in tables]
+
+    before = model()
+    rebuild(site.engine)
+    assert model() == before
+
+
+def test_a_running_job_is_forecast_in_them_if_it_has_gpus(site: Any) -> None:
+    with site.engine.begin() as connection:
+        run(connection, 20, state="running", end=None, gpus=2, used_memory_bytes=None)
+        run(connection, 21, state="running", end=None, used_memory_bytes=None)
+    found = {
+        job: {
+            entry["metric"]: entry["forecast"]
+            for entry in site.client("scheduler").get(f"/api/v1/jobs/{job}?cluster=gamma").json["runs"][0]["profile"]
+        }
+        for job in ("20", "21")
+    }
+    assert 30 * GIB <= found["20"]["gpu_memory"] <= 31 * GIB
+    assert list(found["21"]) == OTHERS
+
+
+def test_pages_show_them_where_they_were_used(site: Any) -> None:
+    client = site.client()
+    assert client.post("/login", data={"token": site.tokens["admin"]}).status_code == 303
+    job = " ".join(client.get("/jobs/gamma/7").text.split())
+    assert 'GPU memory <span class="unit under">of the job</span>' in job
+    assert "30.7 GiB" in job, "of the whole job, whatever its processors"
+    assert "90.0 %" in job
+    assert "GPU" not in client.get("/jobs/gamma/j7").text
+    assert "GPU memory" in client.get("/users/gamma/kim").text
+    assert "GPU" not in client.get("/users/gamma/joe").text
+    assert "GPU memory" in client.get("/users?cluster=gamma").text
+    assert "GPU" not in client.get("/users?cluster=beta").text
+    assert "GPU memory" in client.get("/").text, "the accuracy of its forecasts"
+
+
+def test_a_site_without_gpus_reads_nothing_of_them(served: Any) -> None:
+    client = served.client()
+    assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    for page in ("/", "/users", "/users/alpha/ada", "/groups", "/savings"):
+        assert "GPU" not in client.get(page).text, page
+
+
+def test_commands_say_what_gpus_were_used(site: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    url = site.engine.url.render_as_string(hide_password=False)
+    assert main(["seff", "7", "--cluster", "gamma", "--database", url]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    (gpus,) = [line for line in lines if line[:1] == ["GPUs"]]
+    assert gpus == ["GPUs", "2", "0.9", "45", "%", "-"], "of two asked for, at most 0.9 were busy"
+    assert "30.7 GiB" in " ".join(next(line for line in lines if line[:2] == ["GPU", "memory"]))
+    assert main(["predict", "--cluster", "gamma", "--user", "kim", "--processors", "4", "--database", url]) == 0
+    shown = capsys.readouterr().out
+    assert "GPU memory" in shown
+    assert "GPU memory: from 8 jobs with the same user" in " ".join(shown.split())
+    assert main(["predict", "--cluster", "gamma", "--user", "joe", "--database", url]) == 0
+    assert "GPU" not in capsys.readouterr().out
+    flags = ["--cluster", "gamma", "--user", "kim", "--metric", "gpu_memory", "--json", "--database", url]
+    assert main(["predict", *flags]) == 0
+    assert json.loads(capsys.readouterr().out)["predictions"][0]["metric"] == "gpu_memory"
+
+
+def test_savings_count_what_is_reserved_by_amount(site: Any) -> None:
+    """Nobody requests an amount of GPU memory, so that nothing of it can be freed."""
+    found = site.client("scheduler").get("/api/v1/savings?cluster=gamma").json["metrics"]
+    assert [metric["metric"] for metric in found] == ["memory", "runtime"]
+    assert {metric["total"]["jobs"] for metric in found} <= {14, 15, 16}
+
+
+def test_a_resource_may_be_matched_by_gpu_memory(site: Any) -> None:
+    client = site.client("admin")
+    kind: Any = {"capacities": [{"name": "bytes", "metric": "gpu_memory"}]}
+    assert client.put("/api/v1/resource-types/gpu", json=kind).json["capacities"][0]["metric"] == "gpu_memory"
+    kind["capacities"][0]["metric"] = "gpu_color"
+    refused = client.put("/api/v1/resource-types/gpu", json=kind)
+    assert refused.status_code == 400
+    assert "'gpu_color'" in refused.text
