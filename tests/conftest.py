@@ -50,6 +50,7 @@ IN_ONE_PROCESS = {
     "tests/emulator/test_readings.py": "readings",
     "tests/emulator/test_site.py": "emulated site",
     "tests/browser/": "browser",
+    "tests/server/front/test_watchdog.py": "watchdog",
     "tests/server/simulations/test_limits.py": "system",
     "tests/system/": "system",
 }
@@ -59,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests first, so that at the end no process waits long for the others."""
     for item in items:
         if item.get_closest_marker("alone") and not item.nodeid.startswith("tests/system/"):
-            raise pytest.UsageError(f"{item.nodeid}: `make test` looks for tests marked `alone` in tests/system only")
+            raise pytest.UsageError(f"{item.nodeid}: `make check` looks for tests marked `alone` in tests/system only")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

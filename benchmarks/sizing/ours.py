@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from jobsight_predictor.choices import Objective
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.pending import PendingForecast
-from jobsight_predictor.profile.reserve import Objective
 from jobsight_predictor.question import Question
 
 from .protocols import Rule

@@ -148,6 +148,7 @@ def test_young_sites_are_held_and_waste_no_more_than_the_cheapest_rule(name: str
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "locality", "ours"),
     [("METACENTRUM-2009-2.swf.gz", 0.574, 0.68), ("UniLu-Gaia-2014-2.swf.gz", 0.570, 0.67)],
@@ -162,6 +163,7 @@ def test_known_figures_of_other_traces(name: str, locality: float, ours: float) 
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_network_of_virtual_machines() -> None:
     account = run_backtest(jobs_of_machines(trace_file("bitbrains-rnd-2013-07-6h.csv.gz"), "bandwidth"))
     for line in account["forecasters"].values():

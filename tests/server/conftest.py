@@ -20,6 +20,15 @@ from .postgresql import Reused, create, drop, url_of
 POSTGRESQL = os.environ.get("JOBSIGHT_TEST_POSTGRESQL", "postgresql://root@127.0.0.1:5432/test")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On PostgreSQL, `make test` runs only what is marked ``storage``; `make check` runs everything there."""
+    for item in items:
+        on = getattr(item, "callspec", None)
+        if on and on.params.get("database_url") == "postgresql" and not item.get_closest_marker("storage"):
+            item.add_marker("exhaustive")
+
+
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[Engine]:
     """An engine on the PostgreSQL server's own database; skips where there is none."""

@@ -125,6 +125,7 @@ def test_a_session_cannot_be_used_as_a_login_link(engine: Engine) -> None:
         assert session_is_valid(connection, session, 1.0)
 
 
+@pytest.mark.storage
 def test_sessions_end_by_logout_and_with_their_token(engine: Engine) -> None:
     number, _ = make(engine, "admin")
     with engine.begin() as connection:
@@ -137,6 +138,7 @@ def test_sessions_end_by_logout_and_with_their_token(engine: Engine) -> None:
         assert not session_is_valid(connection, second, 2.0)
 
 
+@pytest.mark.storage
 def test_expired_sessions_are_removed(engine: Engine) -> None:
     with engine.begin() as connection:
         create_session(connection, None, 0.0, 10.0)
@@ -191,6 +193,7 @@ def test_the_command_creates_lists_and_revokes(run: Callable[..., tuple[int, str
     engine.dispose()
 
 
+@pytest.mark.storage
 def test_the_command_prints_a_login_link(run: Callable[..., tuple[int, str, str]], database_url: str) -> None:
     assert run("token", "login")[0] == 1, "a link to a database that nobody serves would open nothing"
     run("token", "create", "--role", "admin")

@@ -129,7 +129,7 @@ def test_each_command_has_its_own_options(trace: Path, capsys: pytest.CaptureFix
         assert f"unrecognized arguments: {option} {value}" in capsys.readouterr().err
 
 
-SMALL = ["--jobs", "200", "--uplinks", "20", "--loads", "0.8", "--seeds", "2"]
+SMALL = ["--jobs", "80", "--uplinks", "20", "--loads", "0.8", "--seeds", "2"]
 
 
 def test_the_experiment_is_not_run_twice(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,7 +154,7 @@ def test_the_experiment_is_not_run_twice(trace: Path, tmp_path: Path, capsys: py
     assert main(list(map(str, arguments))) == 0
     shown = capsys.readouterr()
     assert "1 broken lines" in shown.err
-    assert "18 runs of at most 200 jobs each" in shown.out
+    assert "18 runs of at most 80 jobs each" in shown.out
     assert max(map(len, shown.out.splitlines())) <= 80
     assert len(out.read_text().splitlines()) == 19
 
@@ -162,7 +162,7 @@ def test_the_experiment_is_not_run_twice(trace: Path, tmp_path: Path, capsys: py
 def test_an_interrupted_experiment_goes_on(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs.jsonl"
     command = [sys.executable, "-m", "jobsight_server.cli", "experiment", "coallocation", "--traces", str(trace)]
-    command += ["--jobs", "500", "--uplinks", "100", "--loads", "0.8", "--seeds", "2", "--no-sensitivity"]
+    command += ["--jobs", "150", "--uplinks", "100", "--loads", "0.8", "--seeds", "2", "--no-sensitivity"]
     command += ["--out", str(out), "--workers", "1", "--json"]
     root = Path(__file__).parents[2]
     wings = os.pathsep.join(str(root / wing) for wing in ("agent", "predictor", "scheduler", "server"))

@@ -89,6 +89,7 @@ def imported(engine: Engine, folder: Path, *rows: str) -> None:
     assert not report.taken_in.rejected
 
 
+@pytest.mark.storage
 def test_a_jobs_facts_are_stored_counted_and_part_of_its_question(engine: Engine, tmp_path: Path) -> None:
     imported(engine, tmp_path, "1,ann,100,200,3.1e9,12", "2,ann,100,,3.1e9,", "3,ann,100,200,nan,x", "4,ann,100,200,,")
     imported(engine, tmp_path, "2,ann,100,200,,")

@@ -225,6 +225,7 @@ def test_the_command_takes_what_is_known_of_the_job(
         assert f"argument --processors: '{wrong}' is not a whole number above 0" in capsys.readouterr().err
 
 
+@pytest.mark.storage
 def test_the_command_says_first_what_to_do(
     engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -259,6 +260,7 @@ def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys
     assert f"{tmp_path} is no file" in capsys.readouterr().err
 
 
+@pytest.mark.storage
 def test_rebuild_the_command(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     fill(engine, "u", STEPS)
     assert cli.main(["rebuild", "--database", database_url]) == 0

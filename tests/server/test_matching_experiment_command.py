@@ -13,6 +13,7 @@ from jobsight_server.experiments.matching_service import READINGS, SIZES
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_small_run_in_process_and_through_http(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--batches", "1", "--rates", "500", "--deadline", "0.02", "--plot", str(tmp_path / "plots")]
     assert main(["experiment", "matching", "--json", *flags]) == 0

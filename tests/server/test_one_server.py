@@ -122,6 +122,7 @@ def test_a_link_to_the_database_is_the_same_database(tmp_path: Path) -> None:
     ServerLock(engines[1], "site.db").close()
 
 
+@pytest.mark.storage
 def test_a_lost_session_is_noticed(database_url: str) -> None:
     """PostgreSQL ends the session, as a restart does: the lock is taken again, unless another server was quicker."""
     if database_url.startswith("sqlite"):

@@ -261,6 +261,7 @@ LANL = (
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not LANL.exists(), reason="LANL-CM5 is not there (JOBSIGHT_TRACES)")
 def test_published_gain_on_the_published_trace(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trace", LANL, "--second-mb", "8", "16", "24", "30"]

@@ -40,6 +40,7 @@ def test_users_and_campaign_are_as_published(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_real_server_gives_the_same_accuracies(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*COMMAND, "--seeds", "1", "--site-seeds", "1", "--workers", "1", "--json"]) == 0
     (site,) = json.loads(capsys.readouterr().out)["site"]

@@ -87,6 +87,7 @@ def test_thinning_keeps_all_traffic(engine: Engine) -> None:
     assert ends[-1] == 999
 
 
+@pytest.mark.storage
 def test_nodes_are_up_late_or_silent(engine: Engine) -> None:
     with engine.begin() as connection:
         add_node(connection, 1, "up", age_s=60)
@@ -108,6 +109,7 @@ def test_nodes_are_up_late_or_silent(engine: Engine) -> None:
     assert [cluster.cluster for cluster in figures.clusters] == ["alpha", "beta"]
 
 
+@pytest.mark.storage
 def test_an_empty_site_has_figures(engine: Engine) -> None:
     with engine.connect() as connection:
         figures = overview(connection, NOW)
@@ -209,6 +211,7 @@ def test_jobs_come_in_pages_without_a_loss(engine: Engine) -> None:
     assert {job.user for job in of_ada.jobs} == {"ada"}
 
 
+@pytest.mark.storage
 def test_users_are_searched_literally_and_sorted(engine: Engine) -> None:
     profile = ForecastConfig().profile("cpu")
     with engine.begin() as connection:

@@ -62,6 +62,7 @@ def released(database_url: str, request: pytest.FixtureRequest) -> Iterator[Engi
 OTHERS = ("0001", "0003", "0013")
 
 
+@pytest.mark.storage
 @pytest.mark.parametrize("released", OTHERS, indirect=True)
 def test_every_release_before_and_after_it_migrates_and_answers_the_same(released: Engine) -> None:
     columns = {
@@ -98,6 +99,7 @@ def test_a_job_that_ran_when_it_was_stopped_is_profiled_after_the_upgrade(releas
     assert found["memory"] == 1342177280 / 8
 
 
+@pytest.mark.storage
 def test_savings_by_application_are_counted_again_because_tasks_of_workflows_are_applications(released: Engine) -> None:
     with released.begin() as connection:
         connection.execute(text("UPDATE jobs SET name = 'nf-bwa_(' || job_id || ')' WHERE \"user\" = 'ann'"))
@@ -139,6 +141,7 @@ def test_it_opens_migrates_and_answers_the_same(released: Engine) -> None:
     assert failed.bound > too_small
 
 
+@pytest.mark.storage
 def test_its_pending_forecasts_stand(released: Engine) -> None:
     """A job that was running then is judged as of its submission, by what today's model makes of the jobs before it."""
     upgrade(released)
@@ -151,6 +154,7 @@ def test_its_pending_forecasts_stand(released: Engine) -> None:
     assert found == PENDING
 
 
+@pytest.mark.storage
 def test_the_migration_goes_back(released: Engine) -> None:
     before = {name: _rows(released, name) for name in ("profile_parts", "tickets", "failures", "tallies")}
     upgrade(released)
@@ -161,6 +165,7 @@ def test_the_migration_goes_back(released: Engine) -> None:
     assert {name: _rows(released, name) for name in before} == before
 
 
+@pytest.mark.storage
 def test_fingerprints_of_accounting_files_stay(released: Engine) -> None:
     add = (
         'INSERT INTO accounting_files (cluster, path, fingerprint, "offset", lines, updated) '

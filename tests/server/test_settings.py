@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,3 +150,9 @@ def test_every_setting_is_in_the_operations_document_with_its_default() -> None:
     document = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
     for setting in SETTINGS:
         assert f"| `{setting.name}` | `{setting.default_text}` | {setting.help} |" in document
+
+
+def test_a_command_that_needs_no_numbers_loads_no_numpy() -> None:
+    """It takes as long as all else that `jobsight token` loads."""
+    program = "import sys, jobsight_server.commands.token; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

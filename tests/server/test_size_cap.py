@@ -64,6 +64,7 @@ def on_disk(engine: Engine) -> int:
         return total_bytes(connection)
 
 
+@pytest.mark.storage
 def test_the_oldest_readings_go_until_the_database_fits(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     empty = used_bytes(engine, READINGS)
     fill(engine, 10 * DAY_S, NOW)
@@ -118,6 +119,7 @@ def vacuum(engine: Engine) -> None:
             connection.exec_driver_sql(f"VACUUM {', '.join(READINGS)}")
 
 
+@pytest.mark.storage
 def test_the_last_day_stays_whatever_the_limit(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     fill(engine, NOW - 3 * DAY_S, NOW)
     with caplog.at_level(logging.WARNING):

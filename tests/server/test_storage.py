@@ -33,6 +33,7 @@ def test_every_connection_that_writes_is_durable(sqlite_engine: Engine) -> None:
         connection.close()
 
 
+@pytest.mark.storage
 def test_postgresql_commits_are_durable(engine: Engine) -> None:
     if engine.dialect.name == "postgresql":
         with engine.connect() as connection:
@@ -48,6 +49,7 @@ def test_a_reading_engine_refuses_to_write(engine: Engine, database_url: str) ->
         add_event_counts(connection, {("x", ""): 1})
 
 
+@pytest.mark.storage
 def test_the_migrations_make_the_tables_that_the_program_declares(engine: Engine) -> None:
     assert present_version(engine) == newest_version()
     upgrade(engine)
@@ -103,6 +105,7 @@ def test_only_one_process_plays_a_role(engine: Engine, database_url: str) -> Non
     assert elsewhere().stdout == "held\n"
 
 
+@pytest.mark.storage
 def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
     with engine.begin() as connection:
         for node in (1, 2):
@@ -138,6 +141,7 @@ def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
     assert delete_old(engine, 80_000.0, stop) == 0
 
 
+@pytest.mark.storage
 def test_marks_of_earlier_releases_lose_the_domain_of_the_jobs_server(database_url: str) -> None:
     engine = open_engine(database_url)
     config = alembic_config()
@@ -156,6 +160,7 @@ def test_marks_of_earlier_releases_lose_the_domain_of_the_jobs_server(database_u
     engine.dispose()
 
 
+@pytest.mark.storage
 def test_answers_stored_by_the_first_release_get_the_new_name_of_a_field(database_url: str) -> None:
     engine = open_engine(database_url)
     config = alembic_config()

@@ -117,6 +117,7 @@ class Scheduler(threading.Thread):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     seed = int(os.environ.get("JOBSIGHT_SEED", random.SystemRandom().randrange(10**6)))
     rng = random.Random(seed)

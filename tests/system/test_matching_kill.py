@@ -35,6 +35,7 @@ def ask(site: Site, token: str, method: str, path: str, body: Any = None) -> Any
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) -> None:
     site = Site(tmp_path / "site", ["alpha"], free_address())
     engine = open_engine(site.database)

@@ -14,7 +14,7 @@ from jobsight_server.auth import create_token
 from jobsight_server.storage.engine import open_engine
 from site_run import Site, free_address
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 
 def test_a_killed_server_keeps_the_places_that_it_sold(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def post(site: Site, token: str, path: str, body: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_killed_server_goes_on_where_it_was_and_learns_again_under_other_settings(tmp_path: Path) -> None:
     site = Site(tmp_path / "site", ["alpha"], free_address(), ("--requirements-estimator", "last-instance"))
     engine = open_engine(site.database)

@@ -13,6 +13,7 @@ from truth import judge
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_bandwidth_and_memory_are_within_one_per_cent_of_the_truth(tmp_path: Path) -> None:
     settings = ("--follow-interval-s", "0.2", "--profile-interval-s", "0.2", "--profile-grace-s", "60")
     site = Site(tmp_path / "site", ["alpha", "beta"], free_address(), settings)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jobsight_predictor.choices import Limit, Objective
 from jobsight_predictor.job_groups import GroupKey, JobGroup, JobGroups
 from jobsight_predictor.question import Question
 
@@ -15,8 +16,8 @@ from .facts import FactsHistory
 from .group import CANDIDATES, Group, Groups
 from .hit_probability import HitProbability
 from .keys import SHARES, JobKeys, job_keys
-from .requests import Limit, RequestedLimits
-from .reserve import Bounds, Held, Objective
+from .requests import RequestedLimits
+from .reserve import Bounds, Held
 from .shortfall import Shortfalls
 
 SITE: GroupKey = (0, ())

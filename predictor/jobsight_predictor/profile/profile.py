@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from jobsight_predictor.choices import Limit, Objective
 from jobsight_predictor.forecasters import LARGEST, checked
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup
 from jobsight_predictor.question import Question
@@ -14,8 +15,6 @@ from .facts import FactsHistory
 from .forecast import make_forecast
 from .model import Model
 from .pending import PendingForecast
-from .requests import Limit
-from .reserve import Objective
 
 
 class Profile:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from jobsight_predictor.choices import Limit
 from jobsight_predictor.question import Question
 
 from .steps import wasted
-
-Limit = Literal["auto", "yes", "no"]
-LIMITS: tuple[Limit, ...] = ("auto", "yes", "no")
 
 REQUEST_FADE = 0.999  # share; of a waste that still counts one job later
 BETTER = 0.8  # share; requests that wasted less than this share of what bounds wasted are followed

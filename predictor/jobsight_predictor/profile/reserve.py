@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, Literal, NamedTuple, Self
 
+from jobsight_predictor.choices import OBJECTIVES, Objective
 from jobsight_predictor.forecasters import LARGEST
 
 from .price import FailurePrice
@@ -14,12 +15,6 @@ from .steps import SPREAD, cheapest, quantile, steps_of
 
 FEW = 5  # jobs; of an application, before its next ones may be reserved below their own quantile
 CAUTION = 0.03  # share; that may fail of them, at most: they come in bursts, and fail together
-
-Objective = Literal["coverage", "waste"]
-"""What reservations aim at: that a chosen share of jobs fits, with little waste; or the least waste, failed attempts
-included."""
-
-OBJECTIVES: tuple[Objective, ...] = ("coverage", "waste")
 
 Basis = Literal["quantile", "largest seen", "request", "facts"]
 """What a bound rests on: the distribution of values; the largest value seen or reservation that ran out, with a margin;

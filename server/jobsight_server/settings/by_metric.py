@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jobsight_predictor.forecasters.parameters import BINS_AT_MOST, WINDOW_AT_MOST, FiveParameters
+from jobsight_predictor.choices import BINS_AT_MOST, WINDOW_AT_MOST
 from jobsight_predictor.metrics import METRICS
+
+if TYPE_CHECKING:
+    from jobsight_predictor.forecasters.parameters import FiveParameters
 
 
 def parse_counts(texts: Sequence[str], most: int) -> dict[str | None, int]:
@@ -50,6 +53,9 @@ def five_parameters(window: Sequence[str], bins: Sequence[str], alpha: Sequence[
     Raises:
         ValueError: one of the texts is invalid.
     """
+    # Imported where it is needed: a command that only reads settings does without numpy.
+    from jobsight_predictor.forecasters.parameters import FiveParameters
+
     windows, all_bins, alphas = (
         parse_counts(window, WINDOW_AT_MOST),
         parse_counts(bins, BINS_AT_MOST),

@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 
+from jobsight_predictor.choices import Limit, Objective
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, job_group_text
-from jobsight_predictor.profile.requests import Limit
-from jobsight_predictor.profile.reserve import Objective
 
 AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table", "nextflow", "snakemake"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)

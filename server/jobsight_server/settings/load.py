@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from jobsight_predictor.forecasters.parameters import BINS_AT_MOST, WINDOW_AT_MOST
+from jobsight_predictor.choices import BINS_AT_MOST, WINDOW_AT_MOST
 from jobsight_predictor.job_groups import parse_job_group
 from jobsight_predictor.question import FIELDS
 from jobsight_server.amounts import memory_bytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import asdict
 from typing import Any
 
@@ -12,35 +11,42 @@ import pytest
 from jobsight_scheduler.experiments.matching_workload import MatchingWorkload, matching_file
 from jobsight_scheduler.matching import match, read_problem
 
+# So long that every rung ends by itself: HiGHS' own limit is in time on the wall.
+LOOK_S, DEADLINE_S = 0.02, 60.0
+
 
 class Clock:
-    """Processor time; the rungs' call of this number fails (``match`` itself asks when it begins and ends)."""
+    """Each look takes as long, so that every run is the same; the rungs' look of this number fails.
+
+    ``match`` itself looks when it begins and ends.
+    """
 
     def __init__(self, at: int | None = None, error: type[Exception] = Exception) -> None:
-        self.calls, self._at, self._error = 0, at, error
+        self.calls, self._looks, self._at, self._error = 0, 0, at, error
 
     def __call__(self) -> float:
         caller = sys._getframe(1).f_code
+        self._looks += 1
         self.calls += caller is not match.__code__
         if caller is not match.__code__ and self.calls == self._at:
             raise self._error("out of luck")
-        return time.process_time()
+        return self._looks * LOOK_S
 
 
 @pytest.mark.parametrize(
     ("error", "objective"), [(MemoryError, "throughput"), (ZeroDivisionError, "preferences"), (MemoryError, "fewest")]
 )
 def test_the_answer_survives_a_rung_that_fails(error: type[Exception], objective: str, referee: Any) -> None:
-    batch = matching_file(MatchingWorkload(jobs=20, jobs_at_load=16, seed=3))
+    batch = matching_file(MatchingWorkload(jobs=8, jobs_at_load=6, seed=3))
     batch["objectives"] = list(dict.fromkeys(["throughput", objective, "balance"]))
     problem = read_problem(batch)
     whole = Clock()
-    match(problem, clock=whole, deadline_s=0.3)
+    assert match(problem, clock=whole, deadline_s=DEADLINE_S).status == "optimal"
     failed = set()
     for at in range(1, whole.calls, max(1, whole.calls // 12)):
-        answer = match(problem, clock=Clock(at, error), deadline_s=0.3)
+        answer = match(problem, clock=Clock(at, error), deadline_s=DEADLINE_S)
         referee(batch, asdict(answer) | {"matches": [asdict(one) for one in answer.matches]})
-        assert len(answer.matches) >= 14 or at == 1  # before greedy matching there is nothing
+        assert len(answer.matches) >= 6 or at == 1  # before greedy matching there is nothing
         failed |= {one.split(":")[0] for one in answer.failed}
         assert all(f"{error.__name__}: out of luck" in one for one in answer.failed)
         assert [f"failed: {one}" for one in answer.failed] == [one for one in answer.warnings if "failed" in one]

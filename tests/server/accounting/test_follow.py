@@ -58,6 +58,7 @@ def count_of(engine: Engine, name: str, label: str = "") -> int:
         return read_event_counts(connection).get((name, label), 0)
 
 
+@pytest.mark.storage
 def test_a_day(engine: Engine, directory: Path, log: Any, noon: int) -> None:
     log.write(noon, "Q", "1.s", "queue=batch")
     log.start("1.s", noon + 10)
@@ -164,6 +165,7 @@ def test_a_packed_file_that_has_not_changed_is_not_opened(
     assert follow(sqlite_engine, directory).files == 0
 
 
+@pytest.mark.storage
 def test_a_cut_line_waits_for_its_end(engine: Engine, directory: Path, log: Any, noon: int) -> None:
     log.end("1.s", noon, noon + 60)
     log.end("2.s", noon, noon + 60)

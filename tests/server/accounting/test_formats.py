@@ -159,6 +159,7 @@ def _bytes(data: bytes) -> Callable[[int], bytes]:
     return lambda _size: pieces.pop() if pieces else b""
 
 
+@pytest.mark.storage
 @every_format
 def test_records_in_order_once_only_and_every_line_counted(engine: Engine, tmp_path: Path, written: Written) -> None:
     file = tmp_path / "log"
@@ -185,6 +186,7 @@ class PowerCutError(RuntimeError):
     pass
 
 
+@pytest.mark.storage
 @every_format
 def test_the_position_is_in_the_transaction_of_the_rows(engine: Engine, tmp_path: Path, written: Written) -> None:
     file = tmp_path / "log"

@@ -224,6 +224,7 @@ def parallel(task: str, host: str, start: int, end: int, cpu: float, memory: int
     )
 
 
+@pytest.mark.storage
 @pytest.mark.parametrize("order", ["tasks first", "job first", "one by one"])
 def test_the_use_of_a_parallel_job_is_that_of_its_tasks(engine: Engine, tmp_path: Path, order: str) -> None:
     """Two runs of one job, the first of which was scheduled again."""
@@ -263,6 +264,7 @@ def test_the_use_of_a_parallel_job_is_that_of_its_tasks(engine: Engine, tmp_path
         assert connection.scalar(select(func.count()).select_from(parallel_tasks)) == 0
 
 
+@pytest.mark.storage
 def test_a_summary_of_a_parallel_job_is_the_whole_job(engine: Engine, tmp_path: Path) -> None:
     file = tmp_path / "accounting"
     file.write_text(parallel("NONE", "n1", 100, 160, 400.0, 2**30) + "\n")
@@ -280,6 +282,7 @@ def of_qacct(text: str) -> list[dict[str, str]]:
     ]
 
 
+@pytest.mark.storage
 @pytest.mark.skipif(not SAMPLES.exists(), reason=f"no sample of Grid Engine beside {SAMPLES.parent}")
 def test_what_a_real_qmaster_wrote_is_what_its_qacct_says(engine: Engine) -> None:
     report = import_files(engine, [SAMPLES / "accounting"], "alpha", lambda: 1.8e9, "gridengine")

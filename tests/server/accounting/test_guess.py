@@ -239,6 +239,7 @@ def known(engine: Engine) -> set[str]:
         return set(connection.scalars(select(jobs.c.job_id)))
 
 
+@pytest.mark.storage
 @pytest.mark.parametrize("names", [("accounting.1", "accounting.2"), ("accounting-20261120", "accounting-20261121.gz")])
 def test_a_file_that_grows_is_followed_across_rotation(engine: Engine, tmp_path: Path, names: tuple[str, str]) -> None:
     file = tmp_path / "accounting"

@@ -161,6 +161,7 @@ def test_each_line_is_parsed_once(
     assert (found["lines"], found["new_lines"], len(parsed) - TRIED) == (1201, 0, 1201)
 
 
+@pytest.mark.storage
 def test_a_file_that_another_process_reads_meanwhile_is_counted_whole(
     engine: Engine, directory: Path, log: Any, noon: int
 ) -> None:
@@ -193,6 +194,7 @@ def test_an_absent_file_is_named_before_anything_is_read(
     assert f"no such file: {directory / 'absent'}" in errors
 
 
+@pytest.mark.storage
 def test_an_unreadable_file_is_reported_and_the_others_are_read(
     run_import: Callable[..., tuple[int, Any, str]], directory: Path, log: Any, noon: int
 ) -> None:

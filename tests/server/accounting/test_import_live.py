@@ -62,6 +62,7 @@ def test_runs_of_a_running_site_keep_waiting_for_their_samples(
     assert profiled(engine) == {("alpha", "1.s"), ("gamma", "1.s")}
 
 
+@pytest.mark.storage
 def test_imported_runs_wait_where_their_nodes_still_send(
     engine: Engine, directory: Path, log: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ from jobsight_server.storage.event_counts import read_event_counts
 NOT_FOLLOWED = "a symbolic link out of the directory: not followed"
 
 
+@pytest.mark.storage
 def test_a_link_out_of_the_directory_is_skipped_counted_and_logged_once(
     engine: Engine, directory: Path, tmp_path: Path, log: Any, noon: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -127,6 +127,7 @@ def test_a_chunk_without_processors() -> None:
     assert (run.nodes, run.processors) == ((("n1", 0), ("n2", 4)), 4)
 
 
+@pytest.mark.storage
 def test_a_requeued_run_keeps_its_usage(engine: Engine, tmp_path: Path) -> None:
     def line(kind: str, start: int, more: str = "") -> str:
         common = "user=ann group=hpc qtime=1795204830 exec_host=n1/0*2"
@@ -153,6 +154,7 @@ def test_a_requeued_run_keeps_its_usage(engine: Engine, tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.storage
 @pytest.mark.skipif(not SAMPLE.exists(), reason=f"no sample of OpenPBS beside {SAMPLE.parent.parent}")
 def test_what_a_real_server_wrote(engine: Engine) -> None:
     report = import_files(engine, [SAMPLE], "alpha", lambda: 1.8e9, "pbspro")

@@ -91,6 +91,7 @@ def test_a_forgotten_file_leaves_what_was_there_before(
     assert run_import(wrong)[1]["new_runs"] == 3
 
 
+@pytest.mark.storage
 def test_the_list_says_what_was_read(
     run_import: Run, imported: Run, engine: Engine, right: Path, wrong: Path, capsys: Any
 ) -> None:
@@ -106,6 +107,7 @@ def test_the_list_says_what_was_read(
     assert lines[2].endswith(f"y: {wrong}")
 
 
+@pytest.mark.storage
 def test_a_cluster_that_was_a_mistake_is_gone_with_its_file(
     run_import: Run, imported: Run, engine: Engine, wrong: Path
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_directory_that_is_followed_is_left_alone(
     assert (status, "move it out first" in error) == (1, True)
 
 
+@pytest.mark.storage
 def test_what_is_learned_afterwards_can_be_learned_again(
     run_import: Run, imported: Run, engine: Engine, right: Path, make_log: Callable[[int], Any], noon: int, dump: Dump
 ) -> None:

@@ -227,6 +227,7 @@ def store(engine: Engine, runs: list[dict[str, Any]]) -> None:
                 connection.execute(insert(job_nodes).values(run_id=run_id, node=node, processors=1))
 
 
+@pytest.mark.storage
 def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     store(
         engine,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,29 +45,54 @@ run_workers(1, work)
 """
 
 
-def start(kind: str, begun: Path, log: Path) -> subprocess.Popen[bytes]:
-    with log.open("wb") as file:
-        return subprocess.Popen([sys.executable, "-c", PROGRAM, kind, str(begun)], stdout=file, stderr=file)
+class Parent:
+    """A process that looks after one worker of this kind."""
+
+    def __init__(self, kind: str, directory: Path) -> None:
+        self._begun, self.log = directory / "begun", directory / "log"
+        with self.log.open("wb") as file:
+            command = [sys.executable, "-c", PROGRAM, kind, str(self._begun)]
+            self.process = subprocess.Popen(command, stdout=file, stderr=file)
+        wait_until(lambda: bool(self.worker()), 60, self.log.read_text, 0.02)
+        self.first, self._since = self.worker(), time.monotonic()
+
+    def worker(self) -> str:
+        """The number of its latest worker's process; empty while there is none."""
+        return self._begun.read_text() if self._begun.exists() else ""
+
+    def has_replaced(self) -> bool:
+        return self.worker() not in {self.first, ""}
+
+    def wait_until_after(self, seconds: float) -> None:
+        """Returns so long after the first worker began."""
+        time.sleep(max(0.0, self._since + seconds - time.monotonic()))
+
+
+@pytest.fixture(scope="module")
+def parents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Parent]]:
+    """One of each kind, all at once, as each has to be waited for."""
+    found = {kind: Parent(kind, tmp_path_factory.mktemp(kind)) for kind in ("stuck", "stopped", "busy")}
+    yield found
+    for parent in found.values():
+        parent.process.send_signal(signal.SIGTERM)
+        assert parent.process.wait(60) == 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["stuck", "stopped", "busy"])
-def test_a_stuck_worker_is_replaced_and_a_busy_one_is_not(tmp_path: Path, kind: str) -> None:
-    begun, log = tmp_path / "begun", tmp_path / "log"
-    process = start(kind, begun, log)
-    try:
-        wait_until(lambda: begun.exists() and begun.read_text() != "", 60, lambda: log.read_text())
-        first = begun.read_text()
-        if kind == "busy":
-            with pytest.raises(TimeoutError):
-                wait_until(lambda: begun.read_text() != first, 12, lambda: "")
-            assert "does not answer" not in log.read_text()
-        else:
-            wait_until(lambda: begun.read_text() not in {first, ""}, 60, lambda: log.read_text())
-            assert f"query worker, process {first}, runs but does not answer: 6 looks in vain" in log.read_text()
-            assert f"query worker {first} ended with status 9" in log.read_text()
-        if kind == "stuck":
-            assert "in stuck_here" in log.read_text(), "the log does not say where"
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+@pytest.mark.parametrize("kind", ["stuck", "stopped"])
+def test_a_worker_that_does_not_answer_is_replaced(parents: dict[str, Parent], kind: str) -> None:
+    parent = parents[kind]
+    wait_until(parent.has_replaced, 60, parent.log.read_text)
+    log = parent.log.read_text()
+    assert f"query worker, process {parent.first}, runs but does not answer: 6 looks in vain" in log
+    assert f"query worker {parent.first} ended with status 9" in log
+    if kind == "stuck":
+        assert "in stuck_here" in log, "the log does not say where"
+
+
+@pytest.mark.slow
+def test_a_worker_that_has_much_to_do_is_not_replaced(parents: dict[str, Parent]) -> None:
+    parent = parents["busy"]
+    parent.wait_until_after(12.0)
+    assert not parent.has_replaced()
+    assert "does not answer" not in parent.log.read_text()

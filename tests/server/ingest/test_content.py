@@ -70,6 +70,7 @@ def test_totals_beyond_62_bits_begin_again_and_rise_on(engine: Engine, make_batc
     assert all(pair.gap_s[-1] == 0 for pair in pairs)
 
 
+@pytest.mark.storage
 @pytest.mark.parametrize(
     "changes",
     [
@@ -110,6 +111,7 @@ def test_deep_nesting_is_refused(engine: Engine, serve_writer: Serve, golden: di
         assert writer.balance()["quarantined"] == 2
 
 
+@pytest.mark.storage
 @pytest.mark.parametrize("counters", ["{}", "null", '{"boot_id":"b","time":1.0,"cpu":null}'])
 def test_a_node_that_an_earlier_release_damaged_goes_on(
     engine: Engine, serve_writer: Serve, golden: dict[str, Any], counters: str

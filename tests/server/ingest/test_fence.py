@@ -67,6 +67,7 @@ def test_a_writer_that_was_taken_over_stores_nothing(engine: Engine, make_batch:
     assert set(ended) == {"first"}
 
 
+@pytest.mark.storage
 def test_a_successor_waits_for_a_transaction_that_is_under_way(engine: Engine, postgresql_only: None) -> None:
     first = take_over(engine, "writer", lambda: None)
     guarded = first.guard(engine)
@@ -83,6 +84,7 @@ def test_a_successor_waits_for_a_transaction_that_is_under_way(engine: Engine, p
         pass
 
 
+@pytest.mark.storage
 def test_a_lost_lock_is_taken_again(engine: Engine, database_url: str, postgresql_only: None) -> None:
     own, other = open_engine(database_url), open_engine(database_url)
     with role_lock(own, "writer") as fence:

@@ -82,6 +82,7 @@ def test_only_agents_may_send(writer: Writer) -> None:
     assert writer.balance()["rejected"] == 3
 
 
+@pytest.mark.storage
 def test_hostile_names_are_names(writer: Writer) -> None:
     for number, name in enumerate(["<script>alert(1)</script>", "'; DROP TABLE samples; --", "ü" * 255, "n/../../x"]):
         assert writer.post(batch(node=name, sequence=number))[0] == 200

@@ -69,6 +69,7 @@ def test_a_wrong_clock_costs_nothing(
         assert writer.rows("SELECT id, retry FROM quarantine") == [(4, False)]
 
 
+@pytest.mark.storage
 def test_a_conflict_stays_in_quarantine(
     engine: Engine, database_url: str, serve_writer: Serve, golden: dict[str, Any]
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_conflict_stays_in_quarantine(
         writer.balance()
 
 
+@pytest.mark.storage
 def test_what_was_marked_before_a_stop_is_taken_in_after_the_start(
     engine: Engine, database_url: str, serve_writer: Serve, golden: dict[str, Any]
 ) -> None:
@@ -116,6 +118,7 @@ def test_bodies_are_whole_and_within_the_budget(engine: Engine, serve_writer: Se
         assert writer.counts()["quarantine_dropped", ""] == 205 - writer.rows("SELECT count(*) FROM quarantine")[0][0]
 
 
+@pytest.mark.storage
 def test_a_budget_of_nothing_keeps_nothing(engine: Engine, serve_writer: Serve) -> None:
     with serve_writer(engine, quarantine_bytes=0) as writer:
         assert writer.post(b"not JSON")[0] == 422

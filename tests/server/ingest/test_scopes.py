@@ -78,6 +78,7 @@ def rejected(engine: Engine) -> dict[str, int]:
         return {label: n for (name, label), n in read_event_counts(connection).items() if name == "batches_rejected"}
 
 
+@pytest.mark.storage
 def test_a_token_writes_as_its_cluster_and_nodes_alone(engine: Engine, post: Post) -> None:
     own = token(engine, "alpha", "n[001-016]")
     assert post(own, node="n016")[0] == 200
@@ -226,6 +227,7 @@ def test_what_are_no_node_names(text: str, message: str) -> None:
         NodeNames(text)
 
 
+@pytest.mark.storage
 def test_the_command_binds_tokens(database_url: str, engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     def run(*arguments: str) -> tuple[int, str, str]:
         status = main(["token", *arguments, "--database", database_url])

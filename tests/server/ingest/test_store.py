@@ -50,6 +50,7 @@ def balance(engine: Engine) -> dict[str, int]:
     return sums
 
 
+@pytest.mark.storage
 def test_a_batch_counts_once(store: SampleStore, engine: Engine, make_batch: MakeBatch) -> None:
     batch = make_batch(bytes_in=[7, 107, 307], marks=[(1, "4711", "start")])
     first = store.apply([submission(batch)])
@@ -69,6 +70,7 @@ def test_a_batch_counts_once(store: SampleStore, engine: Engine, make_batch: Mak
     assert balance(engine)["batches_received"] == 4
 
 
+@pytest.mark.storage
 def test_the_chain_goes_on_in_a_new_process(engine: Engine, make_batch: MakeBatch) -> None:
     SampleStore(engine, 1e10, 10**6).apply([submission(make_batch(width=32, bytes_in=[0, 0, 2**32 - 10]))])
     late_life = make_batch(width=32, time=[1030.0], bytes_in=[90], sequence=2, cpu_busy_s=[5.5])
@@ -77,6 +79,7 @@ def test_the_chain_goes_on_in_a_new_process(engine: Engine, make_batch: MakeBatc
     assert rows(engine, "SELECT samples, wraps, last_time FROM nodes") == [(4, 1, 1030.0)]
 
 
+@pytest.mark.storage
 def test_any_order_of_arrival_gives_the_same_rows(engine: Engine, make_batch: MakeBatch) -> None:
     """A 32-bit counter that wraps about every other batch; oracle: the unbounded counter."""
     rng = random.Random(5)
@@ -109,6 +112,7 @@ def test_any_order_of_arrival_gives_the_same_rows(engine: Engine, make_batch: Ma
                 connection.execute(text(f"DELETE FROM {table}"))
 
 
+@pytest.mark.storage
 def test_overlapping_times_keep_the_first_and_are_counted(
     store: SampleStore, engine: Engine, make_batch: MakeBatch
 ) -> None:
@@ -120,6 +124,7 @@ def test_overlapping_times_keep_the_first_and_are_counted(
     assert balance(engine)["samples_overlapping"] == 1
 
 
+@pytest.mark.storage
 def test_a_transaction_that_fails_leaves_nothing_behind(
     store: SampleStore, engine: Engine, make_batch: MakeBatch
 ) -> None:
@@ -136,6 +141,7 @@ def test_a_transaction_that_fails_leaves_nothing_behind(
     assert balance(engine)["batches_stored"] == 2
 
 
+@pytest.mark.storage
 def test_quarantine_is_bounded_and_everything_is_counted(store: SampleStore, engine: Engine) -> None:
     refusals = [Refusal(f"reason {i}", "wrong content", 1.0, 3, b"abc") for i in range(5)]
     store.apply([], [*refusals, Refusal("large", "too large", 1.0, 10**9, None)])
@@ -146,6 +152,7 @@ def test_quarantine_is_bounded_and_everything_is_counted(store: SampleStore, eng
     assert (sums["batches_received"], sums["batches_quarantined"], sums["batches_rejected"]) == (6, 5, 1)
 
 
+@pytest.mark.storage
 def test_jobs_of_a_batch_are_stored_once_and_under_one_form_of_their_id(writer: Any) -> None:
     body = GOLDEN_JOBS.read_text().replace('"4711.server"', '"4711.server.example.org"').encode()
     assert writer.post(body) == (200, {"status": "stored", "samples": 4})

@@ -45,6 +45,7 @@ def test_a_job_shows_what_was_forecast_at_its_submission(site: Any) -> None:
     assert entry(site, "4.s")["forecast"] == 100
 
 
+@pytest.mark.storage
 def test_the_last_answers_are_judged_by_what_was_used(site: Any) -> None:
     used = [(100.0, None, None), (90.0, 100.0, 120.0), (200.0, 100.0, 150.0), (None, 100.0, 150.0)]
     for i, (value, forecast, bound) in enumerate(used):

@@ -35,6 +35,7 @@ def n_of(site: Any) -> dict[tuple[str, str], int]:
     return {(row[1], row[2]): row[3] for row in site.dump(series)}
 
 
+@pytest.mark.storage
 def test_apportioned_values_are_shown_with_their_label_and_not_learned(site: Any) -> None:
     silent, alone = shared_site(site)
     assert profile_finished(site.engine, 0.0, lambda: 1e9) == 3
@@ -87,6 +88,7 @@ def test_learning_them_from_the_start_gives_the_same_rows(site: Any) -> None:
     assert learned(site) == rows
 
 
+@pytest.mark.storage
 def test_a_value_of_unknown_attribution_is_never_learned(site: Any) -> None:
     run = site.run("1.s", 0, 100, profiled=True)
     row = {"run_id": run, "metric": "cpu", "learn_seq": 1, "value": 0.5, "attribution": "unknown"}

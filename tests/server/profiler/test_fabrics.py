@@ -74,6 +74,7 @@ def test_a_network_that_only_keeps_itself_up_is_not_learned(site: Any) -> None:
     assert (row.fabric, row.value) == ("ethernet", pytest.approx(4e6))
 
 
+@pytest.mark.storage
 def test_a_job_without_traffic_has_next_to_none_on_the_fastest(site: Any) -> None:
     a_node(site, "n1", 10, 100, ETHERNET, INFINIBAND)
     row = bandwidth(site, "fastest", "n1")

@@ -88,6 +88,7 @@ def test_only_the_fields_of_job_groups_have_profiles(site: Any) -> None:
     assert rebuild_if_outdated(site.engine, ACCOUNTS) is False
 
 
+@pytest.mark.storage
 def test_learned_in_rounds_or_rebuilt_the_rows_are_the_same(site: Any) -> None:
     learn(site, jobs(), ACCOUNTS)
     tables = (group_series, series, model_state)
@@ -109,6 +110,7 @@ def test_a_new_user_s_job_is_forecast_from_its_account(site: Any) -> None:
     assert fast.value == pytest.approx(30.0, rel=0.06)
 
 
+@pytest.mark.storage
 def test_lists_are_searched_paged_and_of_one_cluster(site: Any) -> None:
     for number in range(60):
         site.run(f"{number}.s", 0.0, 10.0, account=f"p%{number:02d}", cluster="beta" if number % 2 else "alpha")

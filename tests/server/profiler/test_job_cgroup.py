@@ -72,6 +72,7 @@ def test_jobs_that_share_a_node_are_each_measured(site: Any) -> None:
     assert (run_detail.memory_cache, run_detail.memory_charged_peak) == (10 * GB / 4, 21 * GB / 4)
 
 
+@pytest.mark.storage
 def test_the_larger_of_cgroup_and_log_counts(site: Any) -> None:
     node_id = site.node("n1", node_rows())
     missed_by_the_log = site.run("1.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=GB // 2)
@@ -101,6 +102,7 @@ def test_the_larger_of_cgroup_and_log_counts(site: Any) -> None:
     assert memory(without_readings) == ("accounting", GB / 8, True, True)
 
 
+@pytest.mark.storage
 def test_values_are_per_processor_that_was_asked_for(site: Any) -> None:
     site.node("n1", node_rows())
     logged = {"used_memory_bytes": 8 * GB, "used_cpu_s": 400.0}

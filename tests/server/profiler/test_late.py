@@ -125,6 +125,7 @@ def sent(sequence: int, since: int, until: int) -> Submission:
     return Submission(batch, sequence, 1e6 + until + 1.0)
 
 
+@pytest.mark.storage
 def test_a_batch_counts_from_its_commit_on_however_long_that_took(site: Any) -> None:
     """The profiler looks in vain just before the commit, long after the batch was received."""
     now = [1e6 + 301.0]
@@ -159,6 +160,7 @@ def test_what_arrives_in_time_is_not_named_as_late(site: Any) -> None:
     assert [row[1:] for row in site.dump(late_batches)] == [(1, 1e6 + 360, 1e6 + 600, now[0], False)]
 
 
+@pytest.mark.storage
 def test_a_value_that_was_learned_stays_as_it_was_learned(site: Any) -> None:
     node, _ = cut_off(site)
     site.arrive(node, 2, rows(360, 1500), received_at=3000.0)

@@ -173,6 +173,7 @@ def busy_node(base: float = 0.0) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.storage
 def test_jobs_back_to_back_read_what_they_used_by_the_remembered_idle_level(site: Any) -> None:
     site.node("n1", busy_node())
     runs = [site.run(f"{i}.s", 600 * i, 600 * (i + 1), {"n1": 1}, submitted=0.0) for i in range(1, 6)]

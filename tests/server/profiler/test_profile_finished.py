@@ -28,6 +28,7 @@ def go(engine: Engine, now: float = 0.0, grace_s: float = 600.0, limit: int = 20
     return profile_finished(engine, grace_s, lambda: now, limit)
 
 
+@pytest.mark.storage
 def test_the_larger_direction_of_each_node_is_summed_and_divided(site: Any) -> None:
     site.node("n1", readings(1200, 1000, 200))
     site.node("n2", readings(1200, 300, 500))
@@ -91,6 +92,7 @@ def test_a_share_that_cannot_be_told_is_unknown_and_not_learned(site: Any) -> No
     assert [row[2] for row in site.dump(series)] == ["runtime"]
 
 
+@pytest.mark.storage
 def test_marks_are_the_boundaries(site: Any) -> None:
     # The node's clock is 3 s ahead; 2000 B/s during the job, nothing else; hooks read at both ends.
     def moved(t: float) -> int:
@@ -141,6 +143,7 @@ def test_only_ended_runs_are_profiled(site: Any) -> None:
     assert site.dump(profiles) == []
 
 
+@pytest.mark.storage
 def test_reasons_are_counted_without_node_names(site: Any) -> None:
     site.run("1.s", 0, 100, {"a": 1})
     site.run("2.s", 0, 100, {"b": 1}, used_cpu_s=120.0)

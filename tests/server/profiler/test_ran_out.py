@@ -74,6 +74,7 @@ def test_a_run_out_of_memory_raises_the_bound_above_its_request_and_is_no_value(
     assert ask(site.engine, "memory", memory_bytes=2048 * MIB).bound < 1024 * MIB, "another request is another job"
 
 
+@pytest.mark.storage
 def test_a_run_killed_at_its_time_limit_raises_the_bound_above_its_run_time(site: Any) -> None:
     for number in range(12):
         run(site, f"{number}.s", 100.0 * number)
@@ -182,6 +183,7 @@ def test_a_run_that_ended_abnormally_is_a_lower_bound_of_its_run_time(sqlite_sit
     assert after.bound > 7200.0
 
 
+@pytest.mark.storage
 def test_retraining_gives_the_same_rows(site: Any) -> None:
     for number in range(30):
         failure = {3: "memory", 4: "time", 17: "memory"}.get(number)

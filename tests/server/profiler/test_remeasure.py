@@ -135,6 +135,7 @@ def test_what_is_interrupted_goes_on(site: Any) -> None:
         assert connection.scalar(select(series.c.n).where(series.c.metric == "memory")) == 2
 
 
+@pytest.mark.storage
 def test_a_database_without_any_is_not_retrained(site: Any) -> None:
     site.run("1.s", 0, 100, submitted=0.0, used_memory_bytes=MIB, processors=1)
     profile_finished(site.engine, 0.0, lambda: 1e9)

@@ -139,6 +139,7 @@ def test_time_goes_by_and_learning_anew_gives_the_same_rows(site: Any) -> None:
     assert seen[-1] == (len({row[0] for row in forecasts}),) * 2
 
 
+@pytest.mark.storage
 def test_pending_forecasts_of_runs_that_never_end_go(site: Any) -> None:
     site.run("1.s", 0, None, submitted=0.0)
     gone = site.run("2.s", 0, None, submitted=0.0)
@@ -195,6 +196,7 @@ def test_another_window_retrains_by_itself(site: Any) -> None:
     assert stored(site) == default
 
 
+@pytest.mark.storage
 def test_other_templates_learn_all_anew_by_themselves(site: Any) -> None:
     for job in plan(6, 40):
         site.run(**job)
@@ -225,6 +227,7 @@ def test_profiles_of_an_older_version_are_learned(site: Any) -> None:
     assert stored(site) == learned
 
 
+@pytest.mark.storage
 def test_states_come_back_as_they_were_even_under_long_names(site: Any) -> None:
     """Keys hold job names; PostgreSQL's index entries end at 2,704 bytes."""
     values = [1e-300, 5e-324, 0.1 + 0.2, 1 / 3, 1e300, 123456789.123456789, 7.0]

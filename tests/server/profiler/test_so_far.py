@@ -60,6 +60,7 @@ def test_memory_so_far_is_the_peak_of_the_sum_over_the_nodes_less_what_they_had_
     assert watch_running(site.engine, lambda: 200.0) == 0, "nothing new, nothing written"
 
 
+@pytest.mark.storage
 def test_jobs_on_shared_nodes_are_followed_by_their_own_cgroups(site: Any) -> None:
     first = site.node("n1", rows([5000] * 12, 80.0))
     second = site.node("n2", rows([5000] * 12, 80.0))
@@ -82,6 +83,7 @@ def test_jobs_on_shared_nodes_are_followed_by_their_own_cgroups(site: Any) -> No
     assert used(site)[run] == (500, None)
 
 
+@pytest.mark.storage
 def test_only_new_samples_are_taken_in_and_a_peak_stays(site: Any) -> None:
     node = site.node("n1", rows([100, 700, *[300] * 20], 90.0))
     run = site.run("1.s", 95.0, None, {"n1": 1})
@@ -172,6 +174,7 @@ def test_a_running_job_shows_its_forecast_from_its_submission_on(site: Any) -> N
             assert then[metric][field] == now[metric][field]
 
 
+@pytest.mark.storage
 def test_a_job_that_uses_more_than_its_bound_is_marked_while_it_runs(site: Any) -> None:
     history(site)
     node = site.node("n1", rows([50, 50, 100], 1980.0))

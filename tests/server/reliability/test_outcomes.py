@@ -30,6 +30,7 @@ def test_success_and_requeue_move_the_score_by_one(farm: Farm) -> None:
     assert farm.order() == ["n1"]
 
 
+@pytest.mark.storage
 def test_the_score_is_clipped_where_the_settings_say(farm: Farm) -> None:
     farm.config = RankConfig(vector=VectorSettings(success_cap=3.0, success_penalty=2.0, success_initial=1.0))
     fleet(farm, "n1")
@@ -40,6 +41,7 @@ def test_the_score_is_clipped_where_the_settings_say(farm: Farm) -> None:
     assert farm.row("n1").score == 1.0  # 3, less 2
 
 
+@pytest.mark.storage
 def test_of_several_machines_the_one_that_went_away_has_the_eviction(farm: Farm) -> None:
     """While it is off no one can tell; the others are not blamed meanwhile."""
     fleet(farm, "n1", "n2", "n3")
@@ -61,6 +63,7 @@ def test_of_several_machines_the_one_that_went_away_has_the_eviction(farm: Farm)
     assert farm.row("n2").evictions == 1
 
 
+@pytest.mark.storage
 def test_where_no_machine_went_away_each_has_the_requeue(farm: Farm) -> None:
     fleet(farm, "n1", "n2")
     run = farm.job(["n1", "n2"], start=START - 3000, end=None)
@@ -72,6 +75,7 @@ def test_where_no_machine_went_away_each_has_the_requeue(farm: Farm) -> None:
     assert [farm.row(name).score for name in ("n1", "n2")] == [-1.0, -1.0]
 
 
+@pytest.mark.storage
 def test_a_failure_follows_the_user_who_fails_everywhere_or_the_machine_where_all_fail(farm: Farm) -> None:
     names = ["n1", "n2", "n3"]
     farm.now = START

@@ -28,6 +28,7 @@ def week(farm: Farm, *names: str) -> None:
         farm.job([name], start=START - 20 * HOUR_S, end=START - 15 * HOUR_S)
 
 
+@pytest.mark.storage
 @pytest.mark.parametrize("method", ["survival", "grv"])
 def test_a_machine_that_reboots_and_loses_its_job_sinks_within_a_round(farm: Farm, method: Any) -> None:
     week(farm, "n1", "n2", "n3")
@@ -62,6 +63,7 @@ def test_machines_without_history_are_ranked_but_never_first(farm: Farm, method:
     assert ranks.ranking.low[fresh] < ranks.ranking.score[fresh] <= ranks.ranking.high[fresh]
 
 
+@pytest.mark.storage
 def test_the_terms_are_those_worked_out_by_hand(farm: Farm) -> None:
     farm.config = RankConfig(method="grv", vector=VectorSettings(weights=(0.5, 0.3, 0.2)))
     farm.report("n1", START - 6 * HOUR_S, START - 1, benchmark_flops=1e8, cores=8)
@@ -160,6 +162,7 @@ def test_the_board_follows_every_change_like_a_new_one(farm: Farm) -> None:
     assert farm.order(needs=HardRequirements(compilers=frozenset({"gcc"}))) == ["n3"]
 
 
+@pytest.mark.storage
 def test_ranks_of_chosen_machines(farm: Farm) -> None:
     week(farm, "n1", "n2")
     farm.round()

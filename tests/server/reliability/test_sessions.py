@@ -6,6 +6,7 @@ import json
 import random
 from functools import partial
 
+import pytest
 from sqlalchemy import select, text
 
 from jobsight_server.matching.from_agents import report_nodes
@@ -86,6 +87,7 @@ def test_a_missing_batch_is_not_waited_for_forever_and_counts_when_it_comes(farm
     assert farm.sessions("n1") == [(START - 8 * HOUR_S, START - 6 * HOUR_S, "silence")]
 
 
+@pytest.mark.storage
 def test_rounds_repeated_and_interrupted_change_nothing(farm: Farm) -> None:
     farm.up("n1", 3)
     farm.report("n1", START + 30, START + 60, boot="boot-2")
@@ -157,6 +159,7 @@ def test_an_owner_is_reported_over_http_with_and_without_an_agent(farm: Farm) ->
     assert farm.order() == ["pc"]
 
 
+@pytest.mark.storage
 def test_a_clock_that_jumps_neither_ends_nor_prolongs_a_session(farm: Farm) -> None:
     farm.report("n1", START - 7200, START - 3700, uptime_s=10_000.0)
     farm.report("n1", START - 100_000, START - 97_000, uptime_s=13_060.0)  # set back by a day
@@ -169,6 +172,7 @@ def test_a_clock_that_jumps_neither_ends_nor_prolongs_a_session(farm: Farm) -> N
     assert '"clock_jumps":0' not in row.presence
 
 
+@pytest.mark.storage
 def test_a_name_used_again_after_a_reinstallation_is_another_machine(farm: Farm) -> None:
     farm.up("n1", 30, id="a" * 32)
     for number in range(5):
@@ -184,6 +188,7 @@ def test_a_name_used_again_after_a_reinstallation_is_another_machine(farm: Farm)
     assert not farm.ranks().stays.known[0]
 
 
+@pytest.mark.storage
 def test_both_kinds_of_agents_are_understood(farm: Farm) -> None:
     """An agent of the first version sends no description: unknown is unknown, not 0."""
     farm.report("old", START - 3600, START - 10)
@@ -200,6 +205,7 @@ def test_both_kinds_of_agents_are_understood(farm: Farm) -> None:
     assert 0.0 < ranks.vectors.capacity[0] <= 1.0
 
 
+@pytest.mark.storage
 def test_reports_of_resources_carry_owners_to_their_machines(farm: Farm) -> None:
     farm.report("pc1", START - 3600, START - 1)
     farm.report("pc2", START - 3600, START - 1, cluster="beta")
@@ -218,6 +224,7 @@ def test_reports_of_resources_carry_owners_to_their_machines(farm: Farm) -> None
     assert farm.row("pc2", "beta").since is None
 
 
+@pytest.mark.storage
 def test_nodes_that_are_resources_have_their_reliability_as_an_attribute(farm: Farm) -> None:
     farm.up("n1", 30)
     farm.round()

@@ -51,6 +51,7 @@ def test_other_capacities_learn_the_same_jobs_again(engine: Engine, name: str) -
     assert state(engine) == again
 
 
+@pytest.mark.storage
 def test_what_was_reported_under_the_new_settings_is_kept(engine: Engine) -> None:
     before = RequirementConfig("last-instance")
     after = RequirementConfig("last-instance", ("user",))

@@ -231,6 +231,7 @@ def test_a_user_whose_request_is_kept_reads_why(
     assert f"<p>Memory: {words}" in text
 
 
+@pytest.mark.storage
 def test_user_page_and_savings_name_one_application_and_one_amount(
     client: FlaskClient, engine: Engine, ask: Ask, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, delete, insert, select, text, update
@@ -231,6 +232,7 @@ def test_a_user_with_a_name_for_each_job_has_a_bounded_number_of_groups(engine: 
         assert counted_as(connection, [name]) == {name: name._replace(application=OTHER)}
 
 
+@pytest.mark.storage
 def test_a_span_is_read_as_its_days(engine: Engine) -> None:
     many(engine, 150)
     learn(engine)
@@ -277,6 +279,7 @@ def test_months_and_days_make_up_the_span(first: int, length: int) -> None:
     assert days == list(range(first, first + length + 1))
 
 
+@pytest.mark.storage
 def test_a_failed_round_counts_nothing(engine: Engine) -> None:
     runs = many(engine, 5)
     connection = engine.connect()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jobsight_server.cli import main
 from jobsight_server.setup.schedulers.slurm_conf import configured
 from jobsight_server.setup.shipped import shipped, with_script_settings, with_shell_settings, with_toml_settings
 
@@ -35,7 +36,8 @@ PBSNODES = "#!/bin/sh\nprintf 'n1\\n     state = free\\n\\nn2\\n     state = fre
 class Machine:
     """A prefix, and commands that come before those of the machine."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
         self.directory, self.prefix, self.bin = directory, directory / "site", directory / "bin"
         self.prefix.mkdir()
         self.bin.mkdir()
@@ -45,21 +47,20 @@ class Machine:
         (self.bin / name).chmod(0o755)
 
     def jobsight(self, *arguments: str, status: int = 0) -> str:
-        command = [sys.executable, "-m", "jobsight_server.cli", *arguments, "--prefix", str(self.prefix)]
-        environment = {"PATH": f"{self.bin}:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, timeout=120, stdin=subprocess.DEVNULL
-        )
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        found = main([*arguments, "--prefix", str(self.prefix)])
+        said = "".join(self._capsys.readouterr())
+        assert found == status, said
+        return said
 
     def files(self) -> dict[str, bytes]:
         return {str(file): file.read_bytes() for file in self.prefix.rglob("*") if file.is_file()}
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    made = Machine(tmp_path)
+def machine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine(tmp_path, capsys)
+    monkeypatch.setenv("PATH", f"{made.bin}:/usr/bin:/bin")
+    monkeypatch.delenv("SGE_ROOT", raising=False)
     made.command("qmgr", QMGR)
     made.command("pbsnodes", PBSNODES)
     return made

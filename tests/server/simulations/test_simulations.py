@@ -211,6 +211,7 @@ def test_bad_input_is_named_on_the_page(
     assert ask(client, "/simulations")["simulations"] == []
 
 
+@pytest.mark.storage
 def test_no_file_and_a_file_too_long(client: FlaskClient, start: Start) -> None:
     answer = start(b"", "")
     assert (answer.status_code, "choose a file" in answer.text) == (400, True)
@@ -229,6 +230,7 @@ def test_another_site_and_a_stranger_start_and_stop_nothing(app: Flask, client: 
     assert ask(client, "/simulations/1")["state"] == "queued"
 
 
+@pytest.mark.storage
 def test_what_the_command_refuses_fails_in_its_words(client: FlaskClient, start: Start, engine: Engine) -> None:
     start(swf(1, 0, 10, 8).encode(), "../a <b>$\\frac{$.swf", processors="4")
     execute(engine)
@@ -271,6 +273,7 @@ def test_the_end_of_the_server_stops_a_run(client: FlaskClient, start: Start, al
     assert ask(client, "/simulations/2")["state"] == "queued"
 
 
+@pytest.mark.storage
 def test_what_ran_when_the_server_was_killed_is_stopped_at_its_next_start(
     client: FlaskClient, start: Start, engine: Engine
 ) -> None:
@@ -302,6 +305,7 @@ def test_only_so_many_are_kept_and_the_rest_is_counted(client: FlaskClient, star
     assert client.get("/simulations/1").status_code == 404
 
 
+@pytest.mark.storage
 def test_the_jobs_of_the_site_become_a_workload(client: FlaskClient, start: Start, engine: Engine) -> None:
     """Worked out by hand: 1 and 2 ran side by side, so the machine has 6; 3 was submitted first and waited."""
     rows = [

@@ -41,6 +41,7 @@ def test_the_list_by_account_has_profiles(grouped: Any) -> None:
     assert of[HOSTILE]["metrics"]["runtime"] is None
 
 
+@pytest.mark.storage
 def test_the_page_escapes_names_and_says_where_profiles_come_from(grouped: Any) -> None:
     client = grouped.client()
     with grouped.engine.begin() as connection:

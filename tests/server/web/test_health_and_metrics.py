@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from sqlalchemy import text
 
 from jobsight_server.storage.event_counts import add_event_counts
@@ -62,6 +63,7 @@ def test_counts_have_a_label_for_each_thing_that_they_are_told_apart_by(served: 
     assert found["jobsight_not_in_the_table_total", 'label="x: y"'] == 7
 
 
+@pytest.mark.storage
 def test_accuracy_is_that_of_the_overview(served: Any) -> None:
     with served.engine.begin() as connection:
         for value, forecast, bound in ((200, 200, 400), (300, 900, 150)):
@@ -78,6 +80,7 @@ def test_accuracy_is_that_of_the_overview(served: Any) -> None:
     assert ("jobsight_forecast_accuracy_ratio", 'metric="runtime"') not in found
 
 
+@pytest.mark.storage
 def test_ready_knows_a_database_of_another_version(served: Any) -> None:
     with served.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0000'"))

@@ -184,6 +184,7 @@ def test_a_reservation_of_the_whole_job_may_be_reported(two_applications: Any) -
     assert (refused.status_code, "need the number of processors" in refused.json["error"]) == (400, True)
 
 
+@pytest.mark.storage
 def test_other_templates_than_those_stored_answer_with_a_reason(two_applications: Any) -> None:
     with two_applications.engine.begin() as connection:
         connection.exec_driver_sql("""UPDATE model_state SET state = replace(state, '"queue"', '"user"')""")
@@ -215,6 +216,7 @@ def test_a_bound_is_above_what_ran_out(two_applications: Any) -> None:
         assert read_event_counts(connection)["reservations_ran_out", "memory"] == 2
 
 
+@pytest.mark.storage
 def test_a_report_that_names_its_job_counts_once(two_applications: Any) -> None:
     first = report(two_applications, job_id="e1")
     assert first.status_code == 200

@@ -77,6 +77,7 @@ def test_a_job_of_six_hours_gets_another_order_than_one_of_ten_minutes(served: S
     assert all(six[name] < ten[name] for name in six)
 
 
+@pytest.mark.storage
 def test_the_answer_says_why(served: Served) -> None:
     row = machine("n1", 5.0, sessions=2)
     row.ended = []

@@ -100,6 +100,7 @@ def over_capacity(engine: Engine, now: float) -> list[str]:
     return faults
 
 
+@pytest.mark.storage
 def test_a_match_is_whole_or_none_and_holds_until_it_is_released(served: Any, admin: Any) -> None:
     answer = post(admin, job("a", 4, 60), job("b", 4, 60))
     assert [match["resources"].keys() for match in answer["matches"]] == [{"c", "f"}]
@@ -125,6 +126,7 @@ def test_a_dry_run_holds_nothing_and_names_what_is_eligible(served: Any, admin: 
     assert admin.get(f"{API}/matches").json["total"] == 0
 
 
+@pytest.mark.storage
 def test_holds_end_at_the_duration_and_can_be_renewed(served: Any, admin: Any) -> None:
     answer = post(admin, job("a", 4, duration_s=100), job("b", 4, duration_s=100))
     first, second = (match["id"] for match in answer["matches"])
@@ -144,6 +146,7 @@ def test_holds_end_at_the_duration_and_can_be_renewed(served: Any, admin: Any) -
     assert (listed["held"], listed["queued"]) == (2, 0)
 
 
+@pytest.mark.storage
 def test_the_oldest_ended_matches_are_deleted_and_others_still_know_what_is_free(served: Any, admin: Any) -> None:
     numbers = [post(admin, job(f"j{n}", 4))["matches"][0]["id"] for n in range(2)]
     assert post(admin, job("x", 4))["matches"] == []
@@ -274,6 +277,7 @@ def test_an_unknown_type_keeps_out_only_the_job_that_has_it(served: Any, admin: 
     assert (found["match"]["state"], found["match"]["tier"], found["eligible"]) == ("queued", "type", None)
 
 
+@pytest.mark.storage
 def test_a_page_that_answers_a_form_is_polled_at_the_address_of_its_list(served: Any, admin: Any) -> None:
     browser = served.client()
     assert browser.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
@@ -455,6 +459,7 @@ def rounds_of(served: Any, **config: Any) -> MatchingRounds:
     )
 
 
+@pytest.mark.storage
 def test_rounds_start_by_number_or_by_age(served: Any, admin: Any) -> None:
     rounds = rounds_of(served, round_jobs=3, round_s=0.5)
     assert rounds.run_if_due() is None
@@ -489,6 +494,7 @@ def test_the_queue_is_bounded(admin: Any, served: Any, serve: Any) -> None:
     assert (full.status_code, "2 jobs wait already" in full.json["error"]) == (409, True)
 
 
+@pytest.mark.storage
 def test_jobs_that_a_policy_denies_keep_no_other_one_waiting(served: Any, admin: Any) -> None:
     """More denied ones than any round matches; they come first and age longest."""
     deny = {"effect": "deny", "classes": ["batch"]}
@@ -505,6 +511,7 @@ def test_jobs_that_a_policy_denies_keep_no_other_one_waiting(served: Any, admin:
         assert connection.execute(query).all() == [("policy", 4, 400)]
 
 
+@pytest.mark.storage
 def test_a_submission_with_a_key_can_be_sent_again(served: Any, admin: Any) -> None:
     jobs = job("a", 4), job("b", 4), job("c", 4)
     first = post(admin, *jobs, key="night-1")

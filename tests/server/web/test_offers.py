@@ -143,6 +143,7 @@ def test_time_that_a_job_did_not_use_is_free_again(restarted: Any, served: Any) 
     assert post(OFFERS, **place(walltime_s=3 * HOUR)).json["offer"]["latest_start"] == NOW + HOUR
 
 
+@pytest.mark.storage
 def test_unconfirmed_offers_expire(restarted: Any, served: Any) -> None:
     post = restarted(plan_offer_minutes="5", **CONSERVATIVE)
     post(OFFERS, **place(nodes=4))
@@ -266,6 +267,7 @@ def test_a_kept_plan_answers_as_one_that_is_read_anew(restarted: Any, served: An
     assert_nothing_is_sold_twice(standing(served))
 
 
+@pytest.mark.storage
 def test_starts_and_ends_come_from_the_accounting_log(restarted: Any, served: Any) -> None:
     post = restarted(**CONSERVATIVE)
     for number in range(1, 7):
@@ -369,6 +371,7 @@ def test_one_kill_is_worth_one_kill_and_a_refused_kind_of_job_is_tried_now_and_t
     assert all(accepted[accepted.index(True) + 5 :]), "what ended well makes no difference"
 
 
+@pytest.mark.storage
 @pytest.mark.parametrize("surprise", [False, True])
 def test_promises_are_rehearsed_on_the_sites_own_log(restarted: Any, served: Any, surprise: bool) -> None:
     """Two users take turns on one node; where they begin to use all that they request, the rehearsal is warned."""
@@ -451,6 +454,7 @@ def test_nonsense_is_refused_and_nothing_is_held(restarted: Any, served: Any) ->
     assert [row.id for row in standing(served)] == [1]
 
 
+@pytest.mark.storage
 def test_risk_by_its_three_factors(restarted: Any, served: Any) -> None:
     add_history(served, "bob", [i * 37 % 100 / 100 + 0.01 for i in range(100)])
     post = restarted(plan_max_failure="0.35")

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import jsonschema
+import pytest
 from openapi_spec_validator import validate
 
 HOSTILE = "<script>alert(1)</script>"
@@ -218,6 +219,7 @@ def _path_of(spec: Any, method: str, url: str) -> str:
     raise AssertionError(f"{method} {path} is not declared")
 
 
+@pytest.mark.storage
 def test_declared_parameters_are_taken_and_others_are_not(served: Any) -> None:
     client = served.client("admin")
     spec = client.get("/api/v1/openapi.json").json

@@ -204,6 +204,7 @@ def stored_answer(app: Any, query: str, authorization: str) -> tuple[dict[str, s
     return {name.decode(): value.decode() for name, value in sent[0]["headers"]}, sent[1]["body"]
 
 
+@pytest.mark.storage
 def test_the_fast_path_and_flask_give_the_same_answer(served: Any) -> None:
     client = served.client("scheduler")
     queries = [
@@ -307,6 +308,7 @@ def test_no_query_breaks_the_server(served: Any, query: str, user: str) -> None:
         assert answer.json["predictions"][0]["user"] == user
 
 
+@pytest.mark.storage
 def test_an_answer_is_fresh_as_soon_as_it_is_committed(served: Any) -> None:
     before = ask(served, cluster="alpha", user="ada", metric="bandwidth")[0]["value"]
     with served.engine.begin() as connection:

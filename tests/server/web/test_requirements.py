@@ -63,6 +63,7 @@ def test_estimates_are_rounded_up_to_the_nodes(restarted: Any) -> None:
         assert post(ASK, **JOB).json["memory_bytes"] == given * GIB
 
 
+@pytest.mark.storage
 def test_a_job_that_failed_gets_more_and_at_last_its_request(post: Any) -> None:
     post(REPORT, **OF, requirement=post(ASK, **JOB).json["id"], value=6 * GIB)
     tried = post(ASK, **JOB).json
@@ -185,6 +186,7 @@ def test_names_of_any_kind_make_groups_of_their_own(served: Any, post: Any) -> N
     assert sorted(group["user"] for group in groups) == sorted(names)
 
 
+@pytest.mark.storage
 def test_feedback_that_comes_too_late_is_refused_and_counted(served: Any, restarted: Any) -> None:
     post = restarted(requirements_expiry_days="1")
     numbers = [post(ASK, **JOB).json["id"] for _ in range(3)]
@@ -230,6 +232,7 @@ def test_the_table_stays_bounded(served: Any, restarted: Any) -> None:
     assert counts(served)["requirement_outcomes", "expired"] == 8
 
 
+@pytest.mark.storage
 def test_a_group_goes_with_its_last_question_if_nothing_was_reported(served: Any, restarted: Any) -> None:
     post = restarted(requirements_kept="1")
     post(ASK, **JOB | {"user": "asked once"})

@@ -128,6 +128,7 @@ def test_a_capacity_may_be_a_number_and_a_wrong_one_is_named(admin: Any) -> None
     assert "capacities.seats.total = -1" in taken["rejected"][0]["reason"]
 
 
+@pytest.mark.storage
 def test_a_report_is_stored_or_rejected_for_itself(served: Any, admin: Any) -> None:
     new = {"type": "compute", "capacities": {"slots": {"total": 4, "available": 1}}}
     reports = [
@@ -156,6 +157,7 @@ def test_a_report_is_stored_or_rejected_for_itself(served: Any, admin: Any) -> N
     assert "5 s before" in admin.post(f"{API}/resources/state", json=late).json["rejected"][0]["reason"]
 
 
+@pytest.mark.storage
 def test_types_that_an_administrator_defines(admin: Any) -> None:
     body = {"attributes": [{"name": "vendor"}], "capacities": [{"name": "cards", "unit": "cards"}]}
     assert admin.put(f"{API}/resources/g1", json={"type": "gpu"}).status_code == 400
@@ -225,6 +227,7 @@ def test_roles(served: Any) -> None:
         assert answer.status_code == status, (role, path)
 
 
+@pytest.mark.storage
 def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
     """Two samples 20 s apart: 30 CPU seconds are 1.5 processors, 250 MB in and out are 200 Mb/s."""
     now = served.clock.now

@@ -62,6 +62,7 @@ def address(served: Any, database_url: str, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_openapi_says_what_is_answered_to_each_role(served: Any, address: str, tmp_path: Path) -> None:
     for role, phases in PHASES.items():
         command = [Path(sys.executable).with_name("st"), "--config-file", CONFIG, "run"]

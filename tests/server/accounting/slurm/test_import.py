@@ -64,6 +64,7 @@ def test_twice_is_once(
     assert dump(engine) == before
 
 
+@pytest.mark.storage
 def test_a_file_that_was_cut_and_is_whole_now(engine: Engine, newest: Any, write: Callable[[str, bytes], Path]) -> None:
     data = newest.document(newest.job(job_id=1), newest.job(job_id=2), newest.job(job_id=3))
     cut = data.index(b'"job_id": 2')
@@ -77,6 +78,7 @@ def test_a_file_that_was_cut_and_is_whole_now(engine: Engine, newest: Any, write
         assert connection.execute(select(accounting_rejects)).all() == []
 
 
+@pytest.mark.storage
 def test_a_job_waits_runs_is_requeued_and_ends(
     engine: Engine, newest: Any, write: Callable[[str, bytes], Path]
 ) -> None:
@@ -120,6 +122,7 @@ def test_a_job_cancelled_while_it_waits_leaves_no_run(
     assert dict(report.taken_in.outcomes) == {("D", "never ran, not known"): 1}
 
 
+@pytest.mark.storage
 def test_two_submissions_that_started_at_the_same_second(
     engine: Engine, newest: Any, write: Callable[[str, bytes], Path]
 ) -> None:
@@ -190,6 +193,7 @@ def test_a_growing_jobcomp_file(sqlite_engine: Engine, tmp_path: Path, newest: A
     assert stored(sqlite_engine, "job_id") == [(f"{number}",) for number in range(1, 6)]
 
 
+@pytest.mark.storage
 @needs_samples
 def test_every_record_of_the_samples(engine: Engine) -> None:
     report = take_in(engine, SAMPLES / "sacct.json.gz")
@@ -227,6 +231,7 @@ def test_text_and_json_of_the_samples_say_the_same(engine: Engine, tmp_path: Pat
     assert compared == 26
 
 
+@pytest.mark.storage
 @needs_samples
 def test_a_requeue_and_a_node_failure_of_the_samples(engine: Engine) -> None:
     for _ in range(2):
