@@ -1,4 +1,4 @@
-"""GPUs of jobs, and what the log says that jobs used of them; the attempts that a recommendation came with"""
+"""GPUs of jobs, and what the log says that jobs used of them"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,10 +12,8 @@ depends_on = None
 def upgrade() -> None:
     op.add_column("jobs", sa.Column("gpus", sa.Integer(), nullable=True))
     op.add_column("jobs", sa.Column("used", sa.Text(), nullable=True))
-    op.add_column("profiles", sa.Column("attempts", sa.Text(), nullable=True))
 
 
 def downgrade() -> None:
-    op.drop_column("profiles", "attempts")
     op.drop_column("jobs", "used")
     op.drop_column("jobs", "gpus")
