@@ -47,6 +47,7 @@ def write_traces(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_document_is_whole_and_the_same_each_time(tmp_path: Path) -> None:
     write_traces(tmp_path)
     outputs = [tmp_path / "a", tmp_path / "b"]

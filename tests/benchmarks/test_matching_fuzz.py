@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.exhaustive
 def test_matching_agrees_with_enumeration_on_batches_as_sites_have_them() -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / "matching_fuzz.py"), "--batches", "250"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

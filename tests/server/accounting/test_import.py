@@ -231,6 +231,7 @@ def test_a_misspelt_cluster_does_not_become_one(
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not REAL_DAY.exists(), reason=f"{REAL_DAY} is absent; set JOBSIGHT_TRACES")
 def test_a_real_day(tmp_path: Path, capsys: pytest.CaptureFixture[str], dump: Callable[[Engine], Any]) -> None:
     url = f"sqlite:///{tmp_path / 'real.db'}"

@@ -94,7 +94,7 @@ def site(engine: Engine, token: str, **flags: str) -> Iterator[FlaskClient]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", list(ESTIMATORS))
-@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(jobs=JOBS, capacities=st.sampled_from(["", "8M 24M 32M"]), restart=st.integers(0, 13))
 def test_every_job_completes_with_no_more_than_its_request_and_never_what_failed(
     estimator: str,
