@@ -51,6 +51,7 @@ IN_ONE_PROCESS = {
     "tests/emulator/test_site.py": "emulated site",
     "tests/browser/": "browser",
     "tests/server/front/test_watchdog.py": "watchdog",
+    "tests/server/front/test_requests.py": "front",
     "tests/server/simulations/test_limits.py": "system",
     "tests/system/": "system",
 }

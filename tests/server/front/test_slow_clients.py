@@ -58,7 +58,7 @@ def test_a_byte_now_and_then_does_not_move_the_deadline(running: Any) -> None:
 
 
 def test_a_connection_that_sends_nothing_is_ended(running: Any) -> None:
-    front = running(header_s=0.3, idle_s=0.3)
+    front = running(header_s=1.0, idle_s=1.0)
     silent, kept = front.open(), front.open(REQUEST)
     until(lambda: ended(silent) and ended(kept), "an idle connection is still open")
     until(lambda: empty(front), "connections are left")
@@ -68,7 +68,7 @@ def test_a_connection_that_sends_nothing_is_ended(running: Any) -> None:
 
 
 def test_an_answer_that_is_not_read_ends_the_connection(running: Any) -> None:
-    front = running(answer_s=0.5)
+    front = running(answer_s=1.0)
     for path in (b"/big", b"/slow/big"):
         client = front.open(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
         until(lambda: len(front.front.table.unfinished) == 1, "the answer waits to be read")
