@@ -35,7 +35,9 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
         help="workload: Standard Workload Format or CSV of virtual machines (plain or .gz), "
         "or a Jobsight database (file or URL)",
     )
-    parser.add_argument("--metric", choices=tuple(METRICS), required=True, help="metric to forecast")
+    parser.add_argument(
+        "--metric", choices=tuple(METRICS), required=True, metavar="METRIC", help=f"one of {', '.join(METRICS)}"
+    )
     parser.add_argument(
         "--cluster", metavar="NAME", help="use only this cluster of a database (default: all clusters, as one site)"
     )

@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database", *LEARNING)
     parser.add_argument("--cluster", required=True, metavar="NAME", help="cluster that the job will run on")
     parser.add_argument("--user", required=True, metavar="NAME", help="user who submits the job")
-    parser.add_argument("--metric", choices=tuple(METRICS), help="forecast only this metric")
+    parser.add_argument(
+        "--metric", choices=tuple(METRICS), metavar="METRIC", help=f"forecast only this one of {', '.join(METRICS)}"
+    )
     job = parser.add_argument_group("the job", "The more of these are given, the better the forecast.")
     job.add_argument("--application", metavar="NAME", help="name of the job or of the application that it runs")
     job.add_argument("--group", metavar="NAME", help="Unix group that the job runs as")
