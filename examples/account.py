@@ -6,6 +6,7 @@ out from the same finished jobs: those of the user that had been learned by then
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -14,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine, text
 
-from jobsight_predictor.evaluation.cost import ReservationCost, reservation_cost
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.metrics import METRICS
@@ -27,7 +27,7 @@ _NEAR = 0.2
 
 _QUERY = text(
     'SELECT j.cluster, j."user", j.processors, j.requested_memory_bytes, j."end" - j.start AS seconds, '
-    "j.forecast_seq, p.learn_seq, p.value, p.forecast, p.bound "
+    "j.forecast_seq, p.learn_seq, p.value, p.forecast, p.bound, p.attempts "
     "FROM profiles p JOIN jobs j ON j.id = p.run_id "
     "WHERE p.metric = :metric AND p.value IS NOT NULL AND NOT p.shown_only ORDER BY p.learn_seq"
 )
@@ -59,31 +59,23 @@ class Fit:
 class Saving:
     """Memory of the same jobs in byte seconds: used, requested, and recommended.
 
-    What ran is charged as it ran. A job that would run out of its recommendation is run again with twice as much; what
-    that takes is in the costs.
+    What ran is charged as it ran. Of ``jobs``, ``ran_out`` used more than was requested and ``would_run_out`` more than
+    what was recommended; these would have been run again as was recommended next. ``held`` has all attempts.
     """
 
+    jobs: int
     used: float
     requested: float
     recommended: float
-    at_request: ReservationCost
-    as_recommended: ReservationCost
+    held: float
+    ran_out: int
+    would_run_out: int
     left_out: int
-
-    @property
-    def held_at_request(self) -> float:
-        """What the requests held: every job ran once."""
-        return self.requested
-
-    @property
-    def held_as_recommended(self) -> float:
-        """What the recommendations hold, repeats included."""
-        return self.used + self.as_recommended.wasted
 
     @property
     def freed(self) -> float:
         """Repeats included; negative where the recommendations hold more."""
-        return self.held_at_request - self.held_as_recommended
+        return self.requested - self.held
 
 
 @dataclass(slots=True)
@@ -121,6 +113,7 @@ class Row:
     value: float
     forecast: float | None
     bound: float | None
+    attempts: str | None = None
 
 
 def take_account(engine: Engine) -> Account:
@@ -194,15 +187,26 @@ def saving(rows: list[Row]) -> Saving | None:
     used = np.array([row.value for row in kept]) * processors
     requested = np.array([row.requested_memory_bytes for row in kept], dtype=np.float64)
     recommended = np.array([row.bound for row in kept], dtype=np.float64) * processors
+    held = np.array([_held(row) for row in kept]) * processors
     seconds = np.array([row.seconds for row in kept])
-    at_request, as_recommended = (reservation_cost(reserved, used, seconds) for reserved in (requested, recommended))
-    assert at_request is not None
-    assert as_recommended is not None
     return Saving(
+        jobs=len(kept),
         used=float((used * seconds).sum()),
         requested=float((requested * seconds).sum()),
         recommended=float((recommended * seconds).sum()),
-        at_request=at_request,
-        as_recommended=as_recommended,
+        held=float((held * seconds).sum()),
+        ran_out=int((used > requested).sum()),
+        would_run_out=int((used > recommended).sum()),
         left_out=len(rows) - len(kept),
     )
+
+
+def _held(row: Row) -> float:
+    """What the attempts hold, per processor; after the last of the ladder each is doubled, the request comes before."""
+    request = (row.requested_memory_bytes or 0) / (row.processors or 1)
+    ladder = [row.bound or 0.0] if row.attempts is None else json.loads(row.attempts)
+    while ladder[-1] < row.value and ladder[-1] > 0:
+        twice = 2.0 * ladder[-1]
+        ladder.append(request if ladder[-1] < request < twice else twice)
+    enough = next((i for i, attempt in enumerate(ladder) if attempt >= row.value), len(ladder) - 1)
+    return float(sum(ladder[: enough + 1]))

@@ -80,8 +80,8 @@ def memory_table(memory: Saving) -> Table:
     """What was requested, recommended and used."""
     table = _table("Memory of the same jobs", "", ["GiB-hours", "share", "jobs run out", "with repeats"])
     rows = (
-        ("requested by users", memory.requested, f"{memory.at_request.failures:,}", memory.held_at_request),
-        ("recommended", memory.recommended, f"{memory.as_recommended.failures:,}", memory.held_as_recommended),
+        ("requested by users", memory.requested, f"{memory.ran_out:,}", memory.requested),
+        ("recommended", memory.recommended, f"{memory.would_run_out:,}", memory.held),
         ("used", memory.used, "", memory.used),
     )
     for name, amount, failures, held in rows:
@@ -92,13 +92,13 @@ def memory_table(memory: Saving) -> Table:
 
 def verdict(memory: Saving) -> str:
     """The table in two sentences."""
-    hours, share = abs(memory.freed) / GIB_HOUR, abs(memory.freed) / memory.held_at_request
+    hours, share = abs(memory.freed) / GIB_HOUR, abs(memory.freed) / memory.requested
     effect = "freed" if memory.freed >= 0 else "taken another"
-    failures, jobs = memory.as_recommended.failures, memory.as_recommended.jobs
+    failures, jobs = memory.would_run_out, memory.jobs
     return (
         f"Reserving as recommended would have {effect} {hours:,.0f} GiB-hours ({percent(share)}), repeats included. "
         f"{failures:,} of {jobs:,} jobs ({percent(failures / jobs, 1)}) would have run out of it; with the users' own "
-        f"requests, {memory.at_request.failures:,}."
+        f"requests, {memory.ran_out:,}."
     )
 
 

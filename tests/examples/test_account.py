@@ -45,18 +45,17 @@ def test_what_ran_is_charged_as_it_ran_and_recommendations_with_their_repeats() 
     rows = [
         # Two processors for an hour each: uses 400 of 1,000 requested, 500 recommended.
         row(2, 200.0, 1, bound=250.0, requested_memory_bytes=1000),
-        # Uses 800: 700 were requested, with which it ran; 600 recommended, which would have been repeated doubled.
-        row(3, 400.0, 1, bound=300.0, requested_memory_bytes=700),
+        # Uses 800: 700 were requested, with which it ran; 600 recommended, and then 900.
+        row(3, 400.0, 1, bound=300.0, attempts="[300.0, 450.0, 600.0]", requested_memory_bytes=700),
         row(4, 300.0, 1, bound=300.0),  # no request
         row(5, 300.0, 1, requested_memory_bytes=700),  # no recommendation
     ]
     found = saving(rows)
     assert found is not None
     assert (found.used, found.requested, found.recommended) == (1200 * 3600.0, 1700 * 3600.0, 1100 * 3600.0)
-    assert found.held_at_request == (1000 + 700) * 3600.0
-    assert found.held_as_recommended == pytest.approx((500 + 600 + 1200) * 3600.0)
-    assert found.freed == pytest.approx(-600 * 3600.0)
-    assert (found.at_request.failures, found.as_recommended.failures, found.left_out) == (1, 1, 2)
+    assert found.held == pytest.approx((500 + 600 + 900) * 3600.0)
+    assert found.freed == pytest.approx(-300 * 3600.0)
+    assert (found.jobs, found.ran_out, found.would_run_out, found.left_out) == (2, 1, 1, 2)
     assert saving(rows[2:]) is None
 
 
@@ -144,7 +143,7 @@ def test_jobs_whose_value_was_not_learned_are_counted_and_not_scored(engine: Eng
     assert {score.accuracy for score in found.scores["memory"].values()} == {1.0}
     assert found.fits["memory"].by_jobs == 1.0
     assert found.memory is not None
-    assert (found.memory.as_recommended.failures, found.memory.left_out) == (0, 1)
+    assert (found.memory.would_run_out, found.memory.left_out) == (0, 1)
     assert not_scored(found) == (
         "Jobs left out of these tables: submitted before anything was learned (1 for memory, 1 for run time); "
         "on shared nodes, so the value is shown but not learned (1 for memory); killed, cut short or measured in "

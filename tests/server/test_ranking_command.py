@@ -25,13 +25,14 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Two loads, two weights, and a cluster as it is where nothing is chosen."""
     args = argparse.Namespace(
         seeds=2, sets=[2], ranks=["first-come", "grv", "survival"], weights=[[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]],
-        loads=[0.3, 0.9], owners=None, on_eviction=None,
+        loads=[0.3, 0.9], owners=None, on_eviction=None, trace=None,
     )  # fmt: skip
     cases = [case for _, case in experiment_ranking._tasks(args)]
     tasks = [("rows", case) for case in cases] + [
         (experiment_ranking.CLUSTER, RankingCase(2, "cluster", seed=seed)) for seed in range(2)
     ]
-    return experiment_ranking._account([(part, case, experiment_ranking.task((part, case))) for part, case in tasks])
+    finished = [(part, case, experiment_ranking.task((part, case))) for part, case in tasks]
+    return experiment_ranking._account(finished, None)
 
 
 def test_json_is_as_documented(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -67,7 +68,8 @@ def test_report_and_plots(account: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_all_that_was_published_is_run_where_nothing_is_chosen() -> None:
-    args = argparse.Namespace(seeds=1, sets=None, ranks=None, weights=None, loads=None, owners=None, on_eviction=None)
+    chosen = dict.fromkeys(("sets", "ranks", "weights", "loads", "owners", "on_eviction", "trace"))
+    args = argparse.Namespace(seeds=1, **chosen)
     tasks = experiment_ranking._tasks(args)
     assert len(tasks) == len(set(tasks))
     assert {case.rank for part, case in tasks if part == "rows"} == set(RANKS) - {"grv-raw"}

@@ -33,12 +33,12 @@ ASKED: dict[ForecastRequest, tuple[float | None, float | None, int]] = {
 FAILED = (ForecastRequest("alpha", job_question("ann", queue="batch", processors=8), "memory"), 1.5 * 2**27)
 """A reservation that had been reported to be too small."""
 
-# What it had forecast, and recommended to reserve, for job 15.s, which was still running.
+# What is forecast, and recommended to reserve, for job 15.s, which was still running, as of its submission.
 PENDING = {
     "bandwidth": (None, None),
     "cpu": (0.1125, 0.918),
     "memory": (100663296.0, 268435456.0),
-    "runtime": (600.0, 1224.0),
+    "runtime": (600.0, 918.0),
 }
 
 
@@ -143,7 +143,7 @@ def test_it_opens_migrates_and_answers_the_same(released: Engine) -> None:
 
 @pytest.mark.storage
 def test_its_pending_forecasts_stand(released: Engine) -> None:
-    """A job that was running then is judged by what that release had forecast for it."""
+    """A job that was running then is judged as of its submission, by what today's model makes of the jobs before it."""
     upgrade(released)
     with released.begin() as connection:
         connection.execute(text("UPDATE jobs SET state = 'ended', \"end\" = start + 60 WHERE job_id = '15.s'"))

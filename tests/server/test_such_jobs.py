@@ -15,7 +15,7 @@ KILLED = MEASURED._replace(run_id=2, memory_bytes=None, runtime_s=None, failure=
 
 def said(*runs: FinishedRun) -> str:
     such = such_jobs(runs, Question("ann", "cfd"), 1)
-    return sentence(Recommendation(such, {}, 402 * MIB, None), JobRequest(1, 1, 1600 * MIB, None))
+    return sentence(Recommendation(JobRequest(1, 1, 1600 * MIB, None), such, {}, 402 * MIB, None))
 
 
 def test_a_job_that_was_killed_before_it_was_measured_is_why_more_is_recommended() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 from jobsight_predictor.job_groups import GroupKey, label
 
@@ -12,7 +11,6 @@ from .keys import SHARE, SHARES
 from .model import Model
 from .pending import PendingForecast
 from .reserve import Basis
-from .steps import ladder
 
 NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
 
@@ -96,7 +94,7 @@ def explain(model: Model, unit: str, user: str | None, forecast: PendingForecast
         probability=None if value is None else forecast.probability,
         bound=forecast.bound,
         bound_basis=forecast.basis,
-        attempts=_attempts(forecast, of_time=model.of_time),
+        attempts=forecast.attempts,
         exceed_probability=forecast.exceed_probability,
         coverage=model.bounds.coverage,
         observed_coverage=model.held.coverage,
@@ -123,15 +121,6 @@ def mean_error(model: Model, user: str | None) -> MeanError | None:
 def level_name(model: Model, key: GroupKey) -> str:
     """How answers name the group."""
     return model.job_groups.name(key) + (", share of request" if key[0] & SHARE else "")
-
-
-def _attempts(forecast: PendingForecast, *, of_time: bool) -> tuple[float, ...]:
-    """What to reserve at each attempt; empty if nothing is known."""
-    if forecast.bound is None or forecast.prospect is None:
-        return ()
-    keys = forecast.keys
-    ceiling = keys.request if keys is not None and keys.request is not None and forecast.is_limit else inf
-    return ladder(forecast.prospect, forecast.bound, ceiling, of_time=of_time)
 
 
 def _source(forecast: PendingForecast, value: float, weights: list[float]) -> tuple[str, GroupKey, float]:

@@ -15,7 +15,7 @@ from .group import CANDIDATES, Group
 from .keys import SHARE, SHARES, JobKeys
 from .model import Model
 from .pending import Forecasts, PendingForecast
-from .prospect import TAIL, TIME_TAIL, Prospect, firsts, levels_of, prospect, with_shortfall
+from .prospect import Prospect, firsts, levels_of, prospect, with_shortfall
 from .reserve import Bound, Case
 
 FIRST_SHARE = 0.5  # share; of hits, for a new user
@@ -38,7 +38,7 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
         and model.requests.are_limits(model.bounds.coverage)
         and not _beyond(model, keys)
     )
-    forecast.is_limit = is_limit
+    forecast.is_limit, forecast.of_time = is_limit, model.of_time
     ceiling = request if request is not None and is_limit else LARGEST
     weights = model.experts.weights(question.user)
     votes: dict[float, float] = {}
@@ -84,7 +84,7 @@ def make_forecast(model: Model, question: Question) -> PendingForecast:
     levels = levels or levels_of(present, shares, request)
     own = [group for key, group in present if key[0] & 1 or question.user is None]
     evidence = own[-1].evidence if own else 0
-    found = prospect(levels, ceiling, TIME_TAIL if model.of_time else TAIL)
+    found = prospect(levels, ceiling, of_time=model.of_time)
     bits = keys.kind[0]
     ended = max([group.mode.n for key, group in present if key[0] & bits == bits], default=0)
     usual, found = found, with_shortfall(found, shortfall, ended, ceiling)

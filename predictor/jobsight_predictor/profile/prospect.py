@@ -95,17 +95,17 @@ class Prospect:
     beyond: float
 
 
-def prospect(levels: Sequence[Level], ceiling: float = inf, index: float = TAIL) -> Prospect:
+def prospect(levels: Sequence[Level], ceiling: float = inf, *, of_time: bool = False) -> Prospect:
     """The distribution of the next value, by ``levels`` from specific to general; nothing lies above ``ceiling``.
 
-    Values above all seen follow the Pareto law of this ``index``.
+    With ``of_time`` the values are run times, of which fewer lie far above all seen.
 
     With m pieces of evidence, m parts of a level's next jobs are like those seen, ``PRIOR`` parts lie above the largest
     of them, and as many are like the wider level's. Of a group's jobs, those that are separate pieces of evidence count
     singly, the rest burst by burst.
     """
     places: dict[float, float] = {}
-    tail = pareto(index, GATHERED)
+    tail = pareto(TIME_TAIL if of_time else TAIL, GATHERED)
     left, beyond = 1.0, 0.0
     for level in levels:
         evidence = max([1, *[witness.group.evidence for witness in level]])

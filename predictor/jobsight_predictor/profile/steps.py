@@ -3,6 +3,7 @@ that was too little, and what it wastes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, log
 from operator import mul
 
@@ -143,3 +144,25 @@ def wasted(reserved: float, value: float) -> float:
         held += reserved
         reserved *= 2.0
     return held + max(reserved, value) - value
+
+
+def held(attempts: Sequence[float], value: float, request: float = 0.0) -> float:
+    """What one job's attempts hold in all, per second, in the unit of both.
+
+    After the last of ``attempts``, each is twice the one before, but the ``request`` before more than that.
+
+    >>> held([2.0, 3.0], 2.5), held([2.0], 5.0), held([2.0, 3.0], 4.0, request=4.0)
+    (5.0, 14.0, 9.0)
+    """
+    total = reserved = 0.0
+    for reserved in attempts:
+        total += reserved
+        if value <= reserved:
+            return total
+    for _ in range(RETRIES):
+        twice = 2.0 * reserved
+        reserved = request if reserved < request < twice else twice
+        total += reserved
+        if value <= reserved:
+            return total
+    return total + value

@@ -6,21 +6,34 @@ compared on the same draws, pair by pair. No rank knows how they were drawn.
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from jobsight_predictor.reliability.exposure import HOUR_S, Exposure
+from jobsight_predictor.reliability.machine_facts import fact_table
 from jobsight_predictor.reliability.resource_vector import VectorSettings
 from jobsight_predictor.reliability.survival import SurvivalSettings
 from jobsight_scheduler.campus.choosers.base import Chooser, GridView, new_view
 from jobsight_scheduler.campus.choosers.baselines import AvailabilityOracle, FastestFirst, FirstCome, Lazy, Random
+from jobsight_scheduler.campus.choosers.history import (
+    Figure,
+    HistoryRank,
+    fewest_evictions,
+    longest_last,
+    longest_mean,
+    longest_present,
+    share_of_time,
+)
 from jobsight_scheduler.campus.choosers.survival import SurvivalRank, SurvivalVariant
 from jobsight_scheduler.campus.choosers.vector import ResourceVectorRank
 from jobsight_scheduler.campus.cluster import run_cluster, with_background
+from jobsight_scheduler.campus.failure_trace import FailureTrace, read_failure_trace
 from jobsight_scheduler.campus.grid import CampusGrid, OnEviction
 from jobsight_scheduler.campus.job_sets import SETS, CampusJobs, draw_jobs
 from jobsight_scheduler.campus.machines import CampusMachines, campus_machines
@@ -48,7 +61,9 @@ EXCHANGED_WORK_H = 5.2
 
 @dataclass(frozen=True, slots=True)
 class RankingCase:
-    """One run. ``mean_work_h`` of None is the set's."""
+    """One run. ``mean_work_h`` of None is the set's; ``trace`` a file of the Failure Trace Archive, whose machines
+    stand in for the campus's.
+    """
 
     set: int
     rank: str
@@ -58,6 +73,7 @@ class RankingCase:
     owners: Owners = "departments"
     on_eviction: OnEviction = "restart"
     mean_work_h: float | None = None
+    trace: str | None = None
 
     @property
     def of_seed(self) -> RankingCase:
@@ -77,10 +93,12 @@ class Drawn:
 MakeChooser = Callable[[GridView, Drawn, RankingCase], Chooser]
 
 
-def _vector(by_completion: bool = False, raw: bool = False) -> MakeChooser:
-    return lambda view, _, case: ResourceVectorRank(
-        view, VectorSettings(weights=case.weights, raw_capacity=raw), by_completion
-    )
+def _vector(raw: bool = False) -> MakeChooser:
+    return lambda view, _, case: ResourceVectorRank(view, VectorSettings(weights=case.weights, raw_capacity=raw))
+
+
+def _history(figure: Figure) -> MakeChooser:
+    return lambda view, drawn, _: HistoryRank(view, figure, observed(drawn.availability, float(drawn.jobs.submit_s[0])))
 
 
 def _survival(variant: SurvivalVariant) -> MakeChooser:
@@ -99,13 +117,18 @@ RANKS: dict[str, MakeChooser] = {
     "lazy": lambda view, *_: Lazy(view),
     "grv": _vector(),
     "grv-raw": _vector(raw=True),
-    "grv-completion": _vector(by_completion=True),
+    "fewest-evictions": _history(fewest_evictions),
+    "longest-present": _history(longest_present),
+    "longest-last": _history(longest_last),
+    "longest-mean": _history(longest_mean),
+    "share-of-time": _history(share_of_time),
     "survival": _survival(SurvivalVariant()),
-    "survival-no-speed": _survival(SurvivalVariant(by_speed=False)),
+    "survival-speed": _survival(SurvivalVariant(by_speed=True)),
     "survival-no-age": _survival(SurvivalVariant(SurvivalSettings(by_age=False))),
     "survival-no-hours": _survival(SurvivalVariant(SurvivalSettings(by_hour=False))),
     "survival-no-prediction": _survival(SurvivalVariant(by_prediction=False)),
-    "survival-no-departments": _survival(SurvivalVariant(by_department=False)),
+    "survival-departments": _survival(SurvivalVariant(by_department=True)),
+    "survival-no-fading": _survival(SurvivalVariant(fades=False)),
     "survival-no-history": _survival(SurvivalVariant(history=False)),
     "survival-exponential": _survival(SurvivalVariant(SurvivalSettings(by_age=False, by_hour=False))),
     "oracle": lambda view, drawn, _: AvailabilityOracle(view, drawn.availability.ends, drawn.jobs.work_s),
@@ -155,6 +178,7 @@ def chosen_cases(
     seeds: int,
     owners: Owners,
     on_eviction: OnEviction,
+    trace: str | None = None,
 ) -> Iterator[RankingCase]:
     """Every combination; ``weights`` only for ranks by GRV, scaled to a sum of 1."""
     scaled = [(w1 / (w1 + w2 + w3), w2 / (w1 + w2 + w3), w3 / (w1 + w2 + w3)) for w1, w2, w3 in weights]
@@ -163,12 +187,15 @@ def chosen_cases(
             for load in loads:
                 for rank in ranks:
                     for each in scaled if rank.startswith("grv") else [THIRDS]:
-                        yield RankingCase(number, rank, each, load, seed, owners, on_eviction)
+                        yield RankingCase(number, rank, each, load, seed, owners, on_eviction, trace=trace)
 
 
 def run_case(case: RankingCase) -> dict[str, Any]:
     """The figures of one run."""
-    drawn = draw(case.set, case.mean_work_h, case.load, case.seed, case.owners)
+    if case.trace is None:
+        drawn = draw(case.set, case.mean_work_h, case.load, case.seed, case.owners)
+    else:
+        drawn = draw_on_trace(case.trace, case.set, case.load, case.seed)
     grid = simulate(case, drawn)
     begin_s, is_done = float(drawn.jobs.submit_s[0]), np.isfinite(grid.end_s)
     last_s = float(grid.end_s.max()) if is_done.all() else drawn.availability.to_s
@@ -222,6 +249,53 @@ def draw(number: int, mean_work_h: float | None, load: float, seed: int, owners:
     begin_s, end_s = float(jobs.submit_s[0]), float(jobs.submit_s[-1])
     until_s = begin_s + 4.0 * (end_s - begin_s) * max(1.0, load) + MARGIN_S
     return Drawn(machines, jobs, draw_availability(rng, machines, OWNERS[owners], begin_s - HISTORY_S, until_s))
+
+
+@lru_cache(maxsize=1)
+def machines_of(trace: str) -> FailureTrace:
+    """The machines of a file, plain or gzip.
+
+    Raises:
+        ValueError: it has no events, or fewer than two days of them.
+    """
+    file = Path(trace)
+    with gzip.open(file, "rt", errors="replace") if file.suffix == ".gz" else file.open(errors="replace") as lines:
+        found = read_failure_trace(lines)
+    days = (found.availability.to_s - found.availability.from_s) / (24 * HOUR_S)
+    if days < 2.0:
+        raise ValueError(f"its events span {days:.2g} days; two at least are needed")
+    return found
+
+
+@lru_cache(maxsize=1)
+def draw_on_trace(trace: str, number: int, load: float, seed: int) -> Drawn:
+    """Jobs for the machines of a trace, from a moment that is drawn; known are up to four weeks before it.
+
+    At most half of the time after these is for submissions, so a small or short trace has fewer jobs than the set.
+    """
+    rng = np.random.default_rng(seed)
+    known = machines_of(trace).availability
+    count, of = len(known.begins), SETS[number]
+    span_s = known.to_s - known.from_s
+    history_s = min(HISTORY_S, span_s / 2.0)
+    for_jobs_s = (span_s - history_s) / 2.0
+    sessions = zip(known.begins, known.ends, strict=True)
+    available = sum(float((ends - begins).sum()) for begins, ends in sessions) / span_s  # machines, on average
+    jobs = max(1, min(of.jobs, int(for_jobs_s * load * available / (of.mean_work_h * HOUR_S))))
+    drawn = draw_jobs(rng, jobs, of.mean_work_h, load, available)
+    submit_s = drawn.submit_s - drawn.submit_s[0]
+    begin_s = known.from_s + history_s + rng.random() * max(0.0, for_jobs_s - float(submit_s[-1]))
+    from_s = begin_s - history_s
+    keep = [ends > from_s for ends in known.ends]
+    availability = Availability(
+        [np.maximum(begins[own], from_s) for begins, own in zip(known.begins, keep, strict=True)],
+        [ends[own] for ends, own in zip(known.ends, keep, strict=True)],
+        from_s,
+        known.to_s,
+    )
+    alike, none = np.ones(count), np.zeros(count, dtype=np.int64)
+    machines = CampusMachines(alike, none, alike > 0.0, fact_table([]))
+    return Drawn(machines, replace(drawn, submit_s=submit_s + begin_s), availability)
 
 
 def observed(availability: Availability, until_s: float) -> Exposure:

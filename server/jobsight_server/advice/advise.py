@@ -78,7 +78,7 @@ def advise(
     return Advice(
         cluster=cluster,
         user=question.user or "",
-        text=sentence(found, request, memory_text if pbs is None else pbs_memory_text),
+        text=sentence(found, memory_text if pbs is None else pbs_memory_text),
         notable=_is_notable(request.memory_bytes, memory, such.memory_bytes)
         or _is_notable(request.walltime_s, runtime, such.runtime_s),
         such_jobs=such.jobs,

@@ -34,23 +34,15 @@ class Recommendation:
     """Forecasts by metric and the amounts to ask for, of the whole job, in whole MiB and minutes.
 
     An amount is None where nothing is known of the user's own jobs, or where the job's own request is the best.
+    ``enough_share``: how likely it is that all amounts are enough, if needs are independent; None if unknown.
     """
 
+    request: JobRequest
     such_jobs: SuchJobs
     answers: dict[str, Prediction]
     memory_bytes: float | None
     runtime_s: float | None
-
-    @property
-    def enough_share(self) -> float | None:
-        """How likely it is that all recommended amounts are enough, if needs are independent; None if unknown."""
-        chances = [
-            self.answers[metric].exceed_probability
-            for metric in ASKED_FOR
-            if self.amount(metric) is not None and metric in self.answers
-        ]
-        known = [chance for chance in chances if chance is not None]
-        return math.prod(1.0 - chance for chance in known) if known else None
+    enough_share: float | None = None
 
     def amount(self, metric: str) -> float | None:
         """The amount to ask for of one of ``ASKED_FOR``."""
@@ -74,33 +66,36 @@ def recommend(
     runs = last_runs(connection, cluster, question.user or "") if runs is None else runs
     such = such_jobs(runs, question, request.processors)
     answers = _answers(connection, reader, cluster, question, metrics)
-    memory = answers["memory"]
     most = _memory_of_nodes(connection, cluster, request)
-    answers["memory"] = _within(memory, most)
+    answers["memory"] = _within(answers["memory"], most)
     asked = {"memory": request.memory_bytes, "runtime": request.walltime_s}
     too_little = {
         metric: used
         for metric in ASKED_FOR
         if (used := such.used(metric)) is not None and 0.0 < (asked[metric] or 0.0) < used
     }
+    best = dict(answers)
     if too_little:
         # No more than its request is reserved for a job. Such jobs needed more: what if it asked as much as they did?
         enough = _asking_enough(question, such, request.processors, too_little)
-        freely = _answers(connection, reader, cluster, enough, tuple(too_little))
+        best |= _answers(connection, reader, cluster, enough, tuple(too_little))
+        best["memory"] = _within(best["memory"], most)
+        wider = max(1.0, request.processors / (such.on_processors or request.processors))
+        best |= {metric: _cut(best[metric], BEYOND_USE * wider * used) for metric, used in too_little.items()}
     found: dict[str, float | None] = {}
     for metric in ASKED_FOR:
-        answer, used = answers[metric], such.used(metric)
-        amount = answer.bound if answer.user_jobs or used is not None else None
-        if metric in too_little:
-            wider = max(1.0, request.processors / (such.on_processors or request.processors))
-            amount = min(freely[metric].bound or math.inf, BEYOND_USE * wider * too_little[metric])
+        answer = best[metric]
+        amount = answer.bound if answer.user_jobs or such.used(metric) is not None else None
         if amount is not None and math.isclose(amount, asked[metric] or 0.0):
             amount = None
         if amount is not None:
             amount = math.ceil(amount / STEPS[metric] - 1e-9) * STEPS[metric]
             amount = min(amount, most) if metric == "memory" else amount
         found[metric] = amount
-    return Recommendation(such, answers, found["memory"], found["runtime"])
+    exceed = [best[metric].exceed_probability for metric in ASKED_FOR if found[metric] is not None]
+    known = [chance for chance in exceed if chance is not None]
+    share = math.prod(1.0 - chance for chance in known) if known and len(known) == len(exceed) else None
+    return Recommendation(request, such, answers, found["memory"], found["runtime"], share)
 
 
 def recommend_as_last(
@@ -110,20 +105,28 @@ def recommend_as_last(
     user: str,
     like: FinishedRun,
     runs: Sequence[FinishedRun] | None = None,
+    metrics: Sequence[str] | None = ASKED_FOR,
 ) -> Recommendation:
-    """What a job should ask for that is submitted as this one was."""
+    """What a job should ask for that is submitted as this one was; ``metrics`` and ``runs`` as of ``recommend``."""
     memory, walltime = like.requested_memory_bytes, like.requested_walltime_s
-    question = job_question(user, like.name, like.queue, like.processors, memory, walltime, like.group, like.account)
+    subject = (user, like.name, like.queue, like.processors, memory, walltime, like.group, like.account)
+    question = job_question(*subject, facts=like.facts)
     held = connection.scalar(select(func.count()).where(job_nodes.c.run_id == like.run_id))
     request = JobRequest(like.processors, held or None, memory, walltime)
-    return recommend(connection, reader, cluster, question, request, runs=runs)
+    return recommend(connection, reader, cluster, question, request, metrics, runs)
 
 
 def _within(answer: Prediction, most: float) -> Prediction:
     """The answer with a bound and attempts that nodes can hold: the last is all they have."""
     attempts = tuple(dict.fromkeys(min(attempt, most) for attempt in answer.attempts))
-    bound = None if answer.bound is None else min(answer.bound, most)
-    return msgspec.structs.replace(answer, bound=bound, attempts=attempts)
+    return msgspec.structs.replace(_cut(answer, most), attempts=attempts)
+
+
+def _cut(answer: Prediction, most: float) -> Prediction:
+    """The answer with a bound of at most this, of which nobody knows how likely it is to be too little."""
+    if answer.bound is None or answer.bound <= most:
+        return answer
+    return msgspec.structs.replace(answer, bound=most, exceed_probability=None)
 
 
 def _asking_enough(question: Question, such: SuchJobs, processors: int, too_little: Mapping[str, float]) -> Question:

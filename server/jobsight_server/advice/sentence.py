@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from jobsight_server.advice.job_request import JobRequest
 from jobsight_server.advice.recommendation import Recommendation
 from jobsight_server.advice.such_jobs import SuchJobs
 from jobsight_server.amounts import memory_text, time_text
 
 
-def sentence(found: Recommendation, request: JobRequest, memory: Callable[[float], str] = memory_text) -> str:
+def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
     """What to ask for, if anything else than this job does; what such jobs used, and what this one asks for.
 
     ``memory`` writes an amount of it.
     """
-    such = found.such_jobs
+    such, request = found.such_jobs, found.request
     said = _used(such, memory)
     asked = []
     if such.memory_bytes is not None or found.memory_bytes is not None:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, false, or_, select
 
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import Facts, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
+from jobsight_server.facts import facts_of
 from jobsight_server.forecasts.job import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, application
 from jobsight_server.storage.schema import jobs, profiles
 
@@ -36,6 +37,7 @@ class FinishedRun(NamedTuple):
     memory_bytes: float | None
     runtime_s: float | None
     failure: str | None
+    facts: Facts = ()
 
     def requested(self, metric: str) -> float | None:
         """What the user asked for of memory or run time."""
@@ -120,6 +122,7 @@ _LAST_RUNS = (
         _MEMORY.c.value,
         _RUNTIME.c.value,
         jobs.c.failure,
+        jobs.c.facts,
     )
     .outerjoin(_MEMORY, _measured(_MEMORY, "memory"))
     .outerjoin(_RUNTIME, _measured(_RUNTIME, "runtime"))
@@ -146,6 +149,7 @@ def last_runs(connection: Connection, cluster: str, user: str) -> list[FinishedR
                 requested_memory_bytes=run.requested_memory_bytes or None,  # 0 is none
                 requested_walltime_s=run.requested_walltime_s or None,
                 memory_bytes=None if run.memory_bytes is None else run.memory_bytes * count,
+                facts=facts_of(row.facts),
             )
         )
     return found

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from jobsight_scheduler.campus.job_sets import SETS
@@ -17,6 +19,7 @@ from jobsight_scheduler.experiments.ranking_runs import (
     RankingCase,
     chosen_cases,
     curve_cases,
+    machines_of,
     published_cases,
     run_case,
     run_cluster_case,
@@ -75,6 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on-eviction", choices=("restart", "checkpoint"), help="what a job that lost its machine does"
     )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="event_trace.tab of the Failure Trace Archive, plain or .gz: its machines instead of the emulated campus",
+    )
     parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
     add_outcome_arguments(parser)
 
@@ -85,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     workers = min(args.workers or os.cpu_count() or 1, len(tasks))
     runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
     finished = dict(watched("ranking", runs, len(tasks)))
-    account = _account([(part, case, finished[part, case]) for part, case in tasks])
+    account = _account([(part, case, finished[part, case]) for part, case in tasks], args.trace)
     give_out(account, args, "jobsight_server.plots.ranking", show)
     return 0
 
@@ -96,7 +105,7 @@ def task(of: Task) -> dict[str, Any]:
     return run_cluster_case(case.set, case.seed) if part == CLUSTER else run_case(case)
 
 
-def _account(finished: Sequence[tuple[str, RankingCase, dict[str, Any]]]) -> dict[str, Any]:
+def _account(finished: Sequence[tuple[str, RankingCase, dict[str, Any]]], trace: Path | None) -> dict[str, Any]:
     found = by_seed((case, figures) for part, case, figures in finished if part == "rows")
     on_cluster = by_seed((case, figures) for part, case, figures in finished if part == CLUSTER)
     rows = [row(case, runs) for case, runs in (*found.items(), *on_cluster.items())]
@@ -112,7 +121,7 @@ def _account(finished: Sequence[tuple[str, RankingCase, dict[str, Any]]]) -> dic
         )
     return {
         "rows": rows,
-        "published": published(rows),
+        "published": [] if trace else published(rows),
         "gains": gains(found),
         "variants": variants,
         "cluster": [{"set": case.set, "by_run_time": by_run_time(runs.values())} for case, runs in on_cluster.items()],
@@ -121,7 +130,7 @@ def _account(finished: Sequence[tuple[str, RankingCase, dict[str, Any]]]) -> dic
 
 
 def _tasks(args: argparse.Namespace) -> Sequence[Task]:
-    chosen = (args.sets, args.ranks, args.weights, args.loads, args.owners, args.on_eviction)
+    chosen = (args.sets, args.ranks, args.weights, args.loads, args.owners, args.on_eviction, args.trace)
     if all(value is None for value in chosen):
         tasks = [("rows", case) for case in (*published_cases(args.seeds), *curve_cases(args.seeds))]
         tasks += [(CLUSTER, RankingCase(number, CLUSTER, seed=seed)) for seed in range(args.seeds) for number in SETS]
@@ -134,6 +143,7 @@ def _tasks(args: argparse.Namespace) -> Sequence[Task]:
         args.seeds,
         args.owners or "departments",
         args.on_eviction or "restart",
+        None if args.trace is None else str(args.trace),
     )
     return [("rows", case) for case in dict.fromkeys(cases)]
 
@@ -159,4 +169,19 @@ def _check(args: argparse.Namespace) -> None:
     ):
         if not good:
             raise UserError(f"{flag} {' '.join(map(str, values or ()))}: out of range; {example}")
+    if args.trace is not None:
+        _check_trace(args)
     check_outcome(args)
+
+
+def _check_trace(args: argparse.Namespace) -> None:
+    if args.owners is not None:
+        raise UserError(f"--owners {args.owners}: a trace has its own; leave it out")
+    try:
+        found = machines_of(str(args.trace))
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"--trace {args.trace}: {error}") from error
+    span = (found.availability.to_s - found.availability.from_s) / 86_400.0
+    print(f"{len(found)} machines, {span:.0f} days", file=sys.stderr)
+    for reason, count in found.skipped.items():
+        print(f"{count:>10}  skipped: {reason}", file=sys.stderr)

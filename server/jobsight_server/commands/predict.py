@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
                 whole = replace(question, processors=question.processors or 1)
                 metrics = None if args.metric is None else tuple(dict.fromkeys((*ASKED_FOR, args.metric)))
                 found = recommend(connection, reader, args.cluster, whole, asked, metrics)
-                show(found, asked, tuple(found.answers) if args.metric is None else (args.metric,), Console())
+                show(found, tuple(found.answers) if args.metric is None else (args.metric,), Console())
     except UnknownProcessorsError as error:
         raise UserError("--per job: give the job's --processors, such as 16") from error
     finally:
@@ -100,10 +100,10 @@ def _say_who_is_unknown(connection: Connection, cluster: str, user: str, setting
         print(f"{user} has no finished job on {cluster}: these forecasts rest on other users' jobs", file=sys.stderr)
 
 
-def show(found: Recommendation, asked: JobRequest, metrics: Sequence[str], console: Console) -> None:
+def show(found: Recommendation, metrics: Sequence[str], console: Console) -> None:
     """What to ask for, and what each metric's answer rests on; amounts of the whole job, in readable units."""
     # As Text, because a user may be named like one of rich's markup tags.
-    console.print(Text(sentence(found, asked)))
+    console.print(Text(sentence(found)))
     answers = [found.answers[metric] for metric in metrics]
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)

@@ -31,7 +31,7 @@ _NOTE = (
     "it is better than going on as before; the same as in `jobsight seff`. --by application --user NAME shows each."
 )
 _NO_ADVICE = "What to ask for is said of one user's jobs: --by user, or --user NAME."
-_AMOUNTS = ("requested", "used", "reserved", "repeated", "freed")
+_AMOUNTS = ("requested_hours", "used_hours", "reserved_hours", "repeated_hours", "freed_hours")
 _REASONS = {
     "without_request": "without a request",
     "without_use": "without a measured value",
@@ -118,11 +118,13 @@ def _sentence(metric: MetricSavings) -> str:
     if not total.jobs:
         return "No job has a request, a measured value and a recommendation at its submission."
     share = "" if total.freed_share is None else f" ({percent(abs(total.freed_share))})"
-    amount = f"{_hours(abs(total.freed))}{share}"
+    amount = f"{_hours(abs(total.freed_hours))}{share}"
     if metric.metric == "runtime":  # processors are given back at a job's end whatever its limit
-        effect = f"Limits as recommended would have been {amount} {'shorter' if total.freed >= 0 else 'longer'}"
+        effect = f"Limits as recommended would have been {amount} {'shorter' if total.freed_hours >= 0 else 'longer'}"
     else:
-        effect = f"Reserving as recommended would have {'freed' if total.freed >= 0 else 'taken another'} {amount}"
+        effect = (
+            f"Reserving as recommended would have {'freed' if total.freed_hours >= 0 else 'taken another'} {amount}"
+        )
     return (
         f"{effect}, repeats included. "
         f"{total.would_run_out:,} of {total.jobs:,} jobs ({percent(total.would_run_out / total.jobs, 1)}) would have "
@@ -145,10 +147,10 @@ def _table(by: str, metric: MetricSavings) -> Table:
     for row in metric.rows:
         of = "/".join(part for part in (row.cluster, row.name if by != "cluster" else "") if part)
         share = "-" if row.freed_share is None else percent(row.freed_share)
-        amounts = [_hours(amount) for amount in (row.requested, row.reserved, row.used)]
+        amounts = [_hours(amount) for amount in (row.requested_hours, row.reserved_hours, row.used_hours)]
         cells = (
             *((_asked(metric, row.ask_for),) if _is_advised(metric) else ()),
-            _hours(row.freed),
+            _hours(row.freed_hours),
             share,
             *amounts,
             f"{row.jobs:,}",

@@ -102,6 +102,27 @@ def job_of(row: Sequence[Any]) -> ForecastJob:
     return ForecastJob(run_id, cluster, question, memory, given_time or None, *known)
 
 
+class AskedFor(NamedTuple):
+    """What the user of a run asked for: processors, memory of the whole job, run time; None for none and unknown."""
+
+    processors: int | None
+    memory_bytes: float | None
+    walltime_s: float | None
+
+
+def asked_for(run: Any) -> AskedFor:
+    """Of a row of ``jobs``, as ``ASKED_PROCESSORS`` and the others say."""
+    memory = run.requested_memory_bytes if run.asked_memory_bytes is None else run.asked_memory_bytes
+    walltime = run.requested_walltime_s if run.asked_walltime_s is None else run.asked_walltime_s
+    return AskedFor(run.asked_processors or run.processors, memory or None, walltime or None)
+
+
+def question_of(run: Any) -> Question:
+    """The question that the job in a row of ``jobs`` was known by at its submission."""
+    subject = (run.user, run.name, run.queue, *asked_for(run), run.group, run.account)
+    return job_question(*subject, facts=facts_of(run.facts))
+
+
 def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, ForecastJob]:
     """These runs, by their id."""
     query = select(*COLUMNS).where(jobs.c.id.in_(bindparam("runs", expanding=True)))

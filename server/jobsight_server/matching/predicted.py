@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Annotated, Any, TypeGuard
 
+import msgspec
 from sqlalchemy import Connection
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import Facts, Question
+from jobsight_server.amounts import memory_bytes, time_s
+from jobsight_server.facts import FACT_NAME
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
+from jobsight_server.forecasts.job import job_question
 from jobsight_server.matching.resource_types import ResourceError, ResourceType
 from jobsight_server.record import Metric, Record
 
 PREDICTED = "predicted"
+AMOUNT_AT_MOST = 1e18
+FactName = Annotated[str, msgspec.Meta(pattern=f"^{FACT_NAME}$")]
 PREDICTED_AT_MOST = 500
 """Amounts of a batch; each is a forecast."""
 
-_ABOUT_THE_JOB = ("cluster", "application", "queue", "processors")
-"""Fields of a job that only forecasts read."""
+_NAMES = ("application", "queue", "group", "account")
+_AMOUNTS = {"memory_bytes": memory_bytes, "walltime_s": time_s}
+_ABOUT_THE_JOB = ("cluster", "processors", "facts", *_NAMES, *_AMOUNTS)
+"""Fields of a job that only forecasts read, as in a question."""
 
 
 class PredictedAmount(Record):
@@ -110,13 +118,7 @@ def _filled(
     made: list[PredictedAmount] = []
 
     def bound(metric: str, scale: float, processors: int, dependency: str | None, capacity: str | None) -> float:
-        question = Question(
-            user=user,
-            application=_text(about, "application"),
-            queue=_text(about, "queue"),
-            processors=_processors(about, processors),
-        )
-        requests = [ForecastRequest(_text(about, "cluster"), question, metric)]
+        requests = [ForecastRequest(_text(about, "cluster"), _question(user, about, processors), metric)]
         predictions = answers.answers(connection, requests)
         if len(predictions) > 1:
             raise NotPredictableError(f"several clusters know user {user[:60]!r}; give the job's cluster")
@@ -178,6 +180,35 @@ def _per_instance(amounts: Mapping[str, Any], entry: Mapping[str, Any], about: M
     if _is_count(processors) and _is_count(count):
         return max(1, -(-int(processors) // max(1, int(count))))
     return 1
+
+
+def _question(user: str, about: Mapping[str, Any], per_instance: int) -> Question:
+    """The job as in a question."""
+    application, queue, group, account = (_text(about, name) for name in _NAMES)
+    memory, walltime = (_amount(about, name) for name in _AMOUNTS)
+    processors = _processors(about, per_instance)
+    return job_question(user, application, queue, processors, memory, walltime, group, account, _facts(about))
+
+
+def _amount(about: Mapping[str, Any], name: str) -> float | None:
+    value = about.get(name)
+    if value is None:
+        return None
+    try:
+        found = _AMOUNTS[name](value) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError) as error:
+        raise NotPredictableError(f"{name} = {str(value)[:60]!r} is no amount") from error
+    if not 0.0 < found <= AMOUNT_AT_MOST:
+        raise NotPredictableError(f"{name} = {str(value)[:60]!r} is not above 0 and at most {AMOUNT_AT_MOST:g}")
+    return found
+
+
+def _facts(about: Mapping[str, Any]) -> Facts:
+    try:
+        facts = msgspec.convert(about.get("facts") or {}, dict[FactName, float])
+    except msgspec.ValidationError as error:
+        raise NotPredictableError(f"facts: {error}; give numbers by name") from error
+    return tuple(sorted(facts.items()))
 
 
 def _processors(about: Mapping[str, Any], per_instance: int) -> int:

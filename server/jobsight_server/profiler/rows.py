@@ -81,10 +81,15 @@ def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
     }
 
 
-def forecast_of(forecast: PendingForecast) -> dict[str, Any]:
-    """The columns of ``profiles`` for the forecast."""
+def forecast_of(forecast: PendingForecast, entry: Measurement) -> dict[str, Any]:
+    """The columns of ``profiles`` for the forecast of what the measurement found.
+
+    What to ask for after the bound was too little is kept where it was, or may turn out to be.
+    """
+    was_enough = entry.value is not None and not entry.lower_bound and entry.value <= (forecast.bound or 0.0)
     return {
         "forecast": forecast.value,
         "bound": forecast.bound,
         "probability": None if forecast.value is None else forecast.probability,
+        "attempts": None if was_enough or forecast.bound is None else msgspec.json.encode(forecast.attempts).decode(),
     }

@@ -94,7 +94,7 @@ def _store(connection: Connection, profiled: Sequence[tuple[EndedRun, Measuremen
                 "run_id": run,
                 "metric": metric,
                 "learn_seq": learn_seq,
-                **forecast_of(learned_forecasts[run, metric]),
+                **forecast_of(learned_forecasts[run, metric], entry),
             }
             for learn_seq, (run, entries) in enumerate(stored.items(), last + 1)
             for metric, entry in entries.items()

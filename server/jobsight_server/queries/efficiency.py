@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -13,9 +14,9 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.job_request import JobRequest
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend
-from jobsight_server.facts import facts_of
+from jobsight_server.advice.sentence import sentence
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.job import asked_for, question_of
 from jobsight_server.record import Record
 
 RESOURCES = {
@@ -60,31 +61,24 @@ class Efficiency(Record):
 
 def efficiencies(
     connection: Connection, reader: AnswerReader, run: Row[Any], profile: Sequence[Any], nodes: int
-) -> list[Efficiency]:
-    """One for each resource, of GPUs only where they were measured; none for a run that has not ended.
+) -> tuple[str | None, list[Efficiency]]:
+    """What a job like it should ask for, as users read it at submission, and an efficiency for each resource.
+
+    Of GPUs only where they were measured; nothing of a run that has not ended.
 
     ``run`` is a row of ``jobs``, ``profile`` has its metrics.
     """
     if run.end is None:
-        return []
-    asked = run.asked_processors or run.processors
+        return None, []
+    asked, memory, walltime = asked_for(run)
     processors = asked or 1
-    memory = (run.requested_memory_bytes if run.asked_memory_bytes is None else run.asked_memory_bytes) or None
-    walltime = (run.requested_walltime_s if run.asked_walltime_s is None else run.asked_walltime_s) or None
-    subject = (run.user, run.name, run.queue, processors, memory, walltime, run.group, run.account)
-    question = job_question(*subject, facts=facts_of(run.facts))
-    found = recommend(
-        connection,
-        reader,
-        run.cluster,
-        question,
-        JobRequest(processors, nodes or None, memory, walltime),
-        None,
-    )
+    question = replace(question_of(run), processors=processors)
+    request = JobRequest(processors, nodes or None, memory, walltime)
+    found = recommend(connection, reader, run.cluster, question, request, None)
     used_s = _run_time(run)
     requested = {"processors": asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
     by_metric = {entry.metric: entry for entry in profile}
-    return [
+    return sentence(found), [
         _efficiency(
             resource,
             requested.get(resource),

@@ -113,7 +113,8 @@ class RunDetail(Run):
 
     From its cgroups, where they were read: ``memory_cache``, the page cache at most, and ``memory_charged_peak``, the
     most that was charged to them in all, both in bytes per processor.
-    ``efficiency``: what it used of what it asked for, once it has ended. ``facts``: what else is known of it, by name.
+    ``efficiency``: what it used of what it asked for, once it has ended, and ``advice``, what a job like it should ask
+    for now, as users read it at submission. ``facts``: what else is known of it, by name.
     """
 
     exec_host: str | None
@@ -124,6 +125,7 @@ class RunDetail(Run):
     memory_idle_age_s: float | None
     memory_cache: float | None
     memory_charged_peak: float | None
+    advice: str | None
     efficiency: list[Efficiency]
     nodes: list[RunNode]
     nodes_drawn: int
@@ -203,6 +205,7 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
         for metric, of in METRICS.items()
         if not of.of_gpus or metric in found or (run.id, metric) in forecasts
     ]
+    advice, efficiency = efficiencies(connection, reader, run, profile, len(nodes_of_run))
     return RunDetail.of_row(
         run,
         start=_started(run),
@@ -214,7 +217,8 @@ def _run(connection: Connection, reader: AnswerReader, run: Row[Any], now: float
         memory_idle_age_s=memory.get("idle_age_s"),
         memory_cache=memory.get("cache"),
         memory_charged_peak=memory.get("charged_peak"),
-        efficiency=efficiencies(connection, reader, run, profile, len(nodes_of_run)),
+        advice=advice,
+        efficiency=efficiency,
         nodes=nodes_of_run,
         nodes_drawn=sum(node.series is not None for node in nodes_of_run),
     )

@@ -35,8 +35,9 @@ class RankedMachine(Record):
     """A machine, and why it has its rank.
 
     ``score`` is what it is ranked by, ``low`` and ``high`` its range. ``survival`` is the chance that it stays for the
-    run time, ``availability``, ``success`` and ``capacity`` are the terms RA, JS and CA of its resource vector. If it
-    is not ``known``, it has no history: its score is at most the mean of the others.
+    run time, ``sound`` that it does not fail the job; ``availability``, ``success`` and ``capacity`` are the terms RA,
+    JS and CA of its resource vector. If it is not ``known``, it has no history: its score is at most the mean of the
+    others.
     """
 
     rank: int
@@ -48,6 +49,7 @@ class RankedMachine(Record):
     high: float | None
     known: bool
     survival: Share
+    sound: Share
     availability: Share
     success: Share
     capacity: float
@@ -134,7 +136,7 @@ def machine_ranking(
 def _rows(
     connection: Connection, ranks: MachineRanks, places: Sequence[tuple[int, int]], now: float, since: float | None
 ) -> list[RankedMachine]:
-    columns, vectors, chances = ranks.columns, ranks.vectors, ranks.chances
+    columns, vectors = ranks.columns, ranks.vectors
     ids = [int(columns.ids[number]) for _, number in places]
     stored: dict[int, Any] = {}
     query = select(machines).where(machines.c.id.in_(bindparam("ids", expanding=True)))
@@ -157,7 +159,8 @@ def _rows(
                 low=float(ranks.ranking.low[number]),
                 high=float(ranks.ranking.high[number]),
                 known=bool(ranks.ranking.known[number]),
-                survival=float(chances.mean[number]),
+                survival=float(ranks.stays.mean[number]),
+                sound=float(ranks.sound.mean[number]),
                 availability=float(vectors.availability[number]),
                 success=float(vectors.success[number]),
                 capacity=float(vectors.capacity[number]),

@@ -13,7 +13,10 @@ from jobsight_server.storage.schema import job_nodes, jobs
 
 
 class RunEfficiency(Record):
-    """A run, and what it used of what it asked for; of one that has not ended, nothing yet."""
+    """A run, and what it used of what it asked for; of one that has not ended, nothing yet.
+
+    ``advice``: what a job like it should ask for now, as users read it at submission.
+    """
 
     cluster: str
     job_id: str
@@ -24,6 +27,7 @@ class RunEfficiency(Record):
     state: str
     exit_status: int | None
     failure: str | None
+    advice: str | None
     efficiency: list[Efficiency]
 
 
@@ -41,6 +45,7 @@ def run_efficiencies(
     for run in connection.execute(query).all():
         held = select(func.count()).select_from(job_nodes).where(job_nodes.c.run_id == run.id)
         nodes = connection.scalar(held) or 0
+        advice, efficiency = efficiencies(connection, reader, run, run_profile(connection, run), nodes)
         found.append(
             RunEfficiency(
                 cluster=run.cluster,
@@ -52,7 +57,8 @@ def run_efficiencies(
                 state=run.state,
                 exit_status=run.exit_status,
                 failure=run.failure,
-                efficiency=efficiencies(connection, reader, run, run_profile(connection, run), nodes),
+                advice=advice,
+                efficiency=efficiency,
             )
         )
     return found

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, bindparam, select
 
 from jobsight_predictor.metrics import metrics_of
-from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.job import question_of
 from jobsight_server.forecasts.stored import read_pending
 from jobsight_server.storage.schema import running_use
 
@@ -91,15 +90,4 @@ def over_bound(
 
 
 def _request(run: Row[Any], metric: str) -> ForecastRequest:
-    question = job_question(
-        run.user,
-        run.name,
-        run.queue,
-        run.processors,
-        run.requested_memory_bytes,
-        run.requested_walltime_s,
-        run.group,
-        run.account,
-        facts_of(run.facts),
-    )
-    return ForecastRequest(run.cluster, question, metric)
+    return ForecastRequest(run.cluster, question_of(run), metric)

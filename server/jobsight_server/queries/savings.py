@@ -38,21 +38,21 @@ Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
 class SavedAmounts(Record):
-    """Of ``jobs``: ``requested`` by users, ``used``, and what would have been ``reserved``, in the metric's unit.
+    """Of ``jobs``, in the metric's unit: what users requested, what was used, and what would have been reserved.
 
-    ``freed``: what was requested, as it ran, less what the recommended reservations would have held, their repeats
-    included, of which ``repeated`` is the sum; negative where they would have held more. ``freed_share`` is of what was
-    requested. Processors are given back at a job's end whatever its limit: of run time, ``freed`` is what limits could
-    have been shorter.
+    ``freed_hours``: what was requested, as it ran, less what the recommended reservations would have held, with all
+    attempts of the jobs that would have run out, whose further ones are ``repeated_hours``; negative where they would
+    have held more. ``freed_share`` is of what was requested. Processors are given back at a job's end whatever its
+    limit: of run time, ``freed_hours`` is what limits could have been shorter.
     ``ran_out`` jobs used more than they requested, ``would_run_out`` more than would have been reserved.
     """
 
     jobs: int
-    requested: float
-    used: float
-    reserved: float
-    repeated: float
-    freed: float
+    requested_hours: float
+    used_hours: float
+    reserved_hours: float
+    repeated_hours: float
+    freed_hours: float
     freed_share: float | None
     ran_out: int
     would_run_out: int
@@ -211,7 +211,7 @@ class RowAdvice(NamedTuple):
     cluster: str
     user: str
     application: str
-    freed: float
+    freed_hours: float
     ran_out: int
     would_run_out_share: float
 
@@ -220,7 +220,7 @@ class RowAdvice(NamedTuple):
         if recommended is None or asked_for is None or recommended == asked_for:
             return False
         if recommended < asked_for:
-            return self.freed > 0 and self.would_run_out_share <= may_run_out
+            return self.freed_hours > 0 and self.would_run_out_share <= may_run_out
         return self.ran_out > 0
 
 
@@ -267,7 +267,7 @@ def _advised(
         row = min((each for each in found if each[2 + _JOBS]), key=_order)
     amounts = _amounts(row[2:], metric)
     would_run_out = amounts["would_run_out"] / amounts["jobs"]
-    return RowAdvice(cluster, user, row[1], amounts["freed"], amounts["ran_out"], would_run_out)
+    return RowAdvice(cluster, user, row[1], amounts["freed_hours"], amounts["ran_out"], would_run_out)
 
 
 def _row(row: Sequence[Any], metric: str, advised: RowAdvice | None, asking: _Asking) -> SavingsRow:
@@ -299,11 +299,11 @@ def _amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
     freed, held = of["request_held"] - of["bound_held"], of["request_held"]
     return {
         "jobs": int(of["jobs"]),
-        "requested": of["requested"],
-        "used": of["used"],
-        "reserved": of["reserved"],
-        "repeated": of["bound_held"] - of["reserved"],
-        "freed": freed,
+        "requested_hours": of["requested"],
+        "used_hours": of["used"],
+        "reserved_hours": of["reserved"],
+        "repeated_hours": of["bound_held"] - of["reserved"],
+        "freed_hours": freed,
         "freed_share": freed / held if held > 0 else None,
         "ran_out": int(of["request_failures"]),
         "would_run_out": int(of["bound_failures"]),

@@ -12,6 +12,9 @@ from sqlalchemy import Connection, Row, Subquery, func, select
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import QUEUED
+from jobsight_server.advice.recommendation import recommend_as_last
+from jobsight_server.advice.sentence import sentence
+from jobsight_server.advice.such_jobs import last_runs
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.stored import SeriesKey
@@ -27,12 +30,6 @@ COLUMNS = ("user", "cluster", "jobs", "last_end")
 FIGURES = ("user_jobs", "pqm", "recent_pqm")
 SORTS = (*COLUMNS, *(f"{metric}:{figure}" for metric in METRICS for figure in FIGURES))
 
-_LAST_PROCESSORS = (
-    select(func.coalesce(func.nullif(jobs.c.asked_processors, 0), jobs.c.processors))
-    .where(jobs.c.end.is_not(None))
-    .order_by(jobs.c.end.desc())
-    .limit(1)
-)
 _EACH_METRIC = Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}, "required": [*METRICS]})
 
 
@@ -62,17 +59,27 @@ class UserMetric(Prediction):
     history: MetricHistory
 
 
+class NextJob(Record):
+    """A job submitted as the user's last finished one, ``like_job``, was: what it should ask for, in the ``text`` that
+    users read at submission, and what it will need as a whole."""
+
+    like_job: str
+    processors: int
+    text: str
+    forecasts: list[Prediction]
+
+
 class UserProfile(Record):
     """One user: runs by state, each metric, and of which application's requests most could be saved lately.
 
-    ``processors`` are those that the last job asked for.
+    ``next_job`` is null for a user without a finished job.
     """
 
     cluster: str
     user: str
     jobs: dict[str, int]
     last_end: float | None
-    processors: int | None
+    next_job: NextJob | None
     metrics: list[UserMetric]
     savings: Savings
 
@@ -134,7 +141,7 @@ def user_profile(
         user=user,
         jobs={state: count for state, count, _ in states},
         last_end=max((end for _, _, end in states if end is not None), default=None),
-        processors=connection.scalar(_LAST_PROCESSORS.where(jobs.c.cluster == cluster, jobs.c.user == user)),
+        next_job=_next_job(connection, reader, cluster, user),
         metrics=[
             UserMetric(
                 **msgspec.structs.asdict(prediction),
@@ -146,6 +153,14 @@ def user_profile(
         ],
         savings=savings(connection, reader, SavingsRequest("application", cluster, user, limit=1)),
     )
+
+
+def _next_job(connection: Connection, reader: AnswerReader, cluster: str, user: str) -> NextJob | None:
+    runs = last_runs(connection, cluster, user)
+    if not runs:
+        return None
+    found = recommend_as_last(connection, reader, cluster, user, runs[0], runs, None)
+    return NextJob(runs[0].job_id, runs[0].processors, sentence(found), list(found.answers.values()))
 
 
 def _grouped(cluster: str | None, search: str | None) -> Subquery:

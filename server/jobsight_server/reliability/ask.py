@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from jobsight_predictor.reliability.machine_facts import HardRequirements
 from jobsight_predictor.reliability.rank import Bools, Ranking, ranked
 from jobsight_predictor.reliability.resource_vector import Vectors, capacities, vectors
+from jobsight_predictor.reliability.success import both, chance_not_to_fail
 from jobsight_predictor.reliability.survival import Chances
 from jobsight_server.reliability.board import MachineBoard, MachineColumns
 from jobsight_server.reliability.config import RankConfig, RankMethod
@@ -34,13 +35,15 @@ class RankQuestion:
 class MachineRanks:
     """Machines in order of their rank, with all terms by the machine's number in ``columns``.
 
+    ``stays`` and ``sound`` are the chances that the machine stays for the run, and that it does not fail the job.
     ``present``: available to jobs, or not watched by any agent; ``free``: has the processors asked for.
     """
 
     columns: MachineColumns
     ranking: Ranking
     vectors: Vectors
-    chances: Chances
+    stays: Chances
+    sound: Chances
     present: Bools
     free: Bools
     meets: Bools
@@ -67,7 +70,9 @@ def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQue
         capacities(numbers["flops"], numbers["cores"], settings=config.vector),
         config.vector,
     )
-    chances = columns.survival.chance(np.arange(len(columns)), age_s, now, question.run_time_s)
+    stays = columns.survival.chance(np.arange(len(columns)), age_s, now, question.run_time_s)
+    sound = chance_not_to_fail(numbers["sound"], numbers["failed"], config.survival.interval_z)
+    chances = both(stays, sound)
     eligible = meets if question.everywhere else meets & present & free
     if question.method == "grv":
         known = numbers["jobs"] > 0.0
@@ -78,7 +83,7 @@ def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQue
         usable = (present & free)[ranking.order]
         order = np.concatenate([ranking.order[usable], ranking.order[~usable]])
         ranking = Ranking(order, ranking.score, ranking.low, ranking.high, ranking.known)
-    return MachineRanks(columns, ranking, vector, chances, present, free, meets)
+    return MachineRanks(columns, ranking, vector, stays, sound, present, free, meets)
 
 
 def ranks_of(

@@ -38,11 +38,13 @@ _NUMBERS = (
     "flops",
     "cores",
     "processors",
+    "sound",
+    "failed",
 )
 _VERSION = "SELECT version, hazard_version FROM reliability_state"
 _ROWS = (
     "SELECT id, cluster, name, facts, since, busy_processors, score, successes + evictions + failures + user_failures, "
-    "sessions, events, seconds, weighted, received_at FROM machines WHERE version > ? ORDER BY id"
+    "sessions, events, seconds, weighted, received_at, sound, failed FROM machines WHERE version > ? ORDER BY id"
 )
 
 
@@ -138,7 +140,7 @@ def _survival(names: list[Name], numbers: dict[str, Floats], config: RankConfig,
 
 
 def _numbers(row: Any, facts: StoredFacts) -> list[float]:
-    since, busy, score, jobs, sessions, events, seconds, weighted, received_at = row[4:]
+    since, busy, score, jobs, sessions, events, seconds, weighted, received_at, sound, failed = row[4:]
     values = (
         since,
         busy,
@@ -152,5 +154,7 @@ def _numbers(row: Any, facts: StoredFacts) -> list[float]:
         facts.flops,
         facts.cores or facts.processors,
         facts.processors,
+        sound,
+        failed,
     )
     return [np.nan if value is None else float(value) for value in values]

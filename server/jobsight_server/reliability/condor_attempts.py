@@ -11,6 +11,7 @@ from jobsight_predictor.reliability.resource_vector import new_record
 from jobsight_server.reliability.blame import JudgedRun, ends_of
 from jobsight_server.reliability.condor_log import LoggedAttempt
 from jobsight_server.reliability.config import RankConfig
+from jobsight_server.reliability.learning import learn
 from jobsight_server.reliability.outcomes import count_end, counted_before
 from jobsight_server.reliability.rows import read_machines, write_machines
 from jobsight_server.reliability.state import lock_reliability, write_reliability
@@ -64,8 +65,10 @@ def _count(
             else:
                 count_end(found[cluster, attempt.host], run, end, config)
             done.counted += 1
-        if write_machines(connection, list(found.values()), state.version + 1):
-            state.version += 1
+        rows, version = list(found.values()), state.version + 1
+        if write_machines(connection, rows, version):
+            learn(connection, config, state, rows, version)
+            state.version = version
         write_reliability(connection, state)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from sqlalchemy import Connection, text
 
 from jobsight_predictor.reliability.exposure import Exposure
+from jobsight_predictor.reliability.success import faded
 from jobsight_predictor.reliability.survival import Survival, SurvivalSettings
 from jobsight_server.reliability.config import RankConfig
 from jobsight_server.reliability.rows import MachineRow
@@ -19,6 +20,12 @@ from jobsight_server.storage.fetch import fetch
 _AT_ONCE = 2000
 
 _ROWS = "SELECT id, cluster, events, seconds, weighted FROM machines ORDER BY id"
+_FADE = text(
+    "UPDATE machines SET events = events * :factor, seconds = seconds * :factor, weighted = weighted * :factor, "
+    "sound = sound * :factor, failed = failed * :factor, version = :version "
+    "WHERE seconds > 0 OR events > 0 OR sound > 0 OR failed > 0"
+)
+DAY_S = 86_400.0
 _UPDATE = text(
     "UPDATE machines SET events = :events, seconds = :seconds, weighted = :weighted, "
     "learned_until = :learned_until, version = :version WHERE id = :id"
@@ -56,6 +63,20 @@ def learn(
     connection.execute(_UPDATE, [_learned(machine, survival, place, version) for machine in some])
     for machine in some:
         machine.stretches = []
+
+
+def fade(connection: Connection, state: ReliabilityState, now: float, version: int) -> bool:
+    """Once a day, what is known of machines counts less; returns whether it now does. Changes ``state``."""
+    passed, state.faded_at = now - state.faded_at, state.faded_at or now
+    if state.faded_at == now or passed < DAY_S:
+        return False
+    state.faded_at, factor = now, faded(passed)
+    connection.execute(_FADE, {"factor": factor, "version": version})
+    if state.hazard:
+        stored = msgspec.to_builtins(_decode(state.hazard))
+        sums = {name: (np.array(values) * factor).tolist() for name, values in stored.items() if name != "clusters"}
+        state.hazard, state.hazard_version = msgspec.json.encode(stored | sums).decode(), version
+    return True
 
 
 def clusters_of(hazard: str, more: Iterable[str]) -> list[str]:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine
 from jobsight_server.reliability.absence import end_silent, take_owner_reports
 from jobsight_server.reliability.busy import count_busy
 from jobsight_server.reliability.config import RankConfig
-from jobsight_server.reliability.learning import learn
+from jobsight_server.reliability.learning import fade, learn
 from jobsight_server.reliability.outcomes import take_runs
 from jobsight_server.reliability.rows import MachineRow, write_machines
 from jobsight_server.reliability.sightings import take_batches
@@ -48,12 +48,15 @@ def update_machines(
     def runs(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
         taken = take_runs(connection, config, state, clock())
         state.jobs_until = taken.until
-        return write_machines(connection, taken.machines, version), taken.more
+        return _written(connection, config, state, taken.machines, version), taken.more
+
+    def fading(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
+        return fade(connection, state, clock(), version), False
 
     def busy(connection: Connection, _state: ReliabilityState, version: int) -> tuple[bool, bool]:
         return count_busy(connection, version), False
 
-    for step in (batches, absent, runs, busy):
+    for step in (fading, batches, absent, runs, busy):
         more = True
         while more and not (stop and stop.is_set()):
             more = _do(engine, step)

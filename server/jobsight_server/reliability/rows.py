@@ -90,6 +90,8 @@ class MachineRow:
     seconds: float = 0.0
     weighted: float = 0.0
     learned_until: float | None = None
+    sound: float = 0.0
+    failed: float = 0.0
     version: int = 0
     touched: bool = False
     shown: bool = False
@@ -106,7 +108,7 @@ class MachineRow:
             self.sessions += 1
         if step.forget:
             self.record, self.stretches, self.learned_until = fresh, [], None
-            self.events = self.seconds = self.weighted = 0.0
+            self.events = self.seconds = self.weighted = self.sound = self.failed = 0.0
         elif step.ended is not None:
             self._learn(step.ended.start_s, step.ended.end_s, step.ended.is_event)
         self.shown |= step.ended is not None or _shown(before) != _shown(step.presence)
@@ -116,6 +118,12 @@ class MachineRow:
         since, seen = self.presence.since_s, self.presence.seen_s
         if since is not None and seen is not None and seen - max(since, self.learned_until or since) >= at_least_s:
             self._learn(since, seen, ended=False)
+
+    def learn_attempt(self, start: float, end: float, *, is_event: bool) -> None:
+        """Has a job's life on a machine that no agent watches learned as a session: ended by the machine, or cut short
+        by the job's own end."""
+        if self.boot_id is None:
+            self._learn(start, max(start, end), is_event)
 
     def begin_boot(self, boot_id: str, time: float) -> None:
         """A boot whose batches have not been seen before."""
@@ -156,6 +164,8 @@ class _StoredRow(NamedTuple):
     seconds: float
     weighted: float
     learned_until: float | None
+    sound: float
+    failed: float
     version: int
 
 
@@ -197,6 +207,8 @@ def machine_of_row(row: Any) -> MachineRow:
         seconds=row.seconds,
         weighted=row.weighted,
         learned_until=row.learned_until,
+        sound=row.sound,
+        failed=row.failed,
         version=row.version,
     )
 
@@ -280,5 +292,7 @@ def _values(machine: MachineRow) -> dict[str, Any]:
         "seconds": machine.seconds,
         "weighted": machine.weighted,
         "learned_until": machine.learned_until,
+        "sound": machine.sound,
+        "failed": machine.failed,
         "version": machine.version,
     }

@@ -21,6 +21,7 @@ class ReliabilityState:
     jobs_until: float = 0.0
     hazard: str = ""
     hazard_version: int = 0
+    faded_at: float = 0.0
 
 
 def lock_reliability(connection: Connection) -> ReliabilityState:

@@ -31,7 +31,9 @@ def efficiency_text(runs: Sequence[RunEfficiency]) -> str:
 
 
 def show(runs: Sequence[RunEfficiency], console: Console) -> None:
-    """A table for each run of one job, and the reasons for what is missing."""
+    """What to ask for next, then a table for each run of one job, and the reasons for what is missing."""
+    if advised := [run.advice for run in runs if run.advice]:
+        console.print(Text(advised[-1]))
     for number, run in enumerate(runs, 1):
         # As Text, because a job may be named like one of rich's markup tags.
         console.print(Text(_title(run, number, len(runs))))

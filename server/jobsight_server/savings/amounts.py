@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, nextafter
 from typing import Any
 
-from jobsight_predictor.profile.steps import wasted
+from jobsight_predictor.profile.steps import held
 
 METRICS = ("memory", "runtime")
 """Memory counts in byte seconds, run time in processor seconds."""
@@ -24,7 +25,7 @@ COLUMNS = (
 
 ``jobs`` have a request, a measured use and a bound that was given at submission; the amounts are theirs. ``weight`` is
 what a value is multiplied by: processors asked for x run time of memory per processor, processors held of a run time.
-``request_held`` is what ran, as it ran; ``bound_held`` adds the repeats of the jobs that would have run out, the
+``request_held`` is what ran, as it ran; ``bound_held`` has all attempts of the jobs that would have run out, the
 ``bound_failures``. The others are left out.
 """
 
@@ -32,8 +33,10 @@ what a value is multiplied by: processors asked for x run time of memory per pro
 _UNITS = {"memory": 2.0**20, "runtime": 1.0}
 
 
-def amounts_of(job: Any, metric: str, value: float | None, bound: float | None) -> tuple[float, ...]:
+def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[float]) -> tuple[float, ...]:
     """The columns of one job, a row of ``jobs`` with ``lower_bound``; ``value`` is None if not measured or only shown.
+
+    ``attempts``: the bound at its submission and what to reserve after it, as far as that is known; empty without one.
 
     A job that ran out of its request needed more, however little was measured.
     """
@@ -48,12 +51,13 @@ def amounts_of(job: Any, metric: str, value: float | None, bound: float | None) 
         return _left_out("without_use")
     if not request or request <= 0:
         return _left_out("without_request")
-    if bound is None:
+    if not attempts:
         return _left_out("without_bound")
+    bound = attempts[0]
     if job.ran_out:
         value = max(value, nextafter(request, inf))
     unit = _UNITS[metric]
-    per_unit = (request, value, bound, request, value + wasted(bound, value))
+    per_unit = (request, value, bound, request, held(attempts, value, request))
     amounts = [round(weight), *(round(amount * weight / unit) * unit for amount in per_unit)]
     return (1, *amounts, int(value > request), int(value > bound), 0, 0, 0)
 

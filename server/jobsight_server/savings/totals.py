@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, or_, select, text
 
 from jobsight_server.forecasts.job import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, application
@@ -26,6 +27,7 @@ from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings, s
 log = logging.getLogger(__name__)
 
 _EPOCH = date(1970, 1, 1)
+_decode = msgspec.json.Decoder(list[float]).decode
 _AT_ONCE = 500
 
 _HELD_NODES = select(func.count()).where(job_nodes.c.run_id == jobs.c.id).scalar_subquery()
@@ -55,6 +57,7 @@ _JOBS = (
         profiles.c.metric,
         profiles.c.value,
         profiles.c.bound,
+        profiles.c.attempts,
         profiles.c.shown_only,
     )
     .join_from(jobs, profiles, profiles.c.run_id == jobs.c.id)
@@ -148,6 +151,13 @@ def forget_empty_groups(connection: Connection) -> None:
     connection.execute(delete(savings_groups).where(savings_groups.c.id.not_in(counted)))
 
 
+def _attempts(row: Any) -> tuple[float, ...]:
+    """What was recommended at submission, and after that was too little; empty without a recommendation."""
+    if row.bound is None:
+        return ()
+    return (row.bound,) if row.attempts is None else tuple(_decode(row.attempts))
+
+
 def add_jobs(connection: Connection, rows: Iterable[Any]) -> None:
     """Adds jobs to the totals of their days and months; a row has what the log says of one, and one of its profiles."""
     sums: dict[Any, list[float]] = {}
@@ -155,12 +165,13 @@ def add_jobs(connection: Connection, rows: Iterable[Any]) -> None:
     for row in rows:
         name = group_name(row.cluster, row.user, row.name and application(row.name), row.queue)
         value = None if row.shown_only and not row.ran_out else row.value
-        bound = row.bound
-        if row.metric == "memory" and bound is not None and row.cluster in largest and row.held_nodes:
-            bound = min(bound, largest[row.cluster] * row.held_nodes / (row.asked_processors or 1))
+        attempts = _attempts(row)
+        if row.metric == "memory" and row.cluster in largest and row.held_nodes:
+            most = largest[row.cluster] * row.held_nodes / (row.asked_processors or 1)
+            attempts = tuple(dict.fromkeys(min(attempt, most) for attempt in attempts))
         key = (row.metric, day_of(row.end), name)
         total = sums.setdefault(key, [0] * len(COLUMNS))
-        for i, amount in enumerate(amounts_of(row, row.metric, value, bound)):
+        for i, amount in enumerate(amounts_of(row, row.metric, value, attempts)):
             total[i] += amount
     names = counted_as(connection, list(dict.fromkeys(name for _, _, name in sums)))
     ids = group_ids(connection, (group for name in names.values() for group in levels_of(name).values()))

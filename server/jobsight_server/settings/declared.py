@@ -206,7 +206,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     rank_method: Annotated[
         Literal["survival", "grv"],
-        _meta("how machines are ranked: survival, the chance to stay for the run time; grv, the grid resource vector"),
+        _meta("how machines are ranked: survival, the chance that a job succeeds there; grv, the grid resource vector"),
     ] = "survival"
     rank_weight_availability: Annotated[
         float, _meta("weight of the availability (RA) in the resource vector", ge=0, le=1e6)

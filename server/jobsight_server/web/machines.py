@@ -126,7 +126,7 @@ RANK = Route(
     "/api/v1/resources/rank",
     rank,
     ("scheduler",),
-    "Machines in order of their rank for a job: the chance that they stay available, or the grid resource vector",
+    "Machines in order of their rank for a job: the chance that it succeeds there, or the grid resource vector",
     (
         Parameter(
             "for", "run time of the job: 6h, 10min, seconds or 01:00:00", {"type": "string", "pattern": SPAN_PATTERN}

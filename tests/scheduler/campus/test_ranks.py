@@ -70,7 +70,9 @@ def test_history_is_what_was_seen_before_the_first_job() -> None:
     assert going.tolist() == drawn.availability.at(begin_s).astype(int).tolist()
 
 
-@pytest.mark.parametrize("rank", ["eager", "lazy", "grv", "grv-completion", "survival", "survival-no-history"])
+@pytest.mark.parametrize(
+    "rank", ["eager", "lazy", "grv", "fewest-evictions", "longest-mean", "survival", "survival-no-history"]
+)
 def test_no_rank_but_the_oracle_looks_ahead(rank: str) -> None:
     """The first 20 choices are the same if every owner that has not come by then comes a day later."""
     drawn = draw(2, None, 0.3, 12, "departments")

@@ -144,12 +144,12 @@ def _savings_agree(site: Any, truths: dict[tuple[str, float], Any], rows: Any) -
     assert found.keys() == true.keys()
     for user, (count, requested, used, tolerance) in true.items():
         row = found[user]
-        assert (row.jobs, row.requested, row.used) == (
+        assert (row.jobs, row.requested_hours, row.used_hours) == (
             count,
             pytest.approx(requested / GIB_HOUR),
             pytest.approx(used / GIB_HOUR, abs=tolerance / GIB_HOUR),
         )
     of_all = [sum(column) for column in zip(*true.values(), strict=True)]
     assert of_all[3] < 0.05 * of_all[2]  # what is too short hardly counts
-    assert memory.total.used == pytest.approx(of_all[2] / GIB_HOUR, rel=0.01)
+    assert memory.total.used_hours == pytest.approx(of_all[2] / GIB_HOUR, rel=0.01)
     assert memory.total.jobs > 100

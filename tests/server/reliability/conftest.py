@@ -31,6 +31,7 @@ class Farm:
     config: RankConfig = field(default_factory=RankConfig)
     sequences: dict[tuple[str, str], int] = field(default_factory=dict)
     jobs: int = 0
+    boot: dict[str, str] = field(default_factory=dict)
 
     def report(
         self,

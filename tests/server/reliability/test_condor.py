@@ -137,6 +137,11 @@ def test_a_log_counts_once_and_its_machines_are_ranked(
     assert [int(match[2]) for match in weights if match] == sorted(int(match[2]) for match in weights if match)
     assert main(["ranks", "--database", url, "--rank-method", "grv", "--format", "condor", "--name", "n6"]) == 0
     assert re.fullmatch(r"JobsightRank = 0\.\d{6}\n", capsys.readouterr().out)
+    assert main(["ranks", "--database", url, "--format", "slurm"]) == 0
+    weights = [re.fullmatch(r"NodeName=(\S+) Weight=(\d+)", line) for line in capsys.readouterr().out.splitlines()]
+    assert weights[0] is not None
+    assert weights[0][1] == "192.0.2.7", "the default rank sees evictions and failures too"
+    assert int(weights[0][2]) < min(int(match[2]) for match in weights[1:] if match)
     assert main(["ranks", "--database", url, "--format", "condor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("# rank = ")

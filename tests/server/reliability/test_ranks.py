@@ -110,9 +110,9 @@ def test_the_order_depends_on_the_run_time_where_it_should(farm: Farm) -> None:
         write_machines(connection, machines, 1)
         write_reliability(connection, ReliabilityState(version=1))
     short, long = farm.ranks(10 / 60), farm.ranks(6)
-    assert (short.chances.mean >= long.chances.mean).all()
-    assert short.chances.mean.min() > 0.8
-    assert long.chances.mean[::2].max() < long.chances.mean[1::2].min()
+    assert (short.stays.mean >= long.stays.mean).all()
+    assert short.stays.mean.min() > 0.8
+    assert long.stays.mean[::2].max() < long.stays.mean[1::2].min()
 
 
 def test_hard_requirements_free_processors_and_clusters_filter(farm: Farm) -> None:
@@ -222,5 +222,5 @@ def test_a_machine_that_stays_is_known_as_soon_as_its_backlog_is_in(farm: Farm) 
     farm.report("restless", START - 30 * HOUR_S, START - 1, boot="last")
     farm.round()
     ranks = farm.ranks()
-    assert ranks.chances.known.all()
+    assert ranks.stays.known.all()
     assert farm.order() == ["steady", "restless"]

@@ -185,7 +185,7 @@ def test_a_name_used_again_after_a_reinstallation_is_another_machine(farm: Farm)
     after = farm.row("n1")
     assert (after.successes, after.score, after.events, after.seconds) == (0, 0.0, 0.0, 0.0)
     assert [ending for _, _, ending in farm.sessions("n1")] == ["reinstall"]
-    assert not farm.ranks().chances.known[0]
+    assert not farm.ranks().stays.known[0]
 
 
 @pytest.mark.storage

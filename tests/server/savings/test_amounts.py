@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from account import Row, saving
 from jobsight_server.savings.amounts import COLUMNS, amounts_of
@@ -26,8 +29,8 @@ class Job(NamedTuple):
         return self.processors
 
 
-def amounts(job: Job, metric: str, value: float | None, bound: float | None) -> dict[str, float]:
-    found = dict(zip(COLUMNS, amounts_of(job, metric, value, bound), strict=True))
+def amounts(job: Job, metric: str, value: float | None, *attempts: float) -> dict[str, float]:
+    found = dict(zip(COLUMNS, amounts_of(job, metric, value, attempts), strict=True))
     return {name: amount for name, amount in found.items() if amount}
 
 
@@ -46,11 +49,40 @@ def test_memory_counts_per_processor_and_second() -> None:
 
 def test_what_ran_is_charged_as_it_ran_and_what_is_recommended_with_its_repeats() -> None:
     """3 GiB are needed: of what is recommended 2 are tried, then 4; with the request of 1 GiB, it ran."""
-    found = amounts(Job(asked_memory_bytes=2 * GIB), "memory", 3.0 * GIB, 2.0 * GIB)
+    found = amounts(Job(asked_memory_bytes=2 * GIB), "memory", 3.0 * GIB, 2.0 * GIB, 4.0 * GIB, 9.0 * GIB)
     assert (found["request_failures"], found["bound_failures"]) == (1, 1)
     assert found["used"] == 6 * GIB * HOUR
     assert found["bound_held"] == 2 * (2 + 4) * GIB * HOUR
     assert found["request_held"] == found["requested"] == 2 * 1 * GIB * HOUR
+
+
+@pytest.mark.parametrize(
+    ("attempts", "held"),
+    [
+        ((4.0,), 4.0),  # more than is needed
+        ((1.0, 2.5, 3.5, 8.0), 1.0 + 2.5 + 3.5),
+        ((1.0,), 1.0 + 2.0 + 3.25),  # nothing is known of what comes next: twice as much, the request before more
+        ((2.0, 2.5), 2.0 + 2.5 + 3.25),
+    ],
+)
+def test_a_job_that_would_run_out_is_charged_with_the_attempts_of_its_answer(
+    attempts: tuple[float, ...], held: float
+) -> None:
+    """3 GiB are needed per processor, 3.25 were requested."""
+    found = amounts(Job(asked_memory_bytes=int(6.5 * GIB)), "memory", 3.0 * GIB, *(GIB * each for each in attempts))
+    assert found["bound_held"] == 2 * held * GIB * HOUR
+
+
+@given(st.floats(0.1, 99.0), st.floats(0.1, 99.0), st.lists(st.floats(0.1, 99.0), min_size=1, max_size=5, unique=True))
+def test_nothing_is_freed_where_more_is_reserved_than_requested(
+    value: float, request: float, attempts: list[float]
+) -> None:
+    found = amounts(
+        Job(asked_memory_bytes=int(2 * request * GIB)), "memory", value * GIB, *sorted(GIB * a for a in attempts)
+    )
+    if found["reserved"] > found["requested"]:
+        assert found["bound_held"] > found["request_held"]
+    assert found["bound_held"] >= max(found["reserved"], found["used"] - 2 * HOUR * 2**20)
 
 
 def test_run_time_counts_by_processors() -> None:
@@ -77,29 +109,38 @@ def test_run_time_counts_by_processors() -> None:
     ],
 )
 def test_what_lacks_something_is_counted_apart(job: Job, value: float | None, bound: float | None, reason: str) -> None:
-    assert amounts(job, "memory", value, bound) == {reason: 1}
+    assert amounts(job, "memory", value, *([] if bound is None else [bound])) == {reason: 1}
 
 
 def test_it_is_what_the_demo_prints() -> None:
-    """The demo's account shares nothing with this but the cost of a repeat."""
-    cases: list[tuple[Job, float, float]] = [
-        (Job(processors=p, asked_memory_bytes=r * GIB, end=HOUR * p), value * GIB, bound * GIB)
-        for p, r, value, bound in ((1, 8, 2.0, 3.0), (4, 8, 3.0, 2.5), (3, 30, 0.1, 40.0), (2, 7, 9.0, 1.0))
+    """The demo's account shares nothing with this."""
+    cases: list[tuple[Job, float, list[float]]] = [
+        (Job(processors=p, asked_memory_bytes=r * GIB, end=HOUR * p), value * GIB, [GIB * each for each in attempts])
+        for p, r, value, attempts in (
+            (1, 8, 2.0, [3.0]),
+            (4, 8, 3.0, [2.5, 2.75, 3.5, 7.0]),
+            (3, 30, 0.1, [40.0]),
+            (2, 7, 9.0, [1.0]),
+            (2, 14, 6.5, [1.0, 5.0]),
+        )
     ]
-    rows = [_row(job, value, bound) for job, value, bound in cases]
+    rows = [_row(*case) for case in cases]
     demo = saving(rows)
     assert demo is not None
-    sums = [sum(column) for column in zip(*(amounts_of(job, "memory", v, b) for job, v, b in cases), strict=True)]
+    sums = [
+        sum(column)
+        for column in zip(*(amounts_of(job, "memory", value, attempts) for job, value, attempts in cases), strict=True)
+    ]
     found = dict(zip(COLUMNS, sums, strict=True))
     assert found["requested"] == pytest.approx(demo.requested)
     assert found["used"] == pytest.approx(demo.used)
     assert found["reserved"] == pytest.approx(demo.recommended)
     assert found["request_held"] - found["bound_held"] == pytest.approx(demo.freed)
-    assert found["request_failures"] == demo.at_request.failures == 2
-    assert found["bound_failures"] == demo.as_recommended.failures == 2
+    assert found["request_failures"] == demo.ran_out == 2
+    assert found["bound_failures"] == demo.would_run_out == 3
 
 
-def _row(job: Any, value: float, bound: float) -> Row:
+def _row(job: Any, value: float, attempts: list[float]) -> Row:
     told = {"processors": job.processors, "requested_memory_bytes": job.asked_memory_bytes}
     return Row(
         "c",
@@ -110,5 +151,6 @@ def _row(job: Any, value: float, bound: float) -> Row:
         learn_seq=1,
         value=value,
         forecast=None,
-        bound=bound,
+        bound=attempts[0],
+        attempts=json.dumps(attempts),
     )

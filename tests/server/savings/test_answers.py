@@ -62,11 +62,11 @@ def test_the_greatest_saving_comes_first_with_what_to_ask_for(ask: Ask, client: 
     assert (memory["metric"], runtime["metric"]) == ("memory", "runtime")
     assert [row["name"] for row in memory["rows"]] == ["ann", "bob"]
     first, second = memory["rows"]
-    assert first["freed"] > 0.3 * first["requested"] > 0
-    assert first["freed_share"] == pytest.approx(first["freed"] / first["requested"], rel=0.05)
+    assert first["freed_hours"] > 0.3 * first["requested_hours"] > 0
+    assert first["freed_share"] == pytest.approx(first["freed_hours"] / first["requested_hours"], rel=0.05)
     # 2 GiB and a little more were used of 8 requested, an hour each, but for the last job that ran out.
-    assert first["requested"] == pytest.approx(first["jobs"] * 8)
-    assert first["used"] == pytest.approx(2.03 * first["jobs"] + 6, rel=0.02)
+    assert first["requested_hours"] == pytest.approx(first["jobs"] * 8)
+    assert first["used_hours"] == pytest.approx(2.03 * first["jobs"] + 6, rel=0.02)
     assert (first["ran_out"], first["would_run_out"] >= 1) == (1, True)
     # Of the whole job, for one like the last: the job's page says the same.
     assert (first["like_job"], first["asked_for"]) == ("999.s", 8 * GIB)
@@ -74,10 +74,10 @@ def test_the_greatest_saving_comes_first_with_what_to_ask_for(ask: Ask, client: 
     job = client.get("/api/v1/jobs/999.s?cluster=alpha").get_json()["runs"][0]
     next_time = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
     assert (first["recommended"], runtime["rows"][0]["recommended"]) == (next_time["memory"], next_time["runtime"])
-    assert second["used"] / second["requested"] == pytest.approx(7 / 8)
+    assert second["used_hours"] / second["requested_hours"] == pytest.approx(7 / 8)
     assert memory["left_out"]["without_request"] == 60
     assert memory["total"]["jobs"] + sum(memory["left_out"].values()) == 181
-    assert runtime["total"]["requested"] == 2 * runtime["total"]["used"]
+    assert runtime["total"]["requested_hours"] == 2 * runtime["total"]["used_hours"]
 
 
 def test_every_way_of_looking_adds_up(ask: Ask) -> None:
@@ -85,9 +85,11 @@ def test_every_way_of_looking_adds_up(ask: Ask) -> None:
     for by in ("user", "application", "queue", "cluster"):
         found = ask(by=by)["metrics"][0]
         assert found["total"] == total
-        for name in ("jobs", "requested", "used", "reserved", "freed", "would_run_out"):
+        for name in ("jobs", "requested_hours", "used_hours", "reserved_hours", "freed_hours", "would_run_out"):
             assert sum(row[name] for row in found["rows"]) == pytest.approx(total[name], rel=1e-12)
-        assert [row["freed"] for row in found["rows"]] == sorted((r["freed"] for r in found["rows"]), reverse=True)
+        assert [row["freed_hours"] for row in found["rows"]] == sorted(
+            (r["freed_hours"] for r in found["rows"]), reverse=True
+        )
         assert [row["user"] for row in found["rows"]] == (
             ["ann", "bob"] if by == "user" else [None] * len(found["rows"])
         )
@@ -173,7 +175,7 @@ def test_the_command_says_the_same(
         "fluid",
     )
     row = ask(by="application")["metrics"][0]["rows"][0]
-    assert float(first["freed"]) == pytest.approx(row["freed"], rel=1e-5)
+    assert float(first["freed_hours"]) == pytest.approx(row["freed_hours"], rel=1e-5)
     table = command()
     assert "Jobs that ended from 2023-11-15 to 2023-11-25 (UTC)" in table
     users = [line.split()[0] for line in table.splitlines() if line.strip().startswith(("alpha/", "beta/"))]

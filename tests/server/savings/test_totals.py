@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,16 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, delete, insert, select, text, update
 
-from jobsight_server.forecasts import ForecastConfig, rebuild
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
+from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.round import lock_learning
 from jobsight_server.savings.amounts import COLUMNS
 from jobsight_server.savings.groups import GROUPS_OF_A_USER, OTHER, counted_as, group_name
 from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
 from jobsight_server.savings.totals import add_runs, as_date, count_again, count_marked, days_of, forget_empty_groups
 from jobsight_server.storage.savings_to_do import DAY_S, day_of, mark_all
-from jobsight_server.storage.schema import jobs, profiles, savings, savings_groups, savings_to_do
+from jobsight_server.storage.schema import jobs, pending_forecasts, profiles, savings, savings_groups, savings_to_do
 
-from .runs import NOON, ended, learn, many, run, write
+from .runs import GIB, NOON, ended, learn, many, run, write
 
 NOUNS = ("cluster", "user", "application", "queue")
 
@@ -82,16 +84,21 @@ def counted(row: Any) -> dict[str, float]:
     if row.bound is None:
         return {"without_bound": 1}
     per_unit = {"requested": request, "used": row.value, "reserved": row.bound}
-    per_unit |= {"request_held": request, "bound_held": held(row.bound, row.value)}
+    per_unit |= {
+        "request_held": request,
+        "bound_held": held(json.loads(row.attempts or f"[{row.bound!r}]"), row.value, request),
+    }
     amounts = {name: round(each * weight / unit) * unit for name, each in per_unit.items()}
     failures = {"request_failures": row.value > request, "bound_failures": row.value > row.bound}
     return {"jobs": 1, "weight": weight, **amounts, **failures}
 
 
-def held(reserved: float, needed: float) -> float:
+def held(attempts: list[float], needed: float, request: float) -> float:
+    reserved, *more = attempts
     if reserved >= needed:
         return reserved
-    return reserved + held(2 * reserved, needed)
+    twice = 2 * reserved
+    return reserved + held(more or [request if reserved < request < twice else twice], needed, request)
 
 
 def check(engine: Engine) -> int:
@@ -130,6 +137,37 @@ def test_what_is_learned_is_counted_in_the_same_transaction(engine: Engine) -> N
     check(engine)
     with engine.connect() as connection:
         assert connection.scalars(select(savings_to_do.c.day)).all() == []
+
+
+def test_the_attempts_are_those_of_the_answer_at_submission(sqlite_engine: Engine) -> None:
+    """Also of a job whose forecast waited in the database until it ended."""
+    at = {"start": NOON, "end": NOON + 3600}
+    waits = {"start": NOON + 9000, "submitted": NOON + 9000}
+    for number in range(6):
+        run(sqlite_engine, number, **at, used_memory_bytes=(2 + number % 3) * GIB)
+    late = run(sqlite_engine, 6, **waits, state="running", end=None, used_memory_bytes=None)
+    learn(sqlite_engine)
+    question = job_question("ann", "fluid_7", "batch", 2, 8.0 * GIB, 7200.0)
+    reader = AnswerReader(sqlite_engine, ForecastConfig())
+    run(
+        sqlite_engine, 7, start=NOON + 9001, end=NOON + 9100, used_memory_bytes=2 * GIB
+    )  # so that the other is forecast
+    with sqlite_engine.connect() as connection:
+        (answer,) = reader.answers(connection, [ForecastRequest("alpha", question, "memory")])
+    learn(sqlite_engine)
+    with sqlite_engine.begin() as connection:
+        assert connection.scalar(select(pending_forecasts.c.state).where(pending_forecasts.c.run_id == late))
+        ends = {"state": "ended", "end": NOON + 9500, "used_memory_bytes": 30 * GIB}
+        connection.execute(update(jobs).where(jobs.c.id == late).values(ends))
+    learn(sqlite_engine)
+    with sqlite_engine.connect() as connection:
+        rows = connection.execute(select(profiles).where(profiles.c.metric == "memory")).all()
+    (found,) = [row for row in rows if row.run_id == late]
+    assert json.loads(found.attempts) == list(answer.attempts)
+    assert len(answer.attempts) > 1
+    assert {row.attempts for row in rows if row.bound is not None and row.value <= row.bound} == {None}
+    check(sqlite_engine)
+    reader.close()
 
 
 def test_runs_that_are_withdrawn_are_taken_back(engine: Engine) -> None:

@@ -22,6 +22,8 @@ from jobsight_server.offers.stored import STANDING
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 
+from .test_one_answer import T0, run
+
 NOW, HOUR = 1_700_000_000.0, 3600.0
 OFFERS = "/api/v1/offers"
 JOB = {"cluster": "alpha", "user": "ada", "nodes": 2, "walltime_s": "02:00:00"}
@@ -512,3 +514,24 @@ def test_gaps_are_worth_what_the_best_job_in_them_brings(restarted: Any, served:
     (gap,) = plain.plan()["gaps"]
     assert gap["sold_s"] == pytest.approx(HOUR)
     assert gap["worth_h"] == pytest.approx(1.0, abs=0.02)
+
+
+def test_jobs_on_whole_nodes_are_known_by_the_processors_that_they_asked_for(restarted: Any, served: Any) -> None:
+    """Questions have these: jobs of one processor end early, those of eight do not."""
+    with served.engine.begin() as connection:
+        for number in range(60):
+            one = number % 2
+            asked = {"processors": 8, "asked_processors": 1 if one else None}
+            run(
+                connection,
+                number,
+                **asked,
+                requested_walltime_s=3600.0,
+                end=T0 + 7200 * number + (360 if one else 3600),
+            )
+    post = restarted()
+    job = {"cluster": "gamma", "user": "kim", "application": "solve", "nodes": 1, "walltime_s": HOUR, "hours": 0.5}
+    found = {count: post("/api/v1/risk", **job, processors=count).json for count in (1, 8)}
+    assert found[1]["p_executable"] > 0.8
+    assert found[8]["p_executable"] < 0.2
+    assert found[1]["run_times"]["group"].startswith("user + application + processors")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -75,15 +76,18 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     job = served.client("scheduler").get("/api/v1/jobs/7?cluster=gamma").json["runs"][0]
     next_time = {entry["resource"]: entry["ask_next"] for entry in job["efficiency"]}
     assert (next_time["memory"], next_time["runtime"]) == (memory * MIB, minutes * 60)
+    assert job["advice"] == answer["text"]
     url = served.engine.url.render_as_string(hide_password=False)
     assert main(["seff", "7", "--cluster", "gamma", "--database", url]) == 0
     table = capsys.readouterr().out
+    assert " ".join(table.split()).startswith(answer["text"])
     (line,) = [line.split() for line in table.splitlines() if line.startswith((" Memory", "Memory "))]
     assert (line[1], line[2], line[-1]) == (asked, "308M", f"{memory}M")
     assert next(line for line in table.splitlines() if "Run time" in line).rstrip().endswith(time_words)
     client = served.client()
     assert client.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
     page = " ".join(client.get("/jobs/gamma/7").text.split())
+    assert f'<p class="advice">{answer["text"]}</p>' in page
     assert f'<td class="num">{memory}M</td>' in page
     assert f'<td class="num">{time_words}</td>' in page
     rows = {
@@ -93,6 +97,9 @@ def test_eight_jobs_get_a_word_about_memory_and_it_is_the_same_everywhere(
     assert (rows["memory"]["like_job"], rows["memory"]["asked_for"]) == ("7", mib * MIB)
     assert (rows["memory"]["recommended"], rows["runtime"]["recommended"]) == (memory * MIB, minutes * 60)
     user = " ".join(client.get("/users/gamma/kim").text.split())
+    assert f'<p class="advice">{answer["text"]}</p>' in user, "the next job is as the last was"
+    profile = served.client("scheduler").get("/api/v1/users/kim/profile?cluster=gamma").json
+    assert (profile["next_job"]["text"], profile["next_job"]["like_job"]) == (answer["text"], "7")
     if rows["memory"]["ask_for"] is not None:
         assert f"Memory: next time ask for <strong>{memory}M</strong> instead of {asked}" in user
     assert main(["savings", "--user", "kim", "--cluster", "gamma", "--database", url, "--json"]) == 0
@@ -131,7 +138,7 @@ def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:
     profile = client.get("/jobs/gamma/7").text.partition("<h2>Profile</h2>")[2].partition("</table>")[0]
     assert "505 MiB" in profile, "of the one processor asked for, not of the eight that it held"
     savings = served.client("scheduler").get("/api/v1/savings?user=kim&cluster=gamma").json["metrics"][0]
-    assert savings["total"]["used"] == pytest.approx(savings["total"]["jobs"] * 505 / 1024 / 2, rel=1e-3)
+    assert savings["total"]["used_hours"] == pytest.approx(savings["total"]["jobs"] * 505 / 1024 / 2, rel=1e-3)
     assert savings["total"]["freed_share"] > 0
     # No answer exceeds what the nodes have.
     eight = ask(served, num_tasks=8, nodes=1, mem="7G")
@@ -161,7 +168,7 @@ def test_a_bound_for_one_processor_never_exceeds_the_node_of_a_job_of_eight(serv
         count_again(connection, [int((T0 + 7200 * 8 + 1800) // 86400)])
     day = f"since={T0 + 7200 * 8 + 1800:.0f}&until={T0 + 7200 * 8 + 1800:.0f}"
     savings = served.client("scheduler").get(f"/api/v1/savings?user=kim&cluster=gamma&{day}").json["metrics"][0]
-    assert savings["total"]["reserved"] <= savings["total"]["jobs"] * (8000 / 1024) * 0.5
+    assert savings["total"]["reserved_hours"] <= savings["total"]["jobs"] * (8000 / 1024) * 0.5
 
 
 def test_nothing_is_recommended_of_what_only_strangers_used(served: Any) -> None:
@@ -214,10 +221,164 @@ def test_a_user_whose_jobs_are_killed_half_of_the_time_reads_what_would_have_hel
     advice = ask(served, mem="4G")
     (memory,) = [forecast for forecast in advice["forecasts"] if forecast["metric"] == "memory"]
     assert memory["reserve"] > 4096 * MIB
-    assert advice["slurm"]["mem"] == advice["slurm"]["lower"]["mem"] if "lower" in advice["slurm"] else True
+    assert advice["slurm"]["mem"] == math.ceil(memory["reserve"] / MIB) > 4096
+    assert "(108 ran out of memory); this one asks for 4G" in advice["text"], "of the last 200"
     question = {"cluster": "gamma", "user": "kim", "application": "solve", "processors": 1, "memory_bytes": "4G"}
     client = served.client("scheduler")
     asked = {"questions": [question | {"metric": "memory", "per": "job"}]}
     (answer,) = client.post("/api/v1/predictions", json=asked).json["predictions"]
     assert answer["bound"] == memory["reserve"]
     assert client.post("/api/v1/requirements", json=question).json["memory_bytes"] == 4096 * MIB, "no more than asked"
+
+
+def predicted(served: Any, metric: str, **question: Any) -> Any:
+    asked = {"cluster": "gamma", "user": "kim", "application": "solve", "queue": "batch", "account": "physics"}
+    asked |= {"processors": 1, "walltime_s": 36_000.0, "metric": metric, "per": "job"} | question
+    answer = served.client("scheduler").post("/api/v1/predictions", json={"questions": [asked]})
+    return answer.json["predictions"][0]
+
+
+def enough_for(served: Any, **question: Any) -> int:
+    """Of 100 jobs, those for which both amounts of these answers are enough."""
+    answers = [predicted(served, metric, **question) for metric in ("memory", "runtime")]
+    return int(100 * (1 - answers[0]["exceed_probability"]) * (1 - answers[1]["exceed_probability"]))
+
+
+def test_the_share_is_that_of_the_amount_also_where_the_request_is_too_little(served: Any) -> None:
+    """30 jobs that asked for 64G used 300M to 1025M: of those that ask for 100M, all would run out."""
+    with served.engine.begin() as connection:
+        for number in range(30):
+            run(connection, number, used_memory_bytes=(300 + 25 * (number * 7 % 30)) * MIB)
+    learn(served)
+    text = ask(served, mem="100M")["text"]
+    share = int(text.partition("enough for ")[2].partition(" of 100")[0])
+    assert share == enough_for(served, memory_bytes="64G"), "as if it asked for what such jobs ask for"
+    assert share != enough_for(served, memory_bytes="100M")
+    # The same where the request is enough.
+    text = ask(served, mem="64G")["text"]
+    assert f"enough for {enough_for(served, memory_bytes='64G')} of 100" in text
+
+
+def test_no_share_is_said_of_an_amount_that_the_nodes_cut(served: Any) -> None:
+    with served.engine.begin() as connection:
+        add_node(connection, 8000 * MIB)
+        for number in range(12):
+            run(connection, number, used_memory_bytes=(7000 + 80 * (number % 12)) * MIB)
+            connection.execute(insert(schema.job_nodes).values(run_id=5000 + number, node="n9", processors=1))
+    learn(served)
+    assert predicted(served, "memory", memory_bytes="64G")["bound"] > 8000 * MIB
+    text = ask(served, nodes=1)["text"]
+    assert text.startswith("Ask for 8000M and ")
+    assert "of 100" not in text
+
+
+def test_facts_of_the_last_job_count_wherever_it_is_asked_about(served: Any) -> None:
+    """Memory is what is read, between 1 and 32 GiB: the last job reads 1."""
+    with served.engine.begin() as connection:
+        for number in range(120):
+            read = 1 + number * 11 % 32 if number < 119 else 1
+            facts = json.dumps({"input_bytes": read * 1024 * MIB})
+            run(connection, number, used_memory_bytes=read * 1024 * MIB, facts=facts)
+    learn(served)
+    answer = ask(served, num_tasks=1)
+    with_facts = served.client("submitter").post(
+        "/api/v1/advice",
+        json={
+            "cluster": "gamma", "user": "kim", "application": "solve", "queue": "batch", "account": "physics",
+            "group": "hpc", "facts": {"input_bytes": 1024 * MIB},
+            "slurm": {"num_tasks": 1, "nodes": 1, "mem": "64G", "time_limit": 600},
+        },
+    ).json  # fmt: skip
+    memory = with_facts["slurm"]["mem"]
+    assert 1024 <= memory < 0.5 * answer["slurm"]["mem"]
+    job = served.client("scheduler").get("/api/v1/jobs/119?cluster=gamma").json["runs"][0]
+    assert next(entry["ask_next"] for entry in job["efficiency"] if entry["resource"] == "memory") == memory * MIB
+    savings = served.client("scheduler").get("/api/v1/savings?user=kim&cluster=gamma").json["metrics"][0]
+    assert (savings["rows"][0]["like_job"], savings["rows"][0]["recommended"]) == ("119", memory * MIB)
+
+
+def test_every_route_command_and_page_gives_the_same_amounts(
+    served: Any, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of one job that each describes in full: what to reserve, and what to ask for, in whole MiB and minutes."""
+    with served.engine.begin() as connection:
+        for number in range(20):
+            end = T0 + 7200 * number + 1500 + 20 * (number * 7 % 20)
+            run(connection, number, used_memory_bytes=(300 + 5 * (number * 3 % 20)) * MIB, end=end)
+    learn(served)
+    client, url = served.client("scheduler"), served.engine.url.render_as_string(hide_password=False)
+    job = {"cluster": "gamma", "user": "kim", "application": "solve", "queue": "batch", "account": "physics"}
+    job |= {"group": "hpc", "processors": 1}
+    asked = {"memory_bytes": "64G", "walltime_s": 36_000.0}
+    questions = [job | asked | {"metric": metric, "per": "job"} for metric in ("memory", "runtime")]
+    answers = client.post("/api/v1/predictions", json={"questions": questions}).json["predictions"]
+    memory, runtime = (answer["bound"] for answer in answers)
+    assert 300 * MIB < memory < 64 * 1024 * MIB
+    # Programs: what to reserve.
+    advice = client.post("/api/v1/advice", json=job | asked).json
+    assert [entry["reserve"] for entry in advice["forecasts"]] == [memory, runtime]
+    assert [entry["attempts"] for entry in advice["forecasts"]] == [answer["attempts"] for answer in answers]
+    profile = client.get("/api/v1/users/kim/profile?cluster=gamma").json["next_job"]
+    of_user = {entry["metric"]: entry["bound"] for entry in profile["forecasts"]}
+    assert (of_user["memory"], of_user["runtime"]) == (memory, runtime)
+    query = "&".join(f"{name}={value}" for name, value in (job | asked | {"per": "job"}).items())
+    by_query = client.get(f"/api/v1/predictions?{query}").json["predictions"]
+    assert {entry["metric"]: entry["bound"] for entry in by_query}.items() >= {
+        "memory": memory,
+        "runtime": runtime,
+    }.items()
+    flags = ["--cluster", "gamma", "--user", "kim", "--application", "solve", "--queue", "batch", "--group", "hpc"]
+    flags += ["--account", "physics", "--processors", "1", "--memory", "64G", "--walltime", "10h", "--database", url]
+    assert main(["predict", *flags, "--json", "--per", "job"]) == 0
+    printed = {entry["metric"]: entry["bound"] for entry in json.loads(capsys.readouterr().out)["predictions"]}
+    assert (printed["memory"], printed["runtime"]) == (memory, runtime)
+    node = {"type": "compute", "capacities": {"slots": {"total": 9}, "memory_gib": {"total": 99}}, "static": True}
+    admin = served.client("admin")
+    assert admin.put("/api/v1/resources/node", json=node).status_code == 200
+    need = {"name": "n", "type": "compute", "amounts": {"slots": 1, "memory_gib": "predicted"}}
+    batch = {"jobs": [{"name": "j", "duration_s": "predicted", "dependencies": [need], **job, **asked}]}
+    predicted = admin.post("/api/v1/matches", json=batch).json["predicted"]
+    assert [entry["amount"] for entry in predicted] == [pytest.approx(memory / 1024 / MIB), pytest.approx(runtime)]
+    # People: what to ask for.
+    mib, minutes = math.ceil(memory / MIB), math.ceil(runtime / 60)
+    words = f"Ask for {mib}M and {minutes} min: "
+    slurm = client.post("/api/v1/advice", json={name: value for name, value in job.items() if name != "processors"} | {
+        "slurm": {"num_tasks": 1, "mem": "64G", "time_limit": 600}}).json  # fmt: skip
+    assert (slurm["slurm"]["mem"], slurm["slurm"]["time_limit"]) == (mib, minutes)
+    assert slurm["text"] == advice["text"] == profile["text"]
+    assert advice["text"].startswith(words)
+    assert client.post("/api/v1/requirements", json=job | asked).json["memory_bytes"] == mib * MIB
+    of_job = client.get("/api/v1/jobs/19?cluster=gamma").json["runs"][0]
+    by_efficiency = client.get("/api/v1/efficiency?name=19&cluster=gamma").json["runs"][0]
+    for found in (of_job, by_efficiency):
+        assert found["advice"] == advice["text"]
+        next_time = {entry["resource"]: entry["ask_next"] for entry in found["efficiency"]}
+        assert (next_time["memory"], next_time["runtime"]) == (mib * MIB, minutes * 60)
+    for name in ("user", "application"):
+        rows = client.get(f"/api/v1/savings?user=kim&cluster=gamma&by={name}").json["metrics"]
+        assert [metric["rows"][0]["recommended"] for metric in rows] == [mib * MIB, minutes * 60]
+    for command in (["predict", *flags], ["seff", "19", "--cluster", "gamma", "--database", url]):
+        assert main(command) == 0
+        assert " ".join(capsys.readouterr().out.split()).startswith(advice["text"]), command
+    browser = served.client()
+    assert browser.post("/login", data={"token": served.tokens["admin"]}).status_code == 303
+    for page in ("/jobs/gamma/19", "/users/gamma/kim"):
+        assert f'<p class="advice">{advice["text"]}</p>' in browser.get(page).text, page
+    assert f"{mib}M" in browser.get("/savings?user=kim&cluster=gamma").text
+
+
+def test_a_running_job_on_a_whole_node_is_forecast_by_what_it_asked_for(served: Any) -> None:
+    """Of eight processors that it holds it asked for one, and the submit plugin lowered its memory."""
+    with served.engine.begin() as connection:
+        for number in range(8):
+            run(connection, number, used_memory_bytes=300 * MIB)
+            run(connection, 20 + number, used_memory_bytes=8 * 2000 * MIB, processors=8)
+        changed = {"processors": 8, "asked_processors": 1, "asked_memory_bytes": 64 * 1024 * MIB}
+        given = {"requested_memory_bytes": 1024 * MIB, "used_memory_bytes": None}
+        run(connection, 99, state="running", end=None, **changed, **given)
+    learn(served)
+    bound = predicted(served, "memory", group="hpc", memory_bytes="64G")["bound"]
+    assert bound < 1000 * MIB
+    job = served.client("scheduler").get("/api/v1/jobs/99?cluster=gamma").json["runs"][0]
+    (memory,) = [entry for entry in job["profile"] if entry["metric"] == "memory"]
+    assert (memory["bound"], memory["provisional"]) == (bound, True)

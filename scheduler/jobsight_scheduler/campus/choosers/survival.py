@@ -8,6 +8,7 @@ import numpy as np
 
 from jobsight_predictor.reliability.exposure import Exposure, Ints
 from jobsight_predictor.reliability.resource_vector import Floats
+from jobsight_predictor.reliability.success import faded
 from jobsight_predictor.reliability.survival import Survival, SurvivalSettings
 
 from .base import Chooser, GridView
@@ -17,13 +18,16 @@ RELEARN_S = 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class SurvivalVariant:
-    """What the rank uses. Ablations switch something off; without ``history`` only present sessions at first."""
+    """What the rank uses: by default what the server does. Without ``history`` only present sessions at first; with
+    ``by_speed`` a fast machine runs a job for less time, ``by_department`` tells their hours apart.
+    """
 
     settings: SurvivalSettings = field(default_factory=SurvivalSettings)
-    by_speed: bool = True
+    by_speed: bool = False
     by_prediction: bool = True
-    by_department: bool = True
+    by_department: bool = False
     history: bool = True
+    fades: bool = True
 
 
 class SurvivalRank(Chooser):
@@ -42,6 +46,7 @@ class SurvivalRank(Chooser):
         self._learned.fit(history if variant.history else _going(history))
         self._speed = view.speed if variant.by_speed else np.ones_like(view.speed)
         self._run_s = predicted_s if variant.by_prediction else np.full_like(predicted_s, predicted_s.mean())
+        self._left = faded(RELEARN_S) if variant.fades else 1.0
         self._counted_to = np.full(len(view.speed), begin_s)
         self._relearn_s = begin_s + RELEARN_S
         self._ended: list[tuple[int, float, float]] = []
@@ -65,6 +70,7 @@ class SurvivalRank(Chooser):
         to_s = np.concatenate([end, np.full(len(going), now)])
         ended = np.arange(len(numbers)) < len(machine)
         from_s = np.maximum(began, self._counted_to[numbers])
+        self._learned.fade(self._left)
         self._learned.learn(Exposure(numbers, began, from_s, to_s, ended))
         self._counted_to[:] = now
         self._ended.clear()

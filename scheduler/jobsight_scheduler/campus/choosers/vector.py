@@ -22,24 +22,18 @@ FLOPS = 3e9
 
 
 class ResourceVectorRank(Chooser):
-    """The highest GRV. ``by_completion``: the least expected completion time, run time over GRV without speed, taken as
+    """The highest GRV."""
 
-    the chance of success.
-    """
-
-    def __init__(self, view: GridView, settings: VectorSettings, by_completion: bool = False) -> None:
+    def __init__(self, view: GridView, settings: VectorSettings) -> None:
         super().__init__(view)
         self.settings = settings
         self._records = [new_record(settings) for _ in view.speed]
         self._score = np.array([record.score for record in self._records])
         self._capacity = capacities(FLOPS * view.speed, np.ones(len(view.speed)), settings=settings)
-        self._by_completion = by_completion
 
     def choose(self, job: int, now: float, candidates: Ints) -> int:
         ra = availability(now - self.view.since_s[candidates], self.settings)
         js = success(self._score[candidates], self.settings)
-        if self._by_completion:
-            return int(candidates[(self.view.speed[candidates] * (ra + js)).argmax()])
         w1, w2, w3 = self.settings.weights
         score: Floats = w1 * ra + w2 * js + w3 * self._capacity[candidates]
         return int(candidates[score.argmax()])

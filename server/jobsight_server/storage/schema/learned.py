@@ -11,7 +11,8 @@ from jobsight_server.storage.schema.metadata import metadata
 # source of memory: cgroup, accounting, samples, samples-idle-remembered, samples-idle-unknown (then there is no value).
 # attribution: exclusive, apportioned, cgroup, unknown. ``learn_seq`` is the order in which values were learned; a
 # value whose samples arrived late has a later one than the rest of its run.
-# ``forecast``, ``bound`` and ``probability``: as of the run's submission.
+# ``forecast``, ``bound`` and ``probability``: as of the run's submission, and ``attempts``, JSON, the bound and what to
+# reserve after it; NULL where the bound was enough, and in rows of release 0.2.
 # Of memory ``value`` is the peak and ``mean`` the time average; ``idle_age_s``: how far from the run's life the idle
 # level of its nodes was read; ``cache`` is the page cache of its cgroups at most and ``charged_peak`` the most that was
 # charged to them. ``shown_only``: the value is shown and was not learned. ``lower_bound``: the job used more, or would
@@ -32,6 +33,7 @@ profiles = Table(
     Column("forecast", Double),
     Column("bound", Double),
     Column("probability", Double),
+    Column("attempts", Text),
     Column("mean", Double),
     Column("idle_age_s", Double),
     Column("shown_only", Boolean, nullable=False, server_default=false()),

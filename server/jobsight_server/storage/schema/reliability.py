@@ -10,7 +10,8 @@ from jobsight_server.storage.schema.metadata import metadata
 # JSON (predictor's Presence, reliability.facts); ``boot_id`` and ``sequence`` are those of the newest batch taken in,
 # ``booted`` is when that boot was first seen, ``since`` when the present session began. ``score`` is JS before it is
 # mapped to [0, 1]; ``events``, ``seconds`` and ``weighted`` are what the survival model knows of the machine, up to
-# ``learned_until``. ``version`` is that of the round that last changed what answers show.
+# ``learned_until``; ``sound`` and ``failed`` the jobs that ended well and those that it failed. These five fade.
+# ``version`` is that of the round that last changed what answers show.
 machines = Table(
     "machines",
     metadata,
@@ -37,6 +38,8 @@ machines = Table(
     Column("seconds", Double, nullable=False),
     Column("weighted", Double, nullable=False),
     Column("learned_until", Double),
+    Column("sound", Double, nullable=False, server_default="0"),  # jobs that ended well, fading
+    Column("failed", Double, nullable=False, server_default="0"),  # jobs that the machine failed, fading
     Column("version", BigInteger, nullable=False),
     UniqueConstraint("cluster", "name"),
     Index(None, "version"),
@@ -104,4 +107,5 @@ reliability_state = Table(
     Column("jobs_until", Double, nullable=False),
     Column("hazard", Text, nullable=False),
     Column("hazard_version", BigInteger, nullable=False),
+    Column("faded_at", Double, nullable=False, server_default="0"),
 )

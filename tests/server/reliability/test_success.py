@@ -1,0 +1,83 @@
+"""The default rank is the chance that a job succeeds: machines that fail jobs stand last, and recover."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import HOUR_S, Farm
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+NAMES = ("hole", "n1", "n2", "n3")
+
+
+def a_day(farm: Farm, *failing: str, jobs: int = 0) -> None:
+    """All machines stay for another day, with ``jobs`` on each; those on ``failing`` ones fail at once."""
+    start = farm.now
+    for _ in range(4):
+        farm.now += 6 * HOUR_S
+        for name in NAMES:
+            farm.report(name, farm.now - 6 * HOUR_S, farm.now - 60)
+        farm.round()
+    for number in range(jobs):
+        for name in NAMES:
+            begin = start + number * HOUR_S / 2
+            bad = name in failing
+            user, length = f"u{number % 5}", 10.0 if bad else HOUR_S
+            farm.job([name], start=begin, end=begin + length, exit_status=int(bad), user=user)
+    farm.round()
+
+
+def scores(farm: Farm) -> dict[str, float]:
+    found = farm.ranks()
+    return {found.columns.names[number][1]: float(found.ranking.score[number]) for number in found.order}
+
+
+def test_a_black_hole_that_never_reboots_stands_last_and_recovers(farm: Farm) -> None:
+    """40 of its 40 jobs failed within seconds; once repaired, thirty quiet days take it back among the others."""
+    a_day(farm, "hole", jobs=40)
+    found = scores(farm)
+    assert list(found)[-1] == "hole"
+    assert found["hole"] < 0.3 < 0.9 * found["n1"]
+    for _ in range(30):
+        a_day(farm)
+    idle = scores(farm)
+    assert idle["hole"] > 0.75 * idle["n1"], "without a single job"
+    a_day(farm, jobs=10)
+    used = scores(farm)
+    assert used["hole"] > 0.9 * used["n1"]
+
+
+def test_failures_that_follow_a_user_count_against_no_machine(farm: Farm) -> None:
+    a_day(farm, jobs=10)
+    before = scores(farm)
+    for number in range(12):
+        farm.job([NAMES[number % 4]], start=farm.now - 60, end=farm.now - 50, exit_status=1, user="bob", name="broken")
+        for name in NAMES:
+            farm.report(name, farm.now - 4, farm.now - 1)
+        farm.round()
+    assert farm.outcomes_of("n1")[-2:] == ["user-failed", "user-failed"]
+    after = scores(farm)
+    assert all(after[name] > 0.97 * before[name] for name in NAMES)
+
+
+def test_evictions_of_long_ago_no_longer_rank_a_machine_last(farm: Farm) -> None:
+    """Three a day for a week, then quiet for a month, beside machines that go away once a day."""
+    boots = 0
+
+    def days(count: int, away_a_day: dict[str, int]) -> None:
+        nonlocal boots
+        for _ in range(count):
+            for part in range(3):
+                farm.now += 8 * HOUR_S
+                for name in NAMES:
+                    if part < away_a_day.get(name, 0):
+                        boots += 1
+                        farm.boot[name] = f"{name}-{boots}"
+                    farm.report(name, farm.now - 8 * HOUR_S + 300, farm.now - 60, farm.boot.get(name, "boot-1"))
+                farm.round()
+
+    days(7, {"hole": 3, "n1": 1, "n2": 1, "n3": 1})
+    assert list(scores(farm))[-1] == "hole"
+    days(30, {"n1": 1, "n2": 1, "n3": 1})
+    assert next(iter(scores(farm))) == "hole"
