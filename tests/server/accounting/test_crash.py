@@ -17,7 +17,7 @@ from jobsight_server.settings import AccountingSource
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
 
-# Prints a line within each of its transactions, so that it can be killed in one.
+# Prints a line within each of its transactions and waits for one, so that it can be killed in one.
 _CHILD = """
 import sys
 from pathlib import Path
@@ -27,6 +27,7 @@ from jobsight_server.storage.engine import open_engine
 
 def clock():
     print("in a transaction", flush=True)
+    sys.stdin.readline()
     return 1.0
 
 follow_once(open_engine(sys.argv[1]), AccountingSource("c", Path(sys.argv[2])), clock)
@@ -112,15 +113,24 @@ def test_killed_at_random_it_loses_and_doubles_nothing(
     for _ in range(40):
         child = subprocess.Popen(
             [sys.executable, "-c", _CHILD, database_url, str(days)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
+        assert child.stdin is not None
         assert child.stdout is not None
-        lines = [child.stdout.readline() for _ in range(rng.randrange(1, 6))]
-        over = "done\n" in lines
+        transactions = rng.randrange(2, 6)
+        over = False
+        while transactions and not over:
+            over = child.stdout.readline() == "done\n"
+            transactions -= 1
+            if not over and (transactions or rng.random() < 0.5):  # half of them die in a transaction, half after it
+                child.stdin.write("\n")
+                child.stdin.flush()
         child.send_signal(signal.SIGKILL)
         child.wait(timeout=30)
+        child.stdin.close()
         child.stdout.close()
         if over:
             break

@@ -352,6 +352,7 @@ from jobsight_server.storage.engine import open_engine
 
 def clock():
     print("in a transaction", flush=True)
+    sys.stdin.readline()  # to be killed here, however fast the machine is
     return 1700001000.0
 
 source = AccountingSource("lab", format="slurm", sacct=(sys.argv[2],))
@@ -367,14 +368,22 @@ def test_killed_at_any_time_it_loses_and_doubles_nothing(sqlite_engine: Engine, 
     for lines in range(2, 7):
         child = subprocess.Popen(
             [sys.executable, "-c", _CHILD, str(sqlite_engine.url), str(slurm.directory / "sacct")],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
+        assert child.stdin is not None
         assert child.stdout is not None
-        over = "done\n" in [child.stdout.readline() for _ in range(lines)]
+        over = child.stdout.readline() == "done\n"
+        for _ in range(lines - 1):
+            if not over:
+                child.stdin.write("\n")
+                child.stdin.flush()
+                over = child.stdout.readline() == "done\n"
         child.send_signal(signal.SIGKILL)
         child.wait(timeout=30)
+        child.stdin.close()
         child.stdout.close()
         if over:
             break
