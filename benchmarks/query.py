@@ -34,7 +34,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.metrics import metrics_of
 from jobsight_server.auth import create_token
 from jobsight_server.forecasts import rebuild
 from jobsight_server.storage import schema
@@ -62,7 +62,7 @@ def fill(connection: Connection, users: int, jobs: int) -> None:
             found += [
                 {"run_id": run, "metric": metric, "learn_seq": run, "value": level[metric] * rng.lognormvariate(0, 0.3)}
                 | {"source": "samples", "attribution": "exclusive"}
-                for metric in METRICS
+                for metric in level
             ]
         connection.execute(insert(schema.jobs), runs)
         connection.execute(insert(schema.profiles), found)
@@ -190,7 +190,7 @@ def batches(port: int, token: str, users: int, times: int = 300) -> dict[str, An
     rng = random.Random(2)
     took = []
     for _ in range(times):
-        metrics = list(METRICS)
+        metrics = list(metrics_of(gpus=False))
         asked = [
             {"cluster": "alpha", "user": f"user{rng.randrange(users):04}", "metric": rng.choice(metrics)}
             for _ in range(1000)
