@@ -103,7 +103,7 @@ def run_until(
     )
     every(_LOOK_AT_HOLDS_S, "holds", _end_holds, stop, engine, clock)
     if settings.resources_from_agents:
-        reliability = partial(ranks_of, MachineBoard(ranks), replace(ranks, method="survival"))
+        reliability = partial(ranks_of, MachineBoard(), replace(ranks, method="survival"))
         report = partial(report_nodes, expiry_s=settings.resource_expiry_s, reliability=reliability)
         every(_LOOK_AT_NODES_S, "node resources", report, engine, clock)
     every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)

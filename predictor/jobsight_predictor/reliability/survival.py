@@ -1,123 +1,81 @@
 """The chance that a machine stays available for the run time of a job, from the sessions of this and other machines.
 
-The hazard is z_m x base x f(age of the session) x g(hour of the week, group): constant within each hour and range of
-ages, estimated as events over time at risk. Groups (departments, clusters) take from all machines what they have too
-few events for, and a machine's own z_m is Gamma distributed around 1 with a width estimated from all machines, so that
-a thin history counts little. Integrated over z_m, the chance is (b / (b + H))^a.
+The hazard is z_m x base x f(age of the session): f is constant within each range of ages, estimated as events over time
+at risk, and a machine's own z_m is Gamma distributed around 1 with a width estimated from all machines, so that a thin
+history counts little. Integrated over z_m, the chance is (b / (b + H))^a.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .exposure import HOUR_S, WEEK_HOURS, Exposure, Ints, Pieces, cut
-from .hazard import Hazard
+from .fading import faded, faded_span
 from .resource_vector import Floats
 
-LONGEST_RUN_S = 28 * 86_400.0
-"""A longer run time counts as this."""
+DAY_S = 86_400.0
+AGES_S: Floats = 3600.0 * np.array([0.0, 1.0 / 12.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 48.0])
+"""Where ranges of ages begin; the last has no end."""
 
-DAY_HOUR = np.arange(WEEK_HOURS) % 24 + 24 * (np.arange(WEEK_HOURS) >= 120)
-"""By hour of the week: the hour of a working day (0 to 23), or 24 + that of a day of the weekend."""
+BORROWED = 4.0
+"""Expected events of all ages that count beside those of one range."""
 
-LATEST_S = 1e12
-"""A later time, some 30,000 years on, is none."""
+INTERVAL_Z = 1.2816
+"""The normal quantile of the ends of an interval of 80 %."""
 
-LEARNED = ("events", "seconds", "weighted", "hour_events", "hour_weighted", "age_events", "age_weighted")
-ROUNDS = 10
-ALIKE = 1e9
-"""The shape where all machines count as the same."""
+_ROUNDS = 10
+_FOREVER_S = 1e12
+_NARROWEST, _WIDEST = 0.02, 4.0
 
-
-@dataclass(frozen=True, slots=True)
-class SurvivalSettings:
-    """``borrowed_events``: how many expected events of the wider class count beside an estimate's own: of the hour of
-    the day for an hour of the week, of all ages for a range of ages. ``lent_events``: the same of all groups for a
-    group's hour of the day; fewer, since groups may differ much.
-
-    Without ``by_hour``, ``by_age`` and ``by_machine`` the hazard does not depend on these. ``interval_z`` is the normal
-    quantile of the interval's ends (1.2816: 80 %).
-    """
-
-    age_bounds_h: tuple[float, ...] = (0.0, 1.0 / 12.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 48.0)
-    by_hour: bool = True
-    by_age: bool = True
-    by_machine: bool = True
-    borrowed_events: float = 4.0
-    lent_events: float = 1.0
-    utc_offset_s: float = 0.0
-    interval_z: float = 1.2816
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Chances:
-    """Each of shape (n,): the chance to stay, its interval, and whether the machine has a history."""
+class Chances(NamedTuple):
+    """Each of shape (n,): the chance, its interval, and whether the machine has a history."""
 
     mean: Floats
     low: Floats
     high: Floats
-    known: NDArray[np.bool_]
-
-
-DEFAULTS = SurvivalSettings()
+    known: Bools
 
 
 class Survival:
-    """What was learned of n machines, as arrays of plain numbers that can be stored and put back.
-
-    By machine, shape (n,): ``group``, ``events``, ``seconds`` at risk, and ``weighted`` seconds, those multiplied by
-    the other factors. By ``(group, hour of the week)`` and by range of ages: ``*_events`` and ``*_weighted``.
-    Change them through the methods only: what is derived from them is kept.
+    """What was learned of n machines: by machine ``events``, ``seconds`` at risk, and these times f, ``weighted``; by
+    range of ages ``age_events`` and seconds times each machine's own factor, ``age_weighted``.
     """
 
-    def __init__(self, group: Ints, settings: SurvivalSettings = DEFAULTS) -> None:
-        self.settings = settings
-        self.group = group
-        machines, groups, ages = len(group), int(group.max(initial=0)) + 1, len(settings.age_bounds_h)
+    def __init__(self, machines: int, by_age: bool = True) -> None:
+        self.by_age = by_age
         self.events, self.seconds, self.weighted = np.zeros((3, machines))
-        self.hour_events, self.hour_weighted = np.zeros((2, groups, WEEK_HOURS))
-        self.age_events, self.age_weighted = np.zeros((2, ages))
-        self._spread: tuple[float, float] | None = None
-        self._kept: Hazard | None = None
+        self.age_events, self.age_weighted = np.zeros((2, len(AGES_S)))
 
-    def fit(self, exposure: Exposure, passes: int = 8) -> None:
-        """Learns ``exposure`` and nothing else; each pass sharpens the factors by those of the pass before."""
-        pieces = self._cut(exposure)
-        for _ in range(passes):
-            hazard, own = self._hazard(), self._own()
-            for sums in self._sums():
-                sums[...] = 0.0
-            self._add(pieces, hazard, own)
-
-    def learn(self, exposure: Exposure) -> None:
-        """Adds ``exposure`` to what was learned."""
-        self._add(self._cut(exposure), self._hazard(), self._own())
+    def learn(
+        self, machine: Ints, began_s: Floats, from_s: Floats, to_s: Floats, ended: Bools, now: float | Floats
+    ) -> None:
+        """Adds stretches of sessions: begin of the session, what was observed of it, and whether it ended with that by
+        the machine becoming unavailable. What was long before ``now`` counts little.
+        """
+        (rate, shape), age_factor, count = self.spread(), self.age_factor(), len(self.events)
+        own = (shape + self.events) / (shape + rate * self.weighted)
+        first, last = (np.maximum(times - began_s, 0.0)[:, None] for times in (from_s, to_s))
+        ago_s = np.broadcast_to(np.asarray(now) - began_s, began_s.shape)[:, None]
+        begin, end = (np.clip(bounds, first, last) for bounds in (AGES_S, np.append(AGES_S[1:], np.inf)))
+        seconds = faded_span(np.maximum(ago_s - begin, 0.0), np.maximum(ago_s - end, 0.0))
+        events = faded(np.maximum(now - to_s, 0.0)) * ended
+        age = np.maximum(np.searchsorted(AGES_S, last[:, 0]) - 1, 0)
+        self.age_weighted += (seconds * own[machine][:, None]).sum(axis=0)
+        self.age_events += np.bincount(age, events, len(AGES_S))
+        self.events += np.bincount(machine, events, count)
+        self.seconds += np.bincount(machine, seconds.sum(axis=1), count)
+        self.weighted += np.bincount(machine, seconds @ age_factor, count)
 
     def fade(self, factor: float) -> None:
-        """All that was learned counts ``factor`` times as much from now on.
-
-        Raises:
-            ValueError: ``factor`` is not from 0 to 1.
-        """
-        if not 0.0 <= factor <= 1.0:
-            raise ValueError(f"factor {factor!r}: give a number from 0 to 1")
-        for sums in self._sums():
+        """All that was learned counts ``factor`` times as much from now on."""
+        for sums in (self.events, self.seconds, self.weighted, self.age_events, self.age_weighted):
             sums *= factor
-        self._spread = self._kept = None
-
-    def forget(self, machine: int) -> None:
-        """The machine of this number is another one now."""
-        self.events[machine] = self.seconds[machine] = self.weighted[machine] = 0.0
-        self._spread = self._kept = None
-
-    @property
-    def known(self) -> NDArray[np.bool_]:
-        """Machines with a history: a session that ended, or a day without one."""
-        return (self.events > 0.0) | (self.seconds >= 86_400.0)
 
     def spread(self) -> tuple[float, float]:
         """Events per second at risk of an average machine, and the shape of the Gamma distribution of z around 1.
@@ -125,137 +83,43 @@ class Survival:
         Both by the method of moments, in turn: the mean of z over machines is 1, not that over time at risk. One event
         a day, and a shape of 1, if nothing was learned.
         """
-        if self._spread is None:
-            self._spread = _spread(self.events, self.weighted, self.settings.by_machine)
-        return self._spread
+        total = float(self.events.sum())
+        rate, shape = (total + 1.0) / (float(self.weighted.sum()) + DAY_S), 1.0
+        for _ in range(_ROUNDS if total > 0.0 else 0):
+            own = (shape + self.events) / (shape + rate * self.weighted)
+            rate = (total + 1.0) / (float((own * self.weighted).sum()) + DAY_S)
+            expected = rate * self.weighted
+            over = float(((self.events - expected) ** 2 - self.events).sum()) / max(float((expected**2).sum()), 1e-9)
+            shape = 1.0 / min(max(over, _NARROWEST), _WIDEST)
+        return rate, shape
 
-    def chance(self, machine: Ints, age_s: Floats, now_s: float, run_s: float | Floats) -> Chances:
-        """The chances that machines, available for ``age_s``, stay so for ``run_s`` more, with their intervals.
+    def age_factor(self) -> Floats:
+        """f by range of ages; its mean over the time at risk is 1, as it is where nothing is known."""
+        total = float(self.age_weighted.sum())
+        if not self.by_age or total == 0.0:
+            return np.ones(len(AGES_S))
+        factor = (self.age_events + BORROWED) / (self.spread()[0] * self.age_weighted + BORROWED)
+        return factor * (total / float((factor * self.age_weighted).sum()))
 
-        ``machine`` are numbers, shape (k,); ``run_s`` is one for all, or of shape (k,). An unknown age (NaN) is 0.
+    def chance(self, machine: Ints, age_s: Floats, run_s: float) -> Chances:
+        """The chances that machines of these numbers, available for ``age_s``, stay so for ``run_s`` more.
+
+        An unknown age (NaN) is 0. A machine has a history once a session ended, or a day of one was seen.
 
         Raises:
-            ValueError: ``run_s`` or ``now_s`` is not a time.
+            ValueError: ``run_s`` is not a time.
         """
-        a, b, expected = self._asked(machine, age_s, now_s, run_s)
-        quantile = self.settings.interval_z / (3.0 * np.sqrt(a))
-        middle = 1.0 - 1.0 / (9.0 * a)
+        if not run_s >= 0.0:
+            raise ValueError(f"a run time of {run_s!r} s: give seconds of at least 0")
+        rate, shape = self.spread()
+        bounds = np.append(AGES_S, _FOREVER_S)
+        passed = np.append(0.0, np.cumsum(self.age_factor() * np.diff(bounds)))
+        age = np.minimum(np.where(age_s > 0.0, age_s, 0.0), _FOREVER_S / 2.0)
+        hazard: Floats = rate * (np.interp(age + run_s, bounds, passed) - np.interp(age, bounds, passed))
+        a, b = shape + self.events[machine], shape + rate * self.weighted[machine]
         # Wilson and Hilferty 1931: the quantiles of a Gamma distribution.
-        least, most = (np.maximum(middle + sign * quantile, 0.0) ** 3 * a / b for sign in (-1.0, 1.0))
-        mean = np.exp(-a * np.log1p(expected / b))
-        low, high = np.exp(-most * expected), np.exp(-least * expected)
-        return Chances(mean, np.minimum(low, mean), np.maximum(high, mean), self.known[machine])
-
-    def mean_chance(self, machine: Ints, age_s: Floats, now_s: float, run_s: float | Floats) -> Floats:
-        """Only the chances, shape (k,)."""
-        a, b, expected = self._asked(machine, age_s, now_s, run_s)
-        mean: Floats = np.exp(-a * np.log1p(expected / b))
-        return mean
-
-    def _asked(
-        self, machine: Ints, age_s: Floats, now_s: float, run_s: float | Floats
-    ) -> tuple[Floats, Floats, Floats]:
-        """Shape and rate of each machine's z, and the expected events of an average machine over the run."""
-        runs = np.atleast_1d(np.asarray(run_s, dtype=np.float64))
-        if not (abs(now_s) <= LATEST_S and bool((runs >= 0.0).all())):
-            raise ValueError(
-                f"a run time of {run_s!r} s at {now_s!r}: give seconds of at least 0, and seconds since 1970"
-            )
-        age = np.where(age_s > 0.0, age_s, 0.0)
-        expected = self._hazard().integral(self.group[machine], age, now_s, np.minimum(runs, LONGEST_RUN_S))
-        base, shape = self.spread()
-        return shape + self.events[machine], shape + base * self.weighted[machine], expected
-
-    def _hazard(self) -> Hazard:
-        if self._kept is None:
-            age, hour = self._estimated()
-            bounds = np.array(self.settings.age_bounds_h) * HOUR_S
-            self._kept = Hazard(self.spread()[0], age, hour, bounds, self.settings.utc_offset_s)
-        return self._kept
-
-    def _estimated(self) -> tuple[Floats, Floats]:
-        """f by range of ages, and g by group and hour of the week; 1 where nothing is known."""
-        base, borrowed = self.spread()[0], self.settings.borrowed_events
-        age = np.ones(len(self.age_events))
-        if self.settings.by_age:
-            age = _around_1((self.age_events + borrowed) / (base * self.age_weighted + borrowed), self.age_weighted)
-        if not self.settings.by_hour:
-            return age, np.ones(self.hour_events.shape)
-        events, expected = _by_day(self.hour_events), base * _by_day(self.hour_weighted)
-        of_all = (events.sum(axis=0) + borrowed) / (expected.sum(axis=0) + borrowed)
-        lent = self.settings.lent_events
-        of_group = (events + lent * of_all) / (expected + lent)
-        hour = (self.hour_events + borrowed * of_group[:, DAY_HOUR]) / (base * self.hour_weighted + borrowed)
-        return age, _around_1(hour, self.hour_weighted)
-
-    def _cut(self, exposure: Exposure) -> Pieces:
-        return cut(exposure, np.array(self.settings.age_bounds_h) * HOUR_S, self.settings.utc_offset_s)
-
-    def _own(self) -> Floats:
-        """The mean of each machine's z, shape (n,)."""
-        base, shape = self.spread()
-        own: Floats = (shape + self.events) / (shape + base * self.weighted)
-        return own
-
-    def _add(self, pieces: Pieces, hazard: Hazard, own_factor: Floats) -> None:
-        machine, hour, age, group = pieces.machine, pieces.hour, pieces.age, self.group[pieces.machine]
-        by_age, by_hour, own = hazard.age[age], hazard.hour[group, hour], own_factor[machine]
-        count = len(self.events)
-        self._spread = self._kept = None
-        self.events += np.bincount(machine, pieces.events, count)
-        self.seconds += np.bincount(machine, pieces.seconds, count)
-        self.weighted += np.bincount(machine, pieces.seconds * by_age * by_hour, count)
-        cell, cells = group * WEEK_HOURS + hour, self.hour_events.size
-        self.hour_events += np.bincount(cell, pieces.events, cells).reshape(-1, WEEK_HOURS)
-        self.hour_weighted += np.bincount(cell, pieces.seconds * by_age * own, cells).reshape(-1, WEEK_HOURS)
-        self.age_events += np.bincount(age, pieces.events, len(self.age_events))
-        self.age_weighted += np.bincount(age, pieces.seconds * by_hour * own, len(self.age_events))
-
-    def state(self) -> dict[str, Floats]:
-        """What was learned, by the names of the attributes."""
-        return dict(zip(LEARNED, self._sums(), strict=True))
-
-    def load(self, state: Mapping[str, Floats]) -> None:
-        """Takes in what ``state`` of one with as many machines, groups and ranges of ages gave.
-
-        Raises:
-            ValueError: something is missing or of another shape.
-        """
-        for name, own in self.state().items():
-            given = np.asarray(state.get(name, ()), dtype=np.float64)
-            if given.shape != own.shape:
-                raise ValueError(
-                    f"{name} of shape {given.shape} where {own.shape} is expected: learn from the sessions"
-                )
-            own[...] = given
-        self._spread = self._kept = None
-
-    def _sums(self) -> tuple[Floats, ...]:
-        return tuple(getattr(self, name) for name in LEARNED)
-
-
-def _spread(events: Floats, weighted: Floats, by_machine: bool) -> tuple[float, float]:
-    total = float(events.sum())
-    base, shape = (total + 1.0) / (float(weighted.sum()) + 86_400.0), 1.0 if by_machine else ALIKE
-    if not by_machine or total == 0.0:
-        return base, shape
-    for _ in range(ROUNDS):
-        expected = base * weighted
-        own = (shape + events) / (shape + expected)
-        base = (total + 1.0) / (float((own * weighted).sum()) + 86_400.0)
-        expected = base * weighted
-        over = float(((events - expected) ** 2 - events).sum()) / max(float((expected**2).sum()), 1e-9)
-        shape = 1.0 / min(max(over, 0.02), 4.0)
-    return base, shape
-
-
-def _by_day(sums: Floats) -> Floats:
-    """Sums by group and hour of the week, added up by hour of a working day or of the weekend; shape (groups, 48)."""
-    days = sums.reshape(-1, 7, 24)
-    return np.concatenate([days[:, :5].sum(axis=1), days[:, 5:].sum(axis=1)], axis=1)
-
-
-def _around_1(factor: Floats, weighted: Floats) -> Floats:
-    """``factor`` over its mean by time at risk: the level is that of the base."""
-    total = float(weighted.sum())
-    return factor / (float((factor * weighted).sum()) / total) if total > 0.0 else factor
+        middle, width = 1.0 - 1.0 / (9.0 * a), INTERVAL_Z / (3.0 * np.sqrt(a))
+        least, most = (np.maximum(middle + sign * width, 0.0) ** 3 * a / b for sign in (-1.0, 1.0))
+        mean = np.exp(-a * np.log1p(hazard / b))
+        low, high = np.minimum(np.exp(-most * hazard), mean), np.maximum(np.exp(-least * hazard), mean)
+        return Chances(mean, low, high, (self.events[machine] > 0.0) | (self.seconds[machine] >= DAY_S))

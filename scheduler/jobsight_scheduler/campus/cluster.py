@@ -9,10 +9,10 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.reliability.exposure import HOUR_S, Ints
 from jobsight_predictor.reliability.resource_vector import Floats
 
 from .job_sets import CampusJobs
+from .machines import HOUR_S, Ints
 
 CORES = 1680
 LIMITS_H = (48.0, 120.0)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobsight_predictor.reliability.exposure import HOUR_S, Ints
 from jobsight_predictor.reliability.resource_vector import Floats
+
+from .machines import HOUR_S, Ints
 
 
 @dataclass(frozen=True, slots=True)

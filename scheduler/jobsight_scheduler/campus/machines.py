@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.reliability.exposure import Ints
 from jobsight_predictor.reliability.machine_facts import FactTable, MachineFacts, fact_table
 from jobsight_predictor.reliability.resource_vector import Floats
 
 GIB = 2.0**30
+HOUR_S = 3600.0
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

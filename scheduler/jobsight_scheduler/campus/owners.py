@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gamma
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.reliability.exposure import HOUR_S, WEEK_HOURS
 from jobsight_predictor.reliability.resource_vector import Floats
 
-from .machines import DEPARTMENTS, CampusMachines
+from .machines import DEPARTMENTS, HOUR_S, CampusMachines
 
+WEEK_HOURS = 168
 WEEK_S = WEEK_HOURS * HOUR_S
 
 
@@ -19,7 +20,8 @@ WEEK_S = WEEK_HOURS * HOUR_S
 class OwnerSettings:
     """Owners come after idle times around a mean of the machine's own, lognormal over machines (``median_idle_h``,
     ``idle_sigma``), and stay for an exponential time of mean ``session_h``. Outside of a department's opening hours
-    they come ``closed_share`` times as often as within; 1 is no opening hours at all. ``prefer_fast``: a machine's idle
+    they come ``closed_share`` times as often as within; 1 is no opening hours at all. Idle times are Weibull of shape
+    ``idle_shape``: below 1 most end early, and who has stayed for long stays on. ``prefer_fast``: a machine's idle
     times shrink with this power of its speed.
     """
 
@@ -28,6 +30,7 @@ class OwnerSettings:
     session_h: float = 2.5
     closed_share: float = 0.15
     prefer_fast: float = 0.0
+    idle_shape: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,11 @@ def draw_availability(
     mean_idle_s = HOUR_S * mean_idle_h / machines.speed**settings.prefer_fast
     clocks, intensity = _clocks(rng, settings, from_s - 3.0 * WEEK_S, to_s + WEEK_S)
     now = np.full(count, from_s - 2.0 * WEEK_S)
+    shape = settings.idle_shape
+    mean = gamma(1.0 + 1.0 / shape)
     begins, ends = [], []
     while True:
-        idle = np.where(machines.owned, rng.exponential(1.0, count) * mean_idle_s, np.inf)
+        idle = np.where(machines.owned, rng.exponential(1.0, count) ** (1.0 / shape) / mean * mean_idle_s, np.inf)
         stay = rng.exponential(settings.session_h * HOUR_S, count)
         end = _later(now, idle, machines.department, clocks, intensity)
         begins.append(now)

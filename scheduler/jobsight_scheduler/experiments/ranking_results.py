@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def row(case: RankingCase, runs: RunsBySeed) -> dict[str, Any]:
 
 
 def gains(found: Mapping[RankingCase, RunsBySeed]) -> list[dict[str, Any]]:
-    """For each set, load and kind of owners: GRV less first come, survival less first come and survival less GRV.
+    """For each set, load and kind of owners: GRV less first come, and survival less every other rank.
 
     Differences of completed shares, paired by seed, with their 95 % confidence intervals.
     """
@@ -51,9 +52,9 @@ def gains(found: Mapping[RankingCase, RunsBySeed]) -> list[dict[str, Any]]:
     for case, runs in found.items():
         if case.rank not in ("grv", "survival") or case.weights != THIRDS:
             continue
-        for other in ("first-come", "grv"):
-            beside = found.get(RankingCase(case.set, other, THIRDS, case.load, 0, case.owners, case.on_eviction))
-            if other == case.rank or beside is None:
+        others = {one.rank: beside for one, beside in found.items() if one == replace(case, rank=one.rank)}
+        for other, beside in others.items():
+            if other == case.rank or (case.rank == "grv" and other != "first-come"):
                 continue
             differences = [runs[seed]["completed_share"] - beside[seed]["completed_share"] for seed in runs]
             gained.append(

@@ -6,20 +6,14 @@ compared on the same draws, pair by pair. No rank knows how they were drawn.
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from jobsight_predictor.reliability.exposure import HOUR_S, Exposure
-from jobsight_predictor.reliability.machine_facts import fact_table
 from jobsight_predictor.reliability.resource_vector import VectorSettings
-from jobsight_predictor.reliability.survival import SurvivalSettings
-from jobsight_scheduler.campus.choosers.base import Chooser, GridView, new_view
+from jobsight_scheduler.campus.choosers.base import Chooser, GridView, Observed, new_view
 from jobsight_scheduler.campus.choosers.baselines import AvailabilityOracle, FastestFirst, FirstCome, Lazy, Random
 from jobsight_scheduler.campus.choosers.history import (
     Figure,
@@ -30,31 +24,22 @@ from jobsight_scheduler.campus.choosers.history import (
     longest_present,
     share_of_time,
 )
-from jobsight_scheduler.campus.choosers.survival import SurvivalRank, SurvivalVariant
-from jobsight_scheduler.campus.choosers.vector import ResourceVectorRank
+from jobsight_scheduler.campus.choosers.survival import SurvivalRank
+from jobsight_scheduler.campus.choosers.vector import ObservedVectorRank, ResourceVectorRank
 from jobsight_scheduler.campus.cluster import run_cluster, with_background
-from jobsight_scheduler.campus.failure_trace import FailureTrace, read_failure_trace
 from jobsight_scheduler.campus.grid import CampusGrid, OnEviction
-from jobsight_scheduler.campus.job_sets import SETS, CampusJobs, draw_jobs
-from jobsight_scheduler.campus.machines import CampusMachines, campus_machines
-from jobsight_scheduler.campus.owners import Availability, OwnerSettings, draw_availability
+from jobsight_scheduler.campus.job_sets import SETS
+from jobsight_scheduler.campus.machines import HOUR_S
+
+from .ranking_draws import Drawn, Owners, draw, draw_on_trace, observed
 
 LOAD = 0.3
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 THIRDS = (1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0)
 HALVES = (0.5, 0.5, 0.0)
-COMPARED = ("first-come", "grv", "survival")
-HISTORY_S = 28 * 24 * HOUR_S
-MARGIN_S = 20 * 24 * HOUR_S
+COMPARED = ("first-come", "grv", "fewest-evictions", "survival")
 CURVE_SEEDS = 4
 
-Owners = Literal["departments", "uniform", "prefer-fast"]
-OWNERS: dict[Owners, OwnerSettings] = {
-    "departments": OwnerSettings(),
-    "uniform": OwnerSettings(closed_share=1.0),
-    "prefer-fast": OwnerSettings(prefer_fast=3.0),
-}
-SPEED_SIGMA: dict[Owners, float] = {"departments": 0.0, "uniform": 0.0, "prefer-fast": 0.4}
 EXCHANGED_WORK_H = 5.2
 """Mean work of set 4 if its rows were exchanged in print: fitted to the 67.58 % that first come then has."""
 
@@ -81,15 +66,6 @@ class RankingCase:
         return replace(self, seed=0)
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """What a seed decides."""
-
-    machines: CampusMachines
-    jobs: CampusJobs
-    availability: Availability
-
-
 MakeChooser = Callable[[GridView, Drawn, RankingCase], Chooser]
 
 
@@ -97,16 +73,23 @@ def _vector(raw: bool = False) -> MakeChooser:
     return lambda view, _, case: ResourceVectorRank(view, VectorSettings(weights=case.weights, raw_capacity=raw))
 
 
+def _seen(drawn: Drawn) -> Observed:
+    return observed(drawn.availability, float(drawn.jobs.submit_s[0]))
+
+
+def _observed_vector(view: GridView, drawn: Drawn, case: RankingCase) -> Chooser:
+    run_s = float(drawn.jobs.predicted_s.mean())
+    return ObservedVectorRank(view, VectorSettings(weights=case.weights), run_s, _seen(drawn))
+
+
 def _history(figure: Figure) -> MakeChooser:
-    return lambda view, drawn, _: HistoryRank(view, figure, observed(drawn.availability, float(drawn.jobs.submit_s[0])))
+    return lambda view, drawn, _: HistoryRank(view, figure, _seen(drawn))
 
 
-def _survival(variant: SurvivalVariant) -> MakeChooser:
-    def make(view: GridView, drawn: Drawn, _: RankingCase) -> Chooser:
-        begin_s = float(drawn.jobs.submit_s[0])
-        return SurvivalRank(view, variant, drawn.jobs.predicted_s, observed(drawn.availability, begin_s), begin_s)
-
-    return make
+def _survival(by_age: bool) -> MakeChooser:
+    return lambda view, drawn, _: SurvivalRank(
+        view, by_age, drawn.jobs.predicted_s, _seen(drawn), float(drawn.jobs.submit_s[0])
+    )
 
 
 RANKS: dict[str, MakeChooser] = {
@@ -117,20 +100,14 @@ RANKS: dict[str, MakeChooser] = {
     "lazy": lambda view, *_: Lazy(view),
     "grv": _vector(),
     "grv-raw": _vector(raw=True),
+    "grv-observed": _observed_vector,
     "fewest-evictions": _history(fewest_evictions),
     "longest-present": _history(longest_present),
     "longest-last": _history(longest_last),
     "longest-mean": _history(longest_mean),
     "share-of-time": _history(share_of_time),
-    "survival": _survival(SurvivalVariant()),
-    "survival-speed": _survival(SurvivalVariant(by_speed=True)),
-    "survival-no-age": _survival(SurvivalVariant(SurvivalSettings(by_age=False))),
-    "survival-no-hours": _survival(SurvivalVariant(SurvivalSettings(by_hour=False))),
-    "survival-no-prediction": _survival(SurvivalVariant(by_prediction=False)),
-    "survival-departments": _survival(SurvivalVariant(by_department=True)),
-    "survival-no-fading": _survival(SurvivalVariant(fades=False)),
-    "survival-no-history": _survival(SurvivalVariant(history=False)),
-    "survival-exponential": _survival(SurvivalVariant(SurvivalSettings(by_age=False, by_hour=False))),
+    "survival": _survival(by_age=True),
+    "survival-no-age": _survival(by_age=False),
     "oracle": lambda view, drawn, _: AvailabilityOracle(view, drawn.availability.ends, drawn.jobs.work_s),
 }
 """The choices of ``--ranks``, and how each is made. ``first-come`` and all but ``eager`` bind a job when it starts."""
@@ -147,7 +124,7 @@ def published_cases(seeds: int) -> Iterator[RankingCase]:
 
 
 def curve_cases(seeds: int) -> Iterator[RankingCase]:
-    """First come, GRV and survival at the other loads."""
+    """First come, GRV, fewest evictions and survival at the other loads."""
     for seed in range(min(seeds, CURVE_SEEDS)):
         for number in SETS:
             for load in LOADS:
@@ -157,15 +134,17 @@ def curve_cases(seeds: int) -> Iterator[RankingCase]:
 
 
 def variant_cases(seeds: int) -> Iterator[tuple[str, RankingCase]]:
-    """What was left open: both readings of set 4's row, owners without opening hours, and checkpoints."""
+    """What was left open: both readings of set 4's row, other owners, and checkpoints."""
     for seed in range(seeds):
         for rank in COMPARED:
             yield "set 4, rows exchanged", RankingCase(4, rank, seed=seed, mean_work_h=EXCHANGED_WORK_H)
         for rank in ("first-come", "grv-raw", "survival"):
             yield "set 4, owners prefer fast machines, raw CA", RankingCase(4, rank, seed=seed, owners="prefer-fast")
         for number in (2, 3):
-            for rank in (*COMPARED, "survival-exponential"):
+            for rank in COMPARED:
                 yield "owners without opening hours", RankingCase(number, rank, seed=seed, owners="uniform")
+            for rank in (*COMPARED, "grv-observed", "longest-present", "share-of-time", "survival-no-age"):
+                yield "sessions that end early or last", RankingCase(number, rank, seed=seed, owners="fickle")
             for rank in COMPARED:
                 yield "hourly checkpoints", RankingCase(number, rank, seed=seed, on_eviction="checkpoint")
 
@@ -236,73 +215,3 @@ def run_cluster_case(number: int, seed: int) -> dict[str, Any]:
             "turnaround_s": (run.end_s - jobs.submit_s).tolist(),
         },
     }
-
-
-@lru_cache(maxsize=1)
-def draw(number: int, mean_work_h: float | None, load: float, seed: int, owners: Owners) -> Drawn:
-    """Machines, jobs and owners; owners are known from four weeks before the first job on."""
-    rng = np.random.default_rng(seed)
-    machines = campus_machines(rng, SPEED_SIGMA[owners])
-    of = SETS[number]
-    jobs = draw_jobs(rng, of.jobs, mean_work_h or of.mean_work_h, load, float(machines.speed.sum()))
-    jobs = replace(jobs, submit_s=jobs.submit_s + HISTORY_S)
-    begin_s, end_s = float(jobs.submit_s[0]), float(jobs.submit_s[-1])
-    until_s = begin_s + 4.0 * (end_s - begin_s) * max(1.0, load) + MARGIN_S
-    return Drawn(machines, jobs, draw_availability(rng, machines, OWNERS[owners], begin_s - HISTORY_S, until_s))
-
-
-@lru_cache(maxsize=1)
-def machines_of(trace: str) -> FailureTrace:
-    """The machines of a file, plain or gzip.
-
-    Raises:
-        ValueError: it has no events, or fewer than two days of them.
-    """
-    file = Path(trace)
-    with gzip.open(file, "rt", errors="replace") if file.suffix == ".gz" else file.open(errors="replace") as lines:
-        found = read_failure_trace(lines)
-    days = (found.availability.to_s - found.availability.from_s) / (24 * HOUR_S)
-    if days < 2.0:
-        raise ValueError(f"its events span {days:.2g} days; two at least are needed")
-    return found
-
-
-@lru_cache(maxsize=1)
-def draw_on_trace(trace: str, number: int, load: float, seed: int) -> Drawn:
-    """Jobs for the machines of a trace, from a moment that is drawn; known are up to four weeks before it.
-
-    At most half of the time after these is for submissions, so a small or short trace has fewer jobs than the set.
-    """
-    rng = np.random.default_rng(seed)
-    known = machines_of(trace).availability
-    count, of = len(known.begins), SETS[number]
-    span_s = known.to_s - known.from_s
-    history_s = min(HISTORY_S, span_s / 2.0)
-    for_jobs_s = (span_s - history_s) / 2.0
-    sessions = zip(known.begins, known.ends, strict=True)
-    available = sum(float((ends - begins).sum()) for begins, ends in sessions) / span_s  # machines, on average
-    jobs = max(1, min(of.jobs, int(for_jobs_s * load * available / (of.mean_work_h * HOUR_S))))
-    drawn = draw_jobs(rng, jobs, of.mean_work_h, load, available)
-    submit_s = drawn.submit_s - drawn.submit_s[0]
-    begin_s = known.from_s + history_s + rng.random() * max(0.0, for_jobs_s - float(submit_s[-1]))
-    from_s = begin_s - history_s
-    keep = [ends > from_s for ends in known.ends]
-    availability = Availability(
-        [np.maximum(begins[own], from_s) for begins, own in zip(known.begins, keep, strict=True)],
-        [ends[own] for ends, own in zip(known.ends, keep, strict=True)],
-        from_s,
-        known.to_s,
-    )
-    alike, none = np.ones(count), np.zeros(count, dtype=np.int64)
-    machines = CampusMachines(alike, none, alike > 0.0, fact_table([]))
-    return Drawn(machines, replace(drawn, submit_s=submit_s + begin_s), availability)
-
-
-def observed(availability: Availability, until_s: float) -> Exposure:
-    """What was seen of each machine's sessions before ``until_s``; those that go on have not ended."""
-    count = [int(np.searchsorted(begins, until_s)) for begins in availability.begins]
-    machine = np.repeat(np.arange(len(count)), count)
-    begins = np.concatenate([times[:n] for times, n in zip(availability.begins, count, strict=True)])
-    ends = np.concatenate([times[:n] for times, n in zip(availability.ends, count, strict=True)])
-    from_s = np.maximum(begins, availability.from_s)
-    return Exposure(machine, begins, from_s, np.minimum(ends, until_s), ends <= until_s)

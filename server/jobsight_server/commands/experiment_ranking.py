@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from jobsight_scheduler.campus.job_sets import SETS
+from jobsight_scheduler.experiments.ranking_draws import OWNERS, machines_of
 from jobsight_scheduler.experiments.ranking_results import by_run_time, by_seed, gains, published, row
 from jobsight_scheduler.experiments.ranking_runs import (
     LOAD,
-    OWNERS,
     RANKS,
     THIRDS,
     RankingCase,
     chosen_cases,
     curve_cases,
-    machines_of,
     published_cases,
     run_case,
     run_cluster_case,
@@ -73,7 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"offered loads (default: {LOAD}, and .1 to 1.0 for three ranks)",
     )
     parser.add_argument(
-        "--owners", choices=tuple(OWNERS), help="when owners come: departments (opening hours), uniform, prefer-fast"
+        "--owners",
+        choices=tuple(OWNERS),
+        help="when owners come: departments (opening hours), uniform, prefer-fast, fickle",
     )
     parser.add_argument(
         "--on-eviction", choices=("restart", "checkpoint"), help="what a job that lost its machine does"

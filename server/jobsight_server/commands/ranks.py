@@ -47,7 +47,6 @@ _RANKS = (
     "rank_success_by_work",
     "rank_blame_users",
     "rank_raw_capacity",
-    "rank_utc_offset_hours",
 )
 
 
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     config = rank_config(settings)
     try:
         with engine.connect().execution_options(reading=True) as connection:
-            columns = MachineBoard(config).columns(connection)
+            columns = MachineBoard().columns(connection)
             _check_cluster(connection, columns, args.cluster)
             run_time_s, predicted = 3600.0 if args.run_time is None else args.run_time, False
             if args.user is not None:
@@ -145,7 +144,7 @@ def _read_condor(args: argparse.Namespace, console: Console) -> int:
         with args.read_condor.open("rb") as file:
             newest = args.read_condor.stat().st_mtime
             log = read_condor_log(iter(lambda: file.readline(LONGEST_LINE + 1), b""), newest)
-        done = count_attempts(engine, rank_config(settings_of(args)), args.cluster, "", log.attempts)
+        done = count_attempts(engine, rank_config(settings_of(args)), args.cluster, "", log.attempts, time.time())
     except OSError as error:
         raise UserError(f"{args.read_condor}: {error.strerror}") from error
     finally:

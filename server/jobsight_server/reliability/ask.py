@@ -70,8 +70,8 @@ def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQue
         capacities(numbers["flops"], numbers["cores"], settings=config.vector),
         config.vector,
     )
-    stays = columns.survival.chance(np.arange(len(columns)), age_s, now, question.run_time_s)
-    sound = chance_not_to_fail(numbers["sound"], numbers["failed"], config.survival.interval_z)
+    stays = columns.survival.chance(np.arange(len(columns)), age_s, question.run_time_s)
+    sound = chance_not_to_fail(numbers["sound"], numbers["failed"])
     chances = both(stays, sound)
     eligible = meets if question.everywhere else meets & present & free
     if question.method == "grv":

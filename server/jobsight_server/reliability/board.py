@@ -17,9 +17,8 @@ from sqlalchemy import Connection
 from jobsight_predictor.reliability.machine_facts import FactTable, fact_table
 from jobsight_predictor.reliability.resource_vector import Floats
 from jobsight_predictor.reliability.survival import Survival
-from jobsight_server.reliability.config import RankConfig
 from jobsight_server.reliability.facts import StoredFacts, load_facts
-from jobsight_server.reliability.learning import clusters_of, survival_of
+from jobsight_server.reliability.learning import survival_of
 from jobsight_server.reliability.rows import Name
 from jobsight_server.reliability.state import read_reliability
 from jobsight_server.storage.fetch import fetch
@@ -41,7 +40,7 @@ _NUMBERS = (
     "sound",
     "failed",
 )
-_VERSION = "SELECT version, hazard_version FROM reliability_state"
+_VERSION = "SELECT version FROM reliability_state"
 _ROWS = (
     "SELECT id, cluster, name, facts, since, busy_processors, score, successes + evictions + failures + user_failures, "
     "sessions, events, seconds, weighted, received_at, sound, failed FROM machines WHERE version > ? ORDER BY id"
@@ -72,33 +71,28 @@ class MachineColumns:
 class MachineBoard:
     """The columns at the newest version; threads may share it."""
 
-    def __init__(self, config: RankConfig) -> None:
-        self._config = config
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._version = 0
-        self._columns = _none(config)
-        self._hazard = ""
-        self._hazard_version = 0
+        self._columns = _none()
 
     def columns(self, connection: Connection) -> MachineColumns:
         """The columns as of now, which no one changes any more."""
         with self._lock:
             found = fetch(connection, _VERSION, ())
-            version, hazard_version = found[0] if found else (0, 0)
+            version = found[0][0] if found else 0
             if version < self._version:  # another database took this one's place
-                self._version = self._hazard_version = 0
-                self._columns = _none(self._config)
+                self._version = 0
+                self._columns = _none()
             if version > self._version:
-                rows = fetch(connection, _ROWS, (self._version,))
-                if hazard_version != self._hazard_version:
-                    self._hazard = read_reliability(connection).hazard
-                    self._hazard_version = hazard_version
-                self._columns = _merged(self._columns, rows, self._config, self._hazard)
+                self._columns = _merged(
+                    self._columns, fetch(connection, _ROWS, (self._version,)), read_reliability(connection).hazard
+                )
                 self._version = version
             return self._columns
 
 
-def _merged(before: MachineColumns, rows: list[Any], config: RankConfig, hazard: str) -> MachineColumns:
+def _merged(before: MachineColumns, rows: list[Any], hazard: str) -> MachineColumns:
     """The columns with these rows in place of older ones, or behind them."""
     names, facts = list(before.names), list(before.facts)
     place, by_name = dict(before.place), dict(before.by_name)
@@ -121,20 +115,16 @@ def _merged(before: MachineColumns, rows: list[Any], config: RankConfig, hazard:
         table[:, number] = _numbers(row, facts[number])
     offers = before.offers if same_facts else fact_table([one.for_requirements() for one in facts])
     columns = dict(zip(_NUMBERS, table, strict=True))
-    return MachineColumns(ids, names, facts, columns, offers, _survival(names, columns, config, hazard), place, by_name)
+    return MachineColumns(ids, names, facts, columns, offers, _survival(columns, hazard), place, by_name)
 
 
-def _none(config: RankConfig) -> MachineColumns:
+def _none() -> MachineColumns:
     numbers = {name: np.zeros(0) for name in _NUMBERS}
-    return MachineColumns(
-        np.zeros(0, dtype=np.int64), [], [], numbers, fact_table([]), _survival([], numbers, config, "")
-    )
+    return MachineColumns(np.zeros(0, dtype=np.int64), [], [], numbers, fact_table([]), Survival(0))
 
 
-def _survival(names: list[Name], numbers: dict[str, Floats], config: RankConfig, hazard: str) -> Survival:
-    clusters = clusters_of(hazard, (cluster for cluster, _ in names))
-    group = {cluster: number for number, cluster in enumerate(clusters)}
-    survival = survival_of(hazard, clusters, [group[cluster] for cluster, _ in names], config.survival)
+def _survival(numbers: dict[str, Floats], hazard: str) -> Survival:
+    survival = survival_of(hazard, len(numbers["events"]))
     survival.events, survival.seconds, survival.weighted = (numbers[name] for name in ("events", "seconds", "weighted"))
     return survival
 

@@ -29,12 +29,12 @@ class AttemptsCounted:
 
 
 def count_attempts(
-    engine: Engine, config: RankConfig, cluster: str, user: str, attempts: Sequence[LoggedAttempt]
+    engine: Engine, config: RankConfig, cluster: str, user: str, attempts: Sequence[LoggedAttempt], now: float
 ) -> AttemptsCounted:
-    """Counts the attempts of ``user``'s jobs, some thousand in a transaction."""
+    """Counts the attempts of ``user``'s jobs, some thousand in a transaction; those of long ago count little."""
     done = AttemptsCounted(machines=len({attempt.host for attempt in attempts}))
     for begin in range(0, len(attempts), _AT_ONCE):
-        _count(engine, config, cluster, user, attempts[begin : begin + _AT_ONCE], done)
+        _count(engine, config, cluster, user, attempts[begin : begin + _AT_ONCE], now, done)
     return done
 
 
@@ -44,6 +44,7 @@ def _count(
     cluster: str,
     user: str,
     attempts: Sequence[LoggedAttempt],
+    now: float,
     done: AttemptsCounted,
 ) -> None:
     runs = [(attempt, _run(cluster, user, attempt)) for attempt in attempts]
@@ -61,13 +62,13 @@ def _count(
             end = attempt.outcome
             if end == "failed":
                 blamed = ends_of(connection, run, found, set(), may_wait=False)
-                count_end(found[cluster, attempt.host], run, (blamed or {})[attempt.host], config)
+                count_end(found[cluster, attempt.host], run, (blamed or {})[attempt.host], config, now)
             else:
-                count_end(found[cluster, attempt.host], run, end, config)
+                count_end(found[cluster, attempt.host], run, end, config, now)
             done.counted += 1
         rows, version = list(found.values()), state.version + 1
         if write_machines(connection, rows, version):
-            learn(connection, config, state, rows, version)
+            learn(connection, state, rows, version)
             state.version = version
         write_reliability(connection, state)
 

@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 from jobsight_predictor.reliability.resource_vector import VectorSettings
 from jobsight_predictor.reliability.sessions import SessionSettings
-from jobsight_predictor.reliability.survival import SurvivalSettings
 from jobsight_server.errors import UserError
 from jobsight_server.settings import Settings
 
@@ -22,7 +21,6 @@ class RankConfig:
     method: RankMethod = "survival"
     vector: VectorSettings = field(default_factory=VectorSettings)
     sessions: SessionSettings = field(default_factory=SessionSettings)
-    survival: SurvivalSettings = field(default_factory=SurvivalSettings)
 
 
 def rank_config(settings: Settings) -> RankConfig:
@@ -50,5 +48,4 @@ def rank_config(settings: Settings) -> RankConfig:
         method=settings.rank_method,
         vector=vector,
         sessions=SessionSettings(silence_s=settings.machine_silence_s),
-        survival=SurvivalSettings(utc_offset_s=3600.0 * settings.rank_utc_offset_hours),
     )

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from jobsight_predictor.reliability.resource_vector import JobEnd, after_job, new_record
-from jobsight_predictor.reliability.success import sound_and_failed
+from jobsight_predictor.reliability.success import with_end
 from jobsight_server.forecasts.job import application
 from jobsight_server.reliability.blame import JudgedRun, ends_of, went_away
 from jobsight_server.reliability.config import RankConfig
@@ -79,18 +79,17 @@ def take_runs(connection: Connection, config: RankConfig, state: ReliabilityStat
             continue
         for node in left:
             if (end := ends.get(node)) is not None:
-                count_end(found[run.cluster, node], run, end, config)
+                count_end(found[run.cluster, node], run, end, config, now)
     _keep_waiting(connection, waiting, undecided, now)
     return TakenRuns([one for one in found.values() if one.touched], until, bool(top))
 
 
-def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, config: RankConfig) -> None:
+def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, config: RankConfig, now: float) -> None:
     """Counts the end of a run on one of its machines."""
     work_h = run.nodes[machine.name] * max(run.end - run.start, 0.0) / 3600.0
     machine.record = after_job(machine.record, end, config.vector, work_h)
-    sound, failed = sound_and_failed(end)
-    machine.sound, machine.failed = machine.sound + sound, machine.failed + failed
-    machine.learn_attempt(run.start, run.end, is_event=end in ("evicted", "requeued", "checkpointed"))
+    machine.sound, machine.failed = with_end(machine.sound, machine.failed, end, max(now - run.end, 0.0))
+    machine.learn_attempt(run.start, run.end, now, is_event=end in ("evicted", "requeued", "checkpointed"))
     machine.outcomes.append(NewOutcome(run.job_id, run.start, run.end, end, work_h, run.user, run.application))
     machine.touched = machine.shown = True
 

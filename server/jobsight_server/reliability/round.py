@@ -37,18 +37,18 @@ def update_machines(
     def batches(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
         taken = take_batches(connection, config, state, clock())
         state.batches_until = taken.until
-        return _written(connection, config, state, taken.machines, version), taken.more
+        return _written(connection, state, taken.machines, version), taken.more
 
     def absent(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
         now = clock()
-        changed = _written(connection, config, state, take_owner_reports(connection, config, now), version)
-        changed |= _written(connection, config, state, end_silent(connection, config, now), version)
+        changed = _written(connection, state, take_owner_reports(connection, config, now), version)
+        changed |= _written(connection, state, end_silent(connection, config, now), version)
         return changed, False
 
     def runs(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
         taken = take_runs(connection, config, state, clock())
         state.jobs_until = taken.until
-        return _written(connection, config, state, taken.machines, version), taken.more
+        return _written(connection, state, taken.machines, version), taken.more
 
     def fading(connection: Connection, state: ReliabilityState, version: int) -> tuple[bool, bool]:
         return fade(connection, state, clock(), version), False
@@ -73,13 +73,9 @@ def _do(engine: Engine, step: Step) -> bool:
     return more
 
 
-def _written(
-    connection: Connection, config: RankConfig, state: ReliabilityState, rows: Sequence[MachineRow], version: int
-) -> bool:
+def _written(connection: Connection, state: ReliabilityState, rows: Sequence[MachineRow], version: int) -> bool:
     for machine in rows:
         if machine.touched:
             machine.learn_open(_LEARN_S)
     changed = write_machines(connection, rows, version)
-    learned = any(machine.stretches for machine in rows)
-    learn(connection, config, state, rows, version)
-    return changed or learned
+    return learn(connection, state, rows, version) or changed

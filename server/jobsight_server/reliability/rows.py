@@ -45,14 +45,14 @@ _read_boots = msgspec.json.Decoder(list[str]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(slots=True)
-class Stretch:
-    """A part of a session for the survival model to learn."""
+class Stretch(NamedTuple):
+    """A part of a session for the survival model to learn; ``now``: as of when it is as old as it is."""
 
     began: float
     since: float
     until: float
     ended: bool
+    now: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,11 @@ class MachineRow:
         if since is not None and seen is not None and seen - max(since, self.learned_until or since) >= at_least_s:
             self._learn(since, seen, ended=False)
 
-    def learn_attempt(self, start: float, end: float, *, is_event: bool) -> None:
+    def learn_attempt(self, start: float, end: float, now: float, *, is_event: bool) -> None:
         """Has a job's life on a machine that no agent watches learned as a session: ended by the machine, or cut short
-        by the job's own end."""
+        by the job's own end. Attempts side by side are sessions side by side."""
         if self.boot_id is None:
-            self._learn(start, max(start, end), is_event)
+            self.stretches.append(Stretch(start, start, max(start, end), is_event, max(end, now)))
 
     def begin_boot(self, boot_id: str, time: float) -> None:
         """A boot whose batches have not been seen before."""
@@ -134,7 +134,7 @@ class MachineRow:
     def _learn(self, began: float, until: float, ended: bool) -> None:
         # A clock that was set back may have moved the session before what was learned of it.
         since = began if self.learned_until is None else min(max(began, self.learned_until), until)
-        self.stretches.append(Stretch(began, since, until, ended))
+        self.stretches.append(Stretch(began, since, until, ended, until))
         self.learned_until = until
 
 

@@ -226,9 +226,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         bool, _meta("penalise the machine also for failures that follow a user or an application")
     ] = False
     rank_raw_capacity: Annotated[bool, _meta("CA is flops times cores as it is, not divided by the largest")] = False
-    rank_utc_offset_hours: Annotated[
-        float, _meta("local time of the site less UTC, for the hours of the week", ge=-14, le=14)
-    ] = 0.0
     ranks_interval_s: Annotated[float, _meta("how often to update the machines' sessions and scores", ge=0.05)] = 15.0
     machine_silence_s: Annotated[
         float, _meta("silence of an agent that ends its machine's session; no eviction by itself", ge=1, le=1e9)

@@ -128,7 +128,7 @@ def create_app(
         failures=LoginFailures(),
         proxies=TrustedProxies(settings.trusted_proxies),
         munge=MungeUsers(settings.munge_socket),
-        machines=MachineBoard(ranks),
+        machines=MachineBoard(),
         ranks=ranks,
         schema_version=newest_version(),
     )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from jobsight_predictor.reliability.exposure import hour_of_week
 from jobsight_predictor.reliability.machine_facts import HardRequirements
 from jobsight_scheduler.campus.cluster import ClusterJobs, run_cluster, with_background
 from jobsight_scheduler.campus.job_sets import SETS, draw_jobs
 from jobsight_scheduler.campus.machines import campus_machines
 from jobsight_scheduler.campus.owners import OwnerSettings, draw_availability
-from jobsight_scheduler.experiments.ranking_runs import draw
+from jobsight_scheduler.experiments.ranking_draws import draw
 
 H, DAY = 3600.0, 86_400.0
 
@@ -62,7 +63,8 @@ def test_owners_come_in_opening_hours() -> None:
     drawn = draw_availability(
         np.random.default_rng(3), machines, OwnerSettings(), 4 * DAY, 32 * DAY
     )  # from a Monday on
-    came = hour_of_week(np.concatenate([end[end < 32 * DAY] for end in drawn.ends]))
+    ends = np.concatenate([end[end < 32 * DAY] for end in drawn.ends])
+    came = np.array([24 * at.weekday() + at.hour for at in (datetime.fromtimestamp(end, UTC) for end in ends)])
     by_hour = np.bincount(came % 24, weights=(came < 120).astype(float), minlength=24)
     assert by_hour[10:16].mean() > 3.0 * by_hour[0:6].mean()
     assert (came >= 120).sum() / 2 < 0.7 * (came < 120).sum() / 5, "some departments open on Saturdays"

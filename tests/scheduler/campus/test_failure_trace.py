@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from jobsight_scheduler.campus.failure_trace import read_failure_trace
-from jobsight_scheduler.experiments.ranking_runs import RankingCase, draw_on_trace, run_case
+from jobsight_scheduler.experiments.ranking_draws import draw_on_trace
+from jobsight_scheduler.experiments.ranking_runs import RankingCase, run_case
 from jobsight_server.cli import main
 
 HEADER = "# event_id component_id node_id platform_id node_name event_type event_start_time event_stop_time reason\n"

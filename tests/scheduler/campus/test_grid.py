@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.reliability.exposure import Ints
 from jobsight_predictor.reliability.resource_vector import VectorSettings
 from jobsight_scheduler.campus.choosers.base import Chooser, new_view
 from jobsight_scheduler.campus.choosers.baselines import AvailabilityOracle, FirstCome, Lazy, Random
 from jobsight_scheduler.campus.choosers.vector import ResourceVectorRank
 from jobsight_scheduler.campus.grid import Attempt, CampusGrid, OnEviction
 from jobsight_scheduler.campus.job_sets import CampusJobs
+from jobsight_scheduler.campus.machines import Ints
 from jobsight_scheduler.campus.owners import Availability
 
 Sessions = list[list[tuple[float, float]]]

@@ -12,6 +12,7 @@ from jobsight_predictor.reliability.resource_vector import VectorSettings
 from jobsight_scheduler.campus.choosers.base import new_view
 from jobsight_scheduler.campus.choosers.baselines import FastestFirst, Lazy
 from jobsight_scheduler.campus.choosers.vector import ResourceVectorRank
+from jobsight_scheduler.experiments.ranking_draws import draw, observed
 from jobsight_scheduler.experiments.ranking_results import by_run_time, by_seed, gains, interval, published, row
 from jobsight_scheduler.experiments.ranking_runs import (
     RANKS,
@@ -19,8 +20,6 @@ from jobsight_scheduler.experiments.ranking_runs import (
     RankingCase,
     chosen_cases,
     curve_cases,
-    draw,
-    observed,
     published_cases,
     run_case,
     run_cluster_case,
@@ -64,14 +63,14 @@ def test_history_is_what_was_seen_before_the_first_job() -> None:
     drawn = draw(2, None, 0.3, 11, "departments")
     begin_s = float(drawn.jobs.submit_s[0])
     history = observed(drawn.availability, begin_s)
-    assert (history.to_s <= begin_s).all()
-    assert (history.from_s >= drawn.availability.from_s).all()
+    assert (history.end_s <= begin_s).all()
+    assert (history.begin_s >= drawn.availability.from_s).all()
     going = np.bincount(history.machine[~history.ended], minlength=546)
     assert going.tolist() == drawn.availability.at(begin_s).astype(int).tolist()
 
 
 @pytest.mark.parametrize(
-    "rank", ["eager", "lazy", "grv", "fewest-evictions", "longest-mean", "survival", "survival-no-history"]
+    "rank", ["eager", "lazy", "grv", "grv-observed", "fewest-evictions", "longest-mean", "survival"]
 )
 def test_no_rank_but_the_oracle_looks_ahead(rank: str) -> None:
     """The first 20 choices are the same if every owner that has not come by then comes a day later."""
@@ -152,6 +151,6 @@ def test_what_is_run() -> None:
     assert len(cases) == len(set(cases)) == 2 * 4 * len(RANKS)
     assert {case.weights for case in cases if case.rank == "grv"} == {THIRDS, (0.5, 0.5, 0.0)}
     assert {case.load for case in curve_cases(1)} | {0.3} == {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0}
-    assert len({name for name, _ in variant_cases(1)}) == 4
+    assert len({name for name, _ in variant_cases(1)}) == 5
     weights = [THIRDS, (1.0, 0.0, 0.0)]
     assert len(list(chosen_cases([1], ["first-come", "grv"], weights, [0.3, 0.5], 3, "uniform", "restart"))) == 18

@@ -138,7 +138,7 @@ class Farm:
     def ranks(self, hours: float = 6.0, method: Any = "survival", **more: Any) -> MachineRanks:
         question = replace(RankQuestion(hours * HOUR_S, method), **more)
         with self.engine.connect() as connection:
-            return rank_machines(MachineBoard(self.config).columns(connection), self.config, question, self.now)
+            return rank_machines(MachineBoard().columns(connection), self.config, question, self.now)
 
     def order(self, hours: float = 6.0, method: Any = "survival", **more: Any) -> list[str]:
         """The names of the ranked machines, best first."""

@@ -63,6 +63,28 @@ LOG = """\
 LINES = LOG.encode().splitlines(keepends=True)
 
 
+def recent(log: str) -> str:
+    """The same of yesterday."""
+    return log.replace("2023-11-14", time.strftime("%Y-%m-%d", time.gmtime(time.time() - 86_400.0)))
+
+
+def attempts(host: str, days_ago: float, evicted: int, completed: int = 0) -> str:
+    """An attempt of a quarter of an hour an hour, one after the other, up to so many days ago."""
+    events = []
+    for number in range(evicted + completed):
+        start = time.time() - 86_400.0 * days_ago - 3600.0 * (number + 1)
+        job = f"({sum(host.encode()):03}{number:03}.000.000)"
+        end = "004", "Job was evicted.", "(0) Job was not checkpointed."
+        if number >= evicted:
+            end = "005", "Job terminated.", "(1) Normal termination (return value 0)"
+        at = [time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(moment)) for moment in (start, start + 900.0)]
+        events.append(
+            f"001 {job} {at[0]} Job executing on host: <192.0.2.5:9618?alias={host}>\n...\n"
+            f"{end[0]} {job} {at[1]} {end[1]}\n\t{end[2]}\n...\n"
+        )
+    return "".join(events)
+
+
 def test_attempts_and_how_they_left_their_machines() -> None:
     found = read_condor_log(LINES, NEWEST)
     day = 1_699_920_000.0
@@ -119,7 +141,7 @@ def test_a_log_counts_once_and_its_machines_are_ranked(
 ) -> None:
     farm = Farm(sqlite_engine)
     file = tmp_path / "job.log"
-    file.write_text(LOG + "005 (027.000.000) 2023-11-14 13:05:00Z Job term")
+    file.write_text(recent(LOG) + "005 (027.000.000) 2023-11-14 13:05:00Z Job term")
     url = str(sqlite_engine.url)
     command = ["ranks", "--database", url, "--read-condor", str(file), "--cluster", "pool"]
     assert main(command) == 0
@@ -204,3 +226,21 @@ def test_an_unknown_cluster_is_named_with_the_known_ones(
     assert "pool/n5" in capsys.readouterr().out
     assert main(["ranks", "--database", url, "--cluster", "gamma"]) == 1
     assert "unknown cluster 'gamma'; known: pool" in capsys.readouterr().err
+
+
+def test_the_default_rank_sees_evictions_of_the_log_as_long_as_they_are_recent(
+    sqlite_engine: Engine, tmp_path: Path
+) -> None:
+    farm, url, file = Farm(sqlite_engine, time.time()), str(sqlite_engine.url), tmp_path / "job.log"
+    for log in (
+        attempts("bad", 1.0, evicted=50),
+        attempts("good", 1.0, evicted=0, completed=50),
+        attempts("once-bad", 1.0, evicted=0, completed=50) + attempts("once-bad", 365.0, evicted=50),
+    ):
+        file.write_text(log)
+        assert main(["ranks", "--database", url, "--read-condor", str(file), "--cluster", "pool"]) == 0
+    ranks = farm.ranks(1.0, everywhere=True)
+    stays = {ranks.columns.names[number][1]: float(ranks.stays.mean[number]) for number in ranks.order}
+    assert list(stays)[-1] == "bad"
+    assert stays["bad"] < 0.3 < 0.8 < stays["good"]
+    assert stays["once-bad"] == pytest.approx(stays["good"], abs=0.01), "evictions of a year ago count nothing"

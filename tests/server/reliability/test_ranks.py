@@ -138,15 +138,15 @@ def test_hard_requirements_free_processors_and_clusters_filter(farm: Farm) -> No
 
 
 def test_the_board_follows_every_change_like_a_new_one(farm: Farm) -> None:
-    board = MachineBoard(farm.config)
+    board = MachineBoard()
 
     def compare() -> None:
         with farm.engine.connect() as connection:
-            kept, fresh = board.columns(connection), MachineBoard(farm.config).columns(connection)
+            kept, fresh = board.columns(connection), MachineBoard().columns(connection)
         assert kept.names == fresh.names
         for name, values in fresh.numbers.items():
             np.testing.assert_array_equal(kept.numbers[name], values, err_msg=name)
-        np.testing.assert_array_equal(kept.survival.hour_events, fresh.survival.hour_events)
+        np.testing.assert_array_equal(kept.survival.age_events, fresh.survival.age_events)
 
     compare()
     week(farm, "n1", "n2")
@@ -166,7 +166,7 @@ def test_the_board_follows_every_change_like_a_new_one(farm: Farm) -> None:
 def test_ranks_of_chosen_machines(farm: Farm) -> None:
     week(farm, "n1", "n2")
     farm.round()
-    board = MachineBoard(farm.config)
+    board = MachineBoard()
     with farm.engine.connect() as connection:
         names = [("alpha", "n2"), ("alpha", "none"), ("beta", "n1")]
         found = ranks_of(board, farm.config, connection, names, HOUR_S, farm.now)
@@ -200,7 +200,7 @@ def test_a_question_over_ten_thousand_machines_takes_little(sqlite_engine: Engin
     with sqlite_engine.begin() as connection:
         write_machines(connection, rows, 1)
         write_reliability(connection, ReliabilityState(version=1))
-    board, spent = MachineBoard(config), []
+    board, spent = MachineBoard(), []
     question = RankQuestion(6 * HOUR_S, "survival", needs=HardRequirements(memory_bytes=2.0**35, system="linux-x86_64"))
     with sqlite_engine.connect() as connection:
         board.columns(connection)

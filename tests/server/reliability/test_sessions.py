@@ -228,7 +228,7 @@ def test_reports_of_resources_carry_owners_to_their_machines(farm: Farm) -> None
 def test_nodes_that_are_resources_have_their_reliability_as_an_attribute(farm: Farm) -> None:
     farm.up("n1", 30)
     farm.round()
-    scores = partial(ranks_of, MachineBoard(farm.config), farm.config)
+    scores = partial(ranks_of, MachineBoard(), farm.config)
     assert report_nodes(farm.engine, lambda: farm.now, 90.0, scores) == 1
     with farm.engine.connect() as connection:
         attributes = json.loads(connection.execute(select(resources.c.attributes)).scalar_one())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from .conftest import HOUR_S, Farm
@@ -62,22 +64,21 @@ def test_failures_that_follow_a_user_count_against_no_machine(farm: Farm) -> Non
 
 
 def test_evictions_of_long_ago_no_longer_rank_a_machine_last(farm: Farm) -> None:
-    """Three a day for a week, then quiet for a month, beside machines that go away once a day."""
-    boots = 0
+    """Each eight hours for two weeks, then quiet for a month, beside machines that go away now and then."""
+    rng, boots = random.Random(1), 0
 
-    def days(count: int, away_a_day: dict[str, int]) -> None:
+    def days(count: int, hole: float) -> None:
         nonlocal boots
-        for _ in range(count):
-            for part in range(3):
-                farm.now += 8 * HOUR_S
-                for name in NAMES:
-                    if part < away_a_day.get(name, 0):
-                        boots += 1
-                        farm.boot[name] = f"{name}-{boots}"
-                    farm.report(name, farm.now - 8 * HOUR_S + 300, farm.now - 60, farm.boot.get(name, "boot-1"))
-                farm.round()
+        for _ in range(3 * count):
+            farm.now += 8 * HOUR_S
+            for name in NAMES:
+                if rng.random() < (hole if name == "hole" else 0.3):
+                    boots += 1
+                    farm.boot[name] = f"{name}-{boots}"
+                farm.report(name, farm.now - 8 * HOUR_S + 300, farm.now - 60, farm.boot.get(name, "boot-1"))
+            farm.round()
 
-    days(7, {"hole": 3, "n1": 1, "n2": 1, "n3": 1})
+    days(14, hole=1.0)
     assert list(scores(farm))[-1] == "hole"
-    days(30, {"n1": 1, "n2": 1, "n3": 1})
+    days(30, hole=0.0)
     assert next(iter(scores(farm))) == "hole"

@@ -35,7 +35,7 @@ def store(served: Served, *rows: MachineRow) -> None:
     state = ReliabilityState(version=1)
     with served.engine.begin() as connection:
         write_machines(connection, rows, 1)
-        learn(connection, RankConfig(), state, rows, 1)
+        learn(connection, state, rows, 1)
         write_reliability(connection, state)
 
 
@@ -57,7 +57,7 @@ def infant_mortality(rng: random.Random) -> tuple[MachineRow, MachineRow]:
         row, at = machine(name, age_h), NOW - 200 * 86400.0
         for _ in range(120):
             length = rng.expovariate(4.0) if rng.random() < 0.7 else rng.expovariate(rate / 40.0)
-            row.stretches.append(Stretch(at, at, at + length * HOUR_S, True))
+            row.stretches.append(Stretch(at, at, at + length * HOUR_S, True, at + length * HOUR_S))
             at += length * HOUR_S + 600
         rows.append(row)
     return rows[0], rows[1]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.reliability.exposure import Ints
 from jobsight_predictor.reliability.resource_vector import Floats
+from jobsight_scheduler.campus.machines import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,18 @@ def new_view(speed: Floats, department: Ints) -> GridView:
     """No machine is available."""
     count = len(speed)
     return GridView(speed, department, np.zeros(count, np.bool_), np.zeros(count), np.full(count, np.nan))
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Sessions seen before the first job, each of shape (sessions,): machine, begin, end or how far it was seen, and
+    whether it ended.
+    """
+
+    machine: Ints
+    begin_s: Floats
+    end_s: Floats
+    ended: NDArray[np.bool_]
 
 
 class Chooser:

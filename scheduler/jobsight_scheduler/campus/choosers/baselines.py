@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jobsight_predictor.reliability.exposure import Ints
 from jobsight_predictor.reliability.resource_vector import Floats
+from jobsight_scheduler.campus.machines import Ints
 
 from .base import Chooser, GridView
 

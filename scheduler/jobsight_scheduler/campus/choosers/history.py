@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jobsight_predictor.reliability.exposure import HOUR_S, Exposure, Ints
 from jobsight_predictor.reliability.resource_vector import Floats
+from jobsight_scheduler.campus.machines import HOUR_S, Ints
 
-from .base import Chooser, GridView
+from .base import Chooser, GridView, Observed
 
 WINDOW_S = 28 * 24 * HOUR_S
 
@@ -46,13 +46,11 @@ def share_of_time(ended: Sequence[Session], begun_s: float, now: float) -> float
 class HistoryRank(Chooser):
     """The machine with the largest ``figure``; ``history`` are sessions observed before the first job."""
 
-    def __init__(self, view: GridView, figure: Figure, history: Exposure) -> None:
+    def __init__(self, view: GridView, figure: Figure, history: Observed) -> None:
         super().__init__(view)
         self._figure = figure
         self._ended: list[deque[Session]] = [deque() for _ in view.speed]
-        rows = zip(
-            history.machine.tolist(), history.began_s.tolist(), history.to_s.tolist(), history.ended, strict=True
-        )
+        rows = zip(history.machine, history.begin_s.tolist(), history.end_s.tolist(), history.ended, strict=True)
         for machine, begin, end, has_ended in rows:
             if has_ended:
                 self._ended[machine].append((begin, end))

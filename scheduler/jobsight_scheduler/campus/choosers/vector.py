@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobsight_predictor.reliability.exposure import Ints
 from jobsight_predictor.reliability.resource_vector import (
     Floats,
     VectorSettings,
@@ -14,8 +13,9 @@ from jobsight_predictor.reliability.resource_vector import (
     new_record,
     success,
 )
+from jobsight_scheduler.campus.machines import Ints
 
-from .base import Chooser, GridView
+from .base import Chooser, GridView, Observed
 
 FLOPS = 3e9
 """Of a core of speed 1; it matters only where CA is raw."""
@@ -45,3 +45,29 @@ class ResourceVectorRank(Chooser):
     def evicted(self, machine: int, now: float) -> None:
         self._records[machine] = after_job(self._records[machine], "evicted", self.settings)
         self._score[machine] = self._records[machine].score
+
+
+class ObservedVectorRank(ResourceVectorRank):
+    """GRV with the history that other ranks have: JS counts the sessions of all machines, not only those with jobs.
+
+    As if a job of ``run_s`` after the other had run there: each that fits in a session succeeded, the last was evicted.
+    """
+
+    def __init__(self, view: GridView, settings: VectorSettings, run_s: float, history: Observed) -> None:
+        super().__init__(view, settings)
+        self._run_s = run_s
+        rows = zip(history.machine, history.begin_s, history.end_s, history.ended, strict=True)
+        for machine, begin_s, end_s, has_ended in rows:
+            if has_ended:
+                self.left(machine, begin_s, end_s)
+
+    def left(self, machine: int, begin_s: float, end_s: float) -> None:
+        for _ in range(int((end_s - begin_s) / self._run_s)):
+            super().finished(machine, end_s, 1.0)
+        super().evicted(machine, end_s)
+
+    def finished(self, machine: int, now: float, work_h: float) -> None:
+        """Its session counts instead."""
+
+    def evicted(self, machine: int, now: float) -> None:
+        """Its session counts instead."""

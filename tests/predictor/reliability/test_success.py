@@ -1,0 +1,51 @@
+"""How a machine's job ends become the chance that it does not fail a job."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jobsight_predictor.reliability.fading import faded
+from jobsight_predictor.reliability.resource_vector import JobEnd
+from jobsight_predictor.reliability.success import chance_not_to_fail, with_end
+
+DAY = 86_400.0
+
+
+def after(*ends: tuple[JobEnd, int], quiet_days: float = 0.0) -> tuple[float, float]:
+    sound = failed = 0.0
+    for end, count in ends:
+        for _ in range(count):
+            sound, failed = with_end(sound, failed, end, 0.0)
+    return sound * faded(quiet_days * DAY), failed * faded(quiet_days * DAY)
+
+
+def beside_others(own: tuple[float, float], others: tuple[float, float]) -> float:
+    """The machine's chance over that of ten others, which are alike."""
+    sound, failed = np.array([own, *[others] * 10]).T
+    chance = chance_not_to_fail(sound, failed).mean
+    return float(chance[0] / chance[1])
+
+
+@pytest.mark.parametrize("failures", [40, 400, 10_000])
+def test_a_black_hole_recovers_within_thirty_quiet_days_whatever_it_took(failures: int) -> None:
+    others = after(("success", 40))
+    assert beside_others(after(("failed", failures)), others) < 0.3
+    quiet = after(("success", 40), quiet_days=30.0)
+    assert beside_others(after(("failed", failures), quiet_days=30.0), quiet) > 0.8
+
+
+@pytest.mark.parametrize("good", [0, 40, 10_000])
+def test_a_good_past_hides_no_black_hole(good: int) -> None:
+    others = after(("success", 10_000))
+    assert beside_others(after(("success", good)), others) > 0.95
+    assert beside_others(after(("success", good), ("failed", 40)), others) < 0.5
+
+
+def test_what_says_nothing_of_the_machine_changes_nothing() -> None:
+    for end in ("evicted", "requeued", "user-failed"):
+        assert with_end(3.0, 4.0, end, 0.0) == (3.0, 4.0)
+
+
+def test_jobs_of_long_ago_count_as_if_they_had_been_counted_then() -> None:
+    assert with_end(0.0, 0.0, "failed", 7 * DAY) == (0.0, 0.5)
