@@ -74,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--owners",
         choices=tuple(OWNERS),
+        metavar="NAME",
         help="when owners come: departments (opening hours), uniform, prefer-fast, fickle",
     )
     parser.add_argument(

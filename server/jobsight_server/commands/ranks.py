@@ -144,7 +144,7 @@ def _read_condor(args: argparse.Namespace, console: Console) -> int:
         with args.read_condor.open("rb") as file:
             newest = args.read_condor.stat().st_mtime
             log = read_condor_log(iter(lambda: file.readline(LONGEST_LINE + 1), b""), newest)
-        done = count_attempts(engine, rank_config(settings_of(args)), args.cluster, "", log.attempts, time.time())
+        done = count_attempts(engine, rank_config(settings_of(args)), args.cluster, "", log.attempts)
     except OSError as error:
         raise UserError(f"{args.read_condor}: {error.strerror}") from error
     finally:

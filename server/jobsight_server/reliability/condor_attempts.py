@@ -29,12 +29,16 @@ class AttemptsCounted:
 
 
 def count_attempts(
-    engine: Engine, config: RankConfig, cluster: str, user: str, attempts: Sequence[LoggedAttempt], now: float
+    engine: Engine, config: RankConfig, cluster: str, user: str, attempts: Sequence[LoggedAttempt]
 ) -> AttemptsCounted:
-    """Counts the attempts of ``user``'s jobs, some thousand in a transaction; those of long ago count little."""
+    """Counts the attempts of ``user``'s jobs, some thousand in a transaction.
+
+    As of the newest of them, so that an old log tells something: those long before it count little.
+    """
+    newest = max((attempt.end for attempt in attempts), default=0.0)
     done = AttemptsCounted(machines=len({attempt.host for attempt in attempts}))
     for begin in range(0, len(attempts), _AT_ONCE):
-        _count(engine, config, cluster, user, attempts[begin : begin + _AT_ONCE], now, done)
+        _count(engine, config, cluster, user, attempts[begin : begin + _AT_ONCE], newest, done)
     return done
 
 

@@ -244,3 +244,12 @@ def test_the_default_rank_sees_evictions_of_the_log_as_long_as_they_are_recent(
     assert list(stays)[-1] == "bad"
     assert stays["bad"] < 0.3 < 0.8 < stays["good"]
     assert stays["once-bad"] == pytest.approx(stays["good"], abs=0.01), "evictions of a year ago count nothing"
+
+
+def test_an_old_log_counts_as_of_its_newest_attempt(sqlite_engine: Engine, tmp_path: Path) -> None:
+    farm, url, file = Farm(sqlite_engine, time.time()), str(sqlite_engine.url), tmp_path / "job.log"
+    file.write_text(attempts("bad", 400.0, evicted=50) + attempts("good", 400.0, evicted=0, completed=50))
+    assert main(["ranks", "--database", url, "--read-condor", str(file), "--cluster", "pool"]) == 0
+    ranks = farm.ranks(1.0, everywhere=True)
+    assert [ranks.columns.names[number][1] for number in ranks.order] == ["good", "bad"]
+    assert ranks.ranking.score[ranks.order[1]] < 0.5 * ranks.ranking.score[ranks.order[0]]
