@@ -13,7 +13,7 @@ from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.greedy import best_fit, by_density, greedy
 from jobsight_scheduler.matching.objectives import linear_form
 from jobsight_scheduler.matching.packing import Packing
-from jobsight_scheduler.matching.problem import Objective, shipped
+from jobsight_scheduler.matching.problem import Objective
 from jobsight_scheduler.matching.values import value_of
 
 from .matching_workload import PUBLISHED, MatchingWorkload, matching_file
@@ -110,7 +110,7 @@ def measured(problem: Problem, answer: Answer) -> dict[str, float]:
         )
         for one in answer.matches
     }
-    objectives: list[Objective] = [shipped(name) for name in _MEASURES]
+    objectives = [Objective(name) for name in _MEASURES]
     return {
         objective.name: value_of(linear_form(objective, eligibility, candidates), eligibility, candidates, placed)
         for objective in objectives

@@ -2,47 +2,22 @@
 
 from .answer import Answer, Match, ObjectiveValue, Unmatched
 from .ladder import DEADLINE_S, match
-from .policies import PolicyRule, Verdict, verdict
-from .predicates import PredicateError, parse
-from .problem import (
-    OBJECTIVES,
-    Capacity,
-    Dependency,
-    Hold,
-    InvalidProblemError,
-    MatchJob,
-    Objective,
-    Preference,
-    Problem,
-    Relation,
-    Resource,
-)
-from .read import LIMITS, BatchLimits, read_problem
+from .problem import OBJECTIVES, MatchJob, Objective, Problem, Resource
+from .read import read_problem
+from .records import InvalidProblemError
 
 __all__ = [
     "DEADLINE_S",
-    "LIMITS",
     "OBJECTIVES",
     "Answer",
-    "BatchLimits",
-    "Capacity",
-    "Dependency",
-    "Hold",
     "InvalidProblemError",
     "Match",
     "MatchJob",
     "Objective",
     "ObjectiveValue",
-    "PolicyRule",
-    "PredicateError",
-    "Preference",
     "Problem",
-    "Relation",
     "Resource",
     "Unmatched",
-    "Verdict",
     "match",
-    "parse",
     "read_problem",
-    "verdict",
 ]

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Tier = Literal["type", "predicate", "never-fits", "policy", "held", "gang", "outpriced", "reserved", "turn"]
+Tier = Literal[
+    "type", "predicate", "never-fits", "policy", "held", "gang", "outpriced", "reserved", "turn", "predicted"
+]
 """Why a job is not matched: of its dependencies in trouble, the one with the first of these.
 
 ``type``: there is no resource of a type that it depends on. ``predicate``: no resource satisfies what it asks for.
@@ -14,7 +16,7 @@ Tier = Literal["type", "predicate", "never-fits", "policy", "held", "gang", "out
 state is too old. ``held``: it would fit if others held less. ``gang``: each dependency fits, all together do not.
 ``outpriced``: it fits alone; the batch is worth at least as much without it. ``reserved``: it fits, but not before the
 start of a reservation for a job that was passed over too often. ``turn``: it fits, and is younger than those of the
-round.
+round. ``predicted``: an amount was left to Jobsight, which knows nothing of it.
 """
 
 

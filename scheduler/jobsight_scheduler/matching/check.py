@@ -74,8 +74,8 @@ def _whole(job: MatchJob, match: Match, resources: Mapping[str, Resource]) -> st
         if any(name not in resources or resources[name].type != dependency.type for name in chosen):
             return f"{dependency.name}: not all of {chosen} are of type {dependency.type}"
     for relation in job.relations:
-        for one in match.resources[relation.first]:
-            for other in match.resources[relation.second]:
+        for one in match.resources[relation.between[0]]:
+            for other in match.resources[relation.between[1]]:
                 if not _related(relation, resources[one], resources[other]):
                     return f"{one} and {other} are not related"
     return ""

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .columns import ResourceColumns, bound_to
-from .policies import verdict
 from .problem import AttributeValue, Dependency, MatchJob, Problem, Relation
 from .units import in_units
 
@@ -78,8 +77,9 @@ class Eligibility:
 
     def satisfying(self, dependency: Dependency, job: MatchJob) -> Flags:
         """Which resources of its type satisfy the predicate, shape (R,)."""
-        where = dependency.where
-        return self.types[dependency.type].columns.satisfied(None if where is None else bound_to(where, job))
+        where = dependency.predicate
+        of = self.types[dependency.type]
+        return np.ones(len(of.members), dtype=np.bool_) if where is None else of.columns.satisfied(bound_to(where, job))
 
     def verdicts(self, of_type: str, job_class: str) -> tuple[Flags, Floats]:
         """Which resources policies allow to ``job_class``, and how much each is preferred, both (R,)."""
@@ -88,16 +88,8 @@ class Eligibility:
             resources = [self.problem.resources[position] for position in self.types[of_type].members]
             allowed, preference = np.ones(len(resources), dtype=np.bool_), np.ones(len(resources))
             for index, resource in enumerate(resources):
-                if resource.policies:
-                    shares = [min(1.0, cap.used / cap.total) for cap in resource.capacities.values() if cap.total]
-                    found = verdict(
-                        resource.policies,
-                        job_class,
-                        self.problem.hour,
-                        resource.matches_running,
-                        max(shares, default=0.0),
-                    )
-                    allowed[index], preference[index] = found.allowed, found.preference
+                found = resource.preference(job_class, self.problem.hour)
+                allowed[index], preference[index] = found is not None, found or 0.0
             self._verdicts[key] = (allowed & self.types[of_type].available, preference)
         return self._verdicts[key]
 
@@ -115,7 +107,7 @@ class Eligibility:
             for row, number in enumerate(self.rows[name]):
                 at = self.dependencies[number]
                 job = self.problem.jobs[at.job]
-                if at.of.where is not None:
+                if at.of.where:
                     mask[row] &= self.satisfying(at.of, job)
                 allowed, _ = self.verdicts(name, job.job_class)
                 mask[row] &= allowed
@@ -141,8 +133,7 @@ class Eligibility:
             mine, other = keys if is_first else reversed(keys)
             related: Flags = (mine[resources] == other[chosen]) & (mine[resources] >= 0)
             return related
-        names = [self._names(of_type) for of_type in types]
-        mine_names, other_names = names if is_first else reversed(names)
+        mine_names, other_names = map(self._names, types if is_first else reversed(types))
         pairs, to = relation.pairs or frozenset(), other_names[chosen]
         return np.array(
             [((mine_names[one], to) if is_first else (to, mine_names[one])) in pairs for one in resources.tolist()],

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from .columns import ResourceColumns, bound_to
 from .eligibility import Eligibility, ResourcesOfType
 from .predicates import Name, Node
-from .problem import Objective, Preference, Resource, ValueOrder
-from .value_order import ranks
+from .problem import Dependency, MatchJob, Objective, Resource, ValueOrder
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -59,15 +58,15 @@ def linear_form(objective: Objective, eligibility: Eligibility, candidates: list
     """``objective`` over the batch (docs/definitions.md, Matching)."""
     jobs = eligibility.problem.jobs
     nothing = np.zeros(len(jobs))
-    match objective.kind:
+    match "own" if objective.is_own else objective.name:
         case "throughput":
             return LinearForm(True, np.ones(len(jobs)))
         case "priority":
-            return LinearForm(True, np.array([job.counted for job in jobs], dtype=np.float64))
+            return LinearForm(True, np.array([job.weight for job in jobs], dtype=np.float64))
         case "preferences" | "best-to-priority":
-            by_priority = objective.kind == "best-to-priority"
+            by_priority = objective.name == "best-to-priority"
             x = [
-                values * (jobs[at.job].counted if by_priority else 1.0) / (at.of.count * len(jobs[at.job].dependencies))
+                values * (jobs[at.job].weight if by_priority else 1.0) / (at.of.count * len(jobs[at.job].dependencies))
                 for at, values in zip(eligibility.dependencies, preferences(eligibility, candidates), strict=True)
             ]
             return LinearForm(True, nothing, x)
@@ -87,17 +86,13 @@ def preferences(eligibility: Eligibility, candidates: list[Integers]) -> list[Fl
     preference of the resource's policy. A candidate without a value has 0.
     """
     found = []
-    raw: dict[tuple[str, Preference], Floats] = {}
     for at, positions in zip(eligibility.dependencies, candidates, strict=True):
         of = eligibility.types[at.of.type]
         job = eligibility.problem.jobs[at.job]
         if at.of.prefer is None:
             scaled = np.ones(len(positions))
         else:
-            key = (at.of.type, _bound(at.of.prefer, eligibility, at.job))
-            if key not in raw:
-                raw[key] = _values(key[1], eligibility, at.of.type)
-            scaled = _scaled(raw[key][positions])
+            scaled = _scaled(_values(at.of, job, of.columns)[positions])
         _, policy = eligibility.verdicts(of.name, job.job_class)
         found.append(scaled * policy[positions])
     return found
@@ -118,20 +113,14 @@ def inverse_totals(of: ResourcesOfType) -> Floats:
         return np.where(of.total > SMALLEST_TOTAL, 1.0 / of.total, 0.0)
 
 
-def _bound(preference: Preference, eligibility: Eligibility, job: int) -> Preference:
-    if isinstance(preference.by, ValueOrder):
-        return preference
-    return Preference(bound_to(preference.by, eligibility.problem.jobs[job]), preference.is_lowest)
-
-
-def _values(preference: Preference, eligibility: Eligibility, of_type: str) -> Floats:
-    columns = eligibility.types[of_type].columns
-    if isinstance(preference.by, ValueOrder):
-        rank = ranks(preference.by)
-        given = columns.values(preference.by.attribute)
+def _values(dependency: Dependency, job: MatchJob, columns: ResourceColumns) -> Floats:
+    if isinstance(dependency.prefer, ValueOrder):
+        rank = dependency.prefer.ranks()
+        given = columns.values(dependency.prefer.attribute)
         return np.array([np.nan if isinstance(value, tuple) else rank.get(value, np.nan) for value in given])
-    values = columns.numbers(preference.by)
-    return -values if preference.is_lowest else values
+    node, is_lowest = dependency.preferred or (Name("cost"), False)
+    values = columns.numbers(bound_to(node, job))
+    return -values if is_lowest else values
 
 
 def _scaled(values: Floats) -> Floats:

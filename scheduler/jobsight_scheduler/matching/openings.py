@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import replace as changed
 from itertools import islice
+
+from msgspec.structs import replace
 
 from .answer import Unmatched
 from .classes import job_classes
@@ -28,12 +30,12 @@ def openings(problem: Problem, jobs: Sequence[MatchJob], reasons: dict[str, Unma
     while part := tuple(islice(waiting, at_once)):
         eligibility = Eligibility(replace(problem, jobs=part))
         packing = Packing(eligibility, eligibility.eligible())
-        classes = job_classes(eligibility.problem, [0.0] * len(part))
+        classes = job_classes(eligibility.problem, is_counted=False)
         fitting = {job for alike in classes if fits(packing, alike[0]) for job in alike}
         for alike in classes:
             asked = [part[job].name for job in alike if job not in fitting and part[job].name not in reasons]
             if asked and (why := why_alone(eligibility, packing, alike[0])) is not None:
-                reasons.update((name, replace(why, job=name)) for name in asked)
+                reasons.update((name, changed(why, job=name)) for name in asked)
         yield from (part[job] for job in sorted(fitting))
 
 

@@ -134,7 +134,7 @@ class Packing:
         names = {self.eligibility.dependencies[number].of.name: index for index, number in enumerate(numbers)}
         related: dict[int, list[tuple[int, Relation, bool]]] = {}
         for relation in relations:
-            first, second = names[relation.first], names[relation.second]
+            first, second = (names[end] for end in relation.between)
             related.setdefault(first, []).append((second, relation, True))
             related.setdefault(second, []).append((first, relation, False))
         levels = [index for index in order for _ in range(self.eligibility.dependencies[numbers[index]].of.count)]

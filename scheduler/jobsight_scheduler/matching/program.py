@@ -330,12 +330,13 @@ class Program(SparseProgram):
         """``n_e X(j,d,r) <= sum of X(j,e,s) over the s related to r``, for each r, and the same from e to d."""
         numbers = {self._eligibility.dependencies[number].of.name: number for number in self._eligibility.numbers[job]}
         for is_first in (True, False):
-            ends = (relation.first, relation.second) if is_first else (relation.second, relation.first)
-            mine, other = (numbers[end] for end in ends)
-            both = (numbers[relation.first], numbers[relation.second])
+            first, second = (numbers[end] for end in relation.between)
+            mine, other = (first, second) if is_first else (second, first)
             count = self._eligibility.dependencies[other].of.count
             for index, position in enumerate(self._candidates[mine].tolist()):
-                related = self._eligibility.related(relation, *both, self._candidates[other], position, not is_first)
+                related = self._eligibility.related(
+                    relation, first, second, self._candidates[other], position, not is_first
+                )
                 columns = np.concatenate(
                     ([self._start_of[mine] + index], self._start_of[other] + np.flatnonzero(related))
                 ).astype(np.int64)

@@ -8,7 +8,9 @@ that time (backfilling; D. A. Lifka, The ANL/IBM SP scheduling system, 1995).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from .answer import Match
 from .eligibility import Eligibility
@@ -46,7 +48,7 @@ def with_matches(
         if resource.name not in chosen
         else replace(
             resource,
-            is_held=True,
+            held=True,
             capacities={
                 kind: Capacity(capacity.total, capacity.used + used.get((resource.name, kind), 0.0))
                 for kind, capacity in resource.capacities.items()
@@ -76,7 +78,7 @@ def _without(resource: Resource, ended: Sequence[Hold]) -> Resource:
             for kind, capacity in resource.capacities.items()
         },
         holds=tuple(hold for hold in resource.holds if hold not in ended),
-        matches_running=max(0, resource.matches_running - len({hold.job for hold in ended})),
+        matches_running=max(0, resource.running - len({hold.job for hold in ended})),
     )
 
 

@@ -9,10 +9,12 @@ that could ever run starves. Jobs that could not be matched now keep no other on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from dataclasses import replace as changed
 from itertools import islice
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from .answer import Answer, Match, Unmatched
 from .check import faults
@@ -20,7 +22,7 @@ from .eligibility import Eligibility
 from .ladder import DEADLINE_S, RUNGS, match
 from .openings import openings
 from .packing import Packing
-from .problem import MatchJob, Objective, Problem, Resource, shipped
+from .problem import AgedJob, MatchJob, Objective, Problem, Resource
 from .reservations import Reservation, at_time, served, with_matches, without_reserved
 from .why_not import why_not
 
@@ -59,7 +61,7 @@ def match_round(
     now_s: float,
     clock: Callable[[], float],
     deadline_s: float = DEADLINE_S,
-    objectives: Sequence[Objective] = (shipped("throughput"),),
+    objectives: Sequence[Objective] = (Objective("throughput"),),
     hour: float | None = None,
     rung: str = RUNGS[-1],
     seed: int = 0,
@@ -70,10 +72,10 @@ def match_round(
     """
     start = clock()
     by_age = sorted(waiting, key=lambda one: -one.age)
-    jobs = [replace(one.job, weight=weight(one.job.priority, one.age)) for one in by_age]
-    first = [shipped("priority")] if objectives[0].kind == "throughput" else []
-    kept = {"throughput", *(one.kind for one in first)}
-    problem = Problem(tuple(resources), (), (*first, *(one for one in objectives if one.kind not in kept)), hour, now_s)
+    jobs = [AgedJob(**asdict(one.job), aged=1.0 + one.age / AGEING_ROUNDS) for one in by_age]
+    first = [Objective("priority")] if objectives[0].name == "throughput" else []
+    kept = {"throughput", *(one.name for one in first)}
+    problem = Problem(tuple(resources), (), (*first, *(one for one in objectives if one.name not in kept)), hour, now_s)
     reasons: dict[str, Unmatched | None] = {one.job.name: None for one in by_age if one.is_explained}
     fitting = list(openings(problem, jobs, reasons))
     overdue = [job for job, one in zip(jobs, by_age, strict=True) if one.age >= RESERVE_AFTER_ROUNDS]
@@ -112,12 +114,7 @@ def match_round(
     turn = f"it fits; {len(looked)} that wait longer were matched or tried first in this round"
     waits = (reasons.get(job.name, Unmatched(job.name, "turn", turn)) for job in jobs if job.name not in done)
     unmatched = tuple(_waits(one, reservation, now_s) for one in waits if one is not None)
-    return RoundAnswer(replace(found, unmatched=unmatched), reservation)
-
-
-def weight(priority: float, age: int) -> float:
-    """What a job counts after ``age`` rounds."""
-    return priority * (1.0 + age / AGEING_ROUNDS)
+    return RoundAnswer(changed(found, unmatched=unmatched), reservation)
 
 
 def _end_s(job: MatchJob, now_s: float) -> float:
@@ -163,8 +160,8 @@ def _joined(
                 )
     first = answers[0]
     is_single = reservation is None and len(whole) == len(first.matches)
-    value = float(sum(problem.jobs[job].counted for job in packing.placed))
-    return replace(
+    value = float(sum(problem.jobs[job].weight for job in packing.placed))
+    return changed(
         first,
         status=first.status if is_single else "feasible",
         objective=first.objective if is_single else value,
@@ -181,4 +178,4 @@ def _joined(
 def _waits(one: Unmatched, reservation: Reservation | None, now_s: float) -> Unmatched:
     if reservation is None or one.job != reservation.job:
         return one
-    return replace(one, reason=f"{one.reason}; reserved to start in {reservation.start_s - now_s:,.0f} s")
+    return changed(one, reason=f"{one.reason}; reserved to start in {reservation.start_s - now_s:,.0f} s")

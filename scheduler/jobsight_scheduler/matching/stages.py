@@ -62,7 +62,7 @@ def stages_of(objectives: Sequence[Objective], eligibility: Eligibility, candida
                 form.constant,
             )
         )
-        if objective.kind == "balance":
+        if objective.name == "balance":
             squared = _squared(form, eligibility)
             constant = squares_of(form.others, PIECES)
             found.append(Stage(f"{objective.name} (squares)", False, False, None, squared, _squares(form), constant))

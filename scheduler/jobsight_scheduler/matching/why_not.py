@@ -114,7 +114,7 @@ def _alone(eligibility: Eligibility, job: MatchJob, at: DependencyAt) -> Unmatch
 def _removed(eligibility: Eligibility, job: MatchJob, at: DependencyAt) -> str:
     """Which part of the predicate removes how many resources, the part that removes most first."""
     of = eligibility.types[at.of.type]
-    where = at.of.where
+    where = at.of.predicate
     parts = where.operands if isinstance(where, Operation) and where.operator == "and" else (where,)
     removes = []
     for part in parts:
@@ -209,7 +209,7 @@ def _gang(eligibility: Eligibility, empty: Packing, job: int, is_exact: bool) ->
     names = [eligibility.dependencies[number].of.name for number in numbers]
     if of.relations:
         ends = "; ".join(
-            f"{relation.first} and {relation.second}"
+            f"{relation.between[0]} and {relation.between[1]}"
             + (f" in the same {relation.same}" if relation.same else " in allowed pairs")
             for relation in of.relations[:_LISTED]
         )

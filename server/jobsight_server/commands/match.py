@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from rich.console import Console
 
 from jobsight_scheduler.matching import OBJECTIVES, Answer, InvalidProblemError, Problem, match, read_problem
 from jobsight_scheduler.matching.ladder import DEADLINE_S, RUNGS
-from jobsight_scheduler.matching.read_objectives import read_objectives, warnings_of
+from jobsight_scheduler.matching.read import read_objectives
 from jobsight_server.errors import UserError
 from jobsight_server.reports.matching import show
 
@@ -70,9 +71,7 @@ def _problem(args: argparse.Namespace) -> Problem:
     try:
         problem = read_problem(_decoded(args.file))
         if args.objective is not None:
-            objectives = read_objectives(args.objective, "--objective")
-            kept = tuple(line for line in problem.warnings if line not in warnings_of(problem.objectives))
-            problem = replace(problem, objectives=objectives, warnings=kept + warnings_of(objectives))
+            problem = replace(problem, objectives=read_objectives(args.objective, "--objective"))
     except InvalidProblemError as error:
         raise UserError(f"{args.file}: {error}") from error
     return problem

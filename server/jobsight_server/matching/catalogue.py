@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from jobsight_scheduler.matching.problem import Resource
-from jobsight_server.matching.policy import StoredPolicy, policies_for, stored_policy
+from jobsight_server.matching.policy import ResourcePolicy, policies_for
 from jobsight_server.matching.resource_types import SHIPPED, ResourceType
 from jobsight_server.matching.stored_resource import (
     HeldPart,
     StoredResource,
-    amounts_of,
-    attributes_of,
-    capacities_of,
+    decode_amounts,
+    decode_attributes,
+    decode_capacities,
     present,
 )
 from jobsight_server.storage.fetch import fetch
@@ -41,6 +41,7 @@ _ENDED = "SELECT id FROM matches WHERE version > ? AND state NOT IN ('held', 'qu
 DEFAULT_OBJECTIVES = ("throughput",)
 
 _decode_type = msgspec.json.Decoder(ResourceType).decode
+_decode_policy = msgspec.json.Decoder(ResourcePolicy).decode
 
 
 class Catalogue:
@@ -49,10 +50,9 @@ class Catalogue:
     def __init__(self, expiry_s: float) -> None:
         self.version = 0
         self.definitions = 0
-        self.queries = 0
         self.types: dict[str, ResourceType] = dict(SHIPPED)
         self.objectives: list[Any] = list(DEFAULT_OBJECTIVES)
-        self.policies: list[StoredPolicy] = []
+        self.policies: list[ResourcePolicy] = []
         self.resources: dict[int, StoredResource] = {}
         self.id_of: dict[str, int] = {}
         self._expiry_s = expiry_s
@@ -65,7 +65,6 @@ class Catalogue:
 
     def refresh(self, connection: Connection, version: int | None = None) -> None:
         """Reads what changed; ``version``: the newest that is committed, where the caller holds a change open."""
-        self.queries = 1
         rows = fetch(connection, _STATE, ())
         if not rows:
             return
@@ -102,7 +101,8 @@ class Catalogue:
         stored, found = self.resources[number], self._present.get(number)
         if found is None:
             parts = (part for held in self._held.get(number, {}).values() for part in held)
-            found = self._present[number] = present(stored, parts, policies_for(stored, self.policies))
+            policies = policies_for(stored.name, stored.type, self.policies)
+            found = self._present[number] = present(stored, parts, policies)
         if not stored.is_stale(now, self._expiry_s):
             return found
         return replace(
@@ -116,17 +116,15 @@ class Catalogue:
         self._held, self._holders, self._ends, self._until = {}, {}, [], {}
 
     def _read_definitions(self, connection: Connection, objectives: str | None) -> None:
-        self.queries += 2
         self.definitions += 1
         self.objectives = list(DEFAULT_OBJECTIVES) if objectives is None else msgspec.json.decode(objectives)
         defined = fetch(connection, "SELECT definition FROM resource_types", ())
         self.types = SHIPPED | {kind.name: kind for kind in (_decode_type(row[0]) for row in defined)}
         rules = fetch(connection, "SELECT rule FROM resource_policies ORDER BY id", ())
-        self.policies = [stored_policy(row[0]) for row in rules]
+        self.policies = [_decode_policy(row[0]) for row in rules]
         self._present.clear()
 
     def _read_resources(self, connection: Connection) -> None:
-        self.queries += 1
         for number, name, kind, attributes, capacities, cost, static, at, owner, source in fetch(
             connection, _RESOURCES, (self.version,)
         ):
@@ -137,8 +135,8 @@ class Catalogue:
                 number,
                 name,
                 kind,
-                attributes_of(attributes),
-                capacities_of(capacities),
+                decode_attributes(attributes),
+                decode_capacities(capacities),
                 cost,
                 bool(static),
                 at,
@@ -150,14 +148,12 @@ class Catalogue:
             self._present.pop(number, None)
 
     def _read_matches(self, connection: Connection) -> None:
-        self.queries += 1
         if self.version:
-            self.queries += 1
             for (ended,) in fetch(connection, _ENDED, (self.version,)):
                 self._drop(ended)
         found: dict[int, list[tuple[int, HeldPart]]] = {}
         for number, job, user, since_s, until, resource, amounts in fetch(connection, _HELD, (self.version,)):
-            part = HeldPart(number, job, user, since_s, until, amounts_of(amounts))
+            part = HeldPart(number, job, user, since_s, until, decode_amounts(amounts))
             found.setdefault(number, []).append((resource, part))
         for number, parts in found.items():
             self._drop(number)

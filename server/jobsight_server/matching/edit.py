@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 
 from jobsight_server.matching.changes import begin_change, mark_definitions, mark_removal
 from jobsight_server.matching.end_matches import lose_matches
-from jobsight_server.matching.policy import MOST_POLICIES, ResourcePolicy, rule_of
+from jobsight_server.matching.policy import MOST_POLICIES, ResourcePolicy
 from jobsight_server.matching.resource_report import ResourceBody, as_row, checked_attributes, checked_capacities
 from jobsight_server.matching.resource_types import SHIPPED, ResourceError, ResourceType, check_name, check_type
 from jobsight_server.storage.schema import matching_state, resource_policies, resource_types, resources
@@ -111,8 +111,6 @@ def put_policies(engine: Engine, policies: Sequence[ResourcePolicy]) -> None:
     """
     if len(policies) > MOST_POLICIES:
         raise ResourceError(f"{len(policies)} policies; at most {MOST_POLICIES} are kept")
-    for index, policy in enumerate(policies):
-        rule_of(policy, f"policies[{index}]")
     with engine.begin() as connection:
         begin_change(connection)
         mark_definitions(connection)

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
-
-import msgspec
-from msgspec import Meta, field
 
 from jobsight_scheduler.matching.policies import PolicyRule
-from jobsight_scheduler.matching.problem import InvalidProblemError
-from jobsight_scheduler.matching.read import rule_of as rule_from
-from jobsight_server.matching.resource_types import LONGEST_NAME, ResourceError
-from jobsight_server.matching.stored_resource import StoredResource
-from jobsight_server.record import Record, Share
+from jobsight_scheduler.matching.records import InvalidProblemError, Name
 
 MOST_POLICIES = 1000
 
-Hour = Annotated[float, Meta(ge=0, le=24)]
-Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 
-
-class ResourcePolicy(Record, omit_defaults=True):
+class ResourcePolicy(PolicyRule, frozen=True):
     """A rule for ``resource``, for all of ``type``, or for all where neither is given.
 
     It applies to jobs of ``classes`` (all where empty), from the first to before the second of ``hours`` (local to the
@@ -31,49 +19,15 @@ class ResourcePolicy(Record, omit_defaults=True):
     of a resource allow and none applies, the job is denied.
     """
 
-    effect: Literal["allow", "deny", "prefer"]
     resource: Name | None = None
     type: Name | None = None
-    classes: Annotated[list[Name], Meta(max_length=100)] = field(default_factory=list)
-    hours: tuple[Hour, Hour] | None = None
-    when: Annotated[str, Meta(max_length=200)] | None = None
-    preference: Share | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.resource is not None and self.type is not None:
+            raise InvalidProblemError("give resource or type, not both")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPolicy:
-    """A policy as sent, and as the matcher applies it."""
-
-    body: ResourcePolicy
-    rule: PolicyRule
-
-
-def rule_of(body: ResourcePolicy, place: str) -> PolicyRule:
-    """The rule as the matcher applies it.
-
-    Raises:
-        ResourceError: an effect without what it needs, a condition that does not parse, or two selectors.
-    """
-    if body.resource is not None and body.type is not None:
-        raise ResourceError(f"{place}: give resource or type, not both")
-    if body.hours is not None and body.hours[0] == body.hours[1]:
-        raise ResourceError(f"{place}.hours = {list(body.hours)} is no time at all; leave it out for the whole day")
-    try:
-        return rule_from(body.effect, body.preference, body.classes, body.hours, body.when, place)
-    except InvalidProblemError as error:
-        raise ResourceError(str(error)) from error
-
-
-def stored_policy(text: str) -> StoredPolicy:
-    """The policy in a row."""
-    body = msgspec.json.decode(text, type=ResourcePolicy)
-    return StoredPolicy(body, rule_of(body, "policy"))
-
-
-def policies_for(resource: StoredResource, policies: Sequence[StoredPolicy]) -> tuple[PolicyRule, ...]:
-    """The rules for one resource, in their order."""
-    return tuple(
-        policy.rule
-        for policy in policies
-        if policy.body.resource in (None, resource.name) and policy.body.type in (None, resource.type)
-    )
+def policies_for(name: str, kind: str, policies: Sequence[ResourcePolicy]) -> tuple[PolicyRule, ...]:
+    """The rules for the resource ``name`` of type ``kind``, in their order."""
+    return tuple(one for one in policies if one.resource in (None, name) and one.type in (None, kind))

@@ -139,7 +139,7 @@ def resource_detail(catalogue: Catalogue, name: str, now: float) -> ResourceDeta
         owner_present=stored.owner_present,
         source=stored.source,
         policies=len(present.policies),
-        matches_running=present.matches_running,
+        matches_running=present.running,
         holds=[
             HeldShare(part.match_id, part.job, part.user, part.until, dict(part.amounts))
             for part in parts[:HOLDS_LISTED]

@@ -23,7 +23,7 @@ class PoliciesBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def policies() -> ResourcePolicies:
-    return ResourcePolicies(context().matcher.look(lambda catalogue, now: [entry.body for entry in catalogue.policies]))
+    return ResourcePolicies(context().matcher.look(lambda catalogue, now: list(catalogue.policies)))
 
 
 def define_policies() -> Response:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import replace
+from dataclasses import replace as aged
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from jobsight_scheduler.matching.policies import PolicyRule
-from jobsight_scheduler.matching.predicates import parse
 from jobsight_scheduler.matching.problem import Capacity, Dependency, Hold, MatchJob, Problem, Resource
 from jobsight_scheduler.matching.reservations import earliest
-from jobsight_scheduler.matching.rounds import RESERVE_AFTER_ROUNDS, WINDOW, WaitingJob, match_round, weight
+from jobsight_scheduler.matching.rounds import RESERVE_AFTER_ROUNDS, WINDOW, WaitingJob, match_round
 
 
 def node(name: str, slots: float, *holds: tuple[str, float, float]) -> Resource:
@@ -37,7 +37,12 @@ def job(name: str, slots: float, duration_s: float | None = 100.0, count: int = 
 
 
 def test_weights_grow_by_a_fifth_a_round() -> None:
-    assert [weight(2.0, age) for age in (0, 5, 10)] == [2.0, 4.0, 6.0]
+    """Four jobs of priority 1 weigh as much as one of 4 and less than one that has waited for a round."""
+    four = [WaitingJob(job(f"small-{number}", 1), 0) for number in range(4)]
+    for age, priority, matched in ((0, 3.9, 4), (1, 3.3, 4), (1, 3.4, 1), (5, 1.9, 4), (5, 2.1, 1)):
+        waiting = [*four, WaitingJob(job("large", 4, priority=priority), age)]
+        found = match_round([node("a", 4)], waiting, now_s=0.0, clock=time.process_time)
+        assert len(found.answer.matches) == matched, (age, priority)
 
 
 def test_the_earliest_time_of_a_gang_is_when_enough_holds_have_ended() -> None:
@@ -69,7 +74,7 @@ def test_a_large_job_is_reserved_and_only_what_ends_before_passes_it() -> None:
     reason = {one.job: one.reason for one in found.answer.unmatched}["large"]
     assert "reserved to start in 60 s" in reason
     # Nine rounds old, it is passed over.
-    younger = [replace(waiting[0], age=9), *waiting[1:]]
+    younger = [aged(waiting[0], age=9), *waiting[1:]]
     found = match_round(resources, younger, now_s=0.0, clock=time.process_time)
     assert found.reservation is None
     assert len(found.answer.matches) == 2
@@ -119,7 +124,7 @@ def _run(rounds: int, load: float, seed: int) -> tuple[dict[str, int], dict[str,
                 for on in one.resources["d"]
             ]
         exceeded += sum(sum(held for _, on, _, held in holds if on == name) > slots for name, slots in nodes.items())
-        waiting = [replace(one, age=one.age + 1) for one in waiting if one.job.name not in matched]
+        waiting = [aged(one, age=one.age + 1) for one in waiting if one.job.name not in matched]
     return came, matched, exceeded
 
 
@@ -153,7 +158,7 @@ def test_what_is_matched_together_is_bounded_and_the_others_know_that_it_is_not_
     assert (tiers.count("turn"), len(tiers)) == (300 - WINDOW, 296)
 
 
-DENIED = PolicyRule("deny", classes=frozenset({"batch"}), hours=(8.0, 18.0))
+DENIED = PolicyRule("deny", classes=("batch",), hours=(8.0, 18.0))
 
 
 @pytest.mark.parametrize("age", [0, RESERVE_AFTER_ROUNDS, 1000])
@@ -169,7 +174,7 @@ def test_jobs_that_policies_deny_keep_no_other_one_waiting(age: int) -> None:
 
 
 def test_a_job_that_needs_idle_nodes_by_policy_gets_a_reservation() -> None:
-    alone = PolicyRule("allow", matches_running_at_most=0)
+    alone = PolicyRule("allow", when="matches_running <= 0")
     busy = replace(node("a", 8, ("x", 50.0, 1), ("y", 90.0, 1)), policies=(alone,), matches_running=2)
     [reason] = match_round(
         [busy], [WaitingJob(job("whole", 1), 10)], now_s=0.0, clock=time.process_time
@@ -187,11 +192,11 @@ def test_no_job_that_fits_on_an_idle_machine_starves(seed: int) -> None:
     """In a queue of denied, hopeless and large jobs at load 1.2: who came first is matched, all others know why not."""
     rng = random.Random(seed)
     nodes = {f"n{index}": measured(rng, 8.0) for index in range(3)}
-    policies = (PolicyRule("deny", classes=frozenset({"denied"})),)
+    policies = (PolicyRule("deny", classes=("denied",)),)
     hopeless = (
         job("never", 99.0),
         MatchJob("nowhere", (Dependency("d", "tape"),)),
-        MatchJob("none", (Dependency("d", "node", parse("speed > 3")),)),
+        MatchJob("none", (Dependency("d", "node", "speed > 3"),)),
         # Each fits by itself; both together fit on no node.
         MatchJob("gang", tuple(Dependency(name, "node", amounts={"slots": 6.0}, count=2) for name in "de")),
     )
@@ -225,7 +230,7 @@ def test_no_job_that_fits_on_an_idle_machine_starves(seed: int) -> None:
         ]
         for name, slots in nodes.items():
             assert sum(held for _, on, _, held in holds if on == name) <= slots * (1 + 1e-9)
-        waiting = [replace(one, age=one.age + 1) for one in waiting if one.job.name not in matched]
+        waiting = [aged(one, age=one.age + 1) for one in waiting if one.job.name not in matched]
         first -= matched
         if not first:
             return
