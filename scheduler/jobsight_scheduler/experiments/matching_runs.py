@@ -11,10 +11,9 @@ import numpy as np
 from jobsight_scheduler.matching import Answer, Problem, match, read_problem
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.greedy import best_fit, by_density, greedy
-from jobsight_scheduler.matching.objectives import linear_form
+from jobsight_scheduler.matching.objectives import linear_forms
 from jobsight_scheduler.matching.packing import Packing
 from jobsight_scheduler.matching.problem import Objective
-from jobsight_scheduler.matching.values import value_of
 
 from .matching_workload import PUBLISHED, MatchingWorkload, matching_file
 
@@ -112,7 +111,7 @@ def measured(problem: Problem, answer: Answer) -> dict[str, float]:
     }
     objectives = [Objective(name) for name in _MEASURES]
     return {
-        objective.name: value_of(linear_form(objective, eligibility, candidates), eligibility, candidates, placed)
+        objective.name: linear_forms(objective, eligibility, candidates)[0].value(eligibility, candidates, placed)
         for objective in objectives
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 Tier = Literal[
@@ -53,8 +53,7 @@ class Answer:
 
     ``status`` is ``optimal`` where all of them are proven. ``rung`` is the step of the ladder that found the matches,
     ``rows`` and ``columns`` are those of the integer program, ``bound`` is at least (of a minimum: at most) the
-    optimum, ``gap`` their difference over the larger magnitude. ``prices`` are what the heuristic or the relaxation
-    asks for a whole capacity, in units of the first objective. ``failed`` are rungs that failed, with the error.
+    optimum, ``gap`` their difference over the larger magnitude. ``failed`` are rungs that failed, with the error.
     """
 
     status: Literal["optimal", "feasible"]
@@ -68,6 +67,5 @@ class Answer:
     rows: int = 0
     columns: int = 0
     objectives: tuple[ObjectiveValue, ...] = ()
-    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()

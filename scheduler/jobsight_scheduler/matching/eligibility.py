@@ -36,6 +36,7 @@ class ResourcesOfType:
     used: Floats
     amounts: Floats
     available: Flags
+    is_held: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,13 @@ class Eligibility:
                 start = end
         return found
 
+    def possible(self, candidates: list[Integers]) -> Flags:
+        """Which jobs have enough candidates for each dependency, shape (jobs,)."""
+        found = np.ones(len(self.numbers), dtype=np.bool_)
+        for at, positions in zip(self.dependencies, candidates, strict=True):
+            found[at.job] &= len(positions) >= at.of.count
+        return found
+
     def related(
         self, relation: Relation, first: int, second: int, resources: Integers, chosen: int, is_first: bool
     ) -> Flags:
@@ -188,6 +196,7 @@ def _of_type(problem: Problem, name: str, positions: list[int], dependencies: li
         used,
         amounts,
         np.array([resource.unavailable is None for resource in resources], dtype=np.bool_),
+        np.array([resource.is_held for resource in resources], dtype=np.bool_),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,11 @@ TRIES = 200
 
 
 class Packing:
-    """Free capacities of each type, reduced by the jobs that are placed."""
+    """Free capacities of each type, reduced by the jobs that are placed, ``placed`` as far as they fit together."""
 
-    def __init__(self, eligibility: Eligibility, candidates: list[Integers]) -> None:
+    def __init__(
+        self, eligibility: Eligibility, candidates: list[Integers], placed: Mapping[int, Placement] | None = None
+    ) -> None:
         self.eligibility = eligibility
         self.candidates = candidates
         self.left: dict[str, Integers] = {name: of.free.T.copy() for name, of in eligibility.types.items()}
@@ -46,6 +48,8 @@ class Packing:
             asked = [(kind, need) for kind, need in enumerate(of.needs[at.row].tolist()) if need]
             self._asked.append(asked)
             self._left_of.append(self.left[at.of.type])
+        for job, placement in (placed or {}).items():
+            self.put(job, placement)
 
     def place(self, job: int, score: Score) -> bool:
         """Places a job on the resources with the lowest scores, if it fits; otherwise nothing is changed."""

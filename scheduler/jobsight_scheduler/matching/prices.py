@@ -60,10 +60,7 @@ class PriceSearch:
 
     def __init__(self, eligibility: Eligibility, candidates: list[Integers], form: LinearForm) -> None:
         self._weights = form.z
-        self._possible = np.ones(len(form.z), dtype=np.bool_)
-        for at, positions in zip(eligibility.dependencies, candidates, strict=True):
-            if len(positions) < at.of.count:
-                self._possible[at.job] = False
+        self._possible = eligibility.possible(candidates)
         self._types: dict[str, _Type] = {}
         for name, of in eligibility.types.items():
             rows = [number for number in eligibility.rows[name] if self._possible[eligibility.dependencies[number].job]]

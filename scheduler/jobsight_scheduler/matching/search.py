@@ -22,7 +22,6 @@ _TRIED = 30
 
 def ruin_and_recreate(
     packing: Packing,
-    relocation: Relocation,
     value: Callable[[], float],
     order: Floats,
     target: float,
@@ -34,7 +33,7 @@ def ruin_and_recreate(
     ``order`` (jobs,) is how worthwhile each job is: those with more are tried first, but for noise. The number of
     rounds that were made.
     """
-    best = value()
+    best, relocation = value(), Relocation(packing)
     spread = float(np.std(order[np.isfinite(order)])) if len(order) else 0.0
     jobs = np.flatnonzero(np.isfinite(order))
     if not len(jobs):

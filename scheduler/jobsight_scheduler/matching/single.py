@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .eligibility import Eligibility
-from .highs import solve
 from .objectives import LinearForm
 from .program import Program
 
@@ -17,7 +16,7 @@ _STEPS = 10_000
 
 def fits(eligibility: Eligibility, candidates: list[Integers], job: int) -> bool:
     """Whether ``job`` fits on what is free; True where HiGHS does not decide within ``_STEPS`` looks at its clock."""
-    form = LinearForm(True, np.ones(len(eligibility.problem.jobs)))
+    form = LinearForm("throughput", True, np.ones(len(eligibility.problem.jobs)))
     program = Program(eligibility, candidates, [[job]], [form])
     steps = 0
 
@@ -26,5 +25,5 @@ def fits(eligibility: Eligibility, candidates: list[Integers], job: int) -> bool
         steps += 1
         return float(steps)
 
-    solved = solve(program, program.costs(form), True, clock, float(_STEPS))
+    solved = program.solve(program.costs(form), True, clock, float(_STEPS))
     return not solved.is_optimal or (solved.values is not None and solved.values[0] > 0.5)

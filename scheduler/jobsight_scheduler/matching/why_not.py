@@ -36,9 +36,7 @@ def why_not(
 ) -> tuple[Unmatched, ...]:
     """A reason for each job that is not ``placed``."""
     empty = Packing(eligibility, candidates)
-    full = Packing(eligibility, candidates)
-    for job, placement in placed.items():
-        full.put(job, placement)
+    full = Packing(eligibility, candidates, placed)
     jobs = eligibility.problem.jobs
     return tuple(
         why_alone(eligibility, empty, job, is_exact=True) or _beside(eligibility, full, job, reserved or {})

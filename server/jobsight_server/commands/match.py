@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 from rich.console import Console
 
-from jobsight_scheduler.matching import OBJECTIVES, Answer, InvalidProblemError, Problem, match, read_problem
+from jobsight_scheduler.matching import OBJECTIVES, InvalidProblemError, Problem, match, read_problem
 from jobsight_scheduler.matching.ladder import DEADLINE_S, RUNGS
 from jobsight_scheduler.matching.read import read_objectives
 from jobsight_server.errors import UserError
@@ -53,18 +51,10 @@ def run(args: argparse.Namespace) -> int:
     problem = _problem(args)
     answer = match(problem, clock=time.process_time, deadline_s=args.deadline, rung=args.rung, seed=args.seed)
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(answer_record(answer)), indent=2).decode())
+        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
     else:
         show(answer, Console())
     return 0
-
-
-def answer_record(answer: Answer) -> dict[str, Any]:
-    """``answer`` as JSON has it; prices are left out where there are none."""
-    record = asdict(answer)
-    if not record["prices"]:
-        del record["prices"]
-    return record
 
 
 def _problem(args: argparse.Namespace) -> Problem:
