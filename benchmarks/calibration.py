@@ -28,8 +28,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs, in_time
 from jobsight_predictor.job_groups import GroupKey
-from jobsight_predictor.profile import Profile, correction
-from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.profile import Profile, probability
+from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.quality import NEAR
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +93,7 @@ def measure(folder: Path, tasks: Sequence[tuple[str, str]], n: int) -> Iterator[
             jobs = workload(folder, trace, metric)
             jobs = first_jobs(jobs, min(n, len(jobs)))
             bar = progress.add_task(f"{trace} {metric}", total=2 * len(jobs))
-            with replaced(correction, "STATED", UNCORRECTED):
+            with replaced(probability, "STATED", UNCORRECTED):
                 plain = replay(jobs, partial(_report, progress, bar, 0))
             found = replay(jobs, partial(_report, progress, bar, len(jobs)))
             progress.remove_task(bar)

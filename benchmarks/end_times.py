@@ -20,7 +20,7 @@ from accuracy import workload
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs, in_time
 from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.profile.steps import steps_of
 from jobsight_predictor.runtime.accuracy import GRID, accuracy_of_ratios
 from jobsight_predictor.runtime.accuracy_history import GroupAccuracy

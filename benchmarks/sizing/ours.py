@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jobsight_predictor.choices import Objective
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import Question
 
 from .protocols import Rule

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Forecaster
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import Question
 
 SHORTEST_S = 1.0

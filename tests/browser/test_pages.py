@@ -16,8 +16,7 @@ from sqlalchemy import delete, insert, select, update
 
 from jobsight_predictor.profile.answer import MeanError
 from jobsight_server.auth import create_token
-from jobsight_server.forecasts.answer import NOWHERE, no_answer, written
-from jobsight_server.forecasts.prediction import read_prediction
+from jobsight_server.forecasts.prediction import NOWHERE, no_answer, read_prediction, written
 from jobsight_server.reliability.config import RankConfig
 from jobsight_server.reliability.round import update_machines
 from jobsight_server.storage import schema

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from jobsight_predictor.profile.hit_probability import FEATURES, HitProbability
+from jobsight_predictor.profile.probability import FEATURES, HitProbability
 
 
 def test_it_learns_probabilities_that_come_true() -> None:

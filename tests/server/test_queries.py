@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, insert
 
 from jobsight_predictor.series import Series
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.forecasts.answer import series_answer
+from jobsight_server.forecasts.prediction import series_answer
 from jobsight_server.queries.jobs import NODES_DRAWN, job_detail, job_list
 from jobsight_server.queries.nodes import node_detail, node_list
 from jobsight_server.queries.overview import overview

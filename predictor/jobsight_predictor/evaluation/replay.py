@@ -13,7 +13,7 @@ from jobsight_predictor.forecasters import FORECASTERS, Exponential, Floats, For
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.quality import NEAR, RECENT
 
 from .baselines import BASELINES

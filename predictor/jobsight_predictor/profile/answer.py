@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from jobsight_predictor.job_groups import GroupKey, label
 
-from .group import CANDIDATES
-from .keys import SHARE, SHARES
+from .forecast import PendingForecast
+from .group import CANDIDATES, SHARE, SHARES
 from .model import Model
-from .pending import PendingForecast
 from .reserve import Basis
 
 NO_HISTORY = "no history: no job with a value has ended on this cluster yet"

@@ -11,7 +11,7 @@ import numpy as np
 from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.quality import NEAR
 
-from .hit_probability import Hits
+from .probability import Hits
 
 FADE = 0.995  # share; of a loss that still counts one job later
 PRIOR = 3.0  # jobs; number of a user's own that weigh as much as everything seen on the site

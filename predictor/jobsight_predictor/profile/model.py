@@ -10,12 +10,10 @@ from jobsight_predictor.choices import Limit, Objective
 from jobsight_predictor.job_groups import GroupKey, JobGroup, JobGroups
 from jobsight_predictor.question import Question
 
-from .correction import SCARCE, Correction
 from .expert_weights import ExpertLosses, ExpertWeights
 from .facts import FactsHistory
-from .group import CANDIDATES, Group, Groups
-from .hit_probability import HitProbability
-from .keys import SHARES, JobKeys, job_keys
+from .group import CANDIDATES, SHARES, Group, Groups, JobKeys, job_keys
+from .probability import SCARCE, Correction, HitProbability
 from .requests import RequestedLimits
 from .reserve import Bounds, Held
 from .shortfall import Shortfalls

@@ -12,9 +12,8 @@ from jobsight_predictor.question import Question
 
 from .answer import JobForecast, MeanError, explain, mean_error
 from .facts import FactsHistory
-from .forecast import make_forecast
+from .forecast import PendingForecast, make_forecast
 from .model import Model
-from .pending import PendingForecast
 
 
 class Profile:

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from jobsight_predictor.job_groups import GroupKey
 
-from .group import Group
-from .keys import JobKeys
+from .group import Group, JobKeys
 from .shortfall import Shortfall
 
 TAIL = 3.0  # index; values above all seen follow this Pareto law: of those beyond x, 1 in 8 is beyond 2 x

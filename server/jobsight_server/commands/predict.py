@@ -23,7 +23,7 @@ from jobsight_server.command_line.arguments import LEARNING, add_settings, open_
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
 from jobsight_server.forecasts.job import job_question
-from jobsight_server.forecasts.per import PER, UnknownProcessorsError
+from jobsight_server.forecasts.request import PER, UnknownProcessorsError
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.schema import jobs

@@ -15,9 +15,8 @@ from sqlalchemy import Connection, Row, exists, insert, select, update
 
 from jobsight_predictor.question import FIELDS, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.forecasts.events import Observation, Reported
+from jobsight_server.forecasts.events import Observation, Observations, Reported, observed
 from jobsight_server.forecasts.job import COLUMNS, ForecastJob, job_of
-from jobsight_server.forecasts.observed import Observations, observed
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import jobs, outcomes, profiles
 

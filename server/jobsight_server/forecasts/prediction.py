@@ -1,16 +1,22 @@
-"""A prediction as it is stored, and as schedulers, pages and commands read it."""
+"""Predictions: what a job will need, how sure that is, and on what it rests, as text that is stored and sent."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import fields, replace
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from jobsight_predictor.forecasters import FIVE
-from jobsight_predictor.profile.answer import MeanError, RunnerUp
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.answer import JobForecast, MeanError, RunnerUp
 from jobsight_predictor.profile.group import CANDIDATES
 from jobsight_predictor.profile.reserve import Basis
+from jobsight_predictor.question import Question
+from jobsight_predictor.series import Series, SeriesForecast
+from jobsight_server.forecasts.request import WHOLE
 from jobsight_server.record import Metric, Record, Share
 
 _EACH_OF_FIVE = {"propertyNames": {"enum": [*FIVE]}, "required": [*FIVE]}
@@ -61,3 +67,99 @@ class Predictions(Record):
 
 read_stored = msgspec.json.Decoder(StoredPrediction).decode
 read_prediction = msgspec.json.Decoder(Prediction).decode
+
+NOWHERE = "no history: no cluster knows this user; name a cluster to get an answer from other users' jobs there"
+RETRAINING = "the model was trained with other settings or by another version and is being retrained; try again later"
+
+_OF_JOB = tuple(field.name for field in fields(JobForecast))
+_OF_FIVE = ("user_jobs", "forecasts", "accuracy", "pqm", "recent_pqm", "updated")
+
+_encoder = msgspec.json.Encoder()
+
+
+def series_answer(profile: Profile, user: str, series: Series, updated: float | None) -> str:
+    """The answer to a question about the user alone, as stored with the user's series.
+
+    ``updated``: end of the last job learned.
+    """
+    return _text(_of_job(profile, Question(user=user)), _of_five(series.answer(), updated))
+
+
+def computed_answer(profile: Profile, question: Question, own: str | None) -> str:
+    """The profile's answer; ``own``, the user's stored answer if there is one, has the published five."""
+    return _text(_of_job(profile, question), _of_own(own))
+
+
+def no_answer(metric: str, coverage: float, reason: str, own: str | None = None) -> str:
+    """The answer where nothing can be forecast, for this reason."""
+    nothing = _of_job(Profile(METRICS[metric].unit, coverage=coverage), Question())
+    return _text(nothing | {"reason": reason}, _of_own(own))
+
+
+def written(cluster: str | None, user: str, metric: str, answer: str, scale: int | None = None) -> str:
+    """An answer as sent: ``answer``, which does not name its subject, preceded by these names.
+
+    ``scale``: how many processors the values are for; None leaves them per processor.
+    """
+    per = "job" if scale is not None or metric in WHOLE else "processor"
+    if scale is not None and metric not in WHOLE:
+        answer = _json(whole_job(read_stored(answer), metric, scale))
+    return f'{{"cluster":{_json(cluster)},"user":{_json(user)},"metric":"{metric}","per":"{per}",{answer[1:]}'
+
+
+def _text(of_job: dict[str, Any], of_five: dict[str, Any]) -> str:
+    return _json(StoredPrediction(**of_job, **of_five))
+
+
+def _of_job(profile: Profile, question: Question) -> dict[str, Any]:
+    """``value``, how much to reserve, and the source of both."""
+    forecast = profile.answer(question)
+    of_job = {name: getattr(forecast, name) for name in _OF_JOB}
+    of_job["mean_error"] = profile.mean_error(question.user)
+    return of_job
+
+
+def _of_five(five: SeriesForecast, updated: float | None) -> dict[str, Any]:
+    """The published five's forecasts from the user's own jobs."""
+    return {
+        "user_jobs": five.n,
+        "forecasts": five.forecasts,
+        "accuracy": five.accuracies,
+        "pqm": five.pqm,
+        "recent_pqm": five.recent_pqm,
+        "updated": updated,
+    }
+
+
+def _of_own(own: str | None) -> dict[str, Any]:
+    """The same as it stands in the user's stored answer, which another version may have written."""
+    if own is None:
+        return _NONE_OF_FIVE
+    stored = msgspec.json.decode(own)
+    return {name: stored[name] for name in _OF_FIVE}
+
+
+_NONE_OF_FIVE = _of_five(Series().answer(), None)
+
+
+def _json(value: Any) -> str:
+    return _encoder.encode(value).decode()
+
+
+def whole_job(answer: StoredPrediction, metric: str, processors: int) -> StoredPrediction:
+    """The answer with every value in the metric's unit multiplied by ``processors``."""
+
+    def times(value: float | None) -> float | None:
+        return None if value is None else value * processors
+
+    other = answer.runner_up
+    return msgspec.structs.replace(
+        answer,
+        unit=METRICS[metric].job_unit,
+        value=times(answer.value),
+        bound=times(answer.bound),
+        attempts=tuple(attempt * processors for attempt in answer.attempts),
+        runner_up=other and replace(other, value=other.value * processors),
+        last_values=tuple(value * processors for value in answer.last_values),
+        forecasts={name: times(value) for name, value in answer.forecasts.items()},
+    )

@@ -16,12 +16,19 @@ from sqlalchemy import Connection, Engine, select
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import Question
-from jobsight_server.forecasts.answer import NOWHERE, RETRAINING, computed_answer, no_answer, written
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.prediction import Prediction, read_prediction
+from jobsight_server.forecasts.prediction import (
+    NOWHERE,
+    RETRAINING,
+    Prediction,
+    computed_answer,
+    no_answer,
+    read_prediction,
+    written,
+)
 from jobsight_server.forecasts.request import ForecastRequest
 from jobsight_server.forecasts.stored import SeriesKey, StateKey, read_answers, read_state
-from jobsight_server.storage.look_ups import LookUps
+from jobsight_server.storage.fetch import LookUps
 from jobsight_server.storage.schema import series
 
 # Computed together, from state read together.

@@ -1,4 +1,4 @@
-"""Retrains everything from the stored profiles, in the original order."""
+"""Retrains everything from the stored profiles, in the original order, where the stored model is outdated."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Callable
 from sqlalchemy import Connection, Engine, and_, delete, or_, select, text
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.forecasts.collection import no_collection
+from jobsight_predictor.question import Question
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.events import Event, Finished, Observation, Submitted
+from jobsight_server.forecasts.events import Event, Finished, Observation, Submitted, observed
 from jobsight_server.forecasts.job import COLUMNS, ForecastJob, job_of, read_jobs
-from jobsight_server.forecasts.learn import Learner
-from jobsight_server.forecasts.observed import observed
+from jobsight_server.forecasts.learn import Learner, no_collection
 from jobsight_server.forecasts.outcomes import reported, reported_first
-from jobsight_server.forecasts.outdated import is_outdated
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
+from jobsight_server.forecasts.stored import StateKey, read_parameters, read_state
 from jobsight_server.storage.savings_to_do import mark_apportioned
 from jobsight_server.storage.schema import (
     group_series,
@@ -26,6 +25,35 @@ from jobsight_server.storage.schema import (
     profiles,
     series,
 )
+
+_LEARNED = text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL AND NOT shown_only)")
+# The condition of the index on ``shown_only``, so that it is a look-up.
+_APPORTIONED_OTHERWISE = text(
+    "SELECT EXISTS (SELECT 1 FROM profiles WHERE attribution = 'apportioned' AND value IS NOT NULL "
+    "AND shown_only = :learned AND NOT lower_bound)"
+)
+
+
+def is_outdated(connection: Connection, config: ForecastConfig) -> bool:
+    """Whether the stored model is of another configuration or version, and has to be retrained on all jobs."""
+    if connection.scalar(_APPORTIONED_OTHERWISE, {"learned": config.learn_apportioned}):
+        return True
+    learned = [tuple(row) for row in connection.execute(text("SELECT DISTINCT cluster, metric FROM series"))]
+    if not learned:  # perhaps migrated from an older version
+        return bool(connection.scalar(_LEARNED))
+    (site, *_) = config.profile("runtime").state_keys(Question())
+    stored = read_state(connection, [StateKey(cluster, metric, site) for cluster, metric in learned])
+    for cluster, metric in learned:
+        if (cluster, metric) not in stored:
+            return True
+        if read_parameters(connection, cluster, metric) != config.parameters(metric):
+            return True
+        try:
+            config.profile(metric).load(stored[cluster, metric])
+        except ValueError:
+            return True
+    return False
+
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,9 @@ from jobsight_server.errors import UserError
 from jobsight_server.forecasts.events import Observation, Reported
 from jobsight_server.forecasts.learn import Learner
 from jobsight_server.forecasts.outcomes import Outcome, Taken, store
-from jobsight_server.forecasts.per import WHOLE
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import AnswerReader
-from jobsight_server.forecasts.request import ForecastRequest
+from jobsight_server.forecasts.request import WHOLE, ForecastRequest
 from jobsight_server.forecasts.round import last_learn_seq, lock_learning
 
 SLIP = 100.0

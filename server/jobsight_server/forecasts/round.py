@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence, Set
 
 from sqlalchemy import Connection, func, select
 
-from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.events import Event, Finished, Submitted
+from jobsight_server.forecasts.events import Event, Finished, Observations, Submitted, observed
 from jobsight_server.forecasts.job import ForecastJob, read_jobs, read_waiting
 from jobsight_server.forecasts.learn import Learner
-from jobsight_server.forecasts.observed import Observations, observed
 from jobsight_server.forecasts.outcomes import claim
 from jobsight_server.forecasts.stored import RunAndMetric
 from jobsight_server.storage.dialect import lock_until_commit

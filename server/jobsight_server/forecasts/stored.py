@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jobsight_predictor.forecasters.parameters import FiveParameters
-from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.series import Series
 from jobsight_server.storage.fetch import fetch_by_keys, write_many
 from jobsight_server.storage.schema import pending_forecasts, series

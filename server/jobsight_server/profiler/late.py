@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, Engine, bindparam, update
 
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.observed import Observations
+from jobsight_server.forecasts.events import Observations
 from jobsight_server.forecasts.round import last_learn_seq, learn_late, lock_learning
 from jobsight_server.profiler.gather import profiles_of
 from jobsight_server.profiler.measurement import Measurements

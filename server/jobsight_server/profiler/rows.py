@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from jobsight_predictor.profile.pending import PendingForecast
+from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.events import Observation
+from jobsight_server.forecasts.events import Observation, Observations
 from jobsight_server.forecasts.learn import learnable
-from jobsight_server.forecasts.observed import Observations
 from jobsight_server.profiler.measurement import Measurement, Measurements, missing_labels
 from jobsight_server.profiler.profile import ABOVE
 from jobsight_server.profiler.usage import Missing

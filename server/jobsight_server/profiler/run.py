@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, bindparam, text
 
-from jobsight_server.forecasts.collection import no_collection
 from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.forecasts.learn import no_collection
 from jobsight_server.forecasts.rebuild import rebuild_if_outdated
 from jobsight_server.forecasts.round import last_learn_seq, learn_round, lock_learning
 from jobsight_server.profiler.gather import profiles_of

@@ -9,7 +9,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
@@ -22,38 +21,10 @@ def database_file(engine: Engine) -> Path | None:
     return Path(engine.url.database or "") if _is_sqlite(engine) else None
 
 
-def driver_sql(database: Engine | Connection, statement: str) -> str:
-    """``statement``, in which ``?`` stands for a parameter, in the driver's style."""
-    return statement if _is_sqlite(database) else statement.replace("?", "%s")
-
-
 def whole(database: Engine | Connection, quotient: str) -> str:
     """The integer part of a non-negative quotient, in SQL."""
     # CAST rounds on PostgreSQL and truncates on SQLite, whose floor() is a build option.
     return f"CAST({quotient} AS INTEGER)" if _is_sqlite(database) else f"floor({quotient})"
-
-
-def parameter(database: Engine | Connection, value: object) -> str:
-    """``?`` for a value in a VALUES list; PostgreSQL takes a bare one for text."""
-    return "?::integer" if isinstance(value, int) and not _is_sqlite(database) else "?"
-
-
-def own_connection(engine: Engine) -> Any:
-    """A driver connection, owned by the caller until closed, outside of transactions.
-
-    Each statement sees what is committed, and none holds on to an old snapshot.
-    """
-    checked_out = engine.raw_connection()
-    connection: Any = checked_out.driver_connection
-    checked_out.detach()
-    if not _is_sqlite(engine):
-        connection.autocommit = True
-    return connection
-
-
-def look_ups_wait(engine: Engine) -> bool:
-    """Whether a look-up may have to wait: in a file it does not, in a database server it may."""
-    return not _is_sqlite(engine)
 
 
 def lock_until_commit(connection: Connection, name: str) -> None:

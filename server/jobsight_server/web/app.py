@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, request
 from sqlalchemy import Engine
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -53,8 +53,8 @@ from jobsight_server.web import (
     users,
 )
 from jobsight_server.web.context import AppContext
-from jobsight_server.web.errors import answer_errors, is_api
-from jobsight_server.web.guard import login, require_login
+from jobsight_server.web.errors import answer_errors
+from jobsight_server.web.guard import login, protect, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
 from jobsight_server.web.routes import register
 
@@ -90,16 +90,6 @@ ROUTES = tuple(
         openapi,
     )
     for route in noun.ROUTES
-)
-
-API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
-_PAGE_HEADERS = (
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "same-origin"),
-    (
-        "Content-Security-Policy",
-        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
-    ),
 )
 
 
@@ -140,7 +130,7 @@ def create_app(
     app.jinja_env.globals.update(units.FOR_TEMPLATES, user_url=user_url, job_url=job_url, node_url=node_url)
     app.jinja_env.filters.update(units.FILTERS)
     answer_errors(app, read_engine, write_engine)
-    app.after_request(_protect)
+    app.after_request(protect)
     return app
 
 
@@ -155,14 +145,3 @@ def _pages() -> Blueprint:
         return None if request.endpoint == "pages.static" else require_login()
 
     return pages
-
-
-def _protect(response: Response) -> Response:
-    if is_api():
-        response.headers.extend(API_HEADERS)
-        return response
-    for name, value in _PAGE_HEADERS:
-        response.headers.setdefault(name, value)  # a plot has a policy of its own
-    if request.endpoint != "pages.static":
-        response.headers["Cache-Control"] = "no-cache, private"
-    return response

@@ -18,6 +18,7 @@ from jobsight_server.auth.tokens import AuthError
 from jobsight_server.errors import RefusedError
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.outage import driver_outage, outage
+from jobsight_server.web.guard import is_api
 from jobsight_server.web.pages import error_page
 from jobsight_server.web.routes import error_reply
 
@@ -25,7 +26,6 @@ log = logging.getLogger(__name__)
 
 _RETRY_S = 2.0
 _SHOWN = 100
-_NOT_PAGES = frozenset({"/health", "/ready", "/metrics"})
 
 
 def answer_errors(app: Flask, read_engine: Engine, write_engine: Engine) -> None:
@@ -37,11 +37,6 @@ def answer_errors(app: Flask, read_engine: Engine, write_engine: Engine) -> None
     # Errors of the driver itself come from look-ups that bypass SQLAlchemy.
     for kind in (SQLAlchemyError, read_engine.dialect.loaded_dbapi.Error):
         app.register_error_handler(kind, partial(_on_database_error, unavailable))
-
-
-def is_api() -> bool:
-    """Whether the current request comes from a program."""
-    return request.path.startswith("/api/") or request.path in _NOT_PAGES
 
 
 def _on_http_error(error: HTTPException) -> AnyResponse:

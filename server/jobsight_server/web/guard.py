@@ -1,4 +1,7 @@
-"""Lets a request in: by bearer token, or by the login cookie, for which ``/login`` takes a token or one-time link."""
+"""Lets a request in: by bearer token, or by the login cookie, for which ``/login`` takes a token or one-time link.
+
+Answers leave with the headers that protect a browser.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,35 @@ from jobsight_server.web.context import context
 COOKIE = "jobsight_session"
 HOME = "/"
 
+_NOT_PAGES = frozenset({"/health", "/ready", "/metrics"})
+API_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
+_PAGE_HEADERS = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "same-origin"),
+    (
+        "Content-Security-Policy",
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    ),
+)
+
 login = Blueprint("login", __name__)
+
+
+def is_api() -> bool:
+    """Whether the current request comes from a program."""
+    return request.path.startswith("/api/") or request.path in _NOT_PAGES
+
+
+def protect(response: Response) -> Response:
+    """For ``after_request`` of the application: adds the headers."""
+    if is_api():
+        response.headers.extend(API_HEADERS)
+        return response
+    for name, value in _PAGE_HEADERS:
+        response.headers.setdefault(name, value)  # a plot has a policy of its own
+    if request.endpoint != "pages.static":
+        response.headers["Cache-Control"] = "no-cache, private"
+    return response
 
 
 def require_role(roles: Collection[str]) -> None:
