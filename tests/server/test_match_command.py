@@ -94,7 +94,11 @@ def test_a_wrong_job_is_refused_with_value_and_place(
         (b"[]", "the batch: Expected `object`, got `array`"),
         ({"resources": [], "jobs": [{}] * 100_000}, "jobs: Expected `array` of length <= 10000"),
         ({"resources": [{"name": "a", "type": "t"}] * 2, "jobs": []}, "the name 'a' is there more than once"),
-        ({"resources": [], "jobs": [], "objectives": ["speed"]}, "unknown objective 'speed'"),
+        (
+            {"resources": [{"name": "a", "type": "t", "capacities": {"b": {"total": -1}}}], "jobs": []},
+            "resources[0].capacities[...].total: Expected `float` >= 0.0; it is {'b': {'total': -1}}",
+        ),
+        ({"resources": [], "jobs": [], "objectives": ["speed"]}, "objectives[0]: unknown objective 'speed'"),
         ({"resources": [], "jobs": [], "objectives": []}, "objectives: Expected `array` of length >= 1"),
         (batch() | {"types": ["database"]}, "resources[0].type: unknown type 'node'; known: database"),
         (

@@ -50,7 +50,7 @@ def decoded(value: object, kind: type[T], place: str = "") -> T:
         if isinstance(error.__cause__, InvalidProblemError):  # a record's own check
             raise InvalidProblemError(f"{place}{'' if problem[0] in '.[' else ': '}{problem}".lstrip(".")) from error
         at = value
-        for key, index in _STEP.findall(path):
+        for key, index in _STEP.findall(path.split("[...]")[0]):  # which entry of an object it is, msgspec does not say
             at = at[key] if key and isinstance(at, dict) else at[int(index)] if isinstance(at, list) else at
         raise InvalidProblemError(f"{place or 'the batch'}: {problem}; it is {shown(at)}") from error
 

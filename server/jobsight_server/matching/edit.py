@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 from jobsight_server.matching.changes import begin_change, mark_definitions, mark_removal
 from jobsight_server.matching.end_matches import lose_matches
 from jobsight_server.matching.policy import MOST_POLICIES, ResourcePolicy
-from jobsight_server.matching.resource_report import ResourceBody, as_row, checked_attributes, checked_capacities
+from jobsight_server.matching.resource_report import ResourceBody, state_row
 from jobsight_server.matching.resource_types import SHIPPED, ResourceError, ResourceType, check_name, check_type
 from jobsight_server.storage.schema import matching_state, resource_policies, resource_types, resources
 
@@ -72,10 +72,8 @@ def put_resource(engine: Engine, name: str, body: ResourceBody, now: float) -> N
     with engine.begin() as connection:
         change = begin_change(connection)
         kind = known_type(types_in(connection), body.type)
-        row = {
+        row = state_row(body, kind, ({}, {})) | {
             "type": body.type,
-            "attributes": as_row(checked_attributes(body.attributes, kind, "attributes")),
-            "capacities": as_row(checked_capacities(body.capacities, {}, "capacities")),
             "cost": body.cost,
             "is_static": body.static,
             "state_at": now,

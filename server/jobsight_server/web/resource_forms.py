@@ -110,7 +110,7 @@ def _value(text: str) -> Value:
     if text in ("true", "false"):
         return text == "true"
     if text.startswith("[") and text.endswith("]"):
-        return [part.strip() for part in text[1:-1].split(",") if part.strip()]
+        return tuple(part.strip() for part in text[1:-1].split(",") if part.strip())
     try:
         return float(text)
     except ValueError:
