@@ -156,7 +156,7 @@ def _asked(name: str, peer: Peer, problem: Problem, seconds: float) -> dict[str,
     if values is None:
         return row | {"note": "found nothing"}
     placed = program.placements(values)
-    wrong = faults(problem, matches_of(eligibility, placed), eligibility)
+    wrong = faults(eligibility, matches_of(eligibility, placed))
     return row | {"value": form.value(eligibility, candidates, placed), "note": f"{len(wrong)} faults" if wrong else ""}
 
 

@@ -100,7 +100,6 @@ def test_a_wrong_job_is_refused_with_value_and_place(
         ),
         ({"resources": [], "jobs": [], "objectives": ["speed"]}, "objectives[0]: unknown objective 'speed'"),
         ({"resources": [], "jobs": [], "objectives": []}, "objectives: Expected `array` of length >= 1"),
-        (batch() | {"types": ["database"]}, "resources[0].type: unknown type 'node'; known: database"),
         (
             {
                 "resources": [],
@@ -124,7 +123,7 @@ def test_a_wrong_batch_is_refused(
     assert message in err
 
 
-@pytest.mark.parametrize("flags", [["--deadline", "0"], ["--deadline", "nan"], ["--objective", "x"], ["--seed", "-1"]])
+@pytest.mark.parametrize("flags", [["--deadline", "0"], ["--deadline", "nan"], ["--objective", "x"]])
 def test_wrong_flags_are_refused(flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(batch(), tmp_path, capsys, *flags)
     assert status == 1

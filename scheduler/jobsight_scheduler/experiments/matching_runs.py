@@ -97,18 +97,8 @@ def measured(problem: Problem, answer: Answer) -> dict[str, float]:
     """The value of every objective for the matches of ``answer``."""
     eligibility = Eligibility(problem)
     candidates = eligibility.eligible()
-    names = {
-        of.name: {problem.resources[member].name: position for position, member in enumerate(of.members.tolist())}
-        for of in eligibility.types.values()
-    }
     numbers = {job.name: index for index, job in enumerate(problem.jobs)}
-    placed = {
-        numbers[one.job]: tuple(
-            np.array([names[dependency.type][name] for name in one.resources[dependency.name]], dtype=np.int64)
-            for dependency in problem.jobs[numbers[one.job]].dependencies
-        )
-        for one in answer.matches
-    }
+    placed = {numbers[one.job]: eligibility.placement(numbers[one.job], one.resources) for one in answer.matches}
     objectives = [Objective(name) for name in _MEASURES]
     return {
         objective.name: linear_forms(objective, eligibility, candidates)[0].value(eligibility, candidates, placed)

@@ -57,9 +57,7 @@ Floats = NDArray[np.float64]
 Clock = Callable[[], float]
 
 
-def match(
-    problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, rung: str = RUNGS[-1], seed: int = 0
-) -> Answer:
+def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, rung: str = RUNGS[-1]) -> Answer:
     """Matches each job of ``problem`` wholly or not at all.
 
     ``clock`` gives the seconds spent, as ``time.process_time`` or ``time.monotonic`` does; after ``deadline_s`` of it
@@ -73,11 +71,11 @@ def match(
     if rung not in RUNGS:
         raise ValueError(f"unknown rung {rung!r}; known: {', '.join(RUNGS)}")
     start = clock()
-    run = _Run(problem, clock, start + _SOLVING * deadline_s, RUNGS.index(rung), seed)
+    run = _Run(problem, clock, start + _SOLVING * deadline_s, RUNGS.index(rung))
     bounds = run.climb()
     is_proven = all(is_reached for _, is_reached in bounds)
     matches = matches_of(run.eligibility, run.best.placed)
-    wrong = faults(problem, matches, run.eligibility)
+    wrong = faults(run.eligibility, matches)
     placed = {job: chosen for job, chosen in run.best.placed.items() if problem.jobs[job].name not in wrong}
     values = [form.value(run.eligibility, run.candidates, placed) for form in run.forms]
     objectives = tuple(
@@ -116,9 +114,9 @@ class _Kept:
 class _Run:
     """One climb of the ladder."""
 
-    def __init__(self, problem: Problem, clock: Clock, until: float, rung: int, seed: int) -> None:
+    def __init__(self, problem: Problem, clock: Clock, until: float, rung: int) -> None:
         self._problem, self._clock, self._until, self._rung = problem, clock, until, rung
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(0)
         self.eligibility = Eligibility(problem)
         self.candidates = self.eligibility.eligible()
         self.forms = [

@@ -136,11 +136,11 @@ class Packing:
         """Depth first, best score first; each instance of a dependency is a level of its own."""
         numbers = self._numbers[job]
         names = {self.eligibility.dependencies[number].of.name: index for index, number in enumerate(numbers)}
-        related: dict[int, list[tuple[int, Relation, bool]]] = {}
+        related: dict[int, list[tuple[int, Relation]]] = {}
         for relation in relations:
             first, second = (names[end] for end in relation.between)
-            related.setdefault(first, []).append((second, relation, True))
-            related.setdefault(second, []).append((first, relation, False))
+            related.setdefault(first, []).append((second, relation))
+            related.setdefault(second, []).append((first, relation))
         levels = [index for index in order for _ in range(self.eligibility.dependencies[numbers[index]].of.count)]
         found: list[list[int]] = [[] for _ in numbers]
         tries = max(TRIES, 4 * len(levels))
@@ -148,11 +148,9 @@ class Packing:
         def allowed(index: int) -> Integers:
             fits = self.open_to(numbers[index])
             fits = fits[~np.isin(fits, found[index])] if found[index] else fits
-            for other, relation, is_first in related.get(index, ()):
+            for other, relation in related.get(index, ()):
                 for chosen in found[other]:
-                    ends = (numbers[index], numbers[other]) if is_first else (numbers[other], numbers[index])
-                    keep = self.eligibility.related(relation, *ends, fits, chosen, is_first)
-                    fits = fits[keep]
+                    fits = fits[self.eligibility.related(relation, numbers[index], numbers[other], fits, chosen)]
             return fits
 
         def descend(level: int) -> bool:

@@ -292,8 +292,8 @@ Objectives = Annotated[tuple[ObjectiveOrName, ...], Meta(min_length=1, max_lengt
 class Problem(Part, frozen=True):
     """A batch. Objectives in order of importance: the optimum of each is kept for those after it.
 
-    ``types``, where given, are the only ones that there may be. ``hour`` is the local hour of day for policy rules (0
-    to 24; None: rules with hours do not apply), ``now_s`` the time for holds.
+    ``hour`` is the local hour of day for policy rules (0 to 24; None: rules with hours do not apply), ``now_s`` the
+    time for holds.
     """
 
     resources: Annotated[tuple[Resource, ...], Meta(max_length=20_000)]
@@ -301,7 +301,6 @@ class Problem(Part, frozen=True):
     objectives: Objectives = (Objective("throughput"),)
     hour: Hour | None = None
     now_s: float = 0.0
-    types: Annotated[frozenset[Name], Many] | None = None
 
     def __post_init__(self) -> None:
         force_setattr(self, "objectives", named(self.objectives))

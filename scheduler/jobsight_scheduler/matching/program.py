@@ -239,13 +239,10 @@ class Program(HighsProgram):
         """``n_e X(j,d,r) <= sum of X(j,e,s) over the s related to r``, for each r, and the same from e to d."""
         numbers = {self._eligibility.dependencies[number].of.name: number for number in self._eligibility.numbers[job]}
         first, second = (numbers[end] for end in relation.between)
-        for is_first in (True, False):
-            mine, other = (first, second) if is_first else (second, first)
+        for mine, other in ((first, second), (second, first)):
             count = float(self._eligibility.dependencies[other].of.count)
             for x, position in zip(self._x[mine], self._candidates[mine].tolist(), strict=True):
-                related = self._eligibility.related(
-                    relation, first, second, self._candidates[other], position, not is_first
-                )
+                related = self._eligibility.related(relation, other, mine, self._candidates[other], position)
                 columns = np.append(self._x[other][related], x)
                 values = np.append(-np.ones(len(columns) - 1), count)
                 self.at_most(np.zeros_like(columns), columns, values, np.zeros(1))

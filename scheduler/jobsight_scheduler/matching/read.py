@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .objectives import constant_of
 from .problem import MatchJob, Objective, Objectives, Problem, Resource, named
-from .records import InvalidProblemError, decoded, once, shown
+from .records import InvalidProblemError, decoded, once
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +32,6 @@ def read_problem(value: object) -> Problem:
     once("resources", [resource.name for resource in problem.resources])
     once("jobs", [job.name for job in problem.jobs])
     _check_largest_share(problem.objectives, "objectives")
-    if problem.types is not None:
-        places = [(f"resources[{index}].type", resource.type) for index, resource in enumerate(problem.resources)]
-        places += [
-            (f"jobs[{index}].dependencies[{position}].type", dependency.type)
-            for index, job in enumerate(problem.jobs)
-            for position, dependency in enumerate(job.dependencies)
-        ]
-        for place, of in places:
-            if of not in problem.types:
-                known = ", ".join(sorted(problem.types)[:20])
-                raise InvalidProblemError(f"{place}: unknown type {shown(of)}; known: {known}")
     check_size(problem.resources, problem.jobs)
     return problem
 

@@ -18,9 +18,6 @@ from .single import fits as fits_alone
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-Reserved = Mapping[str, str]
-"""For names of jobs which reservation keeps them waiting."""
-
 HARDEST: tuple[Tier, ...] = ("type", "predicate", "never-fits", "policy", "held")
 """What keeps a job waiting longest comes first."""
 
@@ -29,17 +26,14 @@ _KINDS_LISTED = 10
 
 
 def why_not(
-    eligibility: Eligibility,
-    candidates: list[Integers],
-    placed: Mapping[int, Placement],
-    reserved: Reserved | None = None,
+    eligibility: Eligibility, candidates: list[Integers], placed: Mapping[int, Placement]
 ) -> tuple[Unmatched, ...]:
     """A reason for each job that is not ``placed``."""
     empty = Packing(eligibility, candidates)
     full = Packing(eligibility, candidates, placed)
     jobs = eligibility.problem.jobs
     return tuple(
-        why_alone(eligibility, empty, job, is_exact=True) or _beside(eligibility, full, job, reserved or {})
+        why_alone(eligibility, empty, job, is_exact=True) or _beside(eligibility, full, job)
         for job in range(len(jobs))
         if job not in placed
     )
@@ -62,11 +56,9 @@ def why_alone(eligibility: Eligibility, empty: Packing, job: int, is_exact: bool
     return Unmatched(of.name, "gang", gang) if gang else None
 
 
-def _beside(eligibility: Eligibility, full: Packing, job: int, reserved: Reserved) -> Unmatched:
+def _beside(eligibility: Eligibility, full: Packing, job: int) -> Unmatched:
     """Why a job that fits by itself is not matched beside those of ``full``."""
     of = eligibility.problem.jobs[job]
-    if of.name in reserved:
-        return Unmatched(of.name, "reserved", reserved[of.name])
     for number in eligibility.numbers[job]:
         at = eligibility.dependencies[number]
         if len(full.open_to(number)) < at.of.count:

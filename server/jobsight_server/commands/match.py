@@ -40,16 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rung", choices=RUNGS, default=RUNGS[-1], help=f"highest rung of the ladder (default: {RUNGS[-1]})"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="NUMBER", help="of the search (default: 0)")
 
 
 def run(args: argparse.Namespace) -> int:
     if not 0.0 < args.deadline <= LONGEST_S:
         raise UserError(f"--deadline {args.deadline}: must be above 0 and at most {LONGEST_S:g} seconds")
-    if not 0 <= args.seed < 2**63:
-        raise UserError(f"--seed {args.seed}: must be at least 0 and less than 2^63")
     problem = _problem(args)
-    answer = match(problem, clock=time.process_time, deadline_s=args.deadline, rung=args.rung, seed=args.seed)
+    answer = match(problem, clock=time.process_time, deadline_s=args.deadline, rung=args.rung)
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
     else:

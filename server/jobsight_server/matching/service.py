@@ -13,7 +13,7 @@ from sqlalchemy import Engine, insert
 from jobsight_scheduler.matching import match
 from jobsight_scheduler.matching.answer import Answer, Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Objective, Problem
-from jobsight_scheduler.matching.rounds import WaitingJob, match_round
+from jobsight_scheduler.matching.rounds import RoundAnswer, WaitingJob, match_round
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.matching.answers import (
     BatchAnswer,
@@ -95,7 +95,7 @@ class Matcher:
                 deadline_s=self.config.deadline_s,
                 objectives=problem.objectives,
                 hour=problem.hour,
-            ).answer
+            )
             self._count_failed(answer)
             return store(self._catalogue, problem, answer.matches, answer.unmatched, seen)
 
@@ -177,7 +177,7 @@ class Matcher:
         self._count_failed(answer)
         return answer
 
-    def _count_failed(self, answer: Answer) -> None:
+    def _count_failed(self, answer: Answer | RoundAnswer) -> None:
         counts = Counter((RUNGS_FAILED, rung.split(":")[0]) for rung in answer.failed)
         if counts:
             with self._write_engine.begin() as connection:

@@ -58,7 +58,7 @@ def begin_storing(
     now = tuple(catalogue.resource(number, problem.now_s) for name, number in numbers.items() if name in same)
     present = replace(problem, resources=now)
     kept = [one for one in found if same.issuperset(name for names in one.resources.values() for name in names)]
-    wrong = faults(present, kept, Eligibility(present))
+    wrong = faults(Eligibility(present), kept)
     fitting = [one for one in kept if one.job not in wrong]
     add_event_counts(connection, {(CONFLICTS, ""): len(found) - len(fitting)})
     return change, fitting

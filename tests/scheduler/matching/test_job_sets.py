@@ -129,7 +129,7 @@ def test_the_best_set_is_what_enumeration_finds_at_any_prices(
     assert found == pytest.approx(optimum, abs=1e-5)
     assert bound == pytest.approx(optimum, abs=1e-5)
     assert optimum <= sets.bound + 1e-6
-    assert not faults(problem, matches_of(eligibility, placed or {}), eligibility)
+    assert not faults(eligibility, matches_of(eligibility, placed or {}))
 
 
 def optimum_by_highs(batch: Batch) -> float:
