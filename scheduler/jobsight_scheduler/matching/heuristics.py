@@ -13,7 +13,6 @@ from .greedy import best_fit, by_density, greedy
 from .objectives import LinearForm
 from .packing import Packing, Placement, Score
 from .prices import STEPS, Priced, PriceSearch
-from .relocation import Relocation
 from .search import ruin_and_recreate
 
 Integers = NDArray[np.int64]
@@ -88,8 +87,6 @@ class Heuristics:
         jobs = [job for job in np.argsort(-self._order, kind="stable").tolist() if np.isfinite(self._order[job])]
         self._packing = Packing(self._eligibility, self._candidates)
         greedy(self._packing, jobs, score)
-        if not self.is_due():
-            Relocation(self._packing).improve(jobs, self.is_due)
         return self._better(best, rung)
 
     def _better(self, best: Incumbent, rung: str) -> Incumbent:

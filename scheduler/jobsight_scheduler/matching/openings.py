@@ -45,7 +45,7 @@ def fits(packing: Packing, job: int) -> bool:
     numbers = eligibility.numbers[job]
     if any(len(packing.candidates[number]) < eligibility.dependencies[number].of.count for number in numbers):
         return False
-    if not is_gang(eligibility, job):
+    if not is_gang(eligibility.problem.jobs[job]):
         return True
     found = packing.place(job, None)
     if found:
