@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Flags, Floats
 from .predicates import Constant, Listed, Name, Node, Operation, names_in
 from .problem import MatchJob, Resource
-
-Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 _ORDERS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,

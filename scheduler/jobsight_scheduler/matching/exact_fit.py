@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Floats, Integers
 from .eligibility import ResourcesOfType
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _INSTANCES_AT_MOST = 300
 """Each is a level of the recursion."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Floats, Integers
 from .eligibility import Eligibility
 from .packing import Packing, Score
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def shares(eligibility: Eligibility) -> Floats:

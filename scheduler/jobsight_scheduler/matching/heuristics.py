@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Floats, Integers
 from .eligibility import Eligibility
 from .greedy import best_fit, by_density, greedy
 from .objectives import LinearForm
@@ -15,8 +15,6 @@ from .packing import Packing, Placement, Score
 from .prices import STEPS, Priced, PriceSearch
 from .search import ruin_and_recreate
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Clock = Callable[[], float]
 
 _PRICES_SHARE = 0.15

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from .arrays import Floats, Integers
+
 Clock = Callable[[], float]
 
 _WALL = 10.0

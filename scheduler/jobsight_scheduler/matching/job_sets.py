@@ -12,15 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Flags, Floats, Integers
 from .eligibility import Eligibility
 from .exact_fit import ExactFit, UndecidedError
 from .packing import Placement
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 TOLERANCE = 1e-7
 """By which sums of prices may be wrong, as a share of them."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .answer import Answer, Match, ObjectiveValue
+from .arrays import Floats, Integers
 from .check import faults
 from .classes import job_classes
 from .eligibility import Eligibility
@@ -52,8 +52,6 @@ _SETS = 0.4
 _SEARCH_FIRST = 0.08
 """Share of the time left for search before HiGHS is asked to prove or improve what it found."""
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Clock = Callable[[], float]
 
 

@@ -9,17 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Flags, Floats, Integers
 from .columns import ResourceColumns, bound_to
 from .eligibility import Eligibility, ResourcesOfType
 from .packing import Placement
 from .predicates import Name, Node
 from .problem import Dependency, MatchJob, Objective, Resource, ValueOrder
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 PIECES = 4
 """Squares are straight lines between multiples of 1 / ``PIECES``."""
@@ -148,11 +144,6 @@ def inverse_totals(of: ResourcesOfType) -> Floats:
         return np.where(of.total > _SMALLEST_TOTAL, 1.0 / of.total, 0.0)
 
 
-def constant_of(node: Node) -> float:
-    """The value of an expression that reads no field of a resource; 0 where it has none."""
-    return float(np.nan_to_num(ResourceColumns([_NO_RESOURCE]).numbers(node)[0]))
-
-
 def _shares_of(shares: Shares, eligibility: Eligibility, placed: Mapping[int, Placement]) -> Floats:
     """The share of each balanced capacity that jobs ask for that is used."""
     used = {name: of.used.copy() for name, of in eligibility.types.items()}
@@ -245,7 +236,8 @@ def _own(objective: Objective, eligibility: Eligibility, candidates: list[Intege
     jobs, nodes = eligibility.problem.jobs, objective.coefficients
     z = np.zeros(len(jobs))
     if "Z" in nodes:
-        z = np.array([constant_of(bound_to(nodes["Z"], job)) for job in jobs])
+        nowhere = ResourceColumns([_NO_RESOURCE])
+        z = np.array([float(np.nan_to_num(nowhere.numbers(bound_to(nodes["Z"], job))[0])) for job in jobs])
     x = None
     if "X" in nodes:
         x = [
@@ -253,6 +245,5 @@ def _own(objective: Objective, eligibility: Eligibility, candidates: list[Intege
             for at, positions in zip(eligibility.dependencies, candidates, strict=True)
         ]
     s, constant = _in_use(nodes["S"], eligibility) if "S" in nodes else ({}, 0.0)
-    f = constant_of(nodes["F"]) if "F" in nodes else 0.0
-    shares = _shares(objective, eligibility) if f else None
-    return LinearForm(objective.name, objective.is_max, z, x, s, f, shares, constant=constant)
+    shares = _shares(objective, eligibility) if objective.largest else None
+    return LinearForm(objective.name, objective.is_max, z, x, s, objective.largest, shares, constant=constant)

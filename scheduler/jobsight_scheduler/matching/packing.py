@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Flags, Floats, Integers
 from .eligibility import Eligibility
 from .problem import Relation
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 Placement = tuple[Integers, ...]
 """For each dependency of a job the positions of its instances among the resources of their type."""

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Floats, Integers
 from .eligibility import Eligibility
 from .objectives import LinearForm
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 Singles = NDArray[np.float32]
 
 STEPS = 60

@@ -16,11 +16,12 @@ from msgspec.structs import force_setattr
 
 from .policies import PolicyRule, verdict
 from .predicates import Node
-from .records import Amount, Hour, InvalidProblemError, Many, Name, Part, Scalar, Text, expression, once, shown
+from .records import Amount, Hour, InvalidProblemError, Many, Name, Part, Scalar, Text, decoded, expression, once, shown
 
 RELATED_AT_MOST = 200
 _DIRECTED = re.compile(r"\s*(lowest|highest)\s+(.*\S.*)", re.DOTALL)
 _Kinds = Meta(max_length=32)
+_Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
 AttributeValue = Scalar | tuple[Scalar, ...]
 
@@ -262,13 +263,26 @@ class Objective(Part, frozen=True, rename={"z": "Z", "x": "X", "s": "S", "f": "F
             raise InvalidProblemError(f": 'resources' and 'type' belong to balance, not to {self.name}")
         if self.sense is not None and not self.is_own:
             raise InvalidProblemError(": 'sense' belongs to an own objective, with Z, X, S or F")
+        if self.largest and self.is_max == (self.largest > 0.0):
+            sense = "max" if self.is_max else "min"
+            raise InvalidProblemError(
+                f".F: {self.largest:g} with sense {sense} seeks a larger share; seek a smaller one"
+            )
         _ = self.coefficients
 
     @property
     def coefficients(self) -> dict[str, Node]:
-        """What Z, X, S and F are multiplied by, of an own objective."""
-        texts = {"Z": self.z, "X": self.x, "S": self.s, "F": self.f}
+        """What Z, X and S are multiplied by, of an own objective."""
+        texts = {"Z": self.z, "X": self.x, "S": self.s}
         return {name: expression(f".{name}", text) for name, text in texts.items() if text is not None}
+
+    @property
+    def largest(self) -> float:
+        """What F is multiplied by, a number."""
+        try:
+            return decoded(float(self.f or 0.0), _Finite)
+        except ValueError as error:
+            raise InvalidProblemError(f".F: {shown(self.f)} is not a number") from error
 
     @property
     def is_own(self) -> bool:

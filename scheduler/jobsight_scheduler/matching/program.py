@@ -12,16 +12,13 @@ from collections.abc import Sequence
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Floats, Integers
 from .eligibility import Eligibility
 from .highs import HighsProgram
 from .objectives import PIECES, LinearForm, Shares, inverse_totals
 from .packing import Placement
 from .problem import Relation
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 TIGHT_AT_MOST = 20_000
 """X <= S row by row only in programs of up to so many X: it tightens the relaxation; the capacities imply it."""

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .objectives import constant_of
 from .problem import MatchJob, Objective, Objectives, Problem, Resource, named
 from .records import InvalidProblemError, decoded, once
 
@@ -31,7 +30,6 @@ def read_problem(value: object) -> Problem:
     problem = decoded(value, Problem)
     once("resources", [resource.name for resource in problem.resources])
     once("jobs", [job.name for job in problem.jobs])
-    _check_largest_share(problem.objectives, "objectives")
     check_size(problem.resources, problem.jobs)
     return problem
 
@@ -42,9 +40,7 @@ def read_objectives(value: object, place: str) -> tuple[Objective, ...]:
     Raises:
         InvalidProblemError: there is none, one is not known, or one is there twice.
     """
-    found = named(decoded(value, Objectives, place), place)
-    _check_largest_share(found, place)
-    return found
+    return named(decoded(value, Objectives, place), place)
 
 
 def check_size(resources: Sequence[Resource], jobs: Sequence[MatchJob], limits: BatchLimits = LIMITS) -> None:
@@ -62,13 +58,3 @@ def check_size(resources: Sequence[Resource], jobs: Sequence[MatchJob], limits: 
     ):
         if found > at_most:
             raise InvalidProblemError(f"jobs: {found:,} {what}, where {at_most:,} are allowed; send fewer jobs")
-
-
-def _check_largest_share(objectives: Sequence[Objective], place: str) -> None:
-    for index, objective in enumerate(objectives):
-        largest = constant_of(objective.coefficients["F"]) if objective.f else 0.0
-        if largest and objective.is_max == (largest > 0.0):
-            sense = "max" if objective.is_max else "min"
-            raise InvalidProblemError(
-                f"{place}[{index}].F: {largest:g} with sense {sense} seeks a larger share; seek a smaller one"
-            )

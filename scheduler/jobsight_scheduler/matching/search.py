@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Floats
 from .packing import Packing
 from .relocation import Relocation
-
-Floats = NDArray[np.float64]
 
 _TRIED = 30
 """Unmatched jobs that are tried in a round."""
@@ -27,20 +25,17 @@ def ruin_and_recreate(
     target: float,
     is_due: Callable[[], bool],
     rng: np.random.Generator,
-) -> int:
+) -> None:
     """Changes ``packing`` where ``value`` does not get worse; ends at ``target`` or when due.
 
-    ``order`` (jobs,) is how worthwhile each job is: those with more are tried first, but for noise. The number of
-    rounds that were made.
+    ``order`` (jobs,) is how worthwhile each job is: those with more are tried first, but for noise.
     """
     best, relocation = value(), Relocation(packing)
     spread = float(np.std(order[np.isfinite(order)])) if len(order) else 0.0
     jobs = np.flatnonzero(np.isfinite(order))
     if not len(jobs):
-        return 0
-    done = 0
+        return
     while best < target and not is_due():
-        done += 1
         before = packing.snapshot()
         for job in _ruined(packing, rng):
             packing.remove(job)
@@ -57,7 +52,6 @@ def ruin_and_recreate(
         else:
             packing.restore(before)
             relocation.look()
-    return done
 
 
 def _ruined(packing: Packing, rng: np.random.Generator) -> list[int]:

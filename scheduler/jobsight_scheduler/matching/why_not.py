@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import count as steps
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .answer import Tier, Unmatched
+from .arrays import Flags, Integers
 from .columns import bound_to
 from .eligibility import DependencyAt, Eligibility
 from .objectives import LinearForm
@@ -16,9 +16,6 @@ from .packing import Packing, Placement
 from .predicates import Operation, names_in, text_of
 from .problem import MatchJob
 from .program import Program
-
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 HARDEST: tuple[Tier, ...] = ("type", "predicate", "never-fits", "policy", "held")
 """What keeps a job waiting longest comes first."""

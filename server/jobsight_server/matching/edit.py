@@ -10,9 +10,9 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 
 from jobsight_server.matching.changes import begin_change, mark_definitions, mark_removal
 from jobsight_server.matching.end_matches import lose_matches
-from jobsight_server.matching.policy import MOST_POLICIES, ResourcePolicy
 from jobsight_server.matching.resource_report import ResourceBody, state_row
 from jobsight_server.matching.resource_types import SHIPPED, ResourceError, ResourceType, check_name, check_type
+from jobsight_server.matching.stored_resource import MOST_POLICIES, ResourcePolicy
 from jobsight_server.storage.schema import matching_state, resource_policies, resource_types, resources
 
 MOST_RESOURCES = 100_000

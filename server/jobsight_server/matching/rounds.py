@@ -68,7 +68,7 @@ class MatchingRounds:
 
     def run_if_due(self) -> RoundDone | None:
         """A round, if enough jobs wait or one has waited long enough."""
-        now, config = self._clock(), self._matcher.config
+        now, settings = self._clock(), self._matcher.settings
         with self._engine.connect().execution_options(reading=True) as connection:
             query = select(func.count(), func.min(matches.c.submitted_at)).where(_QUEUED)
             fresh, oldest = connection.execute(query.where(matches.c.id > self._last_seen)).one()
@@ -76,7 +76,7 @@ class MatchingRounds:
                 self._jobs, self._said = {}, {}
                 return None
         since = oldest if fresh else self._last_round
-        if fresh < config.round_jobs and 0 <= now - since < config.round_s:
+        if fresh < settings.match_round_jobs and 0 <= now - since < settings.match_round_s:
             return None
         return self._run_safely()
 
@@ -136,7 +136,7 @@ class MatchingRounds:
         if batch.refused:  # its type was deleted meanwhile
             return ResourceError(batch.refused[0].reason)
         job = batch.jobs[0]
-        duration_s = self._matcher.config.hold_s if job.duration_s is None else job.duration_s
+        duration_s = self._matcher.settings.match_hold_s if job.duration_s is None else job.duration_s
         return replace(job, name=str(row.id), duration_s=duration_s)
 
     def _store(
@@ -151,7 +151,7 @@ class MatchingRounds:
         if not found:
             self._pass_over(unmatched)
             return 0
-        now, hold_s = problem.now_s, self._matcher.config.hold_s
+        now, hold_s = problem.now_s, self._matcher.settings.match_hold_s
         jobs = {job.name: job for job in problem.jobs}
         with self._engine.begin() as connection:
             change, fitting = begin_storing(connection, catalogue, problem, found, seen)

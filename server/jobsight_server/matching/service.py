@@ -32,11 +32,11 @@ from jobsight_server.matching.batch import (
     types_of,
 )
 from jobsight_server.matching.catalogue import Catalogue
-from jobsight_server.matching.config import MatchConfig
 from jobsight_server.matching.end_matches import expire_matches, some_expired
 from jobsight_server.matching.resource_types import ResourceError
 from jobsight_server.matching.store_matches import Seen, add_holds, begin_storing, match_row, until_of
 from jobsight_server.matching.submissions import Earlier, earlier
+from jobsight_server.settings import Settings
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import matches
 
@@ -58,14 +58,14 @@ class Matcher:
         self,
         read_engine: Engine,
         write_engine: Engine,
-        config: MatchConfig,
+        settings: Settings,
         answers: AnswerReader,
         clock: Callable[[], float],
     ) -> None:
-        self.config = config
+        self.settings = settings
         self._read_engine, self._write_engine = read_engine, write_engine
         self._answers, self._clock = answers, clock
-        self._catalogue, self._shown = Catalogue(config.expiry_s), Catalogue(config.expiry_s)
+        self._catalogue, self._shown = Catalogue(settings.resource_expiry_s), Catalogue(settings.resource_expiry_s)
         self._turn, self._looking = threading.Lock(), threading.Lock()
 
     def match(
@@ -92,7 +92,7 @@ class Matcher:
                 waiting,
                 now_s=problem.now_s,
                 clock=time.monotonic,
-                deadline_s=self.config.deadline_s,
+                deadline_s=self.settings.match_deadline_s,
                 objectives=problem.objectives,
                 hour=problem.hour,
             )
@@ -172,7 +172,7 @@ class Matcher:
 
     def _decide(self, problem: Problem, spent: TimeSpent) -> Answer:
         begin = time.perf_counter()
-        answer = match(problem, clock=time.monotonic, deadline_s=self.config.deadline_s)
+        answer = match(problem, clock=time.monotonic, deadline_s=self.settings.match_deadline_s)
         spent.solve_s += time.perf_counter() - begin
         self._count_failed(answer)
         return answer
@@ -206,7 +206,7 @@ class Matcher:
             made = [one for one in before.made if one.job in jobs]
             rows = []
             for number, one in numbered:
-                until = until_of(jobs[one.job], self.config.hold_s, now)
+                until = until_of(jobs[one.job], self.settings.match_hold_s, now)
                 rows.append(
                     match_row(jobs[one.job], batch.documents[one.job])
                     | {"id": number, "state": "held", "submitted_at": now, "matched_at": now}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jobsight_server.matching.catalogue import Catalogue
-from jobsight_server.matching.policy import ResourcePolicy
 from jobsight_server.matching.resource_types import ResourceType
+from jobsight_server.matching.stored_resource import ResourcePolicy
 from jobsight_server.queries.paging import pages_of
 from jobsight_server.record import Record
 

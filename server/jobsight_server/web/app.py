@@ -14,7 +14,6 @@ from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.munge import MungeUsers
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.matching.config import match_config
 from jobsight_server.matching.service import Matcher
 from jobsight_server.offers.config import plan_config
 from jobsight_server.offers.run_times import RunTimes
@@ -111,7 +110,7 @@ def create_app(
         clusters=KnownClusters(read_engine, settings.declared_clusters),
         answers=answers,
         requirements=requirement_config(settings),
-        matcher=Matcher(read_engine, write_engine, match_config(settings), answers, clock),
+        matcher=Matcher(read_engine, write_engine, settings, answers, clock),
         plan=plan_config(settings),
         plans=StandingPlans(),
         run_times=RunTimes(),

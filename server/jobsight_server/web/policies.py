@@ -9,7 +9,7 @@ from flask import Response
 from msgspec import Meta
 
 from jobsight_server.matching.edit import put_policies
-from jobsight_server.matching.policy import MOST_POLICIES, ResourcePolicy
+from jobsight_server.matching.stored_resource import MOST_POLICIES, ResourcePolicy
 from jobsight_server.queries.resources import ResourcePolicies
 from jobsight_server.web.context import context
 from jobsight_server.web.inputs import DEFINITION_BYTES, parsed_body

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from jobsight_server.errors import UserError
-from jobsight_server.matching.policy import ResourcePolicy
 from jobsight_server.matching.resource_report import ResourceBody, Value
 from jobsight_server.matching.resource_types import ResourceType
+from jobsight_server.matching.stored_resource import ResourcePolicy
 
 T = TypeVar("T")
 

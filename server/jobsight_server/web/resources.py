@@ -117,7 +117,7 @@ def report_state() -> Response:
     shape = '{"resources": [{"name": N, "capacities": {"slots": {"used": 2}}}]}'
     body = parsed_body(EachReport, shape, here.settings.max_body_bytes)
     name_text(body.source, "source")
-    taken = take_reports(here.write_engine, body.resources, body.source, here.clock(), here.matcher.config.future_s)
+    taken = take_reports(here.write_engine, body.resources, body.source, here.clock(), here.settings.max_future_s)
     rejected = [RejectedReport(entry.name, entry.reason) for entry in taken.refused]
     return record_reply(ReportsTaken(taken.stored, taken.created, rejected))
 
