@@ -10,7 +10,7 @@ import numpy as np
 
 from jobsight_scheduler.matching import Answer, Problem, match, read_problem
 from jobsight_scheduler.matching.eligibility import Eligibility
-from jobsight_scheduler.matching.greedy import best_fit, by_density, greedy
+from jobsight_scheduler.matching.heuristics import best_fit, by_density, greedy
 from jobsight_scheduler.matching.objectives import linear_forms
 from jobsight_scheduler.matching.packing import Packing
 from jobsight_scheduler.matching.problem import Objective

@@ -9,7 +9,6 @@ import numpy as np
 
 from .arrays import Floats, Integers
 from .eligibility import Eligibility
-from .greedy import best_fit, by_density, greedy
 from .objectives import LinearForm
 from .packing import Packing, Placement, Score
 from .prices import STEPS, Priced, PriceSearch
@@ -111,3 +110,34 @@ def preferred(form: LinearForm, candidates: list[Integers]) -> Score:
         return sign * gains[number][np.searchsorted(candidates[number], resources)]
 
     return score
+
+
+def by_density(eligibility: Eligibility, weights: Floats) -> list[int]:
+    """Positions of the jobs, the highest of weight over the share that they take of what is free of all types first."""
+    taken = np.zeros(len(eligibility.problem.jobs))
+    for name, of in eligibility.types.items():
+        totals = np.maximum(np.maximum(of.free, 0).sum(axis=0, dtype=np.float64), 1.0)
+        entries = [eligibility.dependencies[number] for number in eligibility.rows[name]]
+        counts = np.array([at.of.count for at in entries])
+        taken += np.bincount([at.job for at in entries], counts * (of.needs / totals).sum(axis=1), len(taken))
+    order: list[int] = np.argsort(-weights / np.maximum(taken, 1e-12), kind="stable").tolist()
+    return order
+
+
+def best_fit(packing: Packing) -> Score:
+    """The resources on which the least is left, as a share of what was free at first."""
+    eligibility = packing.eligibility
+    share = {name: 1.0 / np.maximum(of.free.T, 1) for name, of in eligibility.types.items()}
+
+    def score(number: int, resources: Integers) -> Floats:
+        of_type = eligibility.dependencies[number].of.type
+        left: Floats = (packing.left[of_type][:, resources] * share[of_type][:, resources]).sum(axis=0)
+        return left
+
+    return score
+
+
+def greedy(packing: Packing, order: list[int], score: Score) -> None:
+    """Places the jobs of ``order`` that fit, in turn."""
+    for job in order:
+        packing.place(job, score)

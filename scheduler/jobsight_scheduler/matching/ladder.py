@@ -233,14 +233,14 @@ class _Run:
             if not packing.place(job, score):
                 packing.put(job, before)
         value = self._value(form, packing.placed)
-        if self._sign(form) * (value - self.best.value) > 0.0 and self._keeps(packing.placed):
+        if form.sign * (value - self.best.value) > 0.0 and self._keeps(packing.placed):
             self.best = replace(self.best, placed=packing.placed, value=value)
 
     def _integer(self, form: LinearForm, until: float, is_started: bool = True) -> None:
         """HiGHS, where the program is small enough; what it finds replaces the best only if it is better."""
         if self._rung < 3 or self._size > INTEGER_AT_MOST or self._clock() >= until:
             return
-        program, sign = self._built(), self._sign(form)
+        program, sign = self._built(), form.sign
         solve = partial(program.solve, program.costs(form), form.is_max, self._clock, until)
         start = program.values(self.best.placed) if is_started else None
         found = solve(start)
@@ -270,10 +270,6 @@ class _Run:
         """Whether no objective before is worse."""
         return all(kept.form.is_kept(self._value(kept.form, placed), kept.value) for kept in self._kept)
 
-    @staticmethod
-    def _sign(form: LinearForm) -> float:
-        return 1.0 if form.is_max else -1.0
-
     def _built(self) -> Program:
         if self._program is None:
             self._program = Program(self.eligibility, self.candidates, job_classes(self._problem), self.forms)
@@ -294,7 +290,7 @@ class _Run:
 
     def _bound(self, form: LinearForm) -> tuple[float | None, bool]:
         """The bound as the answer has it, and whether it is reached."""
-        bound, sign = self.best.bound, self._sign(form)
+        bound, sign = self.best.bound, form.sign
         if not np.isfinite(bound):
             return None, False
         if sign * self.best.value >= self._target(form):

@@ -58,6 +58,11 @@ class LinearForm:
     constant: float = 0.0
 
     @property
+    def sign(self) -> float:
+        """By which values are multiplied to be maximised."""
+        return 1.0 if self.is_max else -1.0
+
+    @property
     def is_whole(self) -> bool:
         """Whether every value that it can have is a whole number."""
         return self.is_of_jobs and bool((self.z == np.rint(self.z)).all())
@@ -75,8 +80,7 @@ class LinearForm:
 
     def is_kept(self, value: float, than: float) -> bool:
         """Whether ``value`` is no worse ``than``."""
-        slack = KEPT * max(1.0, abs(than))
-        return value >= than - slack if self.is_max else value <= than + slack
+        return self.sign * (value - than) >= -KEPT * max(1.0, abs(than))
 
     def value(self, eligibility: Eligibility, candidates: list[Integers], placed: Mapping[int, Placement]) -> float:
         """What placements are worth."""

@@ -20,9 +20,6 @@ from .objectives import PIECES, LinearForm, Shares, inverse_totals
 from .packing import Placement
 from .problem import Relation
 
-TIGHT_AT_MOST = 20_000
-"""X <= S row by row only in programs of up to so many X: it tightens the relaxation; the capacities imply it."""
-
 
 class Program(HighsProgram):
     """The program of a batch, for objectives of these forms."""
@@ -185,11 +182,10 @@ class Program(HighsProgram):
                 self._capacity_rows.append((name, kind, first, chosen))
 
     def _used(self, is_sought: bool) -> None:
-        """X <= S where nothing is consumed, and everywhere in small programs; S <= sum of X where S is sought."""
+        """X <= S, which tightens the relaxation; S <= sum of X where S is sought."""
         for name, of in self._eligibility.types.items():
-            columns, positions, rows = self._of_type[name]
-            tight = (of.needs[rows] == 0).all(axis=1) | (len(columns) <= TIGHT_AT_MOST)
-            self._at_most_times(columns[tight], self._s[name] + positions[tight], self.upper[columns[tight]])
+            columns, positions, _ = self._of_type[name]
+            self._at_most_times(columns, self._s[name] + positions, self.upper[columns])
             if is_sought:
                 idle = ~of.is_held
                 row_of, kept, count = np.cumsum(idle) - 1, idle[positions], int(idle.sum())

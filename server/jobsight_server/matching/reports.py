@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from jobsight_server.matching.changes import begin_change
 from jobsight_server.matching.edit import known_type, require_room, types_in
 from jobsight_server.matching.resource_report import ResourceReport, Value, sent, state_row
 from jobsight_server.matching.resource_types import ResourceError, ResourceType, check_name
+from jobsight_server.record import Record
 from jobsight_server.reliability.absence import report_owner
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import resources
@@ -27,21 +27,19 @@ _decode_capacities = msgspec.json.Decoder(dict[str, tuple[float, float]]).decode
 _KEPT = ("attributes", "capacities", "state_at", "owner_present", "source", "version")
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedReport:
-    """A report that was not stored."""
+class RejectedReport(Record):
+    """A report that was not stored, and why."""
 
     name: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class TakenReports:
+class ReportsTaken(Record):
     """How many reports changed a resource, how many made a new one, and those that did neither."""
 
     stored: int
     created: int
-    refused: list[RefusedReport]
+    rejected: list[RejectedReport]
 
 
 def take_reports(
@@ -51,7 +49,7 @@ def take_reports(
     now: float,
     future_s: float,
     refuse_late: bool = True,
-) -> TakenReports:
+) -> ReportsTaken:
     """Stores all that can be, of each resource the last report; the others are counted by reason. A report older than
     the stored state is late.
 
@@ -62,14 +60,14 @@ def take_reports(
     """
     last = {entry.name if isinstance(entry, ResourceReport) else str(entry.get("name", "")): entry for entry in reports}
     if not last:
-        return TakenReports(0, 0, [])
+        return ReportsTaken(0, 0, [])
     with engine.begin() as connection:
         change = begin_change(connection)
         types = types_in(connection)
         known = {row["name"]: row for row in _rows(connection, last)}
         changed: list[dict[str, Any]] = []
         new: list[dict[str, Any]] = []
-        refused: list[RefusedReport] = []
+        refused: list[RejectedReport] = []
         counts: Counter[tuple[str, str]] = Counter()
         for name, entry in last.items():
             try:
@@ -78,7 +76,7 @@ def take_reports(
                     continue
                 row = _row(report, known.get(name), types, now, future_s)
             except ResourceError as error:
-                refused.append(RefusedReport(name[:200], str(error)))
+                refused.append(RejectedReport(name[:200], str(error)))
                 counts[REJECTED, "late" if error.status == 409 else "invalid"] += 1
                 continue
             row |= {"source": source, "version": change.version}
@@ -92,7 +90,7 @@ def take_reports(
             require_room(connection, len(new))
             connection.execute(insert(resources), new)
         add_event_counts(connection, counts)
-    return TakenReports(len(changed), len(new), refused)
+    return ReportsTaken(len(changed), len(new), refused)
 
 
 def _rows(connection: Connection, names: Iterable[str]) -> Iterable[Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,8 +45,6 @@ class RoundDone:
 
     jobs: int
     matched: int
-    passed_over: int
-    took_s: float
 
 
 class MatchingRounds:
@@ -67,7 +64,7 @@ class MatchingRounds:
             look()
 
     def run_if_due(self) -> RoundDone | None:
-        """A round, if enough jobs wait or one has waited long enough."""
+        """A round, if enough jobs wait or one has waited long enough; one that fails is tried again."""
         now, settings = self._clock(), self._matcher.settings
         with self._engine.connect().execution_options(reading=True) as connection:
             query = select(func.count(), func.min(matches.c.submitted_at)).where(_QUEUED)
@@ -78,10 +75,6 @@ class MatchingRounds:
         since = oldest if fresh else self._last_round
         if fresh < settings.match_round_jobs and 0 <= now - since < settings.match_round_s:
             return None
-        return self._run_safely()
-
-    def _run_safely(self) -> RoundDone | None:
-        """A round that fails is logged and counted, and the next one is tried when it is due."""
         try:
             return self.run()
         except (SQLAlchemyError, FencedError):
@@ -95,7 +88,6 @@ class MatchingRounds:
 
     def run(self) -> RoundDone | None:
         """A round of all queued jobs; None where none waits."""
-        begin = time.perf_counter()
         with self._engine.connect().execution_options(reading=True) as connection:
             query = select(matches.c.id, matches.c.rounds).where(_QUEUED).order_by(matches.c.id)
             rows = connection.execute(query).all()
@@ -116,7 +108,7 @@ class MatchingRounds:
         self._pass_over(broken)
         with self._engine.begin() as connection:
             connection.execute(_AGE, {"last": self._last_seen})
-        return RoundDone(len(rows), matched, len(rows) - matched, time.perf_counter() - begin)
+        return RoundDone(len(rows), matched)
 
     def _read_new(self, numbers: Sequence[int], connection: Connection) -> None:
         """Reads the jobs that no round has seen, and forgets those that wait no more. Their names are their numbers."""

@@ -18,7 +18,7 @@ from jobsight_server.matching.edit import (
     put_resource,
     put_type,
 )
-from jobsight_server.matching.reports import take_reports
+from jobsight_server.matching.reports import ReportsTaken, take_reports
 from jobsight_server.matching.resource_report import ResourceBody, ResourceReport, sent
 from jobsight_server.queries.resources import (
     Removed,
@@ -27,7 +27,6 @@ from jobsight_server.queries.resources import (
     resource_detail,
     resource_list,
 )
-from jobsight_server.record import Record
 from jobsight_server.web.context import context
 from jobsight_server.web.guard import require_same_origin
 from jobsight_server.web.holding_bars import holding_bar
@@ -68,21 +67,6 @@ class EachReport(StateReports, forbid_unknown_fields=True):
     resources: Annotated[list[dict[str, Any]], Meta(max_length=REPORTS_AT_MOST)]  # type: ignore[assignment]
 
 
-class RejectedReport(Record):
-    """A report that was not stored, and why."""
-
-    name: str
-    reason: str
-
-
-class ReportsTaken(Record):
-    """How many reports changed a resource, how many made a new one, and those that did neither."""
-
-    stored: int
-    created: int
-    rejected: list[RejectedReport]
-
-
 def resources() -> ResourceList:
     kind, page = name_argument("type"), integer_argument("page", 1, PAGES_AT_MOST)
     size = integer_argument("size", _PAGE_SIZE, SIZE_AT_MOST)
@@ -118,8 +102,7 @@ def report_state() -> Response:
     body = parsed_body(EachReport, shape, here.settings.max_body_bytes)
     name_text(body.source, "source")
     taken = take_reports(here.write_engine, body.resources, body.source, here.clock(), here.settings.max_future_s)
-    rejected = [RejectedReport(entry.name, entry.reason) for entry in taken.refused]
-    return record_reply(ReportsTaken(taken.stored, taken.created, rejected))
+    return record_reply(taken)
 
 
 RESOURCES = Route(
