@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Tier = Literal[
     "type", "predicate", "never-fits", "policy", "held", "gang", "outpriced", "reserved", "turn", "predicted"
@@ -20,16 +20,14 @@ round. ``predicted``: an amount was left to Jobsight, which knows nothing of it.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """A whole match: the names of the instances for each dependency."""
 
     job: str
-    resources: Mapping[str, tuple[str, ...]]
+    resources: dict[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Unmatched:
+class Unmatched(Struct, frozen=True):
     """A job without a match, and why."""
 
     job: str
@@ -37,8 +35,7 @@ class Unmatched:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectiveValue:
+class ObjectiveValue(Struct, frozen=True):
     """The value of one objective, and the bound on it given the optima of those before; None where none is known."""
 
     name: str
@@ -47,8 +44,7 @@ class ObjectiveValue:
     gap: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """``objective``, ``bound`` and ``gap`` are those of the first objective; ``objectives`` has all.
 
     ``status`` is ``optimal`` where all of them are proven. ``rung`` is the step of the ladder that found the matches,

@@ -109,12 +109,9 @@ class Eligibility:
                     mask[row] &= self.satisfying(at.of, job)
                 allowed, _ = self.verdicts(name, job.job_class)
                 mask[row] &= allowed
-            positions = np.nonzero(mask)[1]
-            ends = mask.sum(axis=1).cumsum()
-            start = 0
-            for number, end in zip(self.rows[name], ends.tolist(), strict=True):
-                found[number] = positions[start:end]
-                start = end
+            ends = mask.sum(axis=1).cumsum()[:-1]
+            for number, positions in zip(self.rows[name], np.split(np.nonzero(mask)[1], ends), strict=True):
+                found[number] = positions
         return found
 
     def possible(self, candidates: list[Integers]) -> Flags:

@@ -11,7 +11,7 @@ from .arrays import Floats, Integers
 from .eligibility import Eligibility
 from .objectives import LinearForm
 from .packing import Packing, Placement, Score
-from .prices import STEPS, Priced, PriceSearch
+from .prices import Priced, PriceSearch
 from .search import ruin_and_recreate
 
 Clock = Callable[[], float]
@@ -59,7 +59,7 @@ class Heuristics:
         """In the order of margins at the best prices found, then with relocation."""
         search = PriceSearch(self._eligibility, self._candidates, self._form)
         begin = self._clock()
-        self.priced = search.search(best.value, STEPS, self._clock, begin + _PRICES_SHARE * (self._until - begin))
+        self.priced = search.search(best.value, self._clock, begin + _PRICES_SHARE * (self._until - begin))
         best = replace(best, bound=min(best.bound, self.priced.bound))
         return self._filled(best, "prices", self.priced.margins, self._prefer)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -103,12 +103,6 @@ def _gap(value: float, bound: float | None) -> float | None:
     return None if bound is None else abs(bound - value) / max(abs(value), abs(bound), 1e-300)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    form: LinearForm
-    value: float
-
-
 class _Run:
     """One climb of the ladder."""
 
@@ -125,7 +119,7 @@ class _Run:
         self._prices: dict[str, Floats] = {}
         self.rows = self.columns = 0
         self._program: Program | None = None
-        self._kept: list[_Kept] = []
+        self._kept: list[tuple[LinearForm, float]] = []
         self._kept_in_program = 0
         self.failed: list[str] = []
         self._size = sum(map(len, self.candidates)) + len(problem.jobs)
@@ -139,7 +133,7 @@ class _Run:
             climb, share = (self._next if index else self._first), 1.0 / (len(self.forms) - index)
             self._try(form.name, partial(climb, form, share))
             bounds.append(self._bound(form))
-            self._kept.append(_Kept(form, self.best.value))
+            self._kept.append((form, self.best.value))
         return bounds
 
     def _value(self, form: LinearForm, placed: Mapping[int, Placement] | None = None) -> float:
@@ -268,15 +262,15 @@ class _Run:
 
     def _keeps(self, placed: Mapping[int, Placement]) -> bool:
         """Whether no objective before is worse."""
-        return all(kept.form.is_kept(self._value(kept.form, placed), kept.value) for kept in self._kept)
+        return all(form.is_kept(self._value(form, placed), value) for form, value in self._kept)
 
     def _built(self) -> Program:
         if self._program is None:
             self._program = Program(self.eligibility, self.candidates, job_classes(self._problem), self.forms)
-        for kept in self._kept[self._kept_in_program :]:
-            slack, rest = 1e-9 * max(1.0, abs(kept.value)), kept.value - kept.form.constant
-            lower, upper = (rest - slack, np.inf) if kept.form.is_max else (-np.inf, rest + slack)
-            self._program.keep(self._program.costs(kept.form), lower, upper)
+        for form, value in self._kept[self._kept_in_program :]:
+            slack, rest = 1e-9 * max(1.0, abs(value)), value - form.constant
+            lower, upper = (rest - slack, np.inf) if form.is_max else (-np.inf, rest + slack)
+            self._program.keep(self._program.costs(form), lower, upper)
         self._kept_in_program = len(self._kept)
         self.rows, self.columns = self._program.rows, self._program.columns
         return self._program

@@ -120,9 +120,6 @@ class Packing:
                 return None
             if score is None:
                 found[index] = fits[:count]
-            elif count == 1:
-                best = int(score(number, fits).argmin())
-                found[index] = fits[best : best + 1]
             else:
                 found[index] = fits[np.argsort(score(number, fits), kind="stable")[:count]]
             self.take(number, found[index])

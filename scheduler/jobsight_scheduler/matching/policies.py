@@ -39,8 +39,10 @@ class PolicyRule(Part, frozen=True, omit_defaults=True):
         """Whether the rule decides for a job of ``job_class`` now. Without a known hour, rules with hours do not."""
         if self.classes and job_class not in self.classes:
             return False
-        if self.hours is not None and (hour is None or not _is_within(hour, *self.hours)):
-            return False
+        if self.hours is not None:
+            start, end = self.hours
+            if hour is None or not (start <= hour < end if start <= end else hour >= start or hour < end):
+                return False
         present = {"matches_running": matches_running, "used_share": used_share}
         return self.when is None or all(present[name] <= bound for name, bound in _at_most(self.when))
 
@@ -72,7 +74,3 @@ def _at_most(when: str) -> tuple[tuple[str, float], ...]:
                     ".when: a condition is 'matches_running <= N', 'used_share <= X' or both with 'and'"
                 )
     return tuple(found)
-
-
-def _is_within(hour: float, start: float, end: float) -> bool:
-    return start <= hour < end if start <= end else hour >= start or hour < end

@@ -103,7 +103,9 @@ def parse(text: str) -> Node:
     try:
         tree = ast.parse(plain[begin:], mode="eval").body
     except SyntaxError as error:
-        raise _unexpected(text, begin + error.offset - 1 if error.offset else len(text)) from error
+        at = begin + error.offset - 1 if error.offset else len(text)
+        found = repr(text[at:].split()[0][:40]) if text[at:].strip() else "the end"
+        raise PredicateError(f"character {at + 1}: {found} is not expected there") from error
     except (MemoryError, RecursionError) as error:
         raise PredicateError(f"nested more than {DEEPEST_NESTING} deep") from error
     return _node(tree, leaves, DEEPEST_NESTING)
@@ -124,11 +126,6 @@ def _leaf(found: re.Match[str]) -> Node:
         hint = f"; write {_INSTEAD[part]}" if part in _INSTEAD else ""
         raise PredicateError(f"character {at}: unexpected {part!r}{hint}")
     return Constant(float(part == "true"), False) if part in ("true", "false") else Name(part)
-
-
-def _unexpected(text: str, at: int) -> PredicateError:
-    rest = text[at:].split()
-    return PredicateError(f"character {at + 1}: {repr(rest[0][:40]) if rest else 'the end'} is not expected there")
 
 
 def _node(tree: ast.expr, leaves: list[Node], deepest: int) -> Node:

@@ -20,7 +20,7 @@ from .objectives import LinearForm
 
 Singles = NDArray[np.float32]
 
-STEPS = 60
+_STEPS = 60
 _TYPE_STEPS = 120
 _PATIENCE = 5
 _ROUNDING = 1e-6  # of the sums in single precision
@@ -75,12 +75,12 @@ class PriceSearch:
             )
         self.prices = self._by_type()
 
-    def search(self, target: float, steps: int, clock: Callable[[], float], until: float) -> Priced:
-        """Up to ``steps`` steps; ``target`` is the value of known matches, to which steps are scaled."""
+    def search(self, target: float, clock: Callable[[], float], until: float) -> Priced:
+        """``target`` is the value of known matches, to which steps are scaled."""
         best, best_margins = np.inf, self._weights
         pace, stalled = 0.3, 0
         direction = {name: np.zeros_like(prices) for name, prices in self.prices.items()}
-        for _ in range(steps):
+        for _ in range(_STEPS):
             bound, margins, slopes = self._step()
             if bound < best - 1e-4 * abs(best if np.isfinite(best) else 1.0):
                 stalled = 0

@@ -90,12 +90,12 @@ class Resource(Part, frozen=True):
         """How many matches hold something of it."""
         return len(self.holds) if self.matches_running is None else self.matches_running
 
-    def preference(self, job_class: str, hour: float | None, more_running: int = 0) -> float | None:
-        """How much its policies prefer it, 0 to 1; None if they deny it, with so many further matches on it."""
+    def preference(self, job_class: str, hour: float | None) -> float | None:
+        """How much its policies prefer it, 0 to 1; None if they deny it."""
         if not self.policies:
             return 1.0
         shares = [min(1.0, capacity.used / capacity.total) for capacity in self.capacities.values() if capacity.total]
-        return verdict(self.policies, job_class, hour, self.running + more_running, max(shares, default=0.0))
+        return verdict(self.policies, job_class, hour, self.running, max(shares, default=0.0))
 
 
 class ValueOrder(Part, frozen=True):

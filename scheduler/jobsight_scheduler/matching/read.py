@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from .problem import MatchJob, Objective, Objectives, Problem, Resource, named
 from .records import InvalidProblemError, decoded, once
 
-
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
-    """How large a batch may be. ``pairs`` is dependencies times resources of their types, which bounds memory."""
-
-    dependencies: int = 50_000
-    pairs: int = 100_000_000
-
-
-LIMITS = BatchLimits()
+DEPENDENCIES_AT_MOST, PAIRS_AT_MOST = 50_000, 100_000_000
+"""Of a batch; pairs of a dependency and a resource of its type bound memory."""
 
 
 def read_problem(value: object) -> Problem:
@@ -43,7 +34,12 @@ def read_objectives(value: object, place: str) -> tuple[Objective, ...]:
     return named(decoded(value, Objectives, place), place)
 
 
-def check_size(resources: Sequence[Resource], jobs: Sequence[MatchJob], limits: BatchLimits = LIMITS) -> None:
+def check_size(
+    resources: Sequence[Resource],
+    jobs: Sequence[MatchJob],
+    dependencies_at_most: int = DEPENDENCIES_AT_MOST,
+    pairs_at_most: int = PAIRS_AT_MOST,
+) -> None:
     """Bounds what matching takes.
 
     Raises:
@@ -53,8 +49,8 @@ def check_size(resources: Sequence[Resource], jobs: Sequence[MatchJob], limits: 
     dependencies = sum(len(job.dependencies) for job in jobs)
     pairs = sum(instances[dependency.type] for job in jobs for dependency in job.dependencies)
     for what, found, at_most in (
-        ("dependencies", dependencies, limits.dependencies),
-        ("pairs of a dependency and a resource of its type", pairs, limits.pairs),
+        ("dependencies", dependencies, dependencies_at_most),
+        ("pairs of a dependency and a resource of its type", pairs, pairs_at_most),
     ):
         if found > at_most:
             raise InvalidProblemError(f"jobs: {found:,} {what}, where {at_most:,} are allowed; send fewer jobs")

@@ -29,7 +29,7 @@ class Reservation:
 
     job: str
     start_s: float
-    resources: Mapping[str, tuple[str, ...]]
+    resources: dict[str, tuple[str, ...]]
 
 
 def with_matches(

@@ -3,14 +3,13 @@
 Fairness is ours; the paper leaves it out. A job of age ``a`` (rounds since it was submitted) weighs ``P (1 + a / 5)``.
 From age 10 on, jobs are served in the order of age: each that fits now is matched, and the first that does not gets a
 reservation (reservations.py). So nothing delays the oldest job that could run, every job becomes the oldest, and none
-that could ever run starves. Jobs that could not be matched now keep no other one out of a round (openings.py).
+that could ever run starves. Jobs that could not be matched now keep no other one out of a round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as changed
 from itertools import islice
 
 import numpy as np
@@ -18,13 +17,13 @@ from msgspec.structs import asdict, replace
 
 from .answer import Match, Unmatched
 from .check import faults
+from .classes import job_classes
 from .eligibility import Eligibility
 from .ladder import DEADLINE_S, RUNGS, match
-from .openings import openings
 from .packing import Packing
 from .problem import AgedJob, MatchJob, Objective, Problem, Resource
 from .reservations import Reservation, at_time, served, with_matches, without_reserved
-from .why_not import why_not
+from .why_not import is_gang, why_alone, why_not
 
 AGEING_ROUNDS = 5.0
 RESERVE_AFTER_ROUNDS = 10
@@ -33,6 +32,11 @@ HOLD_S = 900.0
 
 WINDOW = 120
 """Jobs that are matched together, the oldest of those that fit now: four times those that make a round due."""
+
+
+JOBS_AT_ONCE = 500
+PAIRS_AT_ONCE = 1_000_000
+"""Dependencies times resources of a part of the queue that is looked at together, which bounds memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,11 @@ def match_round(
     kept = {"throughput", *(one.name for one in first)}
     problem = Problem(tuple(resources), (), (*first, *(one for one in objectives if one.name not in kept)), hour, now_s)
     reasons: dict[str, Unmatched | None] = {one.job.name: None for one in by_age if one.is_explained}
-    fitting = list(openings(problem, jobs, reasons))
+    fitting = list(_openings(problem, jobs, reasons))
     overdue = [job for job, one in zip(jobs, by_age, strict=True) if one.age >= RESERVE_AFTER_ROUNDS]
     idle = replace(problem, resources=at_time(resources, np.inf))
     never = dict.fromkeys(job.name for job in overdue)
-    found, reservation = served(problem, islice(openings(idle, overdue, never), WINDOW))
+    found, reservation = served(problem, islice(_openings(idle, overdue, never), WINDOW))
     matches = list(found)
     blocked: dict[str, Unmatched | None] = {}
     looked: set[str] = set()
@@ -95,7 +99,7 @@ def match_round(
     def rest(asked: Sequence[MatchJob], on: tuple[Resource, ...], share: float) -> None:
         taken = {one.job for one in matches} | ({reservation.job} if reservation else set())
         left = replace(problem, resources=on)
-        chosen = tuple(islice(openings(left, [job for job in asked if job.name not in taken], blocked), WINDOW))
+        chosen = tuple(islice(_openings(left, [job for job in asked if job.name not in taken], blocked), WINDOW))
         looked.update(job.name for job in chosen)
         seconds = max(1e-3, share * (deadline_s - (clock() - start)))
         answer = match(replace(left, jobs=chosen), clock=clock, deadline_s=seconds, rung=rung)
@@ -138,7 +142,7 @@ def _checked(
     if reservation is not None:
         packing, in_s = Packing(eligibility, candidates, placed), reservation.start_s - problem.now_s
         of = why[reservation.job]
-        why[of.job] = changed(of, reason=f"{of.reason}; reserved to start in {in_s:,.0f} s")
+        why[of.job] = replace(of, reason=f"{of.reason}; reserved to start in {in_s:,.0f} s")
         until = (
             f"it would end after {in_s:,.0f} s, when {of.job} starts, which was passed over too often, on what it "
             "would hold"
@@ -148,3 +152,36 @@ def _checked(
                 packing.remove(numbers[job])
                 why[job] = Unmatched(job, "reserved", until)
     return whole, why
+
+
+def _openings(problem: Problem, jobs: Sequence[MatchJob], reasons: dict[str, Unmatched | None]) -> Iterator[MatchJob]:
+    """Those of ``jobs`` that fit on what is free of the resources of ``problem``, in their order.
+
+    Of the others, ``reasons`` gets why they do not, but for those with an entry. Identical jobs are looked at once.
+    """
+    waiting = iter(jobs)
+    at_once = max(1, min(JOBS_AT_ONCE, PAIRS_AT_ONCE // (2 * max(1, len(problem.resources)))))
+    while part := tuple(islice(waiting, at_once)):
+        eligibility = Eligibility(replace(problem, jobs=part))
+        packing = Packing(eligibility, eligibility.eligible())
+        classes = job_classes(eligibility.problem, is_counted=False)
+        fitting = {job for alike in classes if _fits(packing, alike[0]) for job in alike}
+        for alike in classes:
+            asked = [part[job].name for job in alike if job not in fitting and part[job].name not in reasons]
+            if asked and (why := why_alone(eligibility, packing, alike[0])) is not None:
+                reasons.update((name, replace(why, job=name)) for name in asked)
+        yield from (part[job] for job in sorted(fitting))
+
+
+def _fits(packing: Packing, job: int) -> bool:
+    """Whether a job fits by itself; of dependencies that share resources, as far as a short search shows."""
+    eligibility = packing.eligibility
+    numbers = eligibility.numbers[job]
+    if any(len(packing.candidates[number]) < eligibility.dependencies[number].of.count for number in numbers):
+        return False
+    if not is_gang(eligibility.problem.jobs[job]):
+        return True
+    found = packing.place(job, None)
+    if found:
+        packing.remove(job)
+    return found

@@ -11,14 +11,14 @@ from sqlalchemy import Connection
 
 from jobsight_scheduler.matching.answer import Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Objective, Problem, Resource
-from jobsight_scheduler.matching.read import BatchLimits, check_size, read_objectives
+from jobsight_scheduler.matching.read import check_size, read_objectives
 from jobsight_scheduler.matching.records import InvalidProblemError, decoded, once, shown
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.matching.predicted import PredictedAmount, fill_in
 from jobsight_server.matching.resource_types import ResourceError, ResourceType
 from jobsight_server.matching.submissions import document_with
 
-LIMITS = BatchLimits(dependencies=20_000, pairs=10_000_000)
+DEPENDENCIES_AT_MOST, PAIRS_AT_MOST = 20_000, 10_000_000
 """A batch is matched while others wait."""
 
 _TYPES_SHOWN = 20
@@ -97,7 +97,7 @@ def require_size(jobs: Sequence[MatchJob], resources: Sequence[Resource]) -> Non
     ResourceError: it is too large to be matched as a whole.
     """
     try:
-        check_size(resources, jobs, LIMITS)
+        check_size(resources, jobs, DEPENDENCIES_AT_MOST, PAIRS_AT_MOST)
     except InvalidProblemError as error:
         raise ResourceError(str(error)) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, Engine, delete, func, select, true, update
+from sqlalchemy import ColumnElement, Connection, Engine, delete, select, true, update
 
 from jobsight_server.matching.changes import begin_change, mark_removal
 from jobsight_server.matching.resource_types import ResourceError
@@ -77,9 +77,8 @@ def delete_ended(engine: Engine, kept: int) -> int:
         if last is None:
             return 0
         old = ended & (matches.c.id <= last)
-        count = connection.scalar(select(func.count()).select_from(matches).where(old)) or 0
         connection.execute(delete(holds).where(holds.c.match_id.in_(select(matches.c.id).where(old))))
-        connection.execute(delete(matches).where(old))
+        count = connection.execute(delete(matches).where(old)).rowcount
         mark_removal(connection)
         add_event_counts(connection, {("matches_deleted", "more than matches_kept"): count})
         return count

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from msgspec.structs import asdict
 from sqlalchemy import Engine, insert
 
 from jobsight_scheduler.matching import match
@@ -20,7 +21,6 @@ from jobsight_server.matching.answers import (
     EligibleResources,
     MadeMatch,
     TimeSpent,
-    batch_answer,
     eligible_resources,
 )
 from jobsight_server.matching.batch import (
@@ -32,7 +32,7 @@ from jobsight_server.matching.batch import (
     types_of,
 )
 from jobsight_server.matching.catalogue import Catalogue
-from jobsight_server.matching.end_matches import expire_matches, some_expired
+from jobsight_server.matching.end_matches import expire_matches
 from jobsight_server.matching.resource_types import ResourceError
 from jobsight_server.matching.store_matches import Seen, add_holds, begin_storing, match_row, until_of
 from jobsight_server.matching.submissions import Earlier, earlier
@@ -143,7 +143,7 @@ class Matcher:
         conflicts, pending, made = 0, problem, list(before.made)
         unmatched = [*batch.refused, *before.waiting, *answer.unmatched]
         if is_dry:
-            made = [MadeMatch(one.job, dict(one.resources)) for one in answer.matches]
+            made = [MadeMatch(one.job, one.resources) for one in answer.matches]
         for attempt in range(0 if is_dry else _ATTEMPTS):
             stored, lost = self._store(pending, answer.matches, seen, batch, key, spent)
             made += stored
@@ -156,10 +156,9 @@ class Matcher:
             pending, seen = self._present(lost, objectives)
             answer = self._decide(pending, spent)
             unmatched += answer.unmatched
-        found = batch_answer(first, made, unmatched, batch.predicted, conflicts, spent)
-        if is_dry:
-            found.eligible = eligible_resources(problem)
-        return found
+        whole = asdict(first) | {"matches": tuple(made), "unmatched": tuple(unmatched), "predicted": batch.predicted}
+        eligible = eligible_resources(problem) if is_dry else None
+        return BatchAnswer(**whole, conflicts=conflicts, time=spent, eligible=eligible)
 
     def _present(self, jobs: Sequence[MatchJob], objectives: object | None = None) -> tuple[Problem, Seen]:
         """``jobs`` with the resources as they are now."""
@@ -212,12 +211,11 @@ class Matcher:
                     | {"id": number, "state": "held", "submitted_at": now, "matched_at": now}
                     | {"until": until, "rounds": 0, "version": change.version}
                 )
-                made.append(MadeMatch(one.job, dict(one.resources), number, until))
+                made.append(MadeMatch(one.job, one.resources, number, until))
             if rows:
                 connection.execute(insert(matches), rows)
                 add_holds(connection, self._catalogue, problem, numbered)
-            if some_expired(connection, now):
-                expire_matches(connection, now, change.version)
+            expire_matches(connection, now, change.version)
         spent.store_s += time.perf_counter() - begin
         kept = {one.job for one in fitting} | before.numbers.keys()
         return made, [jobs[one.job] for one in found if one.job not in kept]
