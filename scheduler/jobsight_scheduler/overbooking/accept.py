@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from jobsight_predictor.runtime.machine_failure import MachineFailure
-from jobsight_predictor.runtime.recalibrate import Correct
+from jobsight_predictor.runtime.recalibrate import Correct, Recalibration
 from jobsight_predictor.runtime.success import SuccessProbability, machine_factors
 
 from .booking import BookingPlace, JobOffer
@@ -123,6 +124,23 @@ def _conservative(plan: BookingPlan, offer: JobOffer, available: float, survives
         if place.end_h >= place.start_h + offer.requested_h:
             return OfferDecision(place, success, success.pof, "", candidates)
     return _rejected(NO_ROOM, candidates)
+
+
+def decide_corrected(
+    test: Callable[[Correct | None], OfferDecision], recalibration: Recalibration, now_h: float
+) -> tuple[OfferDecision, bool | None]:
+    """``test``, which is ``decide`` for one offer, with the correction as of now; of the jobs that only the correction
+    refuses, a small share is accepted. The second value says whether this one was; None: it was not for it to decide.
+    """
+    correct = recalibration.as_of(now_h)
+    decision = test(correct)
+    if decision.reason not in (RISKY, GUARDED) or recalibration.factor(now_h) <= 1.0:
+        return decision, None
+    as_predicted = test(None)
+    if as_predicted.success is None or not recalibration.explores():
+        return decision, False
+    executable = 1.0 - correct(1.0 - as_predicted.success.executable)
+    return replace(as_predicted, success=replace(as_predicted.success, executable=executable)), True
 
 
 class _Search:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from jobsight_predictor.runtime.accuracy_history import AccuracyHistory
 from jobsight_predictor.runtime.machine_failure import MachineFailure
 from jobsight_predictor.runtime.recalibrate import Recalibration
 
-from .accept import OfferDecision, decide
+from .accept import OfferDecision, decide, decide_corrected
 from .booking import Booking, Ints, JobOffer
 from .node_failures import Downtimes
 from .plan import BookingPlan
@@ -86,9 +87,14 @@ class OverbookingSimulation:
             job.job, job.nodes, job.requested_h, job.release_h, job.deadline_h, accuracy, charge,
             charge * self._penalty_ratio,
         )  # fmt: skip
-        correct = None if self._recalibration is None else self._recalibration.as_of(now)
         value = max(0.0, self.income) / (self.plan.processors * now) if now > 0.0 else 0.0
-        decision = decide(self.plan, offer, now, self._strategy.rule, self._machine, correct, value)
+        test = partial(
+            decide, self.plan, offer, now, self._strategy.rule, self._machine, value_per_processor_hour=value
+        )
+        if self._recalibration is None:
+            decision = test(None)
+        else:
+            decision, _ = decide_corrected(test, self._recalibration, now)
         self.candidates += decision.candidates
         if decision.place is None or decision.success is None:
             self.rejected[decision.reason] += 1

@@ -54,6 +54,7 @@ STRATEGIES: dict[str, OverbookingStrategy] = {
     "conservative": OverbookingStrategy(AcceptanceRule("conservative")),
     "release": OverbookingStrategy(AcceptanceRule("conservative"), resells=True),
     "filter-only": OverbookingStrategy(AcceptanceRule("conservative", filters_machine=True)),
+    "release-filter": OverbookingStrategy(AcceptanceRule("conservative", filters_machine=True), resells=True),
     "simple": OverbookingStrategy(history="simple"),
     "time-slice": OverbookingStrategy(),
     "highest-pos": OverbookingStrategy(AcceptanceRule("highest-pos")),

@@ -17,6 +17,7 @@ COLOURS = {
     "conservative": INK,
     "release": OTHERS,
     "filter-only": SERIES["locality"],
+    "release-filter": "#7f3c8d",
     "simple": SERIES["weighted"],
     "time-slice": BEST,
     "highest-pos": SERIES["history"],

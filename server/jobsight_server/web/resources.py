@@ -20,6 +20,7 @@ from jobsight_server.matching.edit import (
 )
 from jobsight_server.matching.reports import take_reports
 from jobsight_server.matching.resource_report import ResourceBody, ResourceReport
+from jobsight_server.matching.service import Matcher
 from jobsight_server.queries.resources import (
     Removed,
     ResourceDetail,
@@ -28,7 +29,7 @@ from jobsight_server.queries.resources import (
     resource_list,
 )
 from jobsight_server.record import Record
-from jobsight_server.web.context import context
+from jobsight_server.web.context import context, part
 from jobsight_server.web.guard import require_same_origin
 from jobsight_server.web.holding_bars import holding_bar
 from jobsight_server.web.inputs import (
@@ -80,12 +81,12 @@ class ReportsTaken(Record):
 def resources() -> ResourceList:
     kind, page = name_argument("type"), integer_argument("page", 1, PAGES_AT_MOST)
     size = integer_argument("size", _PAGE_SIZE, SIZE_AT_MOST)
-    return context().matcher.look(lambda catalogue, now: resource_list(catalogue, now, kind, page, size))
+    return part(Matcher).look(lambda catalogue, now: resource_list(catalogue, now, kind, page, size))
 
 
 def resource() -> ResourceDetail:
     name = required_name("name")
-    found = context().matcher.look(lambda catalogue, now: resource_detail(catalogue, name, now))
+    found = part(Matcher).look(lambda catalogue, now: resource_detail(catalogue, name, now))
     if found is None:
         raise NotFound(f"no resource {name[:60]!r}; it may have been removed")
     return found
@@ -110,7 +111,7 @@ def report_state() -> Response:
     shape = '{"resources": [{"name": N, "capacities": {"slots": {"used": 2}}}]}'
     sent = parsed_body(StateReports, shape, here.settings.max_body_bytes)
     name_text(sent.source, "source")
-    taken = take_reports(here.write_engine, sent.resources, sent.source, here.clock(), here.matcher.config.future_s)
+    taken = take_reports(here.write_engine, sent.resources, sent.source, here.clock(), part(Matcher).config.future_s)
     rejected = [RejectedReport(entry.name, entry.reason) for entry in taken.refused]
     return record_reply(ReportsTaken(taken.stored, taken.created, rejected))
 

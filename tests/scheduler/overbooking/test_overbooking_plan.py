@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from jobsight_predictor.runtime.accuracy import GRID, RuntimeAccuracy, accuracy_of_ratios
 from jobsight_predictor.runtime.machine_failure import MachineFailure
-from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, decide
+from jobsight_predictor.runtime.recalibrate import Recalibration
+from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, decide, decide_corrected
 from jobsight_scheduler.overbooking.booking import Booking, BookingPlace, JobOffer
 from jobsight_scheduler.overbooking.plan import BookingPlan, processors_of
 from jobsight_scheduler.overbooking.risk import ExactRisk, FastRisk
@@ -282,3 +284,25 @@ def test_a_long_chain_needs_no_deep_stack() -> None:
         asked = JobOffer(job, 1, 1.0, 0.0, 1e5, sure, 1.0, 1.0)
         plan.add(Booking(asked, BookingPlace(float(job), job + 1.0, processors_of([0]), (), ()), 0.0))
     assert FastRisk(plan, 0.0).executable_booked(count - 1) == pytest.approx(1.0)
+
+
+def test_a_small_share_of_what_only_the_correction_refuses_is_accepted() -> None:
+    """After many failures that were not predicted, one in 20 of the jobs that predictions alone would take."""
+    plan = BookingPlan(1)
+    mostly_short = accuracy_of_ratios(np.array([0.5] * 19 + [1.0]), "one in twenty needs all of its time")
+    asked = JobOffer(0, 1, 2.0, 0.0, 1.9, mostly_short, 2.0, 2.0)
+    rule = AcceptanceRule("highest-pos", pmax=0.1, limits_machine=False)
+    test = partial(decide, plan, asked, 0.0, rule, SAFE)
+    recalibration = Recalibration()
+    assert decide_corrected(test, recalibration, 0.0)[1] is None  # nothing was learned: as predicted
+    for _ in range(20):
+        recalibration.learn(0.05, True, 0.0)
+    raw = test(None)
+    assert raw.success is not None
+    taken = [decide_corrected(test, recalibration, 0.0) for _ in range(60)]
+    assert [explored for _, explored in taken] == ([False] * 19 + [True]) * 3
+    assert {decision.place is None for decision, explored in taken if not explored} == {True}
+    accepted = taken[19][0]
+    assert accepted.place == raw.place
+    assert accepted.success is not None
+    assert accepted.success.executable < raw.success.executable  # promised as corrected
