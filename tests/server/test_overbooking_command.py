@@ -60,10 +60,8 @@ def test_rows_gains_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Cap
         assert set(row) >= {"node_hours", "predicted_failure", "observed_failure"}
     assert {**rows["release", 0.1], "pmax": 0} == {**rows["release", 0.3], "pmax": 0}
     assert rows["release", 0.1]["accepted"] >= rows["conservative", 0.1]["accepted"]
-    assert (
-        rows["release-filter", 0.1]["rejected"]["machine risk"] == rows["filter-only", 0.1]["rejected"]["machine risk"]
-    )
-    assert rows["release-filter", 0.1]["accepted"] >= rows["filter-only", 0.1]["accepted"]
+    # No job of these is risky for its width at .1: without anything to refuse, the filter changes nothing.
+    assert {**rows["release-filter", 0.1], "strategy": "release"} == rows["release", 0.1]
     gain = next(gain for gain in account["gains"] if (gain["strategy"], gain["pmax"]) == ("jobsight", 0.3))
     difference = rows["jobsight", 0.3]["net_hours"]["mean"] - rows["release", 0.1]["net_hours"]["mean"]
     assert gain["release"]["net_hours"]["mean"] == pytest.approx(difference)

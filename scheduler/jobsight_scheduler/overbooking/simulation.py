@@ -47,7 +47,6 @@ class OverbookingSimulation:
         self.accepted: list[AcceptedJob] = []
         self.rejected: Counter[str] = Counter()
         self.candidates = 0
-        self.income = 0.0
         self._strategy, self._machine, self._downtimes = strategy, machine, downtimes
         self._history = history.fork() if strategy.learns else history
         self._recalibration = Recalibration() if strategy.recalibrates else None
@@ -87,10 +86,7 @@ class OverbookingSimulation:
             job.job, job.nodes, job.requested_h, job.release_h, job.deadline_h, accuracy, charge,
             charge * self._penalty_ratio,
         )  # fmt: skip
-        value = max(0.0, self.income) / (self.plan.processors * now) if now > 0.0 else 0.0
-        test = partial(
-            decide, self.plan, offer, now, self._strategy.rule, self._machine, value_per_processor_hour=value
-        )
+        test = partial(decide, self.plan, offer, now, self._strategy.rule, self._machine)
         if self._recalibration is None:
             decision = test(None)
         else:
@@ -164,7 +160,6 @@ class OverbookingSimulation:
             first_start, now, booking.pof, self._overbooked.pop(number), was_killed, node_failed, self._moves[number],
         )  # fmt: skip
         self.accepted.append(ended)
-        self.income += ended.profit
         self._learn(self._jobs.pop(number), ended)
         del self._left_h[number], self._left_requested_h[number], self._causes[number]
         self._leave(number, booking.place.processors, now)
