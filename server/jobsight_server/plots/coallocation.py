@@ -33,7 +33,7 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
     traces = list(dict.fromkeys(row["trace"] for row in rows))
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     title = "Turnaround compared with jobs that are never spread"
-    height = 1.0 + 0.8 * len(scenarios)
+    height = 1.0 + 0.55 * len(scenarios)
     with drawing(directory / "turnaround.svg", title, max(len(traces), 1), 1, height) as axes:
         for axis, trace in zip(axes, traces, strict=False):
             _panel(axis, [row for row in rows if row["trace"] == trace], scenarios)
@@ -49,7 +49,7 @@ def _panel(axis: Any, rows: Rows, scenarios: Sequence[str]) -> None:
         shown = [row for row in shown if row["policy"] in COLOURS or row is best]
         for step, row in enumerate(shown):
             mean, low, high = row["turnaround_percent"]
-            at, colour = place + 0.8 * (step / max(len(shown) - 1, 1) - 0.5), COLOURS.get(row["policy"], OTHERS)
+            at, colour = place + 0.6 * (step / max(len(shown) - 1, 1) - 0.5), COLOURS.get(row["policy"], OTHERS)
             label = ("best constant" if row is best else row["policy"]) if not place else None
             if mean > AT_MOST:
                 axis.annotate(f"{mean:+,.0f} %", (AT_MOST, at), ha="right", va="center", fontsize=7, color=colour)
