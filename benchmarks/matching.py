@@ -26,8 +26,8 @@ from jobsight_scheduler.matching.check import faults
 from jobsight_scheduler.matching.classes import job_classes
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.ladder import RUNGS, matches_of
+from jobsight_scheduler.matching.objectives import linear_forms
 from jobsight_scheduler.matching.program import Program
-from jobsight_scheduler.matching.stages import stages_of
 
 SIZES = ("100x100", "500x200", "1000x500", "5000x2000")
 COLUMNS_AT_MOST = 300_000
@@ -43,8 +43,10 @@ def milp(program: Program, costs: Values, seconds: float) -> tuple[Values | None
     from scipy.optimize import milp as solve
     from scipy.sparse import csr_matrix
 
-    rows, columns, values = program.coefficients
-    matrix = csr_matrix((values, (rows, columns)), shape=(program.rows, program.columns))
+    lp = program.highs.getLp()
+    lp.ensureRowwise()
+    of = lp.a_matrix_
+    matrix = csr_matrix((of.value_, of.index_, of.start_), shape=(program.rows, program.columns))
     start = time.process_time()
     found = solve(
         -costs,
@@ -145,18 +147,17 @@ def _asked(name: str, peer: Peer, problem: Problem, seconds: float) -> dict[str,
     row: dict[str, Any] = {"by": f"{name}, {seconds:g} s", "value": None}
     eligibility = Eligibility(problem)
     candidates = eligibility.eligible()
-    stage = stages_of(problem.objectives[:1], eligibility, candidates)[0]
-    classes = job_classes(problem)
-    program = Program(eligibility, candidates, classes, [stage.form] if stage.form else [])
+    form = linear_forms(problem.objectives[0], eligibility, candidates)[0]
+    program = Program(eligibility, candidates, job_classes(problem), [form])
     try:
-        values, row["cpu_s"] = peer(program, stage.costs(program), seconds)
+        values, row["cpu_s"] = peer(program, program.costs(form), seconds)
     except ImportError as error:
         return row | {"note": f"not installed: {error.name}"}
     if values is None:
         return row | {"note": "found nothing"}
     placed = program.placements(values)
-    wrong = faults(problem, matches_of(eligibility, placed), eligibility)
-    return row | {"value": stage.value(placed), "note": f"{len(wrong)} faults" if wrong else ""}
+    wrong = faults(eligibility, matches_of(eligibility, placed))
+    return row | {"value": form.value(eligibility, candidates, placed), "note": f"{len(wrong)} faults" if wrong else ""}
 
 
 def _rows(program: Program) -> list[tuple[list[int], list[float], float, float]]:

@@ -19,7 +19,6 @@ from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.matching.changes import begin_change
-from jobsight_server.matching.config import match_config
 from jobsight_server.matching.end_matches import delete_ended, expire_matches, some_expired
 from jobsight_server.matching.from_agents import report_nodes
 from jobsight_server.matching.rounds import MatchingRounds
@@ -167,7 +166,7 @@ def _rehearse(stop: threading.Event, engine: Engine, settings: Settings, clock: 
 
 def _match_queued(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
     answers = AnswerReader(engine.execution_options(reading=True), forecast_config(settings))
-    matcher = Matcher(engine, engine, match_config(settings), answers, clock)
+    matcher = Matcher(engine, engine, settings, answers, clock)
     MatchingRounds(matcher, engine, clock).run_until(stop)
 
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from jobsight_server.cli import main
-from jobsight_server.experiments.matching_service import READINGS, SIZES
+from jobsight_server.experiments.matching_service import SIZES
 
 
 @pytest.mark.slow
@@ -23,18 +23,13 @@ def test_a_small_run_in_process_and_through_http(tmp_path: Path, capsys: pytest.
     assert account["greedy"]
 
     means, batches = account["service"]["means"], account["service"]["batches"]
-    assert [(row["jobs"], row["reading"]) for row in means] == [(size, way) for size in SIZES for way in READINGS]
+    assert [row["jobs"] for row in means] == list(SIZES)
     for row in means:
         assert row["client_s"] == pytest.approx(row["query_s"] + row["solve_s"] + row["rest_s"])
         assert row["jobs_per_minute"] == pytest.approx(60 * row["jobs"] / row["client_s"])
     for batch in batches:
         assert 0 < batch["matched"] <= batch["size"]
         assert batch["query_s"] + batch["solve_s"] + batch["store_s"] <= batch["client_s"]
-    for size in SIZES:
-        by_reading = {batch["reading"]: batch for batch in batches if batch["size"] == size}
-        # The state is the same however it is read, so a proven optimum is, too; only the cache needs few statements.
-        assert len({batch["matched"] for batch in by_reading.values() if batch["is_optimal"]}) <= 1
-        assert by_reading["dependency"]["queries"] > 2 * size > by_reading["cached"]["queries"]
     [run] = account["service"]["arrivals"]
     assert run["jobs"] == 83
     assert 0 < run["matched"] <= run["jobs"]

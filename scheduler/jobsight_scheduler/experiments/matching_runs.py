@@ -10,11 +10,10 @@ import numpy as np
 
 from jobsight_scheduler.matching import Answer, Problem, match, read_problem
 from jobsight_scheduler.matching.eligibility import Eligibility
-from jobsight_scheduler.matching.greedy import best_fit, by_density, greedy
-from jobsight_scheduler.matching.objectives import linear_form
+from jobsight_scheduler.matching.heuristics import best_fit, by_density, greedy
+from jobsight_scheduler.matching.objectives import linear_forms
 from jobsight_scheduler.matching.packing import Packing
-from jobsight_scheduler.matching.problem import Objective, shipped
-from jobsight_scheduler.matching.values import value_of
+from jobsight_scheduler.matching.problem import Objective
 
 from .matching_workload import PUBLISHED, MatchingWorkload, matching_file
 
@@ -98,21 +97,11 @@ def measured(problem: Problem, answer: Answer) -> dict[str, float]:
     """The value of every objective for the matches of ``answer``."""
     eligibility = Eligibility(problem)
     candidates = eligibility.eligible()
-    names = {
-        of.name: {problem.resources[member].name: position for position, member in enumerate(of.members.tolist())}
-        for of in eligibility.types.values()
-    }
     numbers = {job.name: index for index, job in enumerate(problem.jobs)}
-    placed = {
-        numbers[one.job]: tuple(
-            np.array([names[dependency.type][name] for name in one.resources[dependency.name]], dtype=np.int64)
-            for dependency in problem.jobs[numbers[one.job]].dependencies
-        )
-        for one in answer.matches
-    }
-    objectives: list[Objective] = [shipped(name) for name in _MEASURES]
+    placed = {numbers[one.job]: eligibility.placement(numbers[one.job], one.resources) for one in answer.matches}
+    objectives = [Objective(name) for name in _MEASURES]
     return {
-        objective.name: value_of(linear_form(objective, eligibility, candidates), eligibility, candidates, placed)
+        objective.name: linear_forms(objective, eligibility, candidates)[0].value(eligibility, candidates, placed)
         for objective in objectives
     }
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
-Tier = Literal["type", "predicate", "never-fits", "policy", "held", "gang", "outpriced", "reserved", "turn"]
+from msgspec import Struct
+
+Tier = Literal[
+    "type", "predicate", "never-fits", "policy", "held", "gang", "outpriced", "reserved", "turn", "predicted"
+]
 """Why a job is not matched: of its dependencies in trouble, the one with the first of these.
 
 ``type``: there is no resource of a type that it depends on. ``predicate``: no resource satisfies what it asks for.
@@ -14,20 +16,18 @@ Tier = Literal["type", "predicate", "never-fits", "policy", "held", "gang", "out
 state is too old. ``held``: it would fit if others held less. ``gang``: each dependency fits, all together do not.
 ``outpriced``: it fits alone; the batch is worth at least as much without it. ``reserved``: it fits, but not before the
 start of a reservation for a job that was passed over too often. ``turn``: it fits, and is younger than those of the
-round.
+round. ``predicted``: an amount was left to Jobsight, which knows nothing of it.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """A whole match: the names of the instances for each dependency."""
 
     job: str
-    resources: Mapping[str, tuple[str, ...]]
+    resources: dict[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Unmatched:
+class Unmatched(Struct, frozen=True):
     """A job without a match, and why."""
 
     job: str
@@ -35,8 +35,7 @@ class Unmatched:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectiveValue:
+class ObjectiveValue(Struct, frozen=True):
     """The value of one objective, and the bound on it given the optima of those before; None where none is known."""
 
     name: str
@@ -45,14 +44,12 @@ class ObjectiveValue:
     gap: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """``objective``, ``bound`` and ``gap`` are those of the first objective; ``objectives`` has all.
 
     ``status`` is ``optimal`` where all of them are proven. ``rung`` is the step of the ladder that found the matches,
     ``rows`` and ``columns`` are those of the integer program, ``bound`` is at least (of a minimum: at most) the
-    optimum, ``gap`` their difference over the larger magnitude. ``prices`` are what the heuristic or the relaxation
-    asks for a whole capacity, in units of the first objective. ``failed`` are rungs that failed, with the error.
+    optimum, ``gap`` their difference over the larger magnitude. ``failed`` are rungs that failed, with the error.
     """
 
     status: Literal["optimal", "feasible"]
@@ -66,6 +63,5 @@ class Answer:
     rows: int = 0
     columns: int = 0
     objectives: tuple[ObjectiveValue, ...] = ()
-    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()

@@ -7,31 +7,28 @@ from fractions import Fraction
 
 from .answer import Match
 from .eligibility import Eligibility
-from .problem import Capacity, MatchJob, Problem, Relation, Resource
+from .problem import Capacity, MatchJob, Relation, Resource
 
 _DOUBT = 1e-9
 
 
-def faults(problem: Problem, matches: Iterable[Match], eligibility: Eligibility | None = None) -> dict[str, str]:
+def faults(eligibility: Eligibility, matches: Iterable[Match]) -> dict[str, str]:
     """What is wrong, by job; empty where every match may leave. Of the jobs that share a capacity that is exceeded,
 
-    the later ones are at fault. With ``eligibility``, predicates and policies are checked as well.
+    the later ones are at fault. Of what found them, predicates and policies are shared.
     """
-    resources = {resource.name: resource for resource in problem.resources}
-    jobs = {job.name: job for job in problem.jobs}
-    positions = {} if eligibility is None else _positions(eligibility)
+    resources = {resource.name: resource for resource in eligibility.problem.resources}
+    jobs = {job.name: (index, job) for index, job in enumerate(eligibility.problem.jobs)}
     wrong: dict[str, str] = {}
     held: dict[tuple[str, str], list[tuple[str, float]]] = {}
     seen: set[str] = set()
     for match in matches:
-        job = jobs.get(match.job)
-        fault = "is no job of the batch" if job is None else _whole(job, match, resources)
-        if match.job in seen:
-            fault = "is matched twice"
+        number, job = jobs.get(match.job, (0, None))
+        if job is None or match.job in seen:
+            wrong[match.job] = "is no job of the batch" if job is None else "is matched twice"
+            continue
         seen.add(match.job)
-        if job is not None and not fault and eligibility is not None:
-            fault = _eligible(eligibility, positions, job, match)
-        if fault or job is None:
+        if fault := _whole(job, match, resources) or _eligible(eligibility, number, match):
             wrong[match.job] = fault
             continue
         for dependency in job.dependencies:
@@ -54,10 +51,8 @@ def holds(capacity: Capacity, amounts: list[float]) -> bool:
     Only within a billionth of the total are exact numbers needed.
     """
     total = sum(amounts) + capacity.used
-    if total <= capacity.total * (1.0 - _DOUBT):
-        return True
-    if total > capacity.total * (1.0 + _DOUBT):
-        return False
+    if abs(total - capacity.total) > capacity.total * _DOUBT:
+        return total < capacity.total
     return any(
         sum(map(exact, amounts)) <= exact(capacity.total) - exact(capacity.used)
         for exact in (Fraction, lambda value: Fraction(repr(value)))
@@ -74,8 +69,8 @@ def _whole(job: MatchJob, match: Match, resources: Mapping[str, Resource]) -> st
         if any(name not in resources or resources[name].type != dependency.type for name in chosen):
             return f"{dependency.name}: not all of {chosen} are of type {dependency.type}"
     for relation in job.relations:
-        for one in match.resources[relation.first]:
-            for other in match.resources[relation.second]:
+        for one in match.resources[relation.between[0]]:
+            for other in match.resources[relation.between[1]]:
                 if not _related(relation, resources[one], resources[other]):
                     return f"{one} and {other} are not related"
     return ""
@@ -88,21 +83,11 @@ def _related(relation: Relation, first: Resource, second: Resource) -> bool:
     return value is not None and value == second.attributes.get(relation.same)
 
 
-def _positions(eligibility: Eligibility) -> dict[str, int]:
-    """For each resource its position among those of its type."""
-    resources = eligibility.problem.resources
-    return {
-        resources[member].name: position
-        for of in eligibility.types.values()
-        for position, member in enumerate(of.members.tolist())
-    }
-
-
-def _eligible(eligibility: Eligibility, positions: Mapping[str, int], job: MatchJob, match: Match) -> str:
-    for dependency in job.dependencies:
-        allowed, _ = eligibility.verdicts(dependency.type, job.job_class)
-        satisfying = eligibility.satisfying(dependency, job)
-        for name in match.resources[dependency.name]:
-            if not (allowed[positions[name]] and satisfying[positions[name]]):
-                return f"{dependency.name}: {name} is not eligible"
+def _eligible(eligibility: Eligibility, job: int, match: Match) -> str:
+    of_class = eligibility.problem.jobs[job].job_class
+    for number, chosen in zip(eligibility.numbers[job], eligibility.placement(job, match.resources), strict=True):
+        dependency = eligibility.dependencies[number].of
+        allowed, _ = eligibility.verdicts(dependency.type, of_class)
+        if not (allowed & eligibility.satisfying(dependency, eligibility.problem.jobs[job]))[chosen].all():
+            return f"{dependency.name}: not all of {match.resources[dependency.name]} are eligible"
     return ""

@@ -6,21 +6,31 @@ string by size, is unknown; so is its negation. A resource satisfies a predicate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .predicates import COMPARISONS, Constant, Listed, Name, Node, Operation, names_in
+from .arrays import Flags, Floats
+from .predicates import Constant, Listed, Name, Node, Operation, names_in
 from .problem import MatchJob, Resource
 
-Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-
-JOB_FIELDS = ("job.name", "job.user", "job.class", "job.priority", "job.duration_s")
-_ARITHMETIC = frozenset({"+", "-", "*", "/"})
+_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_ARITHMETIC: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +62,7 @@ class ResourceColumns:
 
     def __init__(self, resources: Sequence[Resource]) -> None:
         self._resources = resources
-        self._size = len(resources)
         self._columns: dict[str, _Column] = {}
-        self._satisfied: dict[Node, Flags] = {}
         self._truths: dict[Node, _Truth] = {}
 
     def has(self, name: str) -> bool:
@@ -62,18 +70,13 @@ class ResourceColumns:
         column = self._column(name)
         return bool(column.present.any()) or column.lists is not None
 
-    def satisfied(self, node: Node | None) -> Flags:
-        """Which resources satisfy a predicate; all where there is none. Not to be written to."""
-        if node is None:
-            return np.ones(self._size, dtype=np.bool_)
-        if (found := self._satisfied.get(node)) is None:
-            found = np.broadcast_to(self._truth(node).true, self._size)
-            self._satisfied[node] = found
-        return found
+    def satisfied(self, node: Node) -> Flags:
+        """Which resources satisfy a predicate. Not to be written to."""
+        return np.broadcast_to(self._truth(node).true, len(self._resources))
 
     def numbers(self, node: Node) -> Floats:
         """The value of an expression for each resource; NaN where it has none, or none that is finite."""
-        found = np.broadcast_to(self._value(node).numbers, self._size)
+        found = np.broadcast_to(self._value(node).numbers, len(self._resources))
         return np.where(np.isfinite(found), found, np.nan)
 
     def values(self, name: str) -> list[Any]:
@@ -91,43 +94,42 @@ class ResourceColumns:
         return found
 
     def _logic(self, node: Node) -> _Truth:
-        if isinstance(node, Operation):
-            operator, operands = node
-            if operator in ("and", "or"):
-                parts = [self._truth(operand) for operand in operands]
-                true, false = [part.true for part in parts], [part.false for part in parts]
-                if operator == "and":
-                    return _Truth(_all(true), _any(false))
-                return _Truth(_any(true), _all(false))
-            if operator == "not":
-                inner = self._truth(operands[0])
-                return _Truth(inner.false, inner.true)
-            if operator == "in":
-                return self._member(self._value(operands[0]), operands[1])
-            if operator in COMPARISONS:
-                return _compared(operator, self._value(operands[0]), self._value(operands[1]))
+        match node:
+            case Operation("and", operands):
+                return _all([self._truth(operand) for operand in operands])
+            case Operation("or", operands):
+                return _negated(_all([_negated(self._truth(operand)) for operand in operands]))
+            case Operation("not", (operand,)):
+                return _negated(self._truth(operand))
+            case Operation("in", (left, of)):
+                return self._member(self._value(left), of)
+            case Operation("==" | "!=" as sign, (left, right)):
+                equal = _equal(self._value(left), self._value(right))
+                return equal if sign == "==" else _negated(equal)
+            case Operation(sign, (left, right)) if sign in _ORDERS:
+                return _ordered(_ORDERS[sign], self._value(left), self._value(right))
         numbers = self._value(node).numbers
         return _Truth((numbers != 0.0) & ~np.isnan(numbers), numbers == 0.0)
 
     def _member(self, left: _Column, of: Node) -> _Truth:
         if isinstance(of, Listed):
-            parts = [_compared("==", left, self._value(item)) for item in of.items]
-            if not parts:
+            if not of.items:
                 return _Truth(np.zeros(1, dtype=np.bool_), left.present)
-            return _Truth(_any([part.true for part in parts]), _all([part.false for part in parts]))
+            return _negated(_all([_negated(_equal(left, self._value(item))) for item in of.items]))
         right = self._value(of)
-        found = _compared("==", left, right)
+        found = _equal(left, right)
         if right.lists is None:
             return found
-        true, false = (np.array(np.broadcast_to(flags, self._size)) for flags in (found.true, found.false))
-        numbers = np.broadcast_to(left.numbers, self._size)
-        texts = None if left.texts is None else np.broadcast_to(left.texts, self._size)
-        for index, entries in enumerate(right.lists):
-            if entries is not None:
-                value = numbers[index] if texts is None or texts[index] is None else texts[index]
-                if value == value:  # neither missing nor NaN
-                    true[index] = value in entries
-                    false[index] = not true[index]
+        size = len(self._resources)
+        true, false = (np.array(np.broadcast_to(flags, size)) for flags in (found.true, found.false))
+        texts = np.broadcast_to(np.array(None) if left.texts is None else left.texts, size)
+        for index, (number, text, entries) in enumerate(
+            zip(np.broadcast_to(left.numbers, size), texts, right.lists, strict=True)
+        ):
+            value = number if text is None else text
+            if entries is not None and value == value:  # neither missing nor NaN
+                true[index] = value in entries
+                false[index] = not true[index]
         return _Truth(true, false)
 
     def _value(self, node: Node) -> _Column:
@@ -140,8 +142,10 @@ class ResourceColumns:
                 return _Column(np.array([value], dtype=np.float64))
             case Operation("negate", (operand,)):
                 return _Column(-self._value(operand).numbers)
-            case Operation(operator, (left, right)) if operator in _ARITHMETIC:
-                return _Column(_calculated(operator, self._value(left).numbers, self._value(right).numbers))
+            case Operation(sign, (left, right)) if sign in _ARITHMETIC:
+                with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                    found = _ARITHMETIC[sign](self._value(left).numbers, self._value(right).numbers)
+                return _Column(np.where(np.isfinite(found), found, np.nan))
             case Listed():
                 return _Column(np.full(1, np.nan))
         truth = self._truth(node)
@@ -150,29 +154,24 @@ class ResourceColumns:
 
 def bound_to(node: Node, job: MatchJob) -> Node:
     """``node`` with the fields of ``job`` in place of ``job.priority`` and the like."""
-    if not any(name in JOB_FIELDS for name in names_in(node)):
-        return node
-    return _replaced(
-        node,
-        {
-            "job.name": job.name,
-            "job.user": job.user,
-            "job.class": job.job_class,
-            "job.priority": job.priority,
-            "job.duration_s": job.duration_s,
-        },
-    )
+    fields = {
+        "job.name": job.name,
+        "job.user": job.user,
+        "job.class": job.job_class,
+        "job.priority": job.priority,
+        "job.duration_s": job.duration_s,
+    }
+    return _replaced(node, fields) if any(name in fields for name in names_in(node)) else node
 
 
 def _replaced(node: Node, fields: dict[str, str | float | None]) -> Node:
     match node:
-        case Name(name) if fields.get(name) is not None:
-            value = fields[name]
-            return Constant(value, True) if isinstance(value, str) else Constant(float(value or 0.0), False)
+        case Name(name) if (value := fields.get(name)) is not None:
+            return Constant(value, isinstance(value, str))
         case Listed(items):
             return Listed(tuple(_replaced(item, fields) for item in items))
-        case Operation(operator, operands):
-            return Operation(operator, tuple(_replaced(operand, fields) for operand in operands))
+        case Operation(sign, operands):
+            return Operation(sign, tuple(_replaced(operand, fields) for operand in operands))
     return node
 
 
@@ -197,61 +196,28 @@ def _column(values: list[Any]) -> _Column:
     return _Column(numbers, texts if has_texts else None, lists if any(value is not None for value in lists) else None)
 
 
-def _compared(operator: str, left: _Column, right: _Column) -> _Truth:
-    if operator in ("==", "!="):
-        equal = left.numbers == right.numbers
-        if left.texts is not None and right.texts is not None:
-            equal = equal | ((left.texts == right.texts) & (left.texts != None))  # noqa: E711  # elementwise
-        unequal = left.present & right.present & ~equal
-        return _Truth(equal, unequal) if operator == "==" else _Truth(unequal, equal)
-    true = _ordered(operator, left.numbers, right.numbers)
+def _equal(left: _Column, right: _Column) -> _Truth:
+    equal = left.numbers == right.numbers
+    if left.texts is not None and right.texts is not None:
+        equal = equal | ((left.texts == right.texts) & (left.texts != None))  # noqa: E711  # elementwise
+    return _Truth(equal, left.present & right.present & ~equal)
+
+
+def _ordered(order: Callable[[Any, Any], Any], left: _Column, right: _Column) -> _Truth:
+    true = order(left.numbers, right.numbers)
     known = ~(np.isnan(left.numbers) | np.isnan(right.numbers))
     if left.texts is not None and right.texts is not None:
-        pairs = np.broadcast(left.texts, right.texts)
-        both = [one is not None and other is not None for one, other in pairs]
-        pairs.reset()
-        smaller = [one is not None and other is not None and _before(operator, one, other) for one, other in pairs]
-        true, known = true | np.array(smaller), known | np.array(both)
+        pairs = list(np.broadcast(left.texts, right.texts))
+        both = np.array([one is not None and other is not None for one, other in pairs])
+        known = known | both
+        true = true | np.array([flag and order(*pair) for flag, pair in zip(both, pairs, strict=True)])
     return _Truth(true, known & ~true)
 
 
-def _ordered(operator: str, left: Floats, right: Floats) -> Flags:
-    if operator in ("<", "<="):
-        found: Flags = left < right if operator == "<" else left <= right
-    else:
-        found = left > right if operator == ">" else left >= right
-    return found
+def _negated(truth: _Truth) -> _Truth:
+    return _Truth(truth.false, truth.true)
 
 
-def _before(operator: str, left: str, right: str) -> bool:
-    if operator in ("<", "<="):
-        return left < right if operator == "<" else left <= right
-    return left > right if operator == ">" else left >= right
-
-
-def _calculated(operator: str, left: Floats, right: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        match operator:
-            case "+":
-                found = left + right
-            case "-":
-                found = left - right
-            case "*":
-                found = left * right
-            case _:
-                found = left / right
-    return np.where(np.isfinite(found), found, np.nan)
-
-
-def _all(flags: list[Flags]) -> Flags:
-    found = flags[0]
-    for more in flags[1:]:
-        found = found & more
-    return found
-
-
-def _any(flags: list[Flags]) -> Flags:
-    found = flags[0]
-    for more in flags[1:]:
-        found = found | more
-    return found
+def _all(parts: list[_Truth]) -> _Truth:
+    true = reduce(np.logical_and, [part.true for part in parts])
+    return _Truth(true, reduce(np.logical_or, [part.false for part in parts]))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Flags, Floats, Integers
 from .columns import ResourceColumns, bound_to
-from .policies import verdict
 from .problem import AttributeValue, Dependency, MatchJob, Problem, Relation
 from .units import in_units
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,7 @@ class ResourcesOfType:
     used: Floats
     amounts: Floats
     available: Flags
+    is_held: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +71,13 @@ class Eligibility:
             for name, rows in self.rows.items()
         }
         self._verdicts: dict[tuple[str, str], tuple[Flags, Floats]] = {}
-        self._codes: dict[AttributeValue, int] = {}
-        self._keys_of: dict[tuple[str, str], Integers] = {}
+        self._codes_of: dict[str, Integers] = {}
 
     def satisfying(self, dependency: Dependency, job: MatchJob) -> Flags:
         """Which resources of its type satisfy the predicate, shape (R,)."""
-        where = dependency.where
-        return self.types[dependency.type].columns.satisfied(None if where is None else bound_to(where, job))
+        where = dependency.predicate
+        of = self.types[dependency.type]
+        return np.ones(len(of.members), dtype=np.bool_) if where is None else of.columns.satisfied(bound_to(where, job))
 
     def verdicts(self, of_type: str, job_class: str) -> tuple[Flags, Floats]:
         """Which resources policies allow to ``job_class``, and how much each is preferred, both (R,)."""
@@ -88,16 +86,8 @@ class Eligibility:
             resources = [self.problem.resources[position] for position in self.types[of_type].members]
             allowed, preference = np.ones(len(resources), dtype=np.bool_), np.ones(len(resources))
             for index, resource in enumerate(resources):
-                if resource.policies:
-                    shares = [min(1.0, cap.used / cap.total) for cap in resource.capacities.values() if cap.total]
-                    found = verdict(
-                        resource.policies,
-                        job_class,
-                        self.problem.hour,
-                        resource.matches_running,
-                        max(shares, default=0.0),
-                    )
-                    allowed[index], preference[index] = found.allowed, found.preference
+                found = resource.preference(job_class, self.problem.hour)
+                allowed[index], preference[index] = found is not None, found or 0.0
             self._verdicts[key] = (allowed & self.types[of_type].available, preference)
         return self._verdicts[key]
 
@@ -115,53 +105,64 @@ class Eligibility:
             for row, number in enumerate(self.rows[name]):
                 at = self.dependencies[number]
                 job = self.problem.jobs[at.job]
-                if at.of.where is not None:
+                if at.of.where:
                     mask[row] &= self.satisfying(at.of, job)
                 allowed, _ = self.verdicts(name, job.job_class)
                 mask[row] &= allowed
-            positions = np.nonzero(mask)[1]
-            ends = mask.sum(axis=1).cumsum()
-            start = 0
-            for number, end in zip(self.rows[name], ends.tolist(), strict=True):
-                found[number] = positions[start:end]
-                start = end
+            ends = mask.sum(axis=1).cumsum()[:-1]
+            for number, positions in zip(self.rows[name], np.split(np.nonzero(mask)[1], ends), strict=True):
+                found[number] = positions
         return found
 
-    def related(
-        self, relation: Relation, first: int, second: int, resources: Integers, chosen: int, is_first: bool
-    ) -> Flags:
-        """Which of ``resources`` are related to ``chosen``.
+    def possible(self, candidates: list[Integers]) -> Flags:
+        """Which jobs have enough candidates for each dependency, shape (jobs,)."""
+        found = np.ones(len(self.numbers), dtype=np.bool_)
+        for at, positions in zip(self.dependencies, candidates, strict=True):
+            found[at.job] &= len(positions) >= at.of.count
+        return found
 
-        ``first`` and ``second`` are the numbers of the dependencies that ``relation`` is between. ``resources`` are of
-        the first where ``is_first``, and ``chosen`` is of the second; otherwise the other way round.
-        """
-        types = [self.dependencies[number].of.type for number in (first, second)]
+    def related(self, relation: Relation, mine: int, other: int, resources: Integers, chosen: int) -> Flags:
+        """Which of ``resources`` of the dependency ``mine`` are related to ``chosen`` of the dependency ``other``."""
+        members, to = self.type_of(mine).members[resources], self.type_of(other).members[chosen]
         if relation.same is not None:
-            keys = [self._keys(of_type, relation.same) for of_type in types]
-            mine, other = keys if is_first else reversed(keys)
-            related: Flags = (mine[resources] == other[chosen]) & (mine[resources] >= 0)
-            return related
-        names = [self._names(of_type) for of_type in types]
-        mine_names, other_names = names if is_first else reversed(names)
-        pairs, to = relation.pairs or frozenset(), other_names[chosen]
+            codes = self._codes(relation.same)
+            found: Flags = (codes[members] == codes[to]) & (codes[members] >= 0)
+            return found
+        is_first = self.dependencies[mine].of.name == relation.between[0]
+        pairs = relation.pairs or frozenset()
+        names = [self.problem.resources[member].name for member in (to, *members)]
         return np.array(
-            [((mine_names[one], to) if is_first else (to, mine_names[one])) in pairs for one in resources.tolist()],
-            dtype=np.bool_,
+            [((name, names[0]) if is_first else (names[0], name)) in pairs for name in names[1:]], dtype=np.bool_
         )
 
-    def _keys(self, of_type: str, attribute: str) -> Integers:
-        """Equal numbers for equal values of an attribute, in all types; -1 where it is missing."""
-        if (of_type, attribute) not in self._keys_of:
-            members = self.types[of_type].members
-            values = [self.problem.resources[position].attributes.get(attribute) for position in members]
-            self._keys_of[of_type, attribute] = np.array(
-                [-1 if value is None else self._codes.setdefault(value, len(self._codes)) for value in values],
-                dtype=np.int64,
-            )
-        return self._keys_of[of_type, attribute]
+    def type_of(self, number: int) -> ResourcesOfType:
+        """The resources of the type of a dependency."""
+        return self.types[self.dependencies[number].of.type]
 
-    def _names(self, of_type: str) -> list[str]:
-        return [self.problem.resources[position].name for position in self.types[of_type].members]
+    def placement(self, job: int, resources: Mapping[str, Sequence[str]]) -> tuple[Integers, ...]:
+        """Names of resources by dependency, as their positions among those of their types."""
+        return tuple(
+            np.array([self._positions[name] for name in resources[self.dependencies[number].of.name]], dtype=np.int64)
+            for number in self.numbers[job]
+        )
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        resources = self.problem.resources
+        return {
+            resources[member].name: position
+            for of in self.types.values()
+            for position, member in enumerate(of.members.tolist())
+        }
+
+    def _codes(self, attribute: str) -> Integers:
+        """Equal numbers for equal values of an attribute, one a resource of the problem; -1 where it is missing."""
+        if attribute not in self._codes_of:
+            values = [resource.attributes.get(attribute) for resource in self.problem.resources]
+            known: dict[AttributeValue, int] = {}
+            codes = [-1 if value is None else known.setdefault(value, len(known)) for value in values]
+            self._codes_of[attribute] = np.array(codes, dtype=np.int64)
+        return self._codes_of[attribute]
 
 
 def _of_type(problem: Problem, name: str, positions: list[int], dependencies: list[Dependency]) -> ResourcesOfType:
@@ -197,6 +198,7 @@ def _of_type(problem: Problem, name: str, positions: list[int], dependencies: li
         used,
         amounts,
         np.array([resource.unavailable is None for resource in resources], dtype=np.bool_),
+        np.array([resource.is_held for resource in resources], dtype=np.bool_),
     )
 
 

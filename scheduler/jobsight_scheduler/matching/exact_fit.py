@@ -6,28 +6,18 @@ cleared where more is taken than there is. So one subtraction and one comparison
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Floats, Integers
 from .eligibility import ResourcesOfType
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _INSTANCES_AT_MOST = 300
 """Each is a level of the recursion."""
 
 _STEPS_A_LOOK = 500
 """Steps between two looks at the clock."""
-
-_REMEMBERED = 1_000
-"""Sets of dependencies that fit, or do not, that are looked up before a search."""
-
-_MEMO_BYTES = 20 * 2**20
-"""Of the states of one search that are known to lead nowhere."""
 
 _Option = tuple[int, int]
 """A resource, and what an instance needs of it (packed)."""
@@ -66,9 +56,8 @@ class ExactFit:
         totals = np.maximum(free.sum(axis=0, dtype=np.float64), 1.0)
         self._sizes = (free / totals).sum(axis=1)
         # Large instances with few resources to choose from come first.
-        sizes = (of.needs / totals).sum(axis=1)
         choices = [max(1, len(chosen) + 1 - count) for chosen, count in zip(candidates, counts, strict=True)]
-        self._rank = np.argsort(np.argsort(-sizes / np.array(choices), kind="stable"), kind="stable")
+        self._rank = -(of.needs / totals).sum(axis=1) / np.array(choices)
         self._width = int(free.max(initial=0)).bit_length() + 1
         self._full = sum(1 << (field + 1) * self._width - 1 for field in range(free.size))
         self._idle = self._full + sum(self._packed(resource, row) for resource, row in enumerate(free.tolist()))
@@ -76,8 +65,6 @@ class ExactFit:
             [(resource, self._packed(resource, needs)) for resource in chosen.tolist()]
             for needs, chosen in zip(of.needs.tolist(), candidates, strict=True)
         ]
-        self._fitted: deque[tuple[int, dict[int, Integers]]] = deque(maxlen=_REMEMBERED)
-        self._failed: deque[int] = deque(maxlen=_REMEMBERED)
 
     def place(self, rows: Integers, steps: int, is_due: Callable[[], bool]) -> dict[int, Integers] | None:
         """The resources of each of the dependencies ``rows``; None if they do not fit together.
@@ -85,35 +72,23 @@ class ExactFit:
         Raises:
             UndecidedError: after so many ``steps``, or when due.
         """
-        if not len(rows):
-            return {}
-        chosen = sum(1 << row for row in rows.tolist())
-        for fitted, placed in self._fitted:
-            if chosen & fitted == chosen:
-                return placed
-        if any(chosen & failed == failed for failed in self._failed):
-            return None
-        items = [row for row in rows[np.argsort(self._rank[rows])].tolist() for _ in range(self._counts[row])]
+        in_turn = rows[np.argsort(self._rank[rows], kind="stable")].tolist()
+        items = [row for row in in_turn for _ in range(self._counts[row])]
         if len(items) > _INSTANCES_AT_MOST:
             raise UndecidedError
         is_enough = bool((self._free >= self._needs[items].sum(axis=0, dtype=object)).all())
         on = self._search(items, steps, is_due) if is_enough else None
         if on is None:
-            self._failed.append(chosen)
             return None
-        placed = {
+        return {
             row: np.array(sorted(at for item, at in zip(items, on, strict=True) if item == row), dtype=np.int64)
             for row in rows.tolist()
         }
-        self._fitted.append((chosen, placed))
-        return placed
 
     def _search(self, items: list[int], most: int, is_due: Callable[[], bool]) -> list[int] | None:
         options = self._shuffled(items)
         full, count, steps = self._full, len(items), 0
         chosen = [0] * count
-        failed: set[tuple[int, int]] = set()
-        failed_at_most = _MEMO_BYTES // (200 + self._full.bit_length() // 8)
 
         def descend(level: int, left: int, first: int) -> bool:
             nonlocal steps
@@ -122,8 +97,6 @@ class ExactFit:
             steps += 1
             if steps > most or (steps % _STEPS_A_LOOK == 0 and is_due()):
                 raise UndecidedError
-            if (level, left) in failed:
-                return False
             item = items[level]
             is_again = level + 1 < count and items[level + 1] == item
             for option in range(first, len(options[item])):
@@ -133,8 +106,6 @@ class ExactFit:
                     chosen[level] = resource
                     if descend(level + 1, after, option + 1 if is_again else 0):
                         return True
-            if not first and len(failed) < failed_at_most:
-                failed.add((level, left))
             return False
 
         return chosen if descend(0, self._idle, 0) else None

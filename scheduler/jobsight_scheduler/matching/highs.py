@@ -1,4 +1,4 @@
-"""The integer program and its relaxation, solved by HiGHS within a deadline."""
+"""A linear program in whole and other numbers that is built row by row, and solved by HiGHS within a deadline."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from dataclasses import dataclass
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
-from .program import Program
+from .arrays import Floats, Integers
 
-Floats = NDArray[np.float64]
 Clock = Callable[[], float]
 
 _WALL = 10.0
 """HiGHS itself stops after so many times the time that is left: a clock of processor time is slow on a busy machine."""
 
-_STRICT = 1e-9
-
-_SOLVED = (highspy.HighsModelStatus.kOptimal,)
+_OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,80 +31,94 @@ class Solved:
     duals: Floats | None = None
 
 
-def solve(
-    program: Program,
-    costs: Floats,
-    is_max: bool,
-    clock: Clock,
-    until: float,
-    start: Floats | None = None,
-    is_relaxed: bool = False,
-    is_strict: bool = False,
-) -> Solved:
-    """The optimum of ``costs`` over the program, from the known solution ``start``; the best there is at ``until``.
+class HighsProgram:
+    """Columns and rows with their bounds."""
 
-    ``clock`` is asked while HiGHS runs. With ``is_relaxed``, no column has to be whole; with ``is_strict``, rows hold
-    within 1e-9 instead of 1e-6, which takes a third longer.
-    """
-    left = until - clock()
-    if left <= 0.0:
-        return Solved(None, None, False)
-    solver = highspy.Highs()
-    for option, value in (
-        ("output_flag", False),
-        ("threads", 1),
-        ("parallel", "off"),
-        ("random_seed", 0),
-        ("time_limit", _WALL * left),
-        ("mip_rel_gap", 0.0),
-        ("mip_abs_gap", 1e-9),
-    ):
-        solver.setOptionValue(option, value)
-    if is_strict:
-        solver.setOptionValue("mip_feasibility_tolerance", _STRICT)
-        solver.setOptionValue("primal_feasibility_tolerance", _STRICT)
-    solver.passModel(_model(program, costs, is_max, is_relaxed))
-    if start is not None and not is_relaxed:
-        known = highspy.HighsSolution()
-        known.col_value = start
-        solver.setSolution(known)
+    def __init__(self) -> None:
+        self.columns = self.rows = 0
+        self._has_whole = False
+        self.upper = np.empty(0)
+        """Of the columns."""
+        self.highs = highspy.Highs()
+        for option, value in _OPTIONS.items():
+            self.highs.setOptionValue(option, value)
 
-    def stop_when_due(event: highspy.HighsCallbackEvent) -> None:
-        if clock() >= until:
-            event.interrupt()
+    def add_columns(self, lower: Floats, upper: Floats, is_whole: bool) -> int:
+        """New columns; the number of the first."""
+        first, count = self.columns, len(upper)
+        self.highs.addVars(count, lower, upper)
+        if is_whole and count:
+            self._has_whole = True
+            kinds = np.full(count, highspy.HighsVarType.kInteger)
+            self.highs.changeColsIntegrality(count, np.arange(first, first + count, dtype=np.int32), kinds)
+        self.upper = np.concatenate((self.upper, upper))
+        self.columns += count
+        return first
 
-    solver.cbMipInterrupt += stop_when_due
-    solver.cbSimplexInterrupt += stop_when_due
-    solver.cbIpmInterrupt += stop_when_due
-    solver.run()
-    status, info = solver.getModelStatus(), solver.getInfo()
-    is_optimal = status in _SOLVED
-    if is_relaxed:
-        if not is_optimal:
+    def add_rows(self, rows: Integers, columns: Integers, values: Floats, lower: Floats, upper: Floats) -> int:
+        """New rows with the coefficients (row among the new ones, column, value); the number of the first."""
+        first, count = self.rows, len(lower)
+        order = np.argsort(rows, kind="stable")
+        starts = np.searchsorted(rows[order], np.arange(count)).astype(np.int32)
+        self.highs.addRows(count, lower, upper, len(rows), starts, columns[order].astype(np.int32), values[order])
+        self.rows += count
+        return first
+
+    def at_most(self, rows: Integers, columns: Integers, values: Floats, upper: Floats) -> int:
+        """New rows with an upper bound only."""
+        return self.add_rows(rows, columns, values, np.full(len(upper), -np.inf), upper)
+
+    def keep(self, costs: Floats, lower: float, upper: float) -> None:
+        """Adds the row ``lower <= costs . columns <= upper``."""
+        columns = np.flatnonzero(costs)
+        self.add_rows(np.zeros_like(columns), columns, costs[columns], np.array([lower]), np.array([upper]))
+
+    def solve(
+        self,
+        costs: Floats,
+        is_max: bool,
+        clock: Clock,
+        until: float,
+        start: Floats | None = None,
+        is_relaxed: bool = False,
+        is_strict: bool = False,
+    ) -> Solved:
+        """The optimum of ``costs`` over the program, from the known solution ``start``; the best there is at ``until``.
+
+        ``clock`` is asked while HiGHS runs. With ``is_relaxed``, no column has to be whole; with ``is_strict``, rows
+        hold within 1e-9 instead of 1e-6, which takes a third longer.
+        """
+        left = until - clock()
+        if left <= 0.0:
             return Solved(None, None, False)
-        solution = solver.getSolution()
-        return Solved(np.array(solution.col_value), info.objective_function_value, True, np.array(solution.row_dual))
-    feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    values = np.array(solver.getSolution().col_value) if feasible else None
-    # Without a whole column it is no integer program to HiGHS.
-    bound = info.mip_dual_bound if program.is_whole.any() else info.objective_function_value
-    return Solved(values, bound if np.isfinite(bound) else None, is_optimal)
+        highs = self.highs
+        highs.clearSolver()
+        highs.setOptionValue("time_limit", highs.getRunTime() + _WALL * left)
+        highs.setOptionValue("solve_relaxation", is_relaxed)
+        highs.setOptionValue("mip_feasibility_tolerance", 1e-9 if is_strict else 1e-6)
+        highs.setOptionValue("primal_feasibility_tolerance", 1e-9 if is_strict else 1e-7)
+        highs.changeColsCost(self.columns, np.arange(self.columns, dtype=np.int32), costs)
+        highs.changeObjectiveSense(highspy.ObjSense.kMaximize if is_max else highspy.ObjSense.kMinimize)
+        if start is not None:
+            known = np.flatnonzero(np.isfinite(start))
+            highs.setSolution(len(known), known.astype(np.int32), start[known])
 
+        def stop_when_due(event: highspy.HighsCallbackEvent) -> None:
+            if clock() >= until:
+                event.interrupt()
 
-def _model(program: Program, costs: Floats, is_max: bool, is_relaxed: bool) -> highspy.HighsLp:
-    rows, columns, values = program.coefficients
-    order = np.argsort(rows, kind="stable")
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = program.columns, program.rows
-    lp.col_cost_ = costs
-    lp.col_lower_, lp.col_upper_ = program.column_bounds
-    lp.row_lower_, lp.row_upper_ = program.row_bounds
-    lp.sense_ = highspy.ObjSense.kMaximize if is_max else highspy.ObjSense.kMinimize
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=program.rows)))).astype(np.int32)
-    lp.a_matrix_.index_ = columns[order].astype(np.int32)
-    lp.a_matrix_.value_ = values[order]
-    if not is_relaxed:
-        whole = highspy.HighsVarType.kInteger
-        lp.integrality_ = [whole if flag else highspy.HighsVarType.kContinuous for flag in program.is_whole.tolist()]
-    return lp
+        for callback in (highs.cbMipInterrupt, highs.cbSimplexInterrupt, highs.cbIpmInterrupt):
+            callback.clear()
+            callback.subscribe(stop_when_due)
+        highs.run()
+        info, solution = highs.getInfo(), highs.getSolution()
+        is_optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        values = np.array(solution.col_value)
+        if is_relaxed and is_optimal:
+            return Solved(values, info.objective_function_value, True, np.array(solution.row_dual))
+        if is_relaxed:
+            return Solved(None, None, False)
+        is_feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+        # Without a whole column it is no integer program to HiGHS.
+        bound = info.mip_dual_bound if self._has_whole else info.objective_function_value
+        return Solved(values if is_feasible else None, bound if np.isfinite(bound) else None, is_optimal)

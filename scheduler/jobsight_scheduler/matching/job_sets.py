@@ -12,21 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Flags, Floats, Integers
 from .eligibility import Eligibility
 from .exact_fit import ExactFit, UndecidedError
 from .packing import Placement
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
 TOLERANCE = 1e-7
 """By which sums of prices may be wrong, as a share of them."""
-
-_LEVELS = 8
-"""The values between the best and the bound are gone through in so many steps at most, highest first."""
 
 _EFFORTS = ((2_000, 300), (20_000, 3_000), (100_000, 30_000), (200_000, 300_000))
 """How many sets are made, those that lose least, and how long each is tried, in steps of each search; then longer."""
@@ -84,32 +77,23 @@ class JobSets:
         step = 1.0 if is_whole else 5.0 * self._slack
         best: dict[int, Placement] | None = None
         bound = float(np.floor(self.bound + self._slack)) if is_whole else self.bound
-        stride = step * max(1.0, np.ceil((bound - value) / step / _LEVELS))
-        least, below, is_proof = bound + (step if is_whole else 0.0), np.inf, True
-        while least > value + step + self._slack and not is_due():
-            least = max(least - stride, value + step)
-            is_all, sets = False, np.empty((0, 0), dtype=np.bool_)
-            for most, steps in _EFFORTS:
-                if is_due():
-                    break
-                if not is_all:
-                    sets, is_all = self._sets(max(least, value + step), below, most)
-                while True:
-                    sets = sets[sets @ self._totals[:, 0] > value + step / 2.0]
-                    placed, sets = self._first_that_fits(sets, steps, is_due)
-                    if placed is None:
-                        break
+        is_all, sets = False, np.empty((1, len(self._margins)), dtype=np.bool_)
+        for most, steps in _EFFORTS:
+            if is_due() or value + step > bound + self._slack or (is_all and not len(sets)):
+                break
+            if not is_all:
+                sets, is_all = self._sets(value + step, most)
+            placed: dict[int, Placement] | None = {}
+            while placed is not None:
+                placed, sets = self._first_that_fits(sets, steps, is_due)
+                if placed is not None:
                     best, value = placed, float(self._totals[list(placed), 0].sum())
-                if (is_all and not len(sets)) or value + step >= below - self._slack:
-                    break
-            below = least
-            is_proof &= is_all and not len(sets)
-            if is_proof:
-                bound = max(value + step, least) - (step if is_whole else 0.0)
-        return best, bound
+                    sets = sets[sets @ self._totals[:, 0] > value + step / 2.0]
+        is_proof = is_all and not len(sets)
+        return best, min(bound, value if is_whole else value + step) if is_proof else bound
 
-    def _sets(self, least: float, below: float, most_sets: int) -> tuple[Flags, bool]:
-        """Sets (N, jobs) worth ``least`` or more, but less than ``below``; those that lose least first. Whether all."""
+    def _sets(self, least: float, most_sets: int) -> tuple[Flags, bool]:
+        """Sets (N, jobs) that are worth ``least`` or more, those that lose least first; whether that is all of them."""
         most = self.bound - least + self._slack
         most_sets = min(most_sets, _FLAGS_AT_MOST // len(self._margins))
         losses = np.abs(self._margins)
@@ -130,8 +114,7 @@ class JobSets:
             if len(found) > most_sets:
                 least_lost = np.argpartition(lost, most_sets)[:most_sets]
                 found, lost, totals, is_all = found[least_lost], lost[least_lost], totals[least_lost], False
-        kept = (totals[:, 0] >= least - self._slack) & (totals[:, 0] < below - self._slack)
-        kept &= (totals[:, 1:] <= self._worth + self._slack).all(axis=1)
+        kept = (totals[:, 0] >= least - self._slack) & (totals[:, 1:] <= self._worth + self._slack).all(axis=1)
         return found[kept][np.argsort(lost[kept], kind="stable")], is_all
 
     def _first_that_fits(

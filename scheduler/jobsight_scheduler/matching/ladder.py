@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .answer import Answer, Match, ObjectiveValue
+from .arrays import Floats, Integers
 from .check import faults
 from .classes import job_classes
 from .eligibility import Eligibility
 from .heuristics import Heuristics, Incumbent, preferred
-from .highs import Solved, solve
+from .highs import Solved
 from .job_sets import JobSets
-from .objectives import LinearForm
+from .objectives import LinearForm, linear_forms
 from .packing import Packing, Placement
 from .problem import Problem
 from .program import Program
-from .stages import Stage, stages_of
-from .why_not import Reserved, why_not
+from .why_not import why_not
 
 log = logging.getLogger(__name__)
 
@@ -53,27 +52,16 @@ _SETS = 0.4
 _SEARCH_FIRST = 0.08
 """Share of the time left for search before HiGHS is asked to prove or improve what it found."""
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Clock = Callable[[], float]
 
 
-def match(
-    problem: Problem,
-    *,
-    clock: Clock,
-    deadline_s: float = DEADLINE_S,
-    rung: str = RUNGS[-1],
-    seed: int = 0,
-    reserved: Reserved | None = None,
-) -> Answer:
+def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, rung: str = RUNGS[-1]) -> Answer:
     """Matches each job of ``problem`` wholly or not at all.
 
     ``clock`` gives the seconds spent, as ``time.process_time`` or ``time.monotonic`` does; after ``deadline_s`` of it
     the best matches so far are the answer. Greedy matching is always completed, so a batch of thousands may take
     longer. ``rung`` is the highest step of the ladder to climb; one that fails is logged and named in the answer, which
-    is then that of the others. The matches are checked against the records before they
-    leave. ``reserved`` explains what reservations keep from jobs.
+    is then that of the others. The matches are checked against the records before they leave.
 
     Raises:
         ValueError: there is no such rung.
@@ -81,124 +69,107 @@ def match(
     if rung not in RUNGS:
         raise ValueError(f"unknown rung {rung!r}; known: {', '.join(RUNGS)}")
     start = clock()
-    run = _Run(problem, clock, start + _SOLVING * deadline_s, RUNGS.index(rung), seed)
-    outcomes = run.climb()
+    run = _Run(problem, clock, start + _SOLVING * deadline_s, RUNGS.index(rung))
+    bounds = run.climb()
+    is_proven = all(is_reached for _, is_reached in bounds)
     matches = matches_of(run.eligibility, run.best.placed)
-    wrong = faults(problem, matches, run.eligibility)
-    if wrong:
-        matches = tuple(one for one in matches if one.job not in wrong)
-    matched = {one.job for one in matches}
-    placed = {job: placement for job, placement in run.best.placed.items() if problem.jobs[job].name in matched}
-    if wrong:
-        for stage, outcome in zip(run.stages, outcomes, strict=True):
-            outcome.value = stage.value(placed)
-    unmatched = why_not(run.eligibility, run.candidates, placed, reserved)
-    first = outcomes[0]
-    warnings = problem.warnings + tuple(f"withdrawn: {job}: {fault}" for job, fault in wrong.items())
-    warnings += tuple(f"failed: {rung}" for rung in run.failed)
+    wrong = faults(run.eligibility, matches)
+    placed = {job: chosen for job, chosen in run.best.placed.items() if problem.jobs[job].name not in wrong}
+    values = [form.value(run.eligibility, run.candidates, placed) for form in run.forms]
+    objectives = tuple(
+        ObjectiveValue(form.name, value, bound, _gap(value, bound))
+        for form, value, (bound, _) in zip(run.forms, values, bounds, strict=True)
+    )
+    warnings = [*problem.warnings, *(f"withdrawn: {job}: {fault}" for job, fault in wrong.items())]
     return Answer(
-        "optimal" if all(outcome.is_optimal for outcome in outcomes) and not wrong else "feasible",
+        "optimal" if is_proven and not wrong else "feasible",
         run.best.rung,
-        first.value,
-        first.bound,
-        gap_of(first.value, first.bound),
+        objectives[0].value,
+        objectives[0].bound,
+        objectives[0].gap,
         clock() - start,
-        matches,
-        unmatched,
+        tuple(one for one in matches if one.job not in wrong),
+        why_not(run.eligibility, run.candidates, placed),
         run.rows,
         run.columns,
-        tuple(
-            ObjectiveValue(outcome.name, outcome.value, outcome.bound, gap_of(outcome.value, outcome.bound))
-            for outcome in outcomes
-        ),
-        _named(run.eligibility, run.prices),
-        warnings,
+        objectives,
+        (*warnings, *(f"failed: {rung}" for rung in run.failed)),
         tuple(run.failed),
     )
 
 
-def gap_of(value: float, bound: float | None) -> float | None:
+def _gap(value: float, bound: float | None) -> float | None:
     """The difference over the larger magnitude; None without a bound."""
-    if bound is None:
-        return None
-    largest = max(abs(value), abs(bound))
-    return abs(bound - value) / largest if largest > 0.0 else 0.0
-
-
-@dataclass(slots=True)
-class _Outcome:
-    name: str
-    value: float
-    bound: float | None
-    is_optimal: bool
+    return None if bound is None else abs(bound - value) / max(abs(value), abs(bound), 1e-300)
 
 
 class _Run:
     """One climb of the ladder."""
 
-    def __init__(self, problem: Problem, clock: Clock, until: float, rung: int, seed: int) -> None:
+    def __init__(self, problem: Problem, clock: Clock, until: float, rung: int) -> None:
         self._problem, self._clock, self._until, self._rung = problem, clock, until, rung
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(0)
         self.eligibility = Eligibility(problem)
         self.candidates = self.eligibility.eligible()
-        self.stages = stages_of(problem.objectives, self.eligibility, self.candidates)
+        self.forms = [
+            form for one in problem.objectives for form in linear_forms(one, self.eligibility, self.candidates)
+        ]
         self.best = Incumbent({}, 0.0, "greedy", np.inf)
-        self.prices: dict[str, Floats] = {}
+        """Of the present objective; its bound is in the sense of a maximum."""
+        self._prices: dict[str, Floats] = {}
         self.rows = self.columns = 0
         self._program: Program | None = None
-        self._kept: list[tuple[Stage, float]] = []
+        self._kept: list[tuple[LinearForm, float]] = []
         self._kept_in_program = 0
         self.failed: list[str] = []
         self._size = sum(map(len, self.candidates)) + len(problem.jobs)
         self._pairs = sum(of.needs.shape[0] * len(of.members) for of in self.eligibility.types.values())
-        self._has_no_relations = not any(job.relations for job in problem.jobs)
 
-    def climb(self) -> list[_Outcome]:
-        """The stages in turn; what each reached."""
-        outcomes: list[_Outcome] = []
-        for index, stage in enumerate(self.stages):
-            if index:
-                self.best.value, self.best.bound = stage.value(self.best.placed), np.inf
-            climb, share = (self._next if index else self._first), 1.0 / (len(self.stages) - index)
-            self._try(stage.name, partial(climb, stage, share))
-            outcomes.append(self._outcome(stage))
-            self._kept.append((stage, outcomes[-1].value))
-        for stage, outcome in zip(self.stages, outcomes, strict=True):
-            outcome.value = stage.value(self.best.placed)
-        return outcomes
+    def climb(self) -> list[tuple[float | None, bool]]:
+        """Optimises one objective after the other; the bound of each, and whether it is reached."""
+        bounds: list[tuple[float | None, bool]] = []
+        for index, form in enumerate(self.forms):
+            self.best = replace(self.best, value=self._value(form), bound=np.inf)
+            climb, share = (self._next if index else self._first), 1.0 / (len(self.forms) - index)
+            self._try(form.name, partial(climb, form, share))
+            bounds.append(self._bound(form))
+            self._kept.append((form, self.best.value))
+        return bounds
 
-    def _first(self, stage: Stage, share: float) -> None:
+    def _value(self, form: LinearForm, placed: Mapping[int, Placement] | None = None) -> float:
+        return form.value(self.eligibility, self.candidates, self.best.placed if placed is None else placed)
+
+    def _first(self, form: LinearForm, share: float) -> None:
         until = self._part(share)
-        form = stage.form
-        if form is None or not form.is_max or form.s or form.f:
-            idle = stage.value({})
-            self.best = Incumbent({}, idle, "greedy", -idle if form is not None and form.costs_only else np.inf)
-            self._try("integer", lambda: self._integer(stage, until))
+        if not form.is_max or form.s or form.f:
+            if form.costs_only:
+                self.best = replace(self.best, bound=-self.best.value)
+            self._try("integer", lambda: self._integer(form, until))
             return
         ladder = Heuristics(self.eligibility, self.candidates, form, self._clock, until)
-        for name, climb in self._rungs(stage, form, ladder, until):
+        for name, climb in self._rungs(form, ladder, until):
             self._try(name, climb)
-            if self._is_proven(stage) or ladder.is_due():
+            if self.best.value >= self._target(form) or ladder.is_due():
                 break
 
-    def _rungs(
-        self, stage: Stage, form: LinearForm, ladder: Heuristics, until: float
-    ) -> Iterator[tuple[str, Callable[[], None]]]:
+    def _rungs(self, form: LinearForm, ladder: Heuristics, until: float) -> Iterator[tuple[str, Callable[[], None]]]:
         """What is tried, in this order, for an objective in Z and X that is maximised."""
         yield "greedy", lambda: self._take(ladder.greedy())
         is_integer = self._rung == 3 and self._size <= INTEGER_AT_MOST
         if (self._rung == 1 or (self._rung > 1 and self._size > _SMALL)) and self._pairs <= PRICED_AT_MOST:
-            yield "prices", lambda: self._price(ladder)
+            yield "prices", lambda: self._take(ladder.by_prices(self.best))
         if self._rung > 1 and self._size <= RELAXED_AT_MOST:
-            yield "relaxation", lambda: self._relax(stage, ladder, until)
-        if self._rung == 3 and self._size <= _SMALL and form.x is None and self._has_no_relations:
-            yield "sets", lambda: self._by_sets(stage, form, until)
+            yield "relaxation", lambda: self._relax(form, ladder, until)
+        has_relations = any(job.relations for job in self._problem.jobs)
+        if self._rung == 3 and self._size <= _SMALL and form.is_of_jobs and not has_relations and self._prices:
+            yield "sets", lambda: self._by_sets(form, until)
         if self._rung == 3:
             pause = self._clock() + (_SEARCH_FIRST if is_integer else 1.0) * (until - self._clock())
-            yield "search", lambda: self._take(ladder.searched(self.best, self._target(stage), pause, self._rng))
+            target = self._target(form)
+            yield "search", lambda: self._take(ladder.searched(self.best, target, pause, self._rng))
         if is_integer:
             # Started from what search found, HiGHS takes six times as long to prove it (docs/matching.md).
-            yield "integer", lambda: self._integer(stage, until, is_started=False)
+            yield "integer", lambda: self._integer(form, until, is_started=False)
 
     def _try(self, rung: str, climb: Callable[[], None]) -> None:
         """If a rung fails, for want of memory or by a fault of ours or of a solver, the best so far stays."""
@@ -211,137 +182,114 @@ class _Run:
     def _take(self, best: Incumbent) -> None:
         self.best = best
 
-    def _price(self, ladder: Heuristics) -> None:
-        self.best = ladder.by_prices(self.best)
-        self.prices = ladder.priced.prices if ladder.priced is not None else {}
-
-    def _relax(self, stage: Stage, ladder: Heuristics, until: float) -> None:
+    def _relax(self, form: LinearForm, ladder: Heuristics, until: float) -> None:
         program = self._built()
-        relaxed = solve(program, stage.costs(program), True, self._clock, until, is_relaxed=True)
-        if relaxed.values is None or relaxed.bound is None:
+        relaxed = program.solve(program.costs(form), True, self._clock, until, is_relaxed=True)
+        if relaxed.values is None or relaxed.bound is None or relaxed.duals is None:
             return
-        self.best.bound = min(self.best.bound, relaxed.bound)
-        if relaxed.duals is not None:
-            self.prices = program.prices(relaxed.duals)
+        self.best = replace(self.best, bound=min(self.best.bound, relaxed.bound))
+        self._prices = program.prices(relaxed.duals)
         matched, chosen = program.spread(relaxed.values)
-        margins = ladder.priced.margins if ladder.priced is not None else np.zeros(len(matched))
-        finite = np.where(np.isfinite(margins), margins, 0.0)
-        order = matched + 1e-3 * finite / max(1.0, float(np.abs(finite).max(initial=0.0)))
 
         def score(number: int, resources: Integers) -> Floats:
             return -chosen[number][np.searchsorted(self.candidates[number], resources)]
 
-        self.best = ladder.by_relaxation(self.best, order, score)
+        self.best = ladder.by_relaxation(self.best, matched, score)
 
-    def _by_sets(self, stage: Stage, form: LinearForm, until: float) -> None:
+    def _by_sets(self, form: LinearForm, until: float) -> None:
         """Tries the sets of jobs that could be worth more, where jobs alone make the value."""
-        if not self.prices:
-            return
         pause = self._clock() + _SETS * (until - self._clock())
         classes = self._built().classes
-        sets = JobSets(self.eligibility, self.candidates, classes, form.z, self.prices, self._rng)
-        placed, bound = sets.improve(self.best.value, stage.is_whole, lambda: self._clock() >= pause)
+        sets = JobSets(self.eligibility, self.candidates, classes, form.z, self._prices, self._rng)
+        placed, bound = sets.improve(self.best.value, form.is_whole, lambda: self._clock() >= pause)
         if placed is not None:
-            self.best = Incumbent(placed, stage.value(placed), "sets", self.best.bound)
-        self.best.bound = min(self.best.bound, bound)
+            self.best = Incumbent(placed, self._value(form, placed), "sets", self.best.bound)
+        self.best = replace(self.best, bound=min(self.best.bound, bound))
 
     def _part(self, share: float) -> float:
         """The end of this share of the time that is left."""
         now = self._clock()
         return now + share * (self._until - now)
 
-    def _next(self, stage: Stage, share: float) -> None:
+    def _next(self, form: LinearForm, share: float) -> None:
         until = self._part(share)
-        self._try("moves", lambda: self._move(stage))
-        self._try("integer", lambda: self._integer(stage, until))
+        self._try("moves", lambda: self._move(form))
+        self._try("integer", lambda: self._integer(form, until))
 
-    def _move(self, stage: Stage) -> None:
+    def _move(self, form: LinearForm) -> None:
         """Moves single jobs to where they add more to an objective in X, as long as no objective before it is worse."""
-        if stage.form is None or stage.form.x is None:
+        if form.x is None:
             return
-        packing = Packing(self.eligibility, self.candidates)
-        for job, placement in self.best.placed.items():
-            packing.put(job, placement)
-        score = preferred(stage.form, self.candidates)
+        packing = Packing(self.eligibility, self.candidates, self.best.placed)
+        score = preferred(form, self.candidates)
         for job in list(packing.placed):
             before = packing.remove(job)
             if not packing.place(job, score):
                 packing.put(job, before)
-        value = stage.value(packing.placed)
-        if self._sign(stage) * (value - self.best.value) > 0.0 and self._keeps(packing):
-            self.best.placed, self.best.value = dict(packing.placed), value
+        value = self._value(form, packing.placed)
+        if form.sign * (value - self.best.value) > 0.0 and self._keeps(packing.placed):
+            self.best = replace(self.best, placed=packing.placed, value=value)
 
-    def _integer(self, stage: Stage, until: float, is_started: bool = True) -> None:
+    def _integer(self, form: LinearForm, until: float, is_started: bool = True) -> None:
         """HiGHS, where the program is small enough; what it finds replaces the best only if it is better."""
         if self._rung < 3 or self._size > INTEGER_AT_MOST or self._clock() >= until:
             return
-        program = self._built()
+        program, sign = self._built(), form.sign
+        solve = partial(program.solve, program.costs(form), form.is_max, self._clock, until)
         start = program.values(self.best.placed) if is_started else None
-        costs, sign = stage.costs(program), self._sign(stage)
-        found = solve(program, costs, stage.is_max, self._clock, until, start)
-        packing = self._packed(program, found)
-        if packing is None and found.values is not None:  # one that holds within 1e-6 only
-            found = solve(program, costs, stage.is_max, self._clock, until, start, is_strict=True)
-            packing = self._packed(program, found)
+        found = solve(start)
+        placed = self._placed(program, found)
+        if placed is None and found.values is not None:  # one that holds within 1e-6 only
+            found = solve(start, is_strict=True)
+            placed = self._placed(program, found)
         if found.bound is not None:
-            self.best.bound = min(self.best.bound, sign * (found.bound + stage.constant))
-        value = self.best.value if packing is None else stage.value(packing.placed)
-        if packing is not None and sign * value > sign * self.best.value + 1e-12:
-            self.best = Incumbent(packing.placed, value, "integer", self.best.bound)
-        if packing is not None and found.is_optimal and stage.is_no_worse(self.best.value, value):
-            self.best.rung = "integer"
+            self.best = replace(self.best, bound=min(self.best.bound, sign * (found.bound + form.constant)))
+        if placed is None:
+            return
+        value = self._value(form, placed)
+        if sign * value > sign * self.best.value + 1e-12:
+            self.best = Incumbent(placed, value, "integer", self.best.bound)
+        elif found.is_optimal and form.is_kept(self.best.value, value):
+            self.best = replace(self.best, rung="integer")
 
-    def _packed(self, program: Program, found: Solved) -> Packing | None:
+    def _placed(self, program: Program, found: Solved) -> dict[int, Placement] | None:
         """What was found as placements; None if it exceeds a capacity, or misses an objective that is kept."""
         if found.values is None:
             return None
-        packing = Packing(self.eligibility, self.candidates)
-        whole = all(packing.put(job, placed) for job, placed in program.placements(found.values).items())
-        return packing if whole and self._keeps(packing) else None
+        placed = program.placements(found.values)
+        fits = len(Packing(self.eligibility, self.candidates, placed).placed) == len(placed)
+        return placed if fits and self._keeps(placed) else None
 
-    def _keeps(self, packing: Packing) -> bool:
+    def _keeps(self, placed: Mapping[int, Placement]) -> bool:
         """Whether no objective before is worse."""
-        return all(stage.is_no_worse(stage.value(packing.placed), value) for stage, value in self._kept)
-
-    @staticmethod
-    def _sign(stage: Stage) -> float:
-        return 1.0 if stage.is_max else -1.0
+        return all(form.is_kept(self._value(form, placed), value) for form, value in self._kept)
 
     def _built(self) -> Program:
         if self._program is None:
-            classes = job_classes(self._problem)
-            forms = [stage.form for stage in self.stages if stage.form is not None]
-            self._program = Program(self.eligibility, self.candidates, classes, forms)
-        for stage, value in self._kept[self._kept_in_program :]:
-            slack = 1e-9 * max(1.0, abs(value))
-            rest = value - stage.constant
-            lower, upper = (rest - slack, np.inf) if stage.is_max else (-np.inf, rest + slack)
-            self._program.keep(stage.costs(self._program), lower, upper)
+            self._program = Program(self.eligibility, self.candidates, job_classes(self._problem), self.forms)
+        for form, value in self._kept[self._kept_in_program :]:
+            slack, rest = 1e-9 * max(1.0, abs(value)), value - form.constant
+            lower, upper = (rest - slack, np.inf) if form.is_max else (-np.inf, rest + slack)
+            self._program.keep(self._program.costs(form), lower, upper)
         self._kept_in_program = len(self._kept)
         self.rows, self.columns = self._program.rows, self._program.columns
         return self._program
 
-    def _target(self, stage: Stage) -> float:
+    def _target(self, form: LinearForm) -> float:
         """The value at which the best is proven, in the sense of a maximum."""
-        bound = self.best.bound
-        if not np.isfinite(bound):
-            return np.inf
-        if stage.is_whole:  # one less is another value, however large they are
-            bound = np.floor(bound + 1e-6)
-            return float(bound - min(PROVEN * max(1.0, abs(bound)), 0.5))
-        return float(bound - PROVEN * max(1.0, abs(bound)))
+        slack = PROVEN * max(1.0, abs(self.best.bound))
+        if not form.is_whole or not np.isfinite(self.best.bound):
+            return self.best.bound - slack if np.isfinite(slack) else np.inf
+        return float(np.floor(self.best.bound + 1e-6)) - min(slack, 0.5)  # one less is another value
 
-    def _is_proven(self, stage: Stage) -> bool:
-        return self._sign(stage) * self.best.value >= self._target(stage)
-
-    def _outcome(self, stage: Stage) -> _Outcome:
-        value, bound = self.best.value, self.best.bound
+    def _bound(self, form: LinearForm) -> tuple[float | None, bool]:
+        """The bound as the answer has it, and whether it is reached."""
+        bound, sign = self.best.bound, form.sign
         if not np.isfinite(bound):
-            return _Outcome(stage.name, value, None, False)
-        if self._is_proven(stage):
-            return _Outcome(stage.name, value, value, True)
-        whole = float(np.floor(bound + 1e-6)) if stage.is_whole else bound
-        return _Outcome(stage.name, value, self._sign(stage) * whole, False)
+            return None, False
+        if sign * self.best.value >= self._target(form):
+            return self.best.value, True
+        return sign * (float(np.floor(bound + 1e-6)) if form.is_whole else bound), False
 
 
 def matches_of(eligibility: Eligibility, placed: Mapping[int, Placement]) -> tuple[Match, ...]:
@@ -359,16 +307,3 @@ def matches_of(eligibility: Eligibility, placed: Mapping[int, Placement]) -> tup
         )
         for job in sorted(placed)
     )
-
-
-def _named(eligibility: Eligibility, prices: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
-    resources = eligibility.problem.resources
-    return {
-        resources[member].name: {
-            kind: float(price) for kind, price in zip(of.kinds, prices[name][position], strict=True) if price > 1e-9
-        }
-        for name, of in eligibility.types.items()
-        if name in prices
-        for position, member in enumerate(of.members.tolist())
-        if (prices[name][position] > 1e-9).any()
-    }

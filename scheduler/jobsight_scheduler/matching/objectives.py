@@ -1,28 +1,41 @@
-"""The objectives as linear forms in Z (a job is matched), X (an instance serves a dependency), S (a resource is used),
-F (the largest share used)."""
+"""The objectives as linear forms, and what placements are worth by them, whatever a solver claims.
+
+Z: a job is matched. X: an instance serves a job. S: a resource is used. F: the largest share used.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TypedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Flags, Floats, Integers
 from .columns import ResourceColumns, bound_to
 from .eligibility import Eligibility, ResourcesOfType
+from .packing import Placement
 from .predicates import Name, Node
-from .problem import Objective, Preference, Resource, ValueOrder
-from .value_order import ranks
+from .problem import Dependency, MatchJob, Objective, Resource, ValueOrder
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+PIECES = 4
+"""Squares are straight lines between multiples of 1 / ``PIECES``."""
 
-SMALLEST_TOTAL = 1e-300
-"""A capacity with less has no share."""
+KEPT = 1e-7
+"""By which share of its value an objective that is kept may be missed, because solvers compute in floating point."""
 
+_SMALLEST_TOTAL = 1e-300  # a capacity with less has no share
 _NO_RESOURCE = Resource("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """``counted`` (R, K) says which capacities of each type are balanced; ``others`` are the shares in use of those
+
+    that no job asks for.
+    """
+
+    counted: dict[str, Flags]
+    others: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +43,34 @@ class LinearForm:
     """Coefficients of Z, X, S and F.
 
     ``z`` (jobs,), ``x`` for each dependency aligned to its candidates, None where all are 0, ``s`` for each type (R,),
-    and ``f``. ``balanced`` says which resources of each type count for F, ``others`` are the shares in use of balanced
-    capacities that no job asks for. ``constant`` is what S adds for held resources that no job asks for.
+    and ``f``, of the largest of ``shares``; with ``is_squared``, of the sum of their squares. ``constant`` is the part
+    of the value that is the same whatever is matched.
     """
 
+    name: str
     is_max: bool
     z: Floats
     x: list[Floats] | None = None
     s: dict[str, Floats] = field(default_factory=dict)
     f: float = 0.0
-    balanced: dict[str, Flags] = field(default_factory=dict)
-    others: Floats = field(default_factory=lambda: np.empty(0))
+    shares: Shares | None = None
+    is_squared: bool = False
     constant: float = 0.0
+
+    @property
+    def sign(self) -> float:
+        """By which values are multiplied to be maximised."""
+        return 1.0 if self.is_max else -1.0
 
     @property
     def is_whole(self) -> bool:
         """Whether every value that it can have is a whole number."""
-        return self.x is None and not self.s and not self.f and bool((self.z == np.rint(self.z)).all())
+        return self.is_of_jobs and bool((self.z == np.rint(self.z)).all())
+
+    @property
+    def is_of_jobs(self) -> bool:
+        """Whether the jobs that are matched make its value, wherever they are."""
+        return self.x is None and not self.s and not self.f
 
     @property
     def costs_only(self) -> bool:
@@ -54,84 +78,121 @@ class LinearForm:
         terms = [self.z, *(self.x or ()), *self.s.values(), np.array([self.f])]
         return not self.is_max and all(bool((term >= 0.0).all()) for term in terms)
 
+    def is_kept(self, value: float, than: float) -> bool:
+        """Whether ``value`` is no worse ``than``."""
+        return self.sign * (value - than) >= -KEPT * max(1.0, abs(than))
 
-def linear_form(objective: Objective, eligibility: Eligibility, candidates: list[Integers]) -> LinearForm:
-    """``objective`` over the batch (docs/definitions.md, Matching)."""
-    jobs = eligibility.problem.jobs
+    def value(self, eligibility: Eligibility, candidates: list[Integers], placed: Mapping[int, Placement]) -> float:
+        """What placements are worth."""
+        found = float(self.z[list(placed)].sum()) + self.constant
+        if self.x is not None:
+            for job, placement in placed.items():
+                for number, chosen in zip(eligibility.numbers[job], placement, strict=True):
+                    found += float(self.x[number][np.searchsorted(candidates[number], chosen)].sum())
+        if self.s:
+            in_use = {name: of.is_held.copy() for name, of in eligibility.types.items()}
+            for job, placement in placed.items():
+                for number, chosen in zip(eligibility.numbers[job], placement, strict=True):
+                    in_use[eligibility.dependencies[number].of.type][chosen] = True
+            found += sum(float(self.s[name][used].sum()) for name, used in in_use.items())
+        if self.shares is not None:
+            shares = _shares_of(self.shares, eligibility, placed)
+            found += (
+                _squares(shares)
+                if self.is_squared
+                else self.f * float(max(shares.max(initial=0.0), self.shares.others.max(initial=0.0)))
+            )
+        return found
+
+
+def linear_forms(objective: Objective, eligibility: Eligibility, candidates: list[Integers]) -> list[LinearForm]:
+    """``objective`` over the batch (docs/definitions.md, Matching); after ``balance`` the squares of the shares.
+
+    The largest share alone leaves open how the others are used where one resource is saturated.
+    """
+    jobs, name = eligibility.problem.jobs, objective.name
     nothing = np.zeros(len(jobs))
-    match objective.kind:
+    weights = np.array([job.weight for job in jobs], dtype=np.float64)
+    match "own" if objective.is_own else name:
         case "throughput":
-            return LinearForm(True, np.ones(len(jobs)))
+            return [LinearForm(name, True, np.ones(len(jobs)))]
         case "priority":
-            return LinearForm(True, np.array([job.counted for job in jobs], dtype=np.float64))
+            return [LinearForm(name, True, weights)]
         case "preferences" | "best-to-priority":
-            by_priority = objective.kind == "best-to-priority"
+            each = weights if name == "best-to-priority" else np.ones(len(jobs))
             x = [
-                values * (jobs[at.job].counted if by_priority else 1.0) / (at.of.count * len(jobs[at.job].dependencies))
-                for at, values in zip(eligibility.dependencies, preferences(eligibility, candidates), strict=True)
+                values * each[at.job] / (at.of.count * len(jobs[at.job].dependencies))
+                for at, values in zip(eligibility.dependencies, _preferences(eligibility, candidates), strict=True)
             ]
-            return LinearForm(True, nothing, x)
+            return [LinearForm(name, True, nothing, x)]
         case "utilisation":
-            return LinearForm(True, nothing, utilisation(eligibility, candidates))
+            x = [
+                inverse_totals(of := eligibility.types[at.of.type])[positions] @ of.amounts[at.row]
+                for at, positions in zip(eligibility.dependencies, candidates, strict=True)
+            ]
+            return [LinearForm(name, True, nothing, x)]
         case "fewest":
-            return LinearForm(False, nothing, **_in_use(Name("cost"), eligibility))
+            s, constant = _in_use(Name("cost"), eligibility)
+            return [LinearForm(name, False, nothing, s=s, constant=constant)]
         case "balance":
-            return LinearForm(False, nothing, f=1.0, **_shares(objective, eligibility))
-    return _own(objective, eligibility, candidates)
+            shares = _shares(objective, eligibility)
+            largest = LinearForm(name, False, nothing, f=1.0, shares=shares)
+            others = _squares(shares.others)
+            return [largest, replace(largest, name=f"{name} (squares)", is_squared=True, constant=others)]
+    return [_own(objective, eligibility, candidates)]
 
 
-def preferences(eligibility: Eligibility, candidates: list[Integers]) -> list[Floats]:
+def inverse_totals(of: ResourcesOfType) -> Floats:
+    """1 / total for each resource and kind, (R, K); 0 where there is none."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.where(of.total > _SMALLEST_TOTAL, 1.0 / of.total, 0.0)
+
+
+def _shares_of(shares: Shares, eligibility: Eligibility, placed: Mapping[int, Placement]) -> Floats:
+    """The share of each balanced capacity that jobs ask for that is used."""
+    used = {name: of.used.copy() for name, of in eligibility.types.items()}
+    for job, placement in placed.items():
+        for number, chosen in zip(eligibility.numbers[job], placement, strict=True):
+            at = eligibility.dependencies[number]
+            used[at.of.type][chosen] += eligibility.types[at.of.type].amounts[at.row]
+    return np.concatenate(
+        [
+            np.empty(0),
+            *((used[name] * inverse_totals(of))[shares.counted[name]] for name, of in eligibility.types.items()),
+        ]
+    )
+
+
+def _squares(shares: Floats) -> float:
+    """The sum of their squares, by straight lines, the last of which goes on."""
+    pieces = np.arange(PIECES)
+    widths = np.append(np.full(PIECES - 1, 1.0 / PIECES), np.inf)
+    parts = np.clip(shares[:, None] - pieces / PIECES, 0.0, widths)
+    return float((parts @ (2.0 * pieces + 1.0)).sum() / PIECES)
+
+
+def _preferences(eligibility: Eligibility, candidates: list[Integers]) -> list[Floats]:
     """How much each dependency prefers each candidate, 0 to 1.
 
     That is the expression over E(j, d), scaled from its lowest to its highest value, 1 where all are equal, times the
     preference of the resource's policy. A candidate without a value has 0.
     """
     found = []
-    raw: dict[tuple[str, Preference], Floats] = {}
     for at, positions in zip(eligibility.dependencies, candidates, strict=True):
-        of = eligibility.types[at.of.type]
-        job = eligibility.problem.jobs[at.job]
-        if at.of.prefer is None:
-            scaled = np.ones(len(positions))
-        else:
-            key = (at.of.type, _bound(at.of.prefer, eligibility, at.job))
-            if key not in raw:
-                raw[key] = _values(key[1], eligibility, at.of.type)
-            scaled = _scaled(raw[key][positions])
-        _, policy = eligibility.verdicts(of.name, job.job_class)
-        found.append(scaled * policy[positions])
+        of, job = eligibility.types[at.of.type], eligibility.problem.jobs[at.job]
+        values = np.ones(len(positions)) if at.of.prefer is None else _values(at.of, job, of.columns)[positions]
+        found.append(_scaled(values) * eligibility.verdicts(of.name, job.job_class)[1][positions])
     return found
 
 
-def utilisation(eligibility: Eligibility, candidates: list[Integers]) -> list[Floats]:
-    """For each dependency and candidate the sum of amount / total over capacities."""
-    inverse = {name: inverse_totals(of) for name, of in eligibility.types.items()}
-    return [
-        inverse[at.of.type][positions] @ eligibility.types[at.of.type].amounts[at.row]
-        for at, positions in zip(eligibility.dependencies, candidates, strict=True)
-    ]
-
-
-def inverse_totals(of: ResourcesOfType) -> Floats:
-    """1 / total for each resource and kind, (R, K); 0 where there is none."""
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.where(of.total > SMALLEST_TOTAL, 1.0 / of.total, 0.0)
-
-
-def _bound(preference: Preference, eligibility: Eligibility, job: int) -> Preference:
-    if isinstance(preference.by, ValueOrder):
-        return preference
-    return Preference(bound_to(preference.by, eligibility.problem.jobs[job]), preference.is_lowest)
-
-
-def _values(preference: Preference, eligibility: Eligibility, of_type: str) -> Floats:
-    columns = eligibility.types[of_type].columns
-    if isinstance(preference.by, ValueOrder):
-        rank = ranks(preference.by)
-        given = columns.values(preference.by.attribute)
+def _values(dependency: Dependency, job: MatchJob, columns: ResourceColumns) -> Floats:
+    if isinstance(dependency.prefer, ValueOrder):
+        rank = dependency.prefer.ranks()
+        given = columns.values(dependency.prefer.attribute)
         return np.array([np.nan if isinstance(value, tuple) else rank.get(value, np.nan) for value in given])
-    values = columns.numbers(preference.by)
-    return -values if preference.is_lowest else values
+    node, is_lowest = dependency.preferred or (Name("cost"), False)
+    values = columns.numbers(bound_to(node, job))
+    return -values if is_lowest else values
 
 
 def _scaled(values: Floats) -> Floats:
@@ -145,74 +206,48 @@ def _scaled(values: Floats) -> Floats:
     return np.where(known, np.clip((values / 2.0 - low / 2.0) / span, 0.0, 1.0), 0.0)
 
 
-class _InUse(TypedDict):
-    s: dict[str, Floats]
-    constant: float
-
-
-class _Shares(TypedDict):
-    balanced: dict[str, Flags]
-    others: Floats
-
-
-def _in_use(node: Node, eligibility: Eligibility) -> _InUse:
-    """The terms in S."""
+def _in_use(node: Node, eligibility: Eligibility) -> tuple[dict[str, Floats], float]:
+    """The terms in S, and their sum over held resources of types that no job asks for."""
     resources = eligibility.problem.resources
     every = np.nan_to_num(ResourceColumns(resources).numbers(node))
-    is_asked = np.array([resource.type in eligibility.types for resource in resources], dtype=np.bool_)
-    is_held = np.array([resource.is_held for resource in resources], dtype=np.bool_)
-    return {
-        "s": {name: every[of.members] for name, of in eligibility.types.items()},
-        "constant": float(every[is_held & ~is_asked].sum()),
-    }
+    rest = [resource.is_held and resource.type not in eligibility.types for resource in resources]
+    return {name: every[of.members] for name, of in eligibility.types.items()}, float(every[rest].sum())
 
 
-def _shares(objective: Objective, eligibility: Eligibility) -> _Shares:
+def _shares(objective: Objective, eligibility: Eligibility) -> Shares:
     """What counts for F."""
-    resources, types = eligibility.problem.resources, eligibility.types
-
-    def counts(resource: Resource) -> bool:
-        return (objective.type is None or objective.type == resource.type) and (
-            objective.resources is None or resource.name in objective.resources
-        )
-
-    return {
-        "balanced": {
-            name: np.array([counts(resources[member]) for member in of.members], dtype=np.bool_)
-            for name, of in types.items()
-        },
-        "others": np.array(
-            [
-                capacity.used / capacity.total
-                for resource in resources
-                if counts(resource)
-                for kind, capacity in resource.capacities.items()
-                if capacity.total > SMALLEST_TOTAL
-                and (resource.type not in types or kind not in types[resource.type].kinds)
-            ]
-        ),
-    }
+    types = eligibility.types
+    of_objective = [
+        (objective.type is None or objective.type == resource.type)
+        and (objective.resources is None or resource.name in objective.resources)
+        for resource in eligibility.problem.resources
+    ]
+    counts = np.array(of_objective, dtype=np.bool_)
+    others = [
+        capacity.used / capacity.total
+        for resource, is_counted in zip(eligibility.problem.resources, of_objective, strict=True)
+        for kind, capacity in resource.capacities.items()
+        if is_counted
+        and capacity.total > _SMALLEST_TOTAL
+        and (resource.type not in types or kind not in types[resource.type].kinds)
+    ]
+    counted = {name: counts[of.members][:, None] & (inverse_totals(of) > 0.0) for name, of in types.items()}
+    return Shares(counted, np.array(others))
 
 
 def _own(objective: Objective, eligibility: Eligibility, candidates: list[Integers]) -> LinearForm:
     """Where a coefficient has no value, it is 0."""
-    jobs = eligibility.problem.jobs
-    nodes = objective.coefficients
+    jobs, nodes = eligibility.problem.jobs, objective.coefficients
     z = np.zeros(len(jobs))
     if "Z" in nodes:
-        z = np.array([constant_of(bound_to(nodes["Z"], job)) for job in jobs])
+        nowhere = ResourceColumns([_NO_RESOURCE])
+        z = np.array([float(np.nan_to_num(nowhere.numbers(bound_to(nodes["Z"], job))[0])) for job in jobs])
     x = None
     if "X" in nodes:
         x = [
             np.nan_to_num(eligibility.types[at.of.type].columns.numbers(bound_to(nodes["X"], jobs[at.job]))[positions])
             for at, positions in zip(eligibility.dependencies, candidates, strict=True)
         ]
-    in_use: _InUse = _in_use(nodes["S"], eligibility) if "S" in nodes else {"s": {}, "constant": 0.0}
-    f = constant_of(nodes["F"]) if "F" in nodes else 0.0
-    shares: _Shares = _shares(objective, eligibility) if f else {"balanced": {}, "others": np.empty(0)}
-    return LinearForm(objective.is_max, z, x, f=f, **in_use, **shares)
-
-
-def constant_of(node: Node) -> float:
-    """The value of an expression that reads no field of a resource; 0 where it has none."""
-    return float(np.nan_to_num(ResourceColumns([_NO_RESOURCE]).numbers(node)[0]))
+    s, constant = _in_use(nodes["S"], eligibility) if "S" in nodes else ({}, 0.0)
+    shares = _shares(objective, eligibility) if objective.largest else None
+    return LinearForm(objective.name, objective.is_max, z, x, s, objective.largest, shares, constant=constant)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Flags, Floats, Integers
 from .eligibility import Eligibility
 from .problem import Relation
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 Placement = tuple[Integers, ...]
 """For each dependency of a job the positions of its instances among the resources of their type."""
@@ -28,9 +24,11 @@ TRIES = 200
 
 
 class Packing:
-    """Free capacities of each type, reduced by the jobs that are placed."""
+    """Free capacities of each type, reduced by the jobs that are placed, ``placed`` as far as they fit together."""
 
-    def __init__(self, eligibility: Eligibility, candidates: list[Integers]) -> None:
+    def __init__(
+        self, eligibility: Eligibility, candidates: list[Integers], placed: Mapping[int, Placement] | None = None
+    ) -> None:
         self.eligibility = eligibility
         self.candidates = candidates
         self.left: dict[str, Integers] = {name: of.free.T.copy() for name, of in eligibility.types.items()}
@@ -46,6 +44,8 @@ class Packing:
             asked = [(kind, need) for kind, need in enumerate(of.needs[at.row].tolist()) if need]
             self._asked.append(asked)
             self._left_of.append(self.left[at.of.type])
+        for job, placement in (placed or {}).items():
+            self.put(job, placement)
 
     def place(self, job: int, score: Score) -> bool:
         """Places a job on the resources with the lowest scores, if it fits; otherwise nothing is changed."""
@@ -120,9 +120,6 @@ class Packing:
                 return None
             if score is None:
                 found[index] = fits[:count]
-            elif count == 1:
-                best = int(score(number, fits).argmin())
-                found[index] = fits[best : best + 1]
             else:
                 found[index] = fits[np.argsort(score(number, fits), kind="stable")[:count]]
             self.take(number, found[index])
@@ -132,11 +129,11 @@ class Packing:
         """Depth first, best score first; each instance of a dependency is a level of its own."""
         numbers = self._numbers[job]
         names = {self.eligibility.dependencies[number].of.name: index for index, number in enumerate(numbers)}
-        related: dict[int, list[tuple[int, Relation, bool]]] = {}
+        related: dict[int, list[tuple[int, Relation]]] = {}
         for relation in relations:
-            first, second = names[relation.first], names[relation.second]
-            related.setdefault(first, []).append((second, relation, True))
-            related.setdefault(second, []).append((first, relation, False))
+            first, second = (names[end] for end in relation.between)
+            related.setdefault(first, []).append((second, relation))
+            related.setdefault(second, []).append((first, relation))
         levels = [index for index in order for _ in range(self.eligibility.dependencies[numbers[index]].of.count)]
         found: list[list[int]] = [[] for _ in numbers]
         tries = max(TRIES, 4 * len(levels))
@@ -144,11 +141,9 @@ class Packing:
         def allowed(index: int) -> Integers:
             fits = self.open_to(numbers[index])
             fits = fits[~np.isin(fits, found[index])] if found[index] else fits
-            for other, relation, is_first in related.get(index, ()):
+            for other, relation in related.get(index, ()):
                 for chosen in found[other]:
-                    ends = (numbers[index], numbers[other]) if is_first else (numbers[other], numbers[index])
-                    keep = self.eligibility.related(relation, *ends, fits, chosen, is_first)
-                    fits = fits[keep]
+                    fits = fits[self.eligibility.related(relation, numbers[index], numbers[other], fits, chosen)]
             return fits
 
         def descend(level: int) -> bool:

@@ -3,60 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Annotated, Literal
 
-Effect = Literal["allow", "deny", "prefer"]
+from msgspec import Meta
+
+from .predicates import Constant, Name, Operation
+from .records import Hour, InvalidProblemError, Many, Part, Share, Text, expression
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyRule:
-    """Applies to jobs of ``classes`` (all where empty), within ``hours`` and under its conditions on the present.
+class PolicyRule(Part, frozen=True, omit_defaults=True):
+    """Applies to jobs of ``classes`` (all where empty), within ``hours`` and ``when`` its conditions hold.
 
-    ``hours`` is (from, to) in local hours of the day and may pass midnight; ``to`` is not included. The conditions
-    hold where at most ``matches_running_at_most`` matches hold the resource, and where at most ``used_share_at_most``
-    of its fullest capacity is used. ``preference`` is how much the resource is preferred where the effect is
-    ``prefer``, from 0 (last) to 1 (as where it is allowed).
+    ``hours`` is (from, to) in local hours of the day and may pass midnight; ``to`` is not included. ``when`` is
+    ``matches_running <= N``, ``used_share <= X`` or both with ``and``: at most so many matches hold the resource, and
+    at most so much of its fullest capacity is used. ``preference`` is how much the resource is preferred where the
+    effect is ``prefer``, from 0 (last) to 1 (as where it is allowed).
     """
 
-    effect: Effect
-    preference: float = 1.0
-    classes: frozenset[str] = frozenset()
-    hours: tuple[float, float] | None = None
-    matches_running_at_most: int | None = None
-    used_share_at_most: float | None = None
+    effect: Literal["allow", "deny", "prefer"]
+    preference: Share | None = None
+    classes: Annotated[tuple[Text, ...], Many] = ()
+    hours: tuple[Hour, Hour] | None = None
+    when: Annotated[str, Meta(max_length=200)] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.effect == "prefer") != (self.preference is not None):
+            raise InvalidProblemError(f"effect {self.effect!r}; give a preference with 'prefer', and only there")
+        if self.hours is not None and self.hours[0] == self.hours[1]:
+            raise InvalidProblemError(f".hours: {self.hours} is no time at all; leave it out for the whole day")
+        if self.when is not None:
+            _at_most(self.when)
 
     def applies(self, job_class: str, hour: float | None, matches_running: int, used_share: float) -> bool:
         """Whether the rule decides for a job of ``job_class`` now. Without a known hour, rules with hours do not."""
         if self.classes and job_class not in self.classes:
             return False
-        if self.hours is not None and (hour is None or not _is_within(hour, *self.hours)):
-            return False
-        if self.matches_running_at_most is not None and matches_running > self.matches_running_at_most:
-            return False
-        return self.used_share_at_most is None or used_share <= self.used_share_at_most
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a job may use a resource, and how much it is preferred, 0 to 1."""
-
-    allowed: bool
-    preference: float = 1.0
+        if self.hours is not None:
+            start, end = self.hours
+            if hour is None or not (start <= hour < end if start <= end else hour >= start or hour < end):
+                return False
+        present = {"matches_running": matches_running, "used_share": used_share}
+        return self.when is None or all(present[name] <= bound for name, bound in _at_most(self.when))
 
 
 def verdict(
     rules: Sequence[PolicyRule], job_class: str, hour: float | None, matches_running: int, used_share: float
-) -> Verdict:
-    """The effect of the first rule that applies; allowed where none does.
+) -> float | None:
+    """How much a resource is preferred, 0 to 1, by the first rule that applies; 1 where none does, None if denied.
 
     Where all rules are of the effect ``allow``, jobs to which none applies are denied: to allow some is to deny others.
     """
     for rule in rules:
         if rule.applies(job_class, hour, matches_running, used_share):
-            return Verdict(rule.effect != "deny", rule.preference if rule.effect == "prefer" else 1.0)
-    return Verdict(not rules or any(rule.effect != "allow" for rule in rules))
+            return None if rule.effect == "deny" else 1.0 if rule.preference is None else rule.preference
+    return None if rules and all(rule.effect == "allow" for rule in rules) else 1.0
 
 
-def _is_within(hour: float, start: float, end: float) -> bool:
-    return start <= hour < end if start <= end else hour >= start or hour < end
+@lru_cache(maxsize=10_000)
+def _at_most(when: str) -> tuple[tuple[str, float], ...]:
+    """The bounds of ``matches_running <= 3 and used_share <= 0.8``."""
+    node = expression(".when", when)
+    found: list[tuple[str, float]] = []
+    for part in node.operands if isinstance(node, Operation) and node.operator == "and" else (node,):
+        match part:
+            case Operation("<=", (Name("matches_running" | "used_share" as name), Constant(float(bound), False))):
+                found.append((name, bound))
+            case _:
+                raise InvalidProblemError(
+                    ".when: a condition is 'matches_running <= N', 'used_share <= X' or both with 'and'"
+                )
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""The grammar of predicates, preferences and coefficients, and its parser. Nothing is ever evaluated as Python.
+"""The grammar of predicates, preferences and coefficients: what Python's own parser reads of it, and nothing more.
 
     predicate  = conjunction, { "or", conjunction }
     conjunction = negation, { "and", negation }
@@ -11,15 +11,16 @@
     name       = letter or "_", { letter | digit | "_" | "." } | "`", any characters, "`"
 
 ``a < b < c`` means ``a < b and b < c``. A string is in single or double quotes, in which a backslash keeps the next
-character as it is.
+character as it is. Python's parser sees a letter in place of each name, number and string; nothing is ever evaluated.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 import re
-from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 LONGEST_PREDICATE = 2_000
@@ -58,25 +59,26 @@ class Operation(NamedTuple):
 
 Node = Name | Constant | Listed | Operation
 
-COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    r"""(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    |(?P<word>\b(?:and|or|not|in)\b(?!\.))
     |(?P<name>[^\W\d][\w.]*)
     |`(?P<quoted>[^`]+)`
     |'(?P<single>(?:[^'\\]|\\.)*)'
     |"(?P<double>(?:[^"\\]|\\.)*)"
-    |(?P<sign>==|!=|<=|>=|[-+*/()<>,\[\]]))""",
+    |(?P<sign>==|!=|<=|>=|[-+*/()<>,\[\]])
+    |(?P<other>\S)""",
     re.VERBOSE | re.DOTALL,
 )
-_PLAIN = re.compile(r"[^\W\d][\w.]*")
-_WORDS = frozenset({"and", "or", "not", "in", "true", "false"})
+_PLAIN = re.compile(r"(?!(?:and|or|not|in|true|false)$)[^\W\d][\w.]*")
 _INSTEAD = {"=": "==", "&": "and", "|": "or", "!": "not", "^": "* or /", "%": "* or /"}
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    at: int
+_SIGNS: dict[type[ast.AST], str] = {
+    ast.And: "and", ast.Or: "or", ast.Not: "not", ast.USub: "negate",
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/",
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.In: "in", ast.NotIn: "in",
+}  # fmt: skip
+_FIRST_LETTER = 0x4E00  # of thousands of which each is a name to Python
 
 
 @lru_cache(maxsize=20_000)
@@ -88,7 +90,71 @@ def parse(text: str) -> Node:
     """
     if len(text) > LONGEST_PREDICATE:
         raise PredicateError(f"{len(text):,} characters, where {LONGEST_PREDICATE:,} are allowed")
-    return _Parser(_tokens(text)).whole()
+    leaves: list[Node] = []
+
+    def letter(found: re.Match[str]) -> str:
+        if found.lastgroup in ("word", "sign"):
+            return found[0]
+        leaves.append(_leaf(found))
+        return chr(_FIRST_LETTER + len(leaves) - 1).ljust(len(found[0]))
+
+    plain = re.sub(r"\s", " ", _TOKEN.sub(letter, text))
+    begin = len(plain) - len(plain.lstrip())
+    try:
+        tree = ast.parse(plain[begin:], mode="eval").body
+    except SyntaxError as error:
+        at = begin + error.offset - 1 if error.offset else len(text)
+        found = repr(text[at:].split()[0][:40]) if text[at:].strip() else "the end"
+        raise PredicateError(f"character {at + 1}: {found} is not expected there") from error
+    except (MemoryError, RecursionError) as error:
+        raise PredicateError(f"nested more than {DEEPEST_NESTING} deep") from error
+    return _node(tree, leaves, DEEPEST_NESTING)
+
+
+def _leaf(found: re.Match[str]) -> Node:
+    kind, at = found.lastgroup or "", found.start() + 1
+    part = found[kind]
+    if kind == "number":
+        if not math.isfinite(number := float(part)):
+            raise PredicateError(f"character {at}: the number {part[:40]} is too large")
+        return Constant(number, False)
+    if kind in ("single", "double"):
+        return Constant(re.sub(r"\\(.)", r"\1", part, flags=re.DOTALL), True)
+    if kind == "other":
+        if part in "'\"`":
+            raise PredicateError(f"character {at}: a quote that is not closed")
+        hint = f"; write {_INSTEAD[part]}" if part in _INSTEAD else ""
+        raise PredicateError(f"character {at}: unexpected {part!r}{hint}")
+    return Constant(float(part == "true"), False) if part in ("true", "false") else Name(part)
+
+
+def _node(tree: ast.expr, leaves: list[Node], deepest: int) -> Node:
+    if not deepest:
+        raise PredicateError(f"nested more than {DEEPEST_NESTING} deep")
+
+    def inner(*trees: ast.expr) -> tuple[Node, ...]:
+        return tuple(_node(one, leaves, deepest - 1) for one in trees)
+
+    match tree:
+        case ast.Name(letter) if len(letter) == 1:
+            return leaves[ord(letter) - _FIRST_LETTER]
+        case ast.List(items):
+            return Listed(inner(*items))
+        case ast.BoolOp(sign, operands):
+            return Operation(_SIGNS[type(sign)], inner(*operands))
+        case ast.UnaryOp(ast.Not() | ast.USub() as sign, operand):
+            return Operation(_SIGNS[type(sign)], inner(operand))
+        case ast.BinOp(left, sign, right) if type(sign) in _SIGNS:
+            return Operation(_SIGNS[type(sign)], inner(left, right))
+        case ast.Compare(left, signs, others) if all(type(sign) in _SIGNS for sign in signs):
+            parts = [
+                Operation(_SIGNS[type(s)], pair) for s, pair in zip(signs, pairwise(inner(left, *others)), strict=True)
+            ]
+            parts = [
+                Operation("not", (p,)) if isinstance(s, ast.NotIn) else p for s, p in zip(signs, parts, strict=True)
+            ]
+            return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
+    raise PredicateError("no predicate: names, numbers, strings and lists, compared and calculated with")
 
 
 @lru_cache(maxsize=20_000)
@@ -107,7 +173,7 @@ def text_of(node: Node) -> str:
     """``node`` as it would be written."""
     match node:
         case Name(name):
-            return name if _PLAIN.fullmatch(name) and name not in _WORDS else f"`{name}`"
+            return name if _PLAIN.fullmatch(name) else f"`{name}`"
         case Constant(value, True):
             return repr(value)
         case Constant(value, _):
@@ -122,161 +188,3 @@ def text_of(node: Node) -> str:
 
 def _inner(node: Node) -> str:
     return f"({text_of(node)})" if isinstance(node, Operation) else text_of(node)
-
-
-def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
-    at, end = 0, len(text.rstrip())
-    while at < end:
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise _unreadable(text, at)
-        kind = str(match.lastgroup)
-        part = match[kind]
-        if kind in ("single", "double"):
-            kind, part = "string", re.sub(r"\\(.)", r"\1", part, flags=re.DOTALL)
-        elif kind == "quoted":
-            kind = "name"
-        elif kind == "name" and part in _WORDS:
-            kind = "sign"
-        found.append(_Token(kind, part, match.end() - len(match[0].lstrip())))
-        at = match.end()
-    found.append(_Token("end", "", end))
-    return found
-
-
-def _unreadable(text: str, at: int) -> PredicateError:
-    while text[at].isspace():
-        at += 1
-    character = text[at]
-    if character in "'\"`":
-        return PredicateError(f"character {at + 1}: a quote that is not closed")
-    hint = f"; write {_INSTEAD[character]}" if character in _INSTEAD else ""
-    return PredicateError(f"character {at + 1}: unexpected {character!r}{hint}")
-
-
-class _Parser:
-    """Recursive descent; the depth of recursion is bounded by ``DEEPEST_NESTING``."""
-
-    def __init__(self, tokens: list[_Token]) -> None:
-        self._tokens = tokens
-        self._next = 0
-        self._depth = 0
-
-    def whole(self) -> Node:
-        node = self._either()
-        if self._token.kind != "end":
-            raise self._unexpected("and, or, or the end")
-        return node
-
-    @property
-    def _token(self) -> _Token:
-        return self._tokens[self._next]
-
-    def _take(self, *signs: str) -> str | None:
-        token = self._token
-        if token.kind != "sign" or token.text not in signs:
-            return None
-        self._next += 1
-        return token.text
-
-    def _expect(self, sign: str) -> None:
-        if self._take(sign) is None:
-            raise self._unexpected(repr(sign))
-
-    def _unexpected(self, wanted: str) -> PredicateError:
-        token = self._token
-        found = "the end" if token.kind == "end" else repr(token.text[:40])
-        return PredicateError(f"character {token.at + 1}: {found}, where {wanted} is expected")
-
-    def _deeper(self) -> None:
-        self._depth += 1
-        if self._depth > DEEPEST_NESTING:
-            raise PredicateError(f"nested more than {DEEPEST_NESTING} deep at character {self._token.at + 1}")
-
-    def _either(self) -> Node:
-        parts = [self._both()]
-        while self._take("or"):
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else Operation("or", tuple(parts))
-
-    def _both(self) -> Node:
-        parts = [self._negation()]
-        while self._take("and"):
-            parts.append(self._negation())
-        return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
-
-    def _negation(self) -> Node:
-        if not self._take("not"):
-            return self._comparison()
-        self._deeper()
-        node = Operation("not", (self._negation(),))
-        self._depth -= 1
-        return node
-
-    def _comparison(self) -> Node:
-        left = self._sum()
-        parts: list[Node] = []
-        while sign := self._take(*COMPARISONS, "in", "not"):
-            if sign == "not":
-                self._expect("in")
-            right = self._sum()
-            part = Operation("in" if sign == "not" else sign, (left, right))
-            parts.append(Operation("not", (part,)) if sign == "not" else part)
-            left = right
-        if not parts:
-            return left
-        return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
-
-    def _sum(self) -> Node:
-        return self._left_to_right(self._product, "+", "-")
-
-    def _product(self) -> Node:
-        return self._left_to_right(self._factor, "*", "/")
-
-    def _left_to_right(self, part: Callable[[], Node], *signs: str) -> Node:
-        node = part()
-        opened = 0
-        while sign := self._take(*signs):
-            self._deeper()  # a tree of a hundred terms is a hundred deep
-            opened += 1
-            node = Operation(sign, (node, part()))
-        self._depth -= opened
-        return node
-
-    def _factor(self) -> Node:
-        self._deeper()
-        node = self._leaf()
-        self._depth -= 1
-        return node
-
-    def _leaf(self) -> Node:
-        if self._take("-"):
-            return Operation("negate", (self._factor(),))
-        if self._take("("):
-            inner = self._either()
-            self._expect(")")
-            return inner
-        if self._take("["):
-            return self._listed()
-        if word := self._take("true", "false"):
-            return Constant(float(word == "true"), False)
-        token = self._token
-        if token.kind not in ("number", "string", "name"):
-            raise self._unexpected("a name, a number, a string or (")
-        self._next += 1
-        if token.kind == "name":
-            return Name(token.text)
-        if token.kind == "string":
-            return Constant(token.text, True)
-        if not math.isfinite(number := float(token.text)):
-            raise PredicateError(f"character {token.at + 1}: the number {token.text[:40]} is too large")
-        return Constant(number, False)
-
-    def _listed(self) -> Node:
-        items: list[Node] = []
-        while not self._take("]"):
-            if items:
-                self._expect(",")
-            items.append(self._sum())
-        return Listed(tuple(items))

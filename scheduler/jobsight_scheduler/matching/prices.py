@@ -14,15 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Floats, Integers
 from .eligibility import Eligibility
 from .objectives import LinearForm
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 Singles = NDArray[np.float32]
 
-STEPS = 60
+_STEPS = 60
 _TYPE_STEPS = 120
 _PATIENCE = 5
 _ROUNDING = 1e-6  # of the sums in single precision
@@ -31,15 +29,10 @@ _OUT_OF_REACH = np.float32(1e30)
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """``prices`` of each type (R, K), for a whole capacity; the ``bound`` that they prove; ``margins`` (jobs,), what
+    """The ``bound`` that the prices prove; ``margins`` (jobs,), what each job is worth beyond its cost."""
 
-    each job is worth beyond its cost; ``chosen``, how often each job was chosen on average.
-    """
-
-    prices: dict[str, Floats]
     bound: float
     margins: Floats
-    chosen: Floats
 
 
 @dataclass(slots=True)
@@ -60,10 +53,7 @@ class PriceSearch:
 
     def __init__(self, eligibility: Eligibility, candidates: list[Integers], form: LinearForm) -> None:
         self._weights = form.z
-        self._possible = np.ones(len(form.z), dtype=np.bool_)
-        for at, positions in zip(eligibility.dependencies, candidates, strict=True):
-            if len(positions) < at.of.count:
-                self._possible[at.job] = False
+        self._possible = eligibility.possible(candidates)
         self._types: dict[str, _Type] = {}
         for name, of in eligibility.types.items():
             rows = [number for number in eligibility.rows[name] if self._possible[eligibility.dependencies[number].job]]
@@ -84,15 +74,13 @@ class PriceSearch:
                 penalty,
             )
         self.prices = self._by_type()
-        self._chosen = np.zeros(len(form.z))
-        self._steps = 0
 
-    def search(self, target: float, steps: int, clock: Callable[[], float], until: float) -> Priced:
-        """Up to ``steps`` steps; ``target`` is the value of known matches, to which steps are scaled."""
-        best, best_prices, best_margins = np.inf, self.prices, self._weights
+    def search(self, target: float, clock: Callable[[], float], until: float) -> Priced:
+        """``target`` is the value of known matches, to which steps are scaled."""
+        best, best_margins = np.inf, self._weights
         pace, stalled = 0.3, 0
         direction = {name: np.zeros_like(prices) for name, prices in self.prices.items()}
-        for _ in range(steps):
+        for _ in range(_STEPS):
             bound, margins, slopes = self._step()
             if bound < best - 1e-4 * abs(best if np.isfinite(best) else 1.0):
                 stalled = 0
@@ -102,7 +90,6 @@ class PriceSearch:
                     pace, stalled = pace / 2.0, 0
             if bound < best:
                 best, best_margins = bound, margins
-                best_prices = {name: prices.copy() for name, prices in self.prices.items()}
             length = 0.0
             for name, slope in slopes.items():
                 direction[name] = 0.7 * slope + 0.3 * direction[name]
@@ -112,8 +99,7 @@ class PriceSearch:
                 break
             for name in self.prices:
                 self.prices[name] = np.maximum(self.prices[name] + pace * distance / length * direction[name], 0.0)
-        self.prices = {name: prices.copy() for name, prices in best_prices.items()}
-        return Priced(best_prices, best * (1.0 + _ROUNDING), best_margins, self._chosen / max(self._steps, 1))
+        return Priced(best * (1.0 + _ROUNDING), best_margins)
 
     def _by_type(self) -> dict[str, Floats]:
         """Prices to start from: those of the batch with all resources of a type as one, in proportion to capacities.
@@ -176,8 +162,6 @@ class PriceSearch:
             cost += np.bincount(of.jobs, least, len(cost))
         margins = np.where(self._possible, self._weights - cost, -np.inf)
         taken = margins > 0.0
-        self._steps += 1
-        self._chosen += taken
         bound = float(margins[taken].sum())
         slopes = {}
         for name, of in self._types.items():

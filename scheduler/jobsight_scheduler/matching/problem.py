@@ -6,28 +6,27 @@ Source: V. K. Naik, C. Liu, L. Yang, J. Wagner, Online resource matching for het
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated
+import re
+from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, field
+from msgspec.structs import force_setattr
 
-from .policies import PolicyRule
+from .policies import PolicyRule, verdict
 from .predicates import Node
+from .records import Amount, Hour, InvalidProblemError, Many, Name, Part, Scalar, Text, decoded, expression, once, shown
 
-Scalar = str | float | bool
+RELATED_AT_MOST = 200
+_DIRECTED = re.compile(r"\s*(lowest|highest)\s+(.*\S.*)", re.DOTALL)
+_Kinds = Meta(max_length=32)
+_Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
+
 AttributeValue = Scalar | tuple[Scalar, ...]
 
 
-class InvalidProblemError(ValueError):
-    """A batch, a resource or an objective that cannot be matched; the message has the place, the value, what to do."""
-
-
-Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\A[^\0]*\Z")]
-Amount = Annotated[float, Meta(ge=0)]
-
-
-class Capacity(Struct, frozen=True, forbid_unknown_fields=True):
+class Capacity(Part, frozen=True):
     """``total`` of one kind, and how much of it is ``used``: held by matches, or measured beyond what these explain."""
 
     total: Amount
@@ -39,113 +38,190 @@ class Capacity(Struct, frozen=True, forbid_unknown_fields=True):
         return max(0.0, self.total - self.used)
 
 
-class Hold(Struct, frozen=True, forbid_unknown_fields=True):
+class Hold(Part, frozen=True):
     """A match that holds a part of a resource. ``until_s`` is on the clock of ``Problem.now_s``."""
 
     job: Name
     until_s: float
-    amounts: dict[Name, Amount] = {}
+    amounts: dict[Name, Amount] = field(default_factory=dict)
     user: Name | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+if TYPE_CHECKING:
+    CapacityOrTotal = Capacity
+else:  # in JSON, the total alone is a capacity of which nothing is used
+    CapacityOrTotal = Capacity | Amount
+
+
+class Resource(Part, frozen=True):
     """An instance of ``type``. ``used`` of its capacities includes what ``holds`` hold.
 
-    ``cost`` counts in the objective ``fewest``; ``is_held`` says that matches hold something of it, so that taking more
-    of it adds no cost. ``unavailable`` is the reason why it takes no new match, None if it does.
+    ``cost`` counts in the objective ``fewest``; ``held`` says whether matches hold something of it, so that taking more
+    of it adds no cost: whether something is used, where it is not given. ``matches_running`` are as many as there are
+    holds, where they are not given. ``unavailable`` is the reason why it takes no new match, None if it does.
     """
 
-    name: str
-    type: str
-    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
-    capacities: Mapping[str, Capacity] = field(default_factory=dict)
-    cost: float = 1.0
-    is_held: bool = False
-    holds: tuple[Hold, ...] = ()
-    policies: tuple[PolicyRule, ...] = ()
-    matches_running: int = 0
-    unavailable: str | None = None
+    name: Name
+    type: Name
+    attributes: Annotated[dict[Name, Scalar | Annotated[tuple[Scalar, ...], Many] | None], Meta(max_length=200)] = (
+        field(default_factory=dict)
+    )
+    capacities: Annotated[dict[Name, CapacityOrTotal], _Kinds] = field(default_factory=dict)
+    cost: Annotated[float, Meta(ge=0, le=1e15)] = 1.0
+    held: bool | None = None
+    holds: Annotated[tuple[Hold, ...], Many] = ()
+    policies: Annotated[tuple[PolicyRule, ...], Many] = ()
+    matches_running: Annotated[int, Meta(ge=0, le=10**9)] | None = None
+    unavailable: Name | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class ValueOrder:
-    """A preference by the values of one attribute: ``better`` lists pairs (better, worse) without a cycle."""
-
-    attribute: str
-    better: tuple[tuple[Scalar, Scalar], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Preference:
-    """Which of the eligible resources a dependency prefers: the highest value of an expression, or the lowest."""
-
-    by: Node | ValueOrder
-    is_lowest: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Dependency:
-    """``count`` distinct instances of ``type`` that satisfy ``where``, with ``amounts`` of each."""
-
-    name: str
-    type: str
-    where: Node | None = None
-    amounts: Mapping[str, float] = field(default_factory=dict)
-    count: int = 1
-    prefer: Preference | None = None
-    where_text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """Every instance of ``first`` and every instance of ``second`` must be related.
-
-    They are if their attribute ``same`` has equal values, or, where ``pairs`` is given, if (name of the instance of
-    ``first``, name of the instance of ``second``) is one of them.
-    """
-
-    first: str
-    second: str
-    same: str | None = None
-    pairs: frozenset[tuple[str, str]] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MatchJob:
-    """A job. ``duration_s`` is how long its match holds what it gets, None if unknown.
-
-    ``weight`` is what it counts in objectives where that is not its ``priority``, because it has waited.
-    """
-
-    name: str
-    dependencies: tuple[Dependency, ...]
-    user: str | None = None
-    job_class: str = ""
-    priority: float = 1.0
-    duration_s: float | None = None
-    relations: tuple[Relation, ...] = ()
-    weight: float | None = None
+    def __post_init__(self) -> None:
+        if any(not isinstance(capacity, Capacity) for capacity in self.capacities.values()):
+            whole = {k: c if isinstance(c, Capacity) else Capacity(c) for k, c in self.capacities.items()}
+            force_setattr(self, "capacities", whole)
 
     @property
-    def counted(self) -> float:
-        """The weight, which is the priority unless it was given."""
-        return self.priority if self.weight is None else self.weight
+    def is_held(self) -> bool:
+        """Whether matches hold something of it."""
+        in_use = bool(self.holds) or any(capacity.used > 0.0 for capacity in self.capacities.values())
+        return in_use if self.held is None else self.held
+
+    @property
+    def running(self) -> int:
+        """How many matches hold something of it."""
+        return len(self.holds) if self.matches_running is None else self.matches_running
+
+    def preference(self, job_class: str, hour: float | None) -> float | None:
+        """How much its policies prefer it, 0 to 1; None if they deny it."""
+        if not self.policies:
+            return 1.0
+        shares = [min(1.0, capacity.used / capacity.total) for capacity in self.capacities.values() if capacity.total]
+        return verdict(self.policies, job_class, hour, self.running, max(shares, default=0.0))
 
 
-@dataclass(frozen=True, slots=True)
-class Objective:
-    """One of ``OBJECTIVES``, or ``own``: linear in Z, X, S and F with ``coefficients`` from fields of job and resource.
+class ValueOrder(Part, frozen=True):
+    """A preference by the values of one attribute: ``better`` lists pairs (better, worse) without a cycle."""
 
-    ``balance`` counts ``resources`` only, or those of ``type``; all where neither is given.
+    attribute: Name
+    better: Annotated[tuple[tuple[Scalar, Scalar], ...], Many]
+
+    def __post_init__(self) -> None:
+        self.ranks()
+
+    def ranks(self) -> dict[Scalar, float]:
+        """For each value how many steps down from it the longest way to a worst value is."""
+        worse: dict[Scalar, set[Scalar]] = {}
+        for better, than in self.better:
+            worse.setdefault(better, set()).add(than)
+        found: dict[Scalar, float] = field(default_factory=dict)
+        try:
+            for value in TopologicalSorter(worse).static_order():
+                found[value] = 1.0 + max((found[than] for than in worse.get(value, ())), default=-1.0)
+        except CycleError as error:
+            left = ", ".join(map(repr, error.args[1][:5]))
+            raise InvalidProblemError(
+                f".better: the preference is cyclic among {left}; remove one of its pairs"
+            ) from error
+        return found
+
+
+class Dependency(Part, frozen=True):
+    """``count`` distinct instances of ``type`` that satisfy ``where``, with ``amounts`` of each.
+
+    ``prefer`` is ``"speed"``, ``"lowest price"``, ``"highest speed / price"``, or an order of values.
     """
 
-    kind: str
-    name: str
-    is_max: bool = True
-    coefficients: Mapping[str, Node] = field(default_factory=dict)
-    resources: frozenset[str] | None = None
-    type: str | None = None
+    name: Name
+    type: Name
+    where: str | None = None
+    amounts: Annotated[dict[Name, Amount], _Kinds] = field(default_factory=dict)
+    count: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    prefer: str | ValueOrder | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.predicate, self.preferred
+
+    @property
+    def predicate(self) -> Node | None:
+        """``where``, parsed; None where all resources satisfy it."""
+        return expression(".where", self.where) if self.where else None
+
+    @property
+    def preferred(self) -> tuple[Node, bool] | None:
+        """The expression of ``prefer``, and whether the lowest is preferred; None where it is none."""
+        return _directed(self.prefer) if isinstance(self.prefer, str) else None
+
+
+@lru_cache(maxsize=10_000)
+def _directed(prefer: str) -> tuple[Node, bool]:
+    found = _DIRECTED.fullmatch(prefer)
+    return expression(".prefer", found[2] if found else prefer), found is not None and found[1] == "lowest"
+
+
+class Relation(Part, frozen=True):
+    """Every instance of one and every instance of the other dependency of ``between`` must be related.
+
+    They are if their attribute ``same`` has equal values, or, where ``pairs`` is given, if (name of the instance of
+    the first, name of the instance of the second) is one of them.
+    """
+
+    between: tuple[Name, Name]
+    same: Name | None = None
+    pairs: Annotated[frozenset[tuple[Name, Name]], Meta(max_length=100_000)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.between[0] == self.between[1]:
+            raise InvalidProblemError(".between: give the names of two different dependencies of the job")
+        if (self.same is None) == (self.pairs is None):
+            raise InvalidProblemError("give either 'same' (an attribute) or 'pairs' (of names of resources)")
+
+
+class MatchJob(Part, frozen=True):
+    """A job. ``duration_s`` is how long its match holds what it gets, None if unknown.
+
+    ``executable`` and ``inputs`` are allowed and not looked at.
+    """
+
+    name: Name
+    dependencies: Annotated[tuple[Dependency, ...], Meta(max_length=64)]
+    user: Name | None = None
+    job_class: Text = field(default="", name="class")
+    priority: Annotated[float, Meta(ge=0, le=1e12)] = 1.0
+    duration_s: Annotated[float, Meta(ge=0, le=1e10)] | None = None
+    relations: Annotated[tuple[Relation, ...], Many] = ()
+    executable: Any = None
+    inputs: Any = None
+
+    def __post_init__(self) -> None:
+        names = [dependency.name for dependency in self.dependencies]
+        once(".dependencies", names)
+        for index, relation in enumerate(self.relations):
+            for end, name in enumerate(relation.between):
+                if name not in names:
+                    raise InvalidProblemError(
+                        f".relations[{index}].between[{end}]: {shown(name)} is no dependency of the job"
+                    )
+        instances = sum(dependency.count for dependency in self.dependencies)
+        if self.relations and instances > RELATED_AT_MOST:
+            raise InvalidProblemError(
+                f".relations: {instances:,} instances, where {RELATED_AT_MOST} are allowed in a job with relations"
+            )
+
+    @property
+    def weight(self) -> float:
+        """What it counts in objectives."""
+        return self.priority
+
+
+class AgedJob(MatchJob, frozen=True):
+    """A job that counts more than its priority, because it has waited."""
+
+    aged: float = 1.0
+    """Times its priority."""
+
+    @property
+    def weight(self) -> float:
+        """What it counts in objectives."""
+        return self.priority * self.aged
 
 
 OBJECTIVES = {
@@ -163,26 +239,106 @@ MATCH_NOTHING = ("fewest", "balance")
 """Alone, these are best when nothing is matched."""
 
 
-def shipped(kind: str) -> Objective:
-    """The objective of this name.
+class Objective(Part, frozen=True, rename={"z": "Z", "x": "X", "s": "S", "f": "F"}):
+    """One of ``OBJECTIVES``, ``balance`` of these ``resources`` or this ``type`` only; or an own one, linear in Z, X, S
 
-    Raises:
-        KeyError: there is none.
+    and F with coefficients from fields of job and resource.
     """
-    return Objective(kind, kind, OBJECTIVES[kind])
+
+    name: Name
+    resources: Annotated[frozenset[Name], Meta(max_length=100_000)] | None = None
+    type: Name | None = None
+    sense: Literal["max", "min"] | None = None
+    z: str | None = None
+    x: str | None = None
+    s: str | None = None
+    f: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.is_own and self.name in OBJECTIVES:
+            raise InvalidProblemError(f".name: {self.name!r} is one that ships; give your own another name")
+        if not self.is_own and self.name not in OBJECTIVES:
+            raise InvalidProblemError(f": unknown objective {shown(self.name)}; known: {', '.join(OBJECTIVES)}")
+        if self.name != "balance" and (self.resources, self.type) != (None, None):
+            raise InvalidProblemError(f": 'resources' and 'type' belong to balance, not to {self.name}")
+        if self.sense is not None and not self.is_own:
+            raise InvalidProblemError(": 'sense' belongs to an own objective, with Z, X, S or F")
+        if self.largest and self.is_max == (self.largest > 0.0):
+            sense = "max" if self.is_max else "min"
+            raise InvalidProblemError(
+                f".F: {self.largest:g} with sense {sense} seeks a larger share; seek a smaller one"
+            )
+        _ = self.coefficients
+
+    @property
+    def coefficients(self) -> dict[str, Node]:
+        """What Z, X and S are multiplied by, of an own objective."""
+        texts = {"Z": self.z, "X": self.x, "S": self.s}
+        return {name: expression(f".{name}", text) for name, text in texts.items() if text is not None}
+
+    @property
+    def largest(self) -> float:
+        """What F is multiplied by, a number."""
+        try:
+            return decoded(float(self.f or 0.0), _Finite)
+        except ValueError as error:
+            raise InvalidProblemError(f".F: {shown(self.f)} is not a number") from error
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is none that ships."""
+        return (self.z, self.x, self.s, self.f) != (None, None, None, None)
+
+    @property
+    def is_max(self) -> bool:
+        """Whether it is maximised."""
+        return OBJECTIVES[self.name] if not self.is_own else self.sense != "min"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+if TYPE_CHECKING:
+    ObjectiveOrName = Objective
+else:  # in JSON, the name alone is an objective that ships
+    ObjectiveOrName = Objective | str
+
+Objectives = Annotated[tuple[ObjectiveOrName, ...], Meta(min_length=1, max_length=10)]
+
+
+class Problem(Part, frozen=True):
     """A batch. Objectives in order of importance: the optimum of each is kept for those after it.
 
     ``hour`` is the local hour of day for policy rules (0 to 24; None: rules with hours do not apply), ``now_s`` the
-    time for holds. ``warnings`` are from reading: what was ignored, and how often.
+    time for holds.
     """
 
-    resources: tuple[Resource, ...]
-    jobs: tuple[MatchJob, ...]
-    objectives: tuple[Objective, ...] = (Objective("throughput", "throughput"),)
-    hour: float | None = None
+    resources: Annotated[tuple[Resource, ...], Meta(max_length=20_000)]
+    jobs: Annotated[tuple[MatchJob, ...], Meta(max_length=10_000)]
+    objectives: Objectives = (Objective("throughput"),)
+    hour: Hour | None = None
     now_s: float = 0.0
-    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "objectives", named(self.objectives))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What an administrator should know of the objectives."""
+        first = self.objectives[0].name
+        if first not in MATCH_NOTHING:
+            return ()
+        return (f"the objective {first!r} alone is best when nothing is matched; put 'throughput' before it",)
+
+
+def named(objectives: Objectives, place: str = ".objectives") -> tuple[Objective, ...]:
+    """``objectives`` with records in place of names.
+
+    Raises:
+        InvalidProblemError: one is not known, or one is there twice.
+    """
+    found = []
+    for index, entry in enumerate(objectives):
+        try:
+            found.append(entry if isinstance(entry, Objective) else Objective(entry))
+        except InvalidProblemError as error:
+            raise InvalidProblemError(f"{place}[{index}]{error}") from error
+    once(place, [objective.name for objective in found])
+    return tuple(found)

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Flags, Floats, Integers
 from .packing import Packing, Placement
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
-_MOVES = 2
 
 
 class Relocation:
@@ -48,15 +40,6 @@ class Relocation:
         for job, placement in self._packing.placed.items():
             self._note(job, placement)
 
-    def improve(self, order: list[int], is_due: Callable[[], bool]) -> int:
-        """Tries each job of ``order`` that is not placed; how many of them are placed then."""
-        found = 0
-        for job in order:
-            if is_due():
-                break
-            found += job not in self._packing.placed and self.insert(job)
-        return found
-
     def insert(self, job: int) -> bool:
         """Places ``job``, each dependency where it fits or after one move; undoes all if one does not."""
         packing, eligibility = self._packing, self._packing.eligibility
@@ -69,7 +52,7 @@ class Relocation:
         for number in sorted(numbers, key=lambda one: len(packing.open_to(one))):
             at = eligibility.dependencies[number]
             fits = packing.open_to(number)
-            for _ in range(_MOVES * at.of.count):  # a move can take room that another made
+            for _ in range(2 * at.of.count):  # a move can take room that another made
                 if len(fits) >= at.of.count or (move := self._move_for(number, fits)) is None:
                     break
                 moves.append(move)

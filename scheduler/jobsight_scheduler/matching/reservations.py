@@ -8,7 +8,10 @@ that time (backfilling; D. A. Lifka, The ANL/IBM SP scheduling system, 1995).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
 
 from .answer import Match
 from .eligibility import Eligibility
@@ -26,7 +29,7 @@ class Reservation:
 
     job: str
     start_s: float
-    resources: Mapping[str, tuple[str, ...]]
+    resources: dict[str, tuple[str, ...]]
 
 
 def with_matches(
@@ -34,26 +37,13 @@ def with_matches(
 ) -> tuple[Resource, ...]:
     """``resources`` with what ``matches`` take of them in use."""
     by_name = {job.name: job for job in jobs}
-    used: dict[tuple[str, str], float] = {}
+    taken: dict[str, dict[str, float]] = {}
     for one in matches:
         for dependency in by_name[one.job].dependencies:
             for name in one.resources[dependency.name]:
-                for kind, amount in dependency.amounts.items():
-                    used[name, kind] = used.get((name, kind), 0.0) + amount
-    chosen = {name for one in matches for names in one.resources.values() for name in names}
-    return tuple(
-        resource
-        if resource.name not in chosen
-        else replace(
-            resource,
-            is_held=True,
-            capacities={
-                kind: Capacity(capacity.total, capacity.used + used.get((resource.name, kind), 0.0))
-                for kind, capacity in resource.capacities.items()
-            },
-        )
-        for resource in resources
-    )
+                of = taken.setdefault(name, {})
+                of |= {kind: of.get(kind, 0.0) + amount for kind, amount in dependency.amounts.items()}
+    return tuple(_using(one, taken[one.name], held=True) if one.name in taken else one for one in resources)
 
 
 def at_time(resources: Sequence[Resource], time_s: float) -> tuple[Resource, ...]:
@@ -66,23 +56,19 @@ def at_time(resources: Sequence[Resource], time_s: float) -> tuple[Resource, ...
 def _without(resource: Resource, ended: Sequence[Hold]) -> Resource:
     if not ended:
         return resource
-    return replace(
-        resource,
-        capacities={
-            kind: Capacity(
-                capacity.total,
-                _rest(capacity.used - sum(hold.amounts.get(kind, 0.0) for hold in ended), capacity.total),
-            )
-            for kind, capacity in resource.capacities.items()
-        },
-        holds=tuple(hold for hold in resource.holds if hold not in ended),
-        matches_running=max(0, resource.matches_running - len({hold.job for hold in ended})),
-    )
+    less = {kind: -sum(hold.amounts.get(kind, 0.0) for hold in ended) for kind in resource.capacities}
+    kept = tuple(hold for hold in resource.holds if hold not in ended)
+    return _using(resource, less, holds=kept, matches_running=max(0, resource.running - len({h.job for h in ended})))
 
 
-def _rest(used: float, total: float) -> float:
-    """``used``; nothing where only the rounding of sums is left of it."""
-    return used if used > _ROUNDING * total else 0.0
+def _using(resource: Resource, more: Mapping[str, float], **changes: Any) -> Resource:
+    """``resource`` with so much more used of each kind; nothing where only the rounding of sums is left of it."""
+    used = {kind: of.used + more.get(kind, 0.0) for kind, of in resource.capacities.items()}
+    capacities = {
+        kind: Capacity(of.total, used[kind] if used[kind] > _ROUNDING * of.total else 0.0)
+        for kind, of in resource.capacities.items()
+    }
+    return replace(resource, capacities=capacities, **changes)
 
 
 def earliest(problem: Problem, job: MatchJob) -> Reservation | None:
@@ -132,12 +118,6 @@ def without_reserved(resources: Sequence[Resource], job: MatchJob, reservation: 
     later = at_time(resources, reservation.start_s)
     kept = with_matches(later, [job], [Match(job.name, reservation.resources)])
     return tuple(
-        replace(
-            now,
-            capacities={
-                kind: Capacity(capacity.total, max(capacity.used, then.capacities[kind].used))
-                for kind, capacity in now.capacities.items()
-            },
-        )
+        _using(now, {kind: max(0.0, then.capacities[kind].used - of.used) for kind, of in now.capacities.items()})
         for now, then in zip(resources, kept, strict=True)
     )

@@ -3,26 +3,27 @@
 Fairness is ours; the paper leaves it out. A job of age ``a`` (rounds since it was submitted) weighs ``P (1 + a / 5)``.
 From age 10 on, jobs are served in the order of age: each that fits now is matched, and the first that does not gets a
 reservation (reservations.py). So nothing delays the oldest job that could run, every job becomes the oldest, and none
-that could ever run starves. Jobs that could not be matched now keep no other one out of a round (openings.py).
+that could ever run starves. Jobs that could not be matched now keep no other one out of a round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
-from .answer import Answer, Match, Unmatched
+from .answer import Match, Unmatched
 from .check import faults
+from .classes import job_classes
 from .eligibility import Eligibility
 from .ladder import DEADLINE_S, RUNGS, match
-from .openings import openings
 from .packing import Packing
-from .problem import MatchJob, Objective, Problem, Resource, shipped
+from .problem import AgedJob, MatchJob, Objective, Problem, Resource
 from .reservations import Reservation, at_time, served, with_matches, without_reserved
-from .why_not import why_not
+from .why_not import is_gang, why_alone, why_not
 
 AGEING_ROUNDS = 5.0
 RESERVE_AFTER_ROUNDS = 10
@@ -31,6 +32,11 @@ HOLD_S = 900.0
 
 WINDOW = 120
 """Jobs that are matched together, the oldest of those that fit now: four times those that make a round due."""
+
+
+JOBS_AT_ONCE = 500
+PAIRS_AT_ONCE = 1_000_000
+"""Dependencies times resources of a part of the queue that is looked at together, which bounds memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +52,14 @@ class WaitingJob:
 
 @dataclass(frozen=True, slots=True)
 class RoundAnswer:
-    """The answer to all jobs that wait: a match or a reason for each that was not explained before."""
+    """The answer to all jobs that wait: a match or a reason for each that was not explained before.
 
-    answer: Answer
+    ``failed`` are rungs that failed, with the error.
+    """
+
+    matches: tuple[Match, ...]
+    unmatched: tuple[Unmatched, ...]
+    failed: tuple[str, ...]
     reservation: Reservation | None
 
 
@@ -59,10 +70,9 @@ def match_round(
     now_s: float,
     clock: Callable[[], float],
     deadline_s: float = DEADLINE_S,
-    objectives: Sequence[Objective] = (shipped("throughput"),),
+    objectives: Sequence[Objective] = (Objective("throughput"),),
     hour: float | None = None,
     rung: str = RUNGS[-1],
-    seed: int = 0,
 ) -> RoundAnswer:
     """Matches ``waiting`` at ``now_s``, the oldest first.
 
@@ -70,115 +80,108 @@ def match_round(
     """
     start = clock()
     by_age = sorted(waiting, key=lambda one: -one.age)
-    jobs = [replace(one.job, weight=weight(one.job.priority, one.age)) for one in by_age]
-    first = [shipped("priority")] if objectives[0].kind == "throughput" else []
-    kept = {"throughput", *(one.kind for one in first)}
-    problem = Problem(tuple(resources), (), (*first, *(one for one in objectives if one.kind not in kept)), hour, now_s)
+    jobs = [AgedJob(**asdict(one.job), aged=1.0 + one.age / AGEING_ROUNDS) for one in by_age]
+    by_name: dict[str, MatchJob] = {job.name: job for job in jobs}
+    first = [Objective("priority")] if objectives[0].name == "throughput" else []
+    kept = {"throughput", *(one.name for one in first)}
+    problem = Problem(tuple(resources), (), (*first, *(one for one in objectives if one.name not in kept)), hour, now_s)
     reasons: dict[str, Unmatched | None] = {one.job.name: None for one in by_age if one.is_explained}
-    fitting = list(openings(problem, jobs, reasons))
+    fitting = list(_openings(problem, jobs, reasons))
     overdue = [job for job, one in zip(jobs, by_age, strict=True) if one.age >= RESERVE_AFTER_ROUNDS]
     idle = replace(problem, resources=at_time(resources, np.inf))
     never = dict.fromkeys(job.name for job in overdue)
-    matches, reservation = served(problem, islice(openings(idle, overdue, never), WINDOW))
-    by_name = {job.name: job for job in jobs}
-    taken = {one.job for one in matches}
-    if reservation is not None:
-        taken.add(reservation.job)
+    found, reservation = served(problem, islice(_openings(idle, overdue, never), WINDOW))
+    matches = list(found)
     blocked: dict[str, Unmatched | None] = {}
-    looked: dict[str, MatchJob] = {}
+    looked: set[str] = set()
+    failed: list[str] = []
 
-    def rest(asked: Sequence[MatchJob], on: tuple[Resource, ...], share: float) -> Answer:
+    def rest(asked: Sequence[MatchJob], on: tuple[Resource, ...], share: float) -> None:
+        taken = {one.job for one in matches} | ({reservation.job} if reservation else set())
         left = replace(problem, resources=on)
-        chosen = tuple(islice(openings(left, [job for job in asked if job.name not in taken], blocked), WINDOW))
-        looked.update((job.name, job) for job in chosen)
+        chosen = tuple(islice(_openings(left, [job for job in asked if job.name not in taken], blocked), WINDOW))
+        looked.update(job.name for job in chosen)
         seconds = max(1e-3, share * (deadline_s - (clock() - start)))
-        answer = match(replace(left, jobs=chosen), clock=clock, deadline_s=seconds, rung=rung, seed=seed)
-        taken.update(one.job for one in answer.matches)
-        return answer
+        answer = match(replace(left, jobs=chosen), clock=clock, deadline_s=seconds, rung=rung)
+        matches.extend(answer.matches)
+        failed.extend(answer.failed)
 
     left = with_matches(problem.resources, jobs, matches)
     if reservation is None:
-        answers = [rest(fitting, left, 1.0)]
+        rest(fitting, left, 1.0)
     else:
-        job = by_name[reservation.job]
-        answers = [rest(fitting, without_reserved(left, job, reservation), 0.7)]
-        left = with_matches(left, jobs, answers[0].matches)
-        answers.append(rest([job for job in fitting if _end_s(job, now_s) <= reservation.start_s], left, 1.0))
-    matches += tuple(one for answer in answers for one in answer.matches)
-    looked |= {name: by_name[name] for name in (*blocked, *(one.job for one in matches), *taken)}
-    found = _joined(replace(problem, jobs=tuple(looked.values())), matches, answers, reservation, clock() - start)
-    reasons |= {one.job: one for one in found.unmatched}
-    done = {one.job for one in found.matches}
+        rest(fitting, without_reserved(left, by_name[reservation.job], reservation), 0.7)
+        left = with_matches(problem.resources, jobs, matches)
+        rest([job for job in fitting if _end_s(job, now_s) <= reservation.start_s], left, 1.0)
+        looked.add(reservation.job)
+    looked |= {*blocked, *(one.job for one in matches)}
+    joined = replace(problem, jobs=tuple(job for name, job in by_name.items() if name in looked))
+    whole, why = _checked(joined, matches, reservation)
+    reasons |= why
     turn = f"it fits; {len(looked)} that wait longer were matched or tried first in this round"
+    done = {one.job for one in whole}
     waits = (reasons.get(job.name, Unmatched(job.name, "turn", turn)) for job in jobs if job.name not in done)
-    unmatched = tuple(_waits(one, reservation, now_s) for one in waits if one is not None)
-    return RoundAnswer(replace(found, unmatched=unmatched), reservation)
-
-
-def weight(priority: float, age: int) -> float:
-    """What a job counts after ``age`` rounds."""
-    return priority * (1.0 + age / AGEING_ROUNDS)
+    return RoundAnswer(whole, tuple(one for one in waits if one is not None), tuple(failed), reservation)
 
 
 def _end_s(job: MatchJob, now_s: float) -> float:
     return now_s + (HOLD_S if job.duration_s is None else job.duration_s)
 
 
-def _joined(
-    problem: Problem,
-    matches: tuple[Match, ...],
-    answers: Sequence[Answer],
-    reservation: Reservation | None,
-    cpu_s: float,
-) -> Answer:
-    """One answer for all phases of a round, checked as a whole, with the reasons of those that still wait."""
+def _checked(
+    problem: Problem, matches: Sequence[Match], reservation: Reservation | None
+) -> tuple[tuple[Match, ...], dict[str, Unmatched]]:
+    """The matches of all phases of a round, checked as a whole, and why the other jobs of ``problem`` still wait."""
     eligibility = Eligibility(problem)
     candidates = eligibility.eligible()
-    wrong = faults(problem, matches, eligibility)
+    wrong = faults(eligibility, matches)
     whole = tuple(one for one in matches if one.job not in wrong)
-    packing = Packing(eligibility, candidates)
-    position = {
-        problem.resources[member].name: index
-        for of in eligibility.types.values()
-        for index, member in enumerate(of.members.tolist())
-    }
     numbers = {job.name: index for index, job in enumerate(problem.jobs)}
-    for one in whole:
-        job = numbers[one.job]
-        packing.put(
-            job,
-            tuple(
-                np.array([position[name] for name in one.resources[dependency.name]], dtype=np.int64)
-                for dependency in problem.jobs[job].dependencies
-            ),
-        )
-    reserved: dict[str, str] = {}
+    placed = {numbers[one.job]: eligibility.placement(numbers[one.job], one.resources) for one in whole}
+    why = {one.job: one for one in why_not(eligibility, candidates, placed)}
     if reservation is not None:
-        for job, of in enumerate(problem.jobs):
-            if job not in packing.placed and of.name != reservation.job and packing.place(job, None):
-                packing.remove(job)
-                reserved[of.name] = (
-                    f"it would end after {reservation.start_s - problem.now_s:,.0f} s, when {reservation.job} starts, "
-                    "which was passed over too often, on what it would hold"
-                )
-    first = answers[0]
-    is_single = reservation is None and len(whole) == len(first.matches)
-    value = float(sum(problem.jobs[job].counted for job in packing.placed))
-    return replace(
-        first,
-        status=first.status if is_single else "feasible",
-        objective=first.objective if is_single else value,
-        bound=first.bound if is_single else None,
-        gap=first.gap if is_single else None,
-        objectives=first.objectives if is_single else (),
-        cpu_s=cpu_s,
-        matches=whole,
-        unmatched=why_not(eligibility, candidates, packing.placed, reserved),
-        failed=tuple(rung for answer in answers for rung in answer.failed),
-    )
+        packing, in_s = Packing(eligibility, candidates, placed), reservation.start_s - problem.now_s
+        of = why[reservation.job]
+        why[of.job] = replace(of, reason=f"{of.reason}; reserved to start in {in_s:,.0f} s")
+        until = (
+            f"it would end after {in_s:,.0f} s, when {of.job} starts, which was passed over too often, on what it "
+            "would hold"
+        )
+        for job in why.keys() - {of.job}:
+            if packing.place(numbers[job], None):
+                packing.remove(numbers[job])
+                why[job] = Unmatched(job, "reserved", until)
+    return whole, why
 
 
-def _waits(one: Unmatched, reservation: Reservation | None, now_s: float) -> Unmatched:
-    if reservation is None or one.job != reservation.job:
-        return one
-    return replace(one, reason=f"{one.reason}; reserved to start in {reservation.start_s - now_s:,.0f} s")
+def _openings(problem: Problem, jobs: Sequence[MatchJob], reasons: dict[str, Unmatched | None]) -> Iterator[MatchJob]:
+    """Those of ``jobs`` that fit on what is free of the resources of ``problem``, in their order.
+
+    Of the others, ``reasons`` gets why they do not, but for those with an entry. Identical jobs are looked at once.
+    """
+    waiting = iter(jobs)
+    at_once = max(1, min(JOBS_AT_ONCE, PAIRS_AT_ONCE // (2 * max(1, len(problem.resources)))))
+    while part := tuple(islice(waiting, at_once)):
+        eligibility = Eligibility(replace(problem, jobs=part))
+        packing = Packing(eligibility, eligibility.eligible())
+        classes = job_classes(eligibility.problem, is_counted=False)
+        fitting = {job for alike in classes if _fits(packing, alike[0]) for job in alike}
+        for alike in classes:
+            asked = [part[job].name for job in alike if job not in fitting and part[job].name not in reasons]
+            if asked and (why := why_alone(eligibility, packing, alike[0])) is not None:
+                reasons.update((name, replace(why, job=name)) for name in asked)
+        yield from (part[job] for job in sorted(fitting))
+
+
+def _fits(packing: Packing, job: int) -> bool:
+    """Whether a job fits by itself; of dependencies that share resources, as far as a short search shows."""
+    eligibility = packing.eligibility
+    numbers = eligibility.numbers[job]
+    if any(len(packing.candidates[number]) < eligibility.dependencies[number].of.count for number in numbers):
+        return False
+    if not is_gang(eligibility.problem.jobs[job]):
+        return True
+    found = packing.place(job, None)
+    if found:
+        packing.remove(job)
+    return found

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Floats
 from .packing import Packing
 from .relocation import Relocation
-
-Floats = NDArray[np.float64]
 
 _TRIED = 30
 """Unmatched jobs that are tried in a round."""
@@ -22,26 +20,22 @@ _TRIED = 30
 
 def ruin_and_recreate(
     packing: Packing,
-    relocation: Relocation,
     value: Callable[[], float],
     order: Floats,
     target: float,
     is_due: Callable[[], bool],
     rng: np.random.Generator,
-) -> int:
+) -> None:
     """Changes ``packing`` where ``value`` does not get worse; ends at ``target`` or when due.
 
-    ``order`` (jobs,) is how worthwhile each job is: those with more are tried first, but for noise. The number of
-    rounds that were made.
+    ``order`` (jobs,) is how worthwhile each job is: those with more are tried first, but for noise.
     """
-    best = value()
-    spread = float(np.std(order[np.isfinite(order)])) if len(order) else 0.0
+    best, relocation = value(), Relocation(packing)
     jobs = np.flatnonzero(np.isfinite(order))
     if not len(jobs):
-        return 0
-    done = 0
+        return
+    spread = float(np.std(order[jobs]))
     while best < target and not is_due():
-        done += 1
         before = packing.snapshot()
         for job in _ruined(packing, rng):
             packing.remove(job)
@@ -58,26 +52,21 @@ def ruin_and_recreate(
         else:
             packing.restore(before)
             relocation.look()
-    return done
 
 
-def _ruined(packing: Packing, rng: np.random.Generator) -> list[int]:
+def _ruined(packing: Packing, rng: np.random.Generator) -> set[int]:
     """The jobs on a random resource of one that is placed, and up to three others."""
-    placed = list(packing.placed)
+    placed, eligibility = list(packing.placed), packing.eligibility
     if not placed:
-        return []
-    seed = placed[int(rng.integers(len(placed)))]
-    numbers = packing.eligibility.numbers[seed]
-    if not numbers:
-        return []
-    index = int(rng.integers(len(numbers)))
-    of_type = packing.eligibility.dependencies[numbers[index]].of.type
-    resource = int(packing.placed[seed][index][0])
-    ruined = {seed}
-    for job in placed:
-        for number, chosen in zip(packing.eligibility.numbers[job], packing.placed[job], strict=True):
-            if packing.eligibility.dependencies[number].of.type == of_type and resource in chosen:
-                ruined.add(job)
-    for _ in range(int(rng.integers(4))):
-        ruined.add(placed[int(rng.integers(len(placed)))])
-    return sorted(ruined)
+        return set()
+    ruined = {placed[int(rng.integers(len(placed)))] for _ in range(1 + int(rng.integers(4)))}
+    seed = next(iter(ruined))
+    if numbers := eligibility.numbers[seed]:
+        index = int(rng.integers(len(numbers)))
+        of_type = eligibility.dependencies[numbers[index]].of.type
+        resource = int(packing.placed[seed][index][0])
+        for job, placement in packing.placed.items():
+            for number, chosen in zip(eligibility.numbers[job], placement, strict=True):
+                if eligibility.dependencies[number].of.type == of_type and resource in chosen:
+                    ruined.add(job)
+    return ruined

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from .arrays import Floats, Integers
 
 _EXACT = 2.0**53
 _BITS = 61

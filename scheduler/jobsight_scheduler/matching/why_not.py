@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import count as steps
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .answer import Tier, Unmatched
+from .arrays import Flags, Integers
 from .columns import bound_to
 from .eligibility import DependencyAt, Eligibility
+from .objectives import LinearForm
 from .packing import Packing, Placement
-from .predicates import Node, Operation, names_in, text_of
+from .predicates import Operation, names_in, text_of
 from .problem import MatchJob
-from .single import fits as fits_alone
-
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-Reserved = Mapping[str, str]
-"""For names of jobs which reservation keeps them waiting."""
+from .program import Program
 
 HARDEST: tuple[Tier, ...] = ("type", "predicate", "never-fits", "policy", "held")
 """What keeps a job waiting longest comes first."""
 
 _LISTED = 3
 _KINDS_LISTED = 10
+_LOOKS = 10_000
+"""Of HiGHS at its clock, to decide whether one job fits by itself."""
 
 
 def why_not(
-    eligibility: Eligibility,
-    candidates: list[Integers],
-    placed: Mapping[int, Placement],
-    reserved: Reserved | None = None,
+    eligibility: Eligibility, candidates: list[Integers], placed: Mapping[int, Placement]
 ) -> tuple[Unmatched, ...]:
     """A reason for each job that is not ``placed``."""
-    empty = Packing(eligibility, candidates)
-    full = Packing(eligibility, candidates)
-    for job, placement in placed.items():
-        full.put(job, placement)
-    jobs = eligibility.problem.jobs
+    empty, full = Packing(eligibility, candidates), Packing(eligibility, candidates, placed)
     return tuple(
-        why_alone(eligibility, empty, job, is_exact=True) or _beside(eligibility, full, job, reserved or {})
-        for job in range(len(jobs))
+        why_alone(eligibility, empty, job, is_exact=True) or _beside(eligibility, full, job)
+        for job in range(len(eligibility.problem.jobs))
         if job not in placed
     )
 
@@ -54,108 +45,108 @@ def why_alone(eligibility: Eligibility, empty: Packing, job: int, is_exact: bool
     """
     of = eligibility.problem.jobs[job]
     found = [
-        _alone(eligibility, of, eligibility.dependencies[number])
+        Unmatched(of.name, *_alone(eligibility, of, eligibility.dependencies[number]))
         for number in eligibility.numbers[job]
         if len(empty.candidates[number]) < eligibility.dependencies[number].of.count
     ]
     if found:
         return min(found, key=lambda one: HARDEST.index(one.tier))
-    gang = _gang(eligibility, empty, job, is_exact)
-    return Unmatched(of.name, "gang", gang) if gang else None
+    if not is_gang(of) or _fits(empty, job) or (is_exact and _fits_exactly(eligibility, empty.candidates, job)):
+        return None
+    return Unmatched(of.name, "gang", _apart(eligibility, empty, job))
 
 
-def _beside(eligibility: Eligibility, full: Packing, job: int, reserved: Reserved) -> Unmatched:
+def is_gang(job: MatchJob) -> bool:
+    """Whether dependencies of a job share resources or are related, so that each may fit without the others."""
+    return bool(job.relations) or len({dependency.type for dependency in job.dependencies}) < len(job.dependencies)
+
+
+def _fits(packing: Packing, job: int) -> bool:
+    if packing.place(job, None):
+        packing.remove(job)
+        return True
+    return False
+
+
+def _fits_exactly(eligibility: Eligibility, candidates: list[Integers], job: int) -> bool:
+    """Whether ``job`` fits on what is free; True where HiGHS does not decide it."""
+    form = LinearForm("throughput", True, np.ones(len(eligibility.problem.jobs)))
+    program = Program(eligibility, candidates, [[job]], [form])
+    looks = steps(1)
+    solved = program.solve(program.costs(form), True, lambda: float(next(looks)), float(_LOOKS))
+    return not solved.is_optimal or (solved.values is not None and solved.values[0] > 0.5)
+
+
+def _beside(eligibility: Eligibility, full: Packing, job: int) -> Unmatched:
     """Why a job that fits by itself is not matched beside those of ``full``."""
-    of = eligibility.problem.jobs[job]
-    if of.name in reserved:
-        return Unmatched(of.name, "reserved", reserved[of.name])
+    name = eligibility.problem.jobs[job].name
     for number in eligibility.numbers[job]:
         at = eligibility.dependencies[number]
         if len(full.open_to(number)) < at.of.count:
-            eligible = len(full.candidates[number])
-            return Unmatched(
-                of.name,
-                "outpriced",
-                f"{at.of.name}: what {_amounts(at)} would take on any of {eligible} eligible {at.of.type} is worth "
-                "at least as much to other jobs of the batch",
-            )
-    if full.place(job, None):
-        full.remove(job)
-        return Unmatched(of.name, "outpriced", "it fits, but matching it would add nothing to the objectives")
-    return Unmatched(of.name, "outpriced", "each dependency fits, but all together only in place of other jobs")
+            eligible = f"any of {len(full.candidates[number])} eligible {at.of.type}"
+            worth = "is worth at least as much to other jobs of the batch"
+            return Unmatched(name, "outpriced", f"{at.of.name}: what {_amounts(at)} would take on {eligible} {worth}")
+    if _fits(full, job):
+        return Unmatched(name, "outpriced", "it fits, but matching it would add nothing to the objectives")
+    return Unmatched(name, "outpriced", "each dependency fits, but all together only in place of other jobs")
 
 
-def _alone(eligibility: Eligibility, job: MatchJob, at: DependencyAt) -> Unmatched:
+def _alone(eligibility: Eligibility, job: MatchJob, at: DependencyAt) -> tuple[Tier, str]:
     """Why too few resources are eligible for one dependency: the first tier that leaves fewer than it needs."""
-    of = eligibility.types[at.of.type]
-    count, name = at.of.count, at.of.name
-    kind = f"{count} distinct {of.name}" if count > 1 else of.name
+    of, count, name = eligibility.types[at.of.type], at.of.count, at.of.name
+    if not len(of.members):
+        return "type", f"{name}: there is no resource of type {of.name!r}"
     if len(of.members) < count:
-        have = f"there is no resource of type {of.name!r}" if not len(of.members) else f"there are {len(of.members)}"
-        return Unmatched(job.name, "type", f"{name}: {have}" + (f", it needs {count}" if len(of.members) else ""))
+        return "type", f"{name}: there are {len(of.members)}, it needs {count}"
     satisfying = eligibility.satisfying(at.of, job)
     if int(satisfying.sum()) < count:
-        return Unmatched(job.name, "predicate", f"{name}: needs {kind}; {_removed(eligibility, job, at)}")
+        kind = f"{count} distinct {of.name}" if count > 1 else of.name
+        return "predicate", f"{name}: needs {kind}; {_removed(eligibility, job, at, satisfying)}"
     idle = satisfying & eligibility.fitting(at, is_idle=True)
     if int(idle.sum()) < count:
-        return Unmatched(job.name, "never-fits", f"{name}: {_too_small(eligibility, at, satisfying, idle)}")
+        return "never-fits", f"{name}: {_too_small(eligibility, at, satisfying, idle)}"
     allowed, _ = eligibility.verdicts(of.name, job.job_class)
     if int((idle & allowed).sum()) < count:
         denied, usable = _denied(eligibility, at, idle & ~allowed, job), satisfying & allowed
         if int(usable.sum()) >= count:
             too_small = _too_small(eligibility, at, usable, idle & allowed)
             denied = f"{too_small}; it would fit on others, but not now ({denied})"
-        return Unmatched(job.name, "policy", f"{name}: {denied}")
-    return Unmatched(
-        job.name, "held", f"{name}: {_holders(eligibility, at, idle & allowed & ~eligibility.fitting(at))}"
-    )
+        return "policy", f"{name}: {denied}"
+    return "held", f"{name}: {_holders(eligibility, at, idle & allowed & ~eligibility.fitting(at))}"
 
 
-def _removed(eligibility: Eligibility, job: MatchJob, at: DependencyAt) -> str:
+def _removed(eligibility: Eligibility, job: MatchJob, at: DependencyAt, satisfying: Flags) -> str:
     """Which part of the predicate removes how many resources, the part that removes most first."""
-    of = eligibility.types[at.of.type]
-    where = at.of.where
-    parts = where.operands if isinstance(where, Operation) and where.operator == "and" else (where,)
+    of, where = eligibility.types[at.of.type], at.of.predicate
     removes = []
-    for part in parts:
-        if part is not None:
-            gone = len(of.members) - int(of.columns.satisfied(bound_to(part, job)).sum())
-            removes.append((gone, f"{text_of(part)} removes {gone}{_unknown(eligibility, at, part)}"))
+    for part in where.operands if isinstance(where, Operation) and where.operator == "and" else (where,):
+        if part is not None and (gone := int((~of.columns.satisfied(bound_to(part, job))).sum())):
+            unknown = sorted(n for n in names_in(part) if not n.startswith("job.") and not of.columns.has(n))
+            lacks = f" (no {of.name} has {', '.join(unknown[:_LISTED])})" if unknown else ""
+            removes.append((gone, f"{text_of(part)} removes {gone}{lacks}"))
     removes.sort(key=lambda entry: -entry[0])
-    shown = [text for gone, text in removes if gone][:_LISTED]
-    left = int(eligibility.satisfying(at.of, job).sum())
-    return f"of {len(of.members)}, {'; '.join(shown)}; {left} left"
-
-
-def _unknown(eligibility: Eligibility, at: DependencyAt, part: Node) -> str:
-    columns = eligibility.types[at.of.type].columns
-    unknown = sorted(name for name in names_in(part) if not name.startswith("job.") and not columns.has(name))
-    return f" (no {at.of.type} has {', '.join(unknown[:_LISTED])})" if unknown else ""
+    shown = "; ".join(text for _, text in removes[:_LISTED])
+    return f"of {len(of.members)}, {shown}; {int(satisfying.sum())} left"
 
 
 def _denied(eligibility: Eligibility, at: DependencyAt, denied: Flags, job: MatchJob) -> str:
     of = eligibility.types[at.of.type]
     resources = [eligibility.problem.resources[of.members[position]] for position in np.flatnonzero(denied)]
-    stale = [resource for resource in resources if resource.unavailable is not None]
-    parts = [f"{resource.name}: {resource.unavailable}" for resource in stale[:_LISTED]]
-    by_policy = len(resources) - len(stale)
-    if by_policy:
+    stale = [f"{one.name}: {one.unavailable}" for one in resources if one.unavailable is not None]
+    parts = stale[:_LISTED]
+    if by_policy := len(resources) - len(stale):
         of_class = f"class {job.job_class!r}" if job.job_class else "jobs without a class"
         parts.append(f"policies of {by_policy} {of.name} deny {of_class} now")
-    more = len(stale) - _LISTED
-    return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
+    return _listed(parts, len(stale))
 
 
 def _too_small(eligibility: Eligibility, at: DependencyAt, usable: Flags, idle: Flags) -> str:
     """Which amount is more than even an idle resource has, or that none has any of it."""
-    of = eligibility.types[at.of.type]
-    largest = ""
+    of, largest = eligibility.types[at.of.type], ""
     for column, kind in enumerate(of.kinds):
-        amount = at.of.amounts.get(kind, 0.0)
-        has = of.idle[:, column] >= 0
+        amount, has = at.of.amounts.get(kind, 0.0), of.idle[:, column] >= 0
         if amount and not has.any():
-            capacities = (eligibility.problem.resources[position].capacities for position in of.members)
-            others = sorted({name for found in capacities for name in found})
+            others = sorted({name for one in of.members for name in eligibility.problem.resources[one].capacities})
             return f"no {of.name} has {kind} (it has {', '.join(others[:_KINDS_LISTED]) or 'no capacities'})"
         most = float(of.total[usable & has, column].max(initial=0.0))
         if amount > most and not largest:
@@ -167,66 +158,44 @@ def _too_small(eligibility: Eligibility, at: DependencyAt, usable: Flags, idle: 
 
 def _holders(eligibility: Eligibility, at: DependencyAt, held: Flags) -> str:
     """Which resources would have the amounts if less were used, and who holds it until when."""
-    of = eligibility.types[at.of.type]
-    now = eligibility.problem.now_s
+    of, now = eligibility.types[at.of.type], eligibility.problem.now_s
     texts = []
     for position in np.flatnonzero(held)[:_LISTED]:
         resource = eligibility.problem.resources[of.members[position]]
-        kinds = [kind for kind, amount in at.of.amounts.items() if amount and amount > resource.capacities[kind].free]
-        text = ", ".join(
-            f"{kind} {resource.capacities[kind].free:g} of {resource.capacities[kind].total:g} free" for kind in kinds
-        )
-        holds = sorted(
-            (hold for hold in resource.holds if any(hold.amounts.get(kind, 0.0) for kind in kinds)),
-            key=lambda hold: hold.until_s,
-        )
+        has = resource.capacities
+        kinds = [kind for kind, amount in at.of.amounts.items() if amount and amount > has[kind].free]
+        text = ", ".join(f"{kind} {has[kind].free:g} of {has[kind].total:g} free" for kind in kinds)
+        holds = [hold for hold in resource.holds if any(hold.amounts.get(kind, 0.0) for kind in kinds)]
         by = ", ".join(
             f"{hold.job}{f' of {hold.user}' if hold.user else ''} for another {max(0.0, hold.until_s - now):,.0f} s"
-            for hold in holds[:_LISTED]
+            for hold in sorted(holds, key=lambda hold: hold.until_s)[:_LISTED]
         )
         texts.append(f"{resource.name} has {text}" + (f", held by {by}" if by else ""))
-    more = int(held.sum()) - _LISTED
-    return f"{_amounts(at)} does not fit now: " + "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
+    return f"{_amounts(at)} does not fit now: {_listed(texts, int(held.sum()))}"
 
 
-def is_gang(eligibility: Eligibility, job: int) -> bool:
-    """Whether dependencies of a job share resources or are related, so that each may fit without the others."""
+def _apart(eligibility: Eligibility, empty: Packing, job: int) -> str:
+    """Which dependencies do not fit together though each does."""
     of = eligibility.problem.jobs[job]
-    return bool(of.relations) or len({dependency.type for dependency in of.dependencies}) < len(of.dependencies)
-
-
-def _gang(eligibility: Eligibility, empty: Packing, job: int, is_exact: bool) -> str:
-    """Why the dependencies do not fit together though each does; nothing if they do."""
-    of = eligibility.problem.jobs[job]
-    numbers = eligibility.numbers[job]
-    if not is_gang(eligibility, job):
-        return ""
-    if empty.place(job, None):
-        empty.remove(job)
-        return ""
-    if is_exact and fits_alone(eligibility, empty.candidates, job):
-        return ""
-    names = [eligibility.dependencies[number].of.name for number in numbers]
+    names = [dependency.name for dependency in of.dependencies]
     if of.relations:
         ends = "; ".join(
-            f"{relation.first} and {relation.second}"
-            + (f" in the same {relation.same}" if relation.same else " in allowed pairs")
+            " and ".join(relation.between) + (f" in the same {relation.same}" if relation.same else " in allowed pairs")
             for relation in of.relations[:_LISTED]
         )
         return f"each of {', '.join(names)} fits, but not with {ends}"
-    taken: list[tuple[int, Integers]] = []
-    failing = names[-1]
-    for name, number in zip(names, numbers, strict=True):
-        fits = empty.open_to(number)
-        count = eligibility.dependencies[number].of.count
+    packing, failing = Packing(eligibility, empty.candidates), names[-1]
+    for name, number in zip(names, eligibility.numbers[job], strict=True):
+        fits, count = packing.open_to(number), eligibility.dependencies[number].of.count
         if len(fits) < count:
             failing = name
             break
-        empty.take(number, fits[:count])
-        taken.append((number, fits[:count]))
-    for before, chosen in taken:
-        empty.give(before, chosen)
+        packing.take(number, fits[:count])
     return f"{failing} does not fit beside {', '.join(name for name in names if name != failing)} on what is free"
+
+
+def _listed(texts: Sequence[str], of: int) -> str:
+    return "; ".join(texts) + (f"; and {of - _LISTED} more" if of > _LISTED else "")
 
 
 def _amounts(at: DependencyAt) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from rich.console import Console
 
-from jobsight_scheduler.matching import OBJECTIVES, Answer, InvalidProblemError, Problem, match, read_problem
+from jobsight_scheduler.matching import OBJECTIVES, InvalidProblemError, Problem, match, read_problem
 from jobsight_scheduler.matching.ladder import DEADLINE_S, RUNGS
-from jobsight_scheduler.matching.read_objectives import read_objectives, warnings_of
+from jobsight_scheduler.matching.read import read_objectives
 from jobsight_server.errors import UserError
 from jobsight_server.reports.matching import show
 
@@ -41,38 +40,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rung", choices=RUNGS, default=RUNGS[-1], help=f"highest rung of the ladder (default: {RUNGS[-1]})"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="NUMBER", help="of the search (default: 0)")
 
 
 def run(args: argparse.Namespace) -> int:
     if not 0.0 < args.deadline <= LONGEST_S:
         raise UserError(f"--deadline {args.deadline}: must be above 0 and at most {LONGEST_S:g} seconds")
-    if not 0 <= args.seed < 2**63:
-        raise UserError(f"--seed {args.seed}: must be at least 0 and less than 2^63")
     problem = _problem(args)
-    answer = match(problem, clock=time.process_time, deadline_s=args.deadline, rung=args.rung, seed=args.seed)
+    answer = match(problem, clock=time.process_time, deadline_s=args.deadline, rung=args.rung)
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(answer_record(answer)), indent=2).decode())
+        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
     else:
         show(answer, Console())
     return 0
-
-
-def answer_record(answer: Answer) -> dict[str, Any]:
-    """``answer`` as JSON has it; prices are left out where there are none."""
-    record = asdict(answer)
-    if not record["prices"]:
-        del record["prices"]
-    return record
 
 
 def _problem(args: argparse.Namespace) -> Problem:
     try:
         problem = read_problem(_decoded(args.file))
         if args.objective is not None:
-            objectives = read_objectives(args.objective, "--objective")
-            kept = tuple(line for line in problem.warnings if line not in warnings_of(problem.objectives))
-            problem = replace(problem, objectives=objectives, warnings=kept + warnings_of(objectives))
+            problem = replace(problem, objectives=read_objectives(args.objective, "--objective"))
     except InvalidProblemError as error:
         raise UserError(f"{args.file}: {error}") from error
     return problem

@@ -29,7 +29,6 @@ from jobsight_server.storage.migrate import upgrade
 
 SIZES = (10, 20, 30)
 BATCHES = 20
-READINGS = ("dependency", "batch", "cached")
 RATES_PER_MINUTE = (500, 5_000, 30_000)
 
 ARRIVING_S, MEAN_HOLD_S, OFFERED_LOAD = 10.0, 2.0, 0.9
@@ -42,13 +41,11 @@ class ServiceBatch(Record):
     """One batch: the time at the client, and how much of it the server took to read the state, solve and store."""
 
     size: int
-    reading: str
     number: int
     client_s: float
     query_s: float
     solve_s: float
     store_s: float
-    queries: int
     matched: int
     is_optimal: bool
 
@@ -94,9 +91,8 @@ def measure_service(
         for size in SIZES:
             workload = MatchingWorkload(jobs=size, seed=seed)
             client.define(repository(workload))
-            for reading in READINGS:
-                progress(f"batches of {size}, state read {reading}")
-                found += [_one_batch(client, workload, reading, number) for number in range(-1, batches)][1:]
+            progress(f"batches of {size}")
+            found += [_one_batch(client, workload, number) for number in range(-1, batches)][1:]
     runs = []
     for rate in rates:
         progress(f"{rate} jobs a minute")
@@ -105,23 +101,21 @@ def measure_service(
     return ServiceResults(found, runs)
 
 
-def _one_batch(client: _Client, workload: MatchingWorkload, reading: str, number: int) -> ServiceBatch:
+def _one_batch(client: _Client, workload: MatchingWorkload, number: int) -> ServiceBatch:
     """A batch sent as bytes made before the clock starts. Number -1 warms up, and is not counted."""
     body = json.dumps({"jobs": batch(workload, max(number, 0)), "objectives": ["throughput"]}).encode()
     begin = time.perf_counter()
-    answer = client.ask("POST", f"/matches?reading={reading}", body)
+    answer = client.ask("POST", "/matches", body)
     client_s = time.perf_counter() - begin
     client.ask("POST", "/matches/release", json.dumps({"ids": [match["id"] for match in answer["matches"]]}).encode())
     spent = answer["time"]
     return ServiceBatch(
         workload.jobs,
-        reading,
         number,
         client_s,
         spent["query_s"],
         spent["solve_s"],
         spent["store_s"],
-        spent["queries"],
         len(answer["matches"]),
         answer["status"] == "optimal",
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from jobsight_scheduler.matching.answer import Answer, Unmatched
+from jobsight_scheduler.matching.answer import Answer, Match
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.problem import Problem
 from jobsight_server.matching.predicted import PredictedAmount
@@ -13,30 +11,11 @@ from jobsight_server.record import Record
 ELIGIBLE_LISTED = 1000
 
 
-class MadeMatch(Record):
+class MadeMatch(Match, frozen=True):
     """A whole match: instances by dependency. ``id`` and ``until`` are null in a dry run, which holds nothing."""
 
-    job: str
-    resources: dict[str, list[str]]
     id: int | None = None
     until: float | None = None
-
-
-class NotMatched(Record):
-    """A job without a match, and why; ``tier`` is the kind of reason."""
-
-    job: str
-    tier: str
-    reason: str
-
-
-class ReachedObjective(Record):
-    """The value of an objective, and the bound on it, given the optima of those before."""
-
-    name: str
-    value: float
-    bound: float | None
-    gap: float | None
 
 
 class EligibleResources(Record):
@@ -49,69 +28,26 @@ class EligibleResources(Record):
 
 
 class TimeSpent(Record):
-    """Where the time of the answer went in the server, and how many statements read the state."""
+    """Where the time of the answer went in the server: reading the state, solving, storing the matches."""
 
-    query_s: float
-    solve_s: float
-    store_s: float
-    queries: int
+    query_s: float = 0.0
+    solve_s: float = 0.0
+    store_s: float = 0.0
 
 
-class BatchAnswer(Record):
+class BatchAnswer(Answer, frozen=True, kw_only=True):
     """A whole match or none for each job, how good that is, and how it was found.
 
     ``objective``, ``bound`` and ``gap`` are those of the first objective; ``rung`` is the solver that found it, on
-    ``rows`` and ``columns``; ``conflicts`` counts matches that another request forestalled and that were made again.
+    ``rows`` and ``columns``; ``failed`` are those that failed; ``conflicts`` counts matches that another request
+    forestalled and that were made again.
     """
 
-    status: str
-    rung: str
-    objective: float
-    bound: float | None
-    gap: float | None
-    cpu_s: float
-    matches: list[MadeMatch]
-    unmatched: list[NotMatched]
-    rows: int
-    columns: int
-    objectives: list[ReachedObjective]
-    warnings: list[str]
+    matches: tuple[MadeMatch, ...]
     predicted: list[PredictedAmount]
     conflicts: int
     time: TimeSpent
     eligible: list[EligibleResources] | None = None
-
-
-def batch_answer(
-    answer: Answer,
-    matches: list[MadeMatch],
-    unmatched: Sequence[Unmatched],
-    refused: Sequence[NotMatched],
-    predicted: list[PredictedAmount],
-    conflicts: int,
-    time: TimeSpent,
-) -> BatchAnswer:
-    """The record for ``answer``; ``refused`` are jobs that were not even tried."""
-    return BatchAnswer(
-        status=answer.status,
-        rung=answer.rung,
-        objective=answer.objective,
-        bound=answer.bound,
-        gap=answer.gap,
-        cpu_s=answer.cpu_s,
-        matches=matches,
-        unmatched=[
-            *refused,
-            *(NotMatched(entry.job, entry.tier, entry.reason) for entry in unmatched),
-        ],
-        rows=answer.rows,
-        columns=answer.columns,
-        objectives=[ReachedObjective(o.name, o.value, o.bound, o.gap) for o in answer.objectives],
-        warnings=list(answer.warnings),
-        predicted=predicted,
-        conflicts=conflicts,
-        time=time,
-    )
 
 
 def eligible_resources(problem: Problem) -> list[EligibleResources]:

@@ -6,23 +6,23 @@ different commits; what is read too early is read again, and a match is checked 
 
 from __future__ import annotations
 
-import heapq
+import math
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from jobsight_scheduler.matching.problem import Resource
-from jobsight_server.matching.policy import StoredPolicy, policies_for, stored_policy
 from jobsight_server.matching.resource_types import SHIPPED, ResourceType
 from jobsight_server.matching.stored_resource import (
     HeldPart,
+    ResourcePolicy,
     StoredResource,
-    amounts_of,
-    attributes_of,
-    capacities_of,
+    decode_amounts,
+    decode_attributes,
+    decode_capacities,
     present,
 )
 from jobsight_server.storage.fetch import fetch
@@ -41,6 +41,7 @@ _ENDED = "SELECT id FROM matches WHERE version > ? AND state NOT IN ('held', 'qu
 DEFAULT_OBJECTIVES = ("throughput",)
 
 _decode_type = msgspec.json.Decoder(ResourceType).decode
+_decode_policy = msgspec.json.Decoder(ResourcePolicy).decode
 
 
 class Catalogue:
@@ -49,23 +50,20 @@ class Catalogue:
     def __init__(self, expiry_s: float) -> None:
         self.version = 0
         self.definitions = 0
-        self.queries = 0
         self.types: dict[str, ResourceType] = dict(SHIPPED)
         self.objectives: list[Any] = list(DEFAULT_OBJECTIVES)
-        self.policies: list[StoredPolicy] = []
+        self.policies: list[ResourcePolicy] = []
         self.resources: dict[int, StoredResource] = {}
         self.id_of: dict[str, int] = {}
         self._expiry_s = expiry_s
         self._by_type: dict[str, set[int]] = {}
         self._held: dict[int, dict[int, list[HeldPart]]] = {}
         self._holders: dict[int, tuple[int, ...]] = {}
-        self._ends: list[tuple[float, int]] = []
-        self._until: dict[int, float] = {}
-        self._present: dict[int, Resource] = {}
+        self._present: dict[int, tuple[Resource, float]] = {}
+        """With the time at which the first of its holds ends."""
 
     def refresh(self, connection: Connection, version: int | None = None) -> None:
         """Reads what changed; ``version``: the newest that is committed, where the caller holds a change open."""
-        self.queries = 1
         rows = fetch(connection, _STATE, ())
         if not rows:
             return
@@ -83,26 +81,25 @@ class Catalogue:
 
     def resources_of(self, types: Collection[str], now: float) -> tuple[Resource, ...]:
         """All resources of these types at ``now``, in the order of their numbers."""
-        self._expire(now)
         wanted = sorted(number for kind in types for number in self._by_type.get(kind, ()))
         return tuple(self._as_of(number, now) for number in wanted)
 
     def resource(self, number: int, now: float) -> Resource:
         """One resource at ``now``."""
-        self._expire(now)
         return self._as_of(number, now)
 
     def parts_of(self, number: int, now: float) -> list[HeldPart]:
         """Who holds the resource at ``now``, the first to end first."""
-        self._expire(now)
-        parts = [part for found in self._held.get(number, {}).values() for part in found]
+        parts = [part for held in self._held.get(number, {}).values() for part in held if part.until > now]
         return sorted(parts, key=lambda part: (part.until, part.match_id))
 
     def _as_of(self, number: int, now: float) -> Resource:
-        stored, found = self.resources[number], self._present.get(number)
-        if found is None:
-            parts = (part for held in self._held.get(number, {}).values() for part in held)
-            found = self._present[number] = present(stored, parts, policies_for(stored, self.policies))
+        stored = self.resources[number]
+        found, until = self._present.get(number, (None, 0.0))
+        if found is None or until <= now:
+            parts = self.parts_of(number, now)
+            found = present(stored, parts, self.policies)
+            self._present[number] = found, parts[0].until if parts else math.inf
         if not stored.is_stale(now, self._expiry_s):
             return found
         return replace(
@@ -113,20 +110,18 @@ class Catalogue:
         """Has everything read again: a row that was deleted, or a database that was restored, has no newer version."""
         self.version = 0
         self.resources, self.id_of, self._by_type, self._present = {}, {}, {}, {}
-        self._held, self._holders, self._ends, self._until = {}, {}, [], {}
+        self._held, self._holders = {}, {}
 
     def _read_definitions(self, connection: Connection, objectives: str | None) -> None:
-        self.queries += 2
         self.definitions += 1
         self.objectives = list(DEFAULT_OBJECTIVES) if objectives is None else msgspec.json.decode(objectives)
         defined = fetch(connection, "SELECT definition FROM resource_types", ())
         self.types = SHIPPED | {kind.name: kind for kind in (_decode_type(row[0]) for row in defined)}
         rules = fetch(connection, "SELECT rule FROM resource_policies ORDER BY id", ())
-        self.policies = [stored_policy(row[0]) for row in rules]
+        self.policies = [_decode_policy(row[0]) for row in rules]
         self._present.clear()
 
     def _read_resources(self, connection: Connection) -> None:
-        self.queries += 1
         for number, name, kind, attributes, capacities, cost, static, at, owner, source in fetch(
             connection, _RESOURCES, (self.version,)
         ):
@@ -137,8 +132,8 @@ class Catalogue:
                 number,
                 name,
                 kind,
-                attributes_of(attributes),
-                capacities_of(capacities),
+                decode_attributes(attributes),
+                decode_capacities(capacities),
                 cost,
                 bool(static),
                 at,
@@ -150,14 +145,12 @@ class Catalogue:
             self._present.pop(number, None)
 
     def _read_matches(self, connection: Connection) -> None:
-        self.queries += 1
         if self.version:
-            self.queries += 1
             for (ended,) in fetch(connection, _ENDED, (self.version,)):
                 self._drop(ended)
         found: dict[int, list[tuple[int, HeldPart]]] = {}
         for number, job, user, since_s, until, resource, amounts in fetch(connection, _HELD, (self.version,)):
-            part = HeldPart(number, job, user, since_s, until, amounts_of(amounts))
+            part = HeldPart(number, job, user, since_s, until, decode_amounts(amounts))
             found.setdefault(number, []).append((resource, part))
         for number, parts in found.items():
             self._drop(number)
@@ -169,18 +162,8 @@ class Catalogue:
             self._held.setdefault(resource, {}).setdefault(number, []).append(part)
             self._present.pop(resource, None)
         self._holders[number] = tuple({resource for resource, _ in parts})
-        self._until[number] = parts[0][1].until
-        heapq.heappush(self._ends, (parts[0][1].until, number))
 
     def _drop(self, number: int) -> None:
         for resource in self._holders.pop(number, ()):
             self._held[resource].pop(number, None)
             self._present.pop(resource, None)
-        self._until.pop(number, None)
-
-    def _expire(self, now: float) -> None:
-        """A hold is over at its end, whether or not its row says so yet."""
-        while self._ends and self._ends[0][0] <= now:
-            until, number = heapq.heappop(self._ends)
-            if self._until.get(number) == until:  # not renewed
-                self._drop(number)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, delete, insert, select, update
+from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
 from jobsight_server.matching.changes import begin_change, mark_definitions, mark_removal
 from jobsight_server.matching.end_matches import lose_matches
-from jobsight_server.matching.policy import MOST_POLICIES, ResourcePolicy, rule_of
-from jobsight_server.matching.resource_report import ResourceBody, as_row, checked_attributes, checked_capacities
+from jobsight_server.matching.resource_report import ResourceBody, state_row
 from jobsight_server.matching.resource_types import SHIPPED, ResourceError, ResourceType, check_name, check_type
+from jobsight_server.matching.stored_resource import MOST_POLICIES, ResourcePolicy
 from jobsight_server.storage.schema import matching_state, resource_policies, resource_types, resources
 
 MOST_RESOURCES = 100_000
@@ -25,6 +26,14 @@ def types_in(connection: Connection) -> dict[str, ResourceType]:
     return SHIPPED | {kind.name: kind for kind in (msgspec.json.decode(row, type=ResourceType) for row in rows)}
 
 
+@contextmanager
+def _defining(engine: Engine) -> Iterator[Connection]:
+    with engine.begin() as connection:
+        begin_change(connection)
+        mark_definitions(connection)
+        yield connection
+
+
 def put_type(engine: Engine, kind: ResourceType) -> None:
     """Defines a type, or defines it differently.
 
@@ -33,9 +42,7 @@ def put_type(engine: Engine, kind: ResourceType) -> None:
     """
     check_type(kind)
     definition = msgspec.json.encode(kind).decode()
-    with engine.begin() as connection:
-        begin_change(connection)
-        mark_definitions(connection)
+    with _defining(engine) as connection:
         query = update(resource_types).where(resource_types.c.name == kind.name).values(definition=definition)
         if connection.execute(query).rowcount == 0:
             if len(types_in(connection)) >= MOST_TYPES:
@@ -49,11 +56,9 @@ def delete_type(engine: Engine, name: str) -> None:
     Raises:
         ResourceError: there is none, it ships, or there are resources of it.
     """
-    with engine.begin() as connection:
-        begin_change(connection)
-        mark_definitions(connection)
+    with _defining(engine) as connection:
         if name not in SHIPPED:
-            count = len(connection.execute(select(resources.c.id).where(resources.c.type == name)).all())
+            count = connection.scalar(select(func.count()).where(resources.c.type == name))
             if count:
                 raise ResourceError(f"{count} resources are of type {name[:60]!r}; delete them first", 409)
         if connection.execute(delete(resource_types).where(resource_types.c.name == name)).rowcount == 0:
@@ -72,10 +77,8 @@ def put_resource(engine: Engine, name: str, body: ResourceBody, now: float) -> N
     with engine.begin() as connection:
         change = begin_change(connection)
         kind = known_type(types_in(connection), body.type)
-        row = {
+        row = state_row(body, kind, ({}, {})) | {
             "type": body.type,
-            "attributes": as_row(checked_attributes(body.attributes, kind, "attributes")),
-            "capacities": as_row(checked_capacities(body.capacities, {}, "capacities")),
             "cost": body.cost,
             "is_static": body.static,
             "state_at": now,
@@ -111,11 +114,7 @@ def put_policies(engine: Engine, policies: Sequence[ResourcePolicy]) -> None:
     """
     if len(policies) > MOST_POLICIES:
         raise ResourceError(f"{len(policies)} policies; at most {MOST_POLICIES} are kept")
-    for index, policy in enumerate(policies):
-        rule_of(policy, f"policies[{index}]")
-    with engine.begin() as connection:
-        begin_change(connection)
-        mark_definitions(connection)
+    with _defining(engine) as connection:
         connection.execute(delete(resource_policies))
         rows = [{"id": n, "rule": msgspec.json.encode(policy).decode()} for n, policy in enumerate(policies, 1)]
         if rows:
@@ -124,9 +123,7 @@ def put_policies(engine: Engine, policies: Sequence[ResourcePolicy]) -> None:
 
 def put_objectives(engine: Engine, objectives: Sequence[Any]) -> None:
     """Chooses the objectives, in order of importance; the caller has checked them."""
-    with engine.begin() as connection:
-        begin_change(connection)
-        mark_definitions(connection)
+    with _defining(engine) as connection:
         connection.execute(update(matching_state).values(objectives=msgspec.json.encode(objectives).decode()))
 
 
@@ -146,6 +143,6 @@ def require_room(connection: Connection, count: int) -> None:
     """Raises:
     ResourceError: ``count`` more resources would be too many.
     """
-    there = len(connection.execute(select(resources.c.id)).all())
+    there = connection.scalar(select(func.count()).select_from(resources)) or 0
     if there + count > MOST_RESOURCES:
         raise ResourceError(f"there are {there} resources; at most {MOST_RESOURCES} are kept", 409)

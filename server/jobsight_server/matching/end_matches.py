@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, Engine, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, delete, select, true, update
 
 from jobsight_server.matching.changes import begin_change, mark_removal
 from jobsight_server.matching.resource_types import ResourceError
@@ -15,8 +15,6 @@ ENDED = "matches_ended"
 """Counted by how: released, expired, lost, cancelled."""
 
 OPEN = ("queued", "held")
-LONGEST_HOLD_S = 366 * 86400.0
-
 _AT_ONCE = 500
 
 
@@ -27,8 +25,7 @@ def release(engine: Engine, numbers: Sequence[int], now: float) -> list[int]:
         change = begin_change(connection)
         for begin in range(0, len(numbers), _AT_ONCE):
             some = matches.c.id.in_(numbers[begin : begin + _AT_ONCE])
-            is_over = (matches.c.state == "held") & (matches.c.until <= now)
-            _end(connection, some & is_over, "expired", "its hold ended", now, change.version)
+            _expire(connection, some, now, change.version)
             for before, after in (("held", "released"), ("queued", "cancelled")):
                 ended += _end(connection, some & (matches.c.state == before), after, None, now, change.version)
     return sorted(ended)
@@ -54,24 +51,14 @@ def renew(engine: Engine, number: int, until: float, now: float) -> None:
 def lose_matches(connection: Connection, resource_id: int, name: str, now: float, version: int) -> int:
     """Ends every match that holds something of a removed resource, within the caller's change."""
     on_it = matches.c.id.in_(select(holds.c.match_id).where(holds.c.resource_id == resource_id))
-    is_over = matches.c.until <= now
-    _end(connection, on_it & (matches.c.state == "held") & is_over, "expired", "its hold ended", now, version)
+    _expire(connection, on_it, now, version)
     reason = f"resource {name} was removed"
     return len(_end(connection, on_it & (matches.c.state == "held"), "lost", reason, now, version))
 
 
 def expire_matches(connection: Connection, now: float, version: int) -> int:
     """Marks the holds that are over, within the caller's change."""
-    return len(
-        _end(
-            connection,
-            (matches.c.state == "held") & (matches.c.until <= now),
-            "expired",
-            "its hold ended",
-            now,
-            version,
-        )
-    )
+    return len(_expire(connection, true(), now, version))
 
 
 def some_expired(connection: Connection, now: float) -> bool:
@@ -90,12 +77,16 @@ def delete_ended(engine: Engine, kept: int) -> int:
         if last is None:
             return 0
         old = ended & (matches.c.id <= last)
-        count = connection.scalar(select(func.count()).select_from(matches).where(old)) or 0
         connection.execute(delete(holds).where(holds.c.match_id.in_(select(matches.c.id).where(old))))
-        connection.execute(delete(matches).where(old))
+        count = connection.execute(delete(matches).where(old)).rowcount
         mark_removal(connection)
         add_event_counts(connection, {("matches_deleted", "more than matches_kept"): count})
         return count
+
+
+def _expire(connection: Connection, which: ColumnElement[bool], now: float, version: int) -> list[int]:
+    is_over = (matches.c.state == "held") & (matches.c.until <= now)
+    return _end(connection, which & is_over, "expired", "its hold ended", now, version)
 
 
 def _end(

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Engine, func, insert, select
 
+from jobsight_scheduler.matching.answer import Unmatched
 from jobsight_server.matching.changes import begin_change
 from jobsight_server.matching.predicted import PredictedAmount
 from jobsight_server.matching.resource_types import ResourceError
@@ -24,18 +25,11 @@ class QueuedJob(Record):
     id: int
 
 
-class RefusedJob(Record):
-    """A job that does not wait, and why."""
-
-    job: str
-    reason: str
-
-
 class SubmittedJobs(Record):
     """Jobs that wait for a round of matching, and those with nothing to predict from or of an unknown type."""
 
     queued: list[QueuedJob]
-    refused: list[RefusedJob]
+    refused: list[Unmatched]
     predicted: list[PredictedAmount]
 
 
@@ -46,7 +40,7 @@ def submit(matcher: Matcher, engine: Engine, jobs: Sequence[Any], now: float, ke
         ResourceError: it is invalid, or too many jobs wait already; nothing is queued then.
     """
     batch = matcher.read(jobs, key)
-    most = matcher.config.queued
+    most = matcher.settings.matches_queued
     with engine.begin() as connection:
         change = begin_change(connection, len(batch.jobs))
         numbers = earlier(connection, key).numbers
@@ -64,6 +58,6 @@ def submit(matcher: Matcher, engine: Engine, jobs: Sequence[Any], now: float, ke
         numbers |= {row["name"]: row["id"] for row in rows}
     return SubmittedJobs(
         [QueuedJob(job.name, numbers[job.name]) for job in batch.jobs],
-        [RefusedJob(entry.job, entry.reason) for entry in batch.refused],
+        batch.refused,
         batch.predicted,
     )

@@ -1,46 +1,51 @@
-"""Resources and reports of their state as they are sent, and the checks that a schema cannot express."""
+"""Resources and reports of their state as they are sent, and what is stored of them."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
 
+from jobsight_scheduler.matching.records import InvalidProblemError, decoded
 from jobsight_server.matching.resource_types import (
     LONGEST_NAME,
     MOST_FIELDS,
+    Identifier,
     Kind,
     ResourceError,
     ResourceType,
-    is_identifier,
 )
 
 LARGEST_AMOUNT = 1e15
 LATEST_TIME_S = 1e11
-_LONGEST_TEXT = 1000
-_SHOWN = 60
 
+T = TypeVar("T")
+
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Amount = Annotated[float, Meta(ge=0, le=LARGEST_AMOUNT)]
-CapacityAmount = Annotated[float, Meta(description=f"from 0 to {LARGEST_AMOUNT:g}")]
-"""Checked by ``checked_capacities``: it can say of which capacity it is, and a wrong report keeps no other one out."""
-
-Value = str | float | bool | list[str | float | bool]
-Attributes = dict[str, Value]
+Number = Annotated[float, Meta(ge=-LARGEST_AMOUNT, le=LARGEST_AMOUNT)]
+Plain = bool | Number | Annotated[str, Meta(max_length=1000, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
+Value = Plain | Annotated[tuple[Plain, ...], Meta(max_length=1000)]
+Attributes = Annotated[dict[Identifier, Value], Meta(max_length=MOST_FIELDS)]
+Stored = tuple[dict[str, Value], dict[str, tuple[float, float]]]
+"""Attributes, and capacities as pairs (total, measured use)."""
 
 
 class CapacityReport(msgspec.Struct, forbid_unknown_fields=True):
     """``used`` is measured, on the whole resource; ``available`` says the same, as the total less what is used."""
 
-    total: CapacityAmount | None = None
-    used: CapacityAmount | None = None
-    available: CapacityAmount | None = None
+    total: Amount | None = None
+    used: Amount | None = None
+    available: Amount | None = None
+
+    def __post_init__(self) -> None:
+        if self.used is not None and self.available is not None:
+            raise InvalidProblemError("give used or available, not both")
 
 
-Capacities = dict[str, CapacityReport | CapacityAmount]
+Capacities = Annotated[dict[Identifier, CapacityReport | Amount], Meta(max_length=MOST_FIELDS)]
 """A number alone is the total."""
 
 
@@ -50,8 +55,8 @@ class ResourceReport(msgspec.Struct, forbid_unknown_fields=True):
     One that is not there yet is created if its ``type`` is given. ``time``: when it was measured; now, if left out.
     """
 
-    name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
-    type: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)] | None = None
+    name: Name
+    type: Name | None = None
     time: Annotated[float, Meta(ge=0, le=LATEST_TIME_S)] | None = None
     attributes: Attributes = {}
     capacities: Capacities = {}
@@ -61,92 +66,57 @@ class ResourceReport(msgspec.Struct, forbid_unknown_fields=True):
 class ResourceBody(msgspec.Struct, forbid_unknown_fields=True):
     """A resource as an administrator defines it. ``static``: no state is reported for it, so it does not expire."""
 
-    type: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+    type: Name
     attributes: Attributes = {}
     capacities: Capacities = {}
     cost: Amount = 1.0
     static: bool = False
 
 
-def checked_attributes(sent: Mapping[str, Any], kind: ResourceType, place: str) -> dict[str, Value]:
-    """The attributes, as they may be stored.
+def sent(value: object, kind: type[T], place: str) -> T:
+    """``value``, at ``place``, as a record of this kind.
 
     Raises:
-        ResourceError: too many, a name that no predicate can have, or a value of another kind than declared.
+        ResourceError: it is none; the message has the place and the value.
     """
-    if len(sent) > MOST_FIELDS:
-        raise ResourceError(f"{place} has {len(sent)} entries; at most {MOST_FIELDS} are kept")
-    kinds: dict[str, Kind] = {field.name: field.kind for field in kind.attributes}
-    for name, value in sent.items():
-        _check_field_name(name, place)
-        values = value if isinstance(value, list) else [value]
-        if len(values) > _LONGEST_TEXT or any(not _is_plain(item) for item in values):
-            raise ResourceError(
-                f"{place}.{name} = {str(value)[:_SHOWN]!r}: give finite numbers, or printable text of at most "
-                f"{_LONGEST_TEXT} characters"
-            )
-        declared = kinds.get(name)
-        if declared is not None and _kind_of(value) != declared:
-            raise ResourceError(
-                f"{place}.{name} = {str(value)[:_SHOWN]!r} is a {_kind_of(value)}; {kind.name} has a {declared} there"
-            )
-    return dict(sent)
+    try:
+        return decoded(value, kind, place)
+    except InvalidProblemError as error:
+        raise ResourceError(str(error)) from error
 
 
-def checked_capacities(
-    sent: Mapping[str, CapacityReport | float], before: Mapping[str, tuple[float, float]], place: str
-) -> dict[str, tuple[float, float]]:
-    """All capacities after the report, as pairs (total, measured use).
+def state_row(report: ResourceBody | ResourceReport, kind: ResourceType, before: Stored) -> dict[str, str]:
+    """The columns of attributes and capacities after a report.
 
     Raises:
-        ResourceError: too many, a name that no predicate can have, a negative or too large amount, no total, or more
-            than one measure of use.
+        ResourceError: too many, an attribute of another kind than declared, or a capacity without a total.
     """
-    found = dict(before)
-    for name, given in sent.items():
-        _check_field_name(name, place)
-        report = given if isinstance(given, CapacityReport) else CapacityReport(given)
-        for field in report.__struct_fields__:
-            amount = getattr(report, field)
-            if amount is not None and not 0 <= amount <= LARGEST_AMOUNT:
-                raise ResourceError(f"{place}.{name}.{field} = {amount:g} is not between 0 and {LARGEST_AMOUNT:g}")
-        total, used = found.get(name, (None, 0.0))
-        total = total if report.total is None else report.total
+    attributes, capacities = before[0] | report.attributes, dict(before[1])
+    kinds: Mapping[str, Kind] = {field.name: field.kind for field in kind.attributes}
+    for name, value in report.attributes.items():
+        if (found := _kind_of(value)) != kinds.get(name, found):
+            raise ResourceError(
+                f"attributes.{name} = {str(value)[:60]!r} is a {found}; {kind.name} has a {kinds[name]} there"
+            )
+    for name, given in report.capacities.items():
+        one = given if isinstance(given, CapacityReport) else CapacityReport(given)
+        total, used = capacities.get(name, (None, 0.0))
+        total = total if one.total is None else one.total
         if total is None:
-            raise ResourceError(f"{place}.{name} has no total yet; give it")
-        if report.used is not None and report.available is not None:
-            raise ResourceError(f"{place}.{name}: give used or available, not both")
-        if report.available is not None:
-            used = max(0.0, total - report.available)
-        elif report.used is not None:
-            used = report.used
-        found[name] = total, used
-    if len(found) > MOST_FIELDS:
-        raise ResourceError(f"{place} has {len(found)} entries; at most {MOST_FIELDS} are kept")
-    return found
-
-
-def as_row(value: Mapping[str, Any]) -> str:
-    """JSON of attributes or capacities."""
-    return json.dumps(value, separators=(",", ":"))
-
-
-def _check_field_name(name: str, place: str) -> None:
-    if not is_identifier(name):
-        raise ResourceError(
-            f"{place}: the name {name[:_SHOWN]!r} is not letters, digits and _ (at most 63), as predicates need"
-        )
+            raise ResourceError(f"capacities.{name} has no total yet; give it")
+        used = used if one.used is None else one.used
+        capacities[name] = total, used if one.available is None else max(0.0, total - one.available)
+    for place, fields in (("attributes", attributes), ("capacities", capacities)):
+        if len(fields) > MOST_FIELDS:
+            raise ResourceError(f"{place} has {len(fields)} entries; at most {MOST_FIELDS} are kept")
+    return {
+        name: msgspec.json.encode(of).decode() for name, of in (("attributes", attributes), ("capacities", capacities))
+    }
 
 
 def _kind_of(value: Any) -> Kind:
     if isinstance(value, bool):
         return "flag"
-    if isinstance(value, list):
+    if isinstance(value, tuple):
         return "list"
     return "text" if isinstance(value, str) else "number"
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, str):
-        return len(value) <= _LONGEST_TEXT and (not value or value.isprintable())
-    return isinstance(value, bool) or (math.isfinite(value) and abs(value) <= LARGEST_AMOUNT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, field
 
 from jobsight_predictor.metrics import METRICS
@@ -89,48 +90,33 @@ def check_name(name: str, place: str) -> None:
         raise ResourceError(f"{place} = {name[:60]!r}: no address can have `.`, `..` or an empty part between slashes")
 
 
-def _text(*names: str) -> list[AttributeType]:
-    return [AttributeType(name) for name in names]
+def _shipped(name: str, description: str, attributes: str, *capacities: CapacityType) -> ResourceType:
+    """``attributes`` are words ``name`` or ``name:kind``."""
+    words = (word.partition(":") for word in attributes.split())
+    return ResourceType(
+        name,
+        [AttributeType(attribute, msgspec.convert(kind or "text", Kind)) for attribute, _, kind in words],
+        list(capacities),
+        description,
+    )
 
 
+_BANDWIDTH = CapacityType("bandwidth_mbps", "Mb/s", "bandwidth", 1e-6)
+_COMPUTE = (
+    CapacityType("slots", "application slots"),
+    CapacityType("memory_gib", "GiB", "memory", 2.0**-30),
+    _BANDWIDTH,
+)
+_NODE = "location os os_version cpu_type cpu_mhz:number applications:list"
+_LICENCES = CapacityType("licences", "licences")
 SHIPPED = {
     kind.name: kind
     for kind in (
-        ResourceType(
-            "compute",
-            [
-                *_text("location", "os", "os_version", "cpu_type"),
-                AttributeType("cpu_mhz", "number"),
-                AttributeType("applications", "list"),
-            ],
-            [
-                CapacityType("slots", "application slots"),
-                CapacityType("memory_gib", "GiB", "memory", 2.0**-30),
-                CapacityType("bandwidth_mbps", "Mb/s", "bandwidth", 1e-6),
-            ],
-            "A machine that runs jobs",
-        ),
-        ResourceType(
-            "filesystem",
-            [*_text("location", "fs_type"), AttributeType("size_gb", "number")],
-            [CapacityType("capacity_gb", "GB")],
-            "Space for files",
-        ),
-        ResourceType(
-            "database", _text("location", "db_type"), [CapacityType("connections", "connections")], "A database server"
-        ),
-        ResourceType(
-            "network",
-            _text("domain", "network_type"),
-            [CapacityType("bandwidth_mbps", "Mb/s", "bandwidth", 1e-6)],
-            "A network subsystem",
-        ),
-        ResourceType(
-            "application",
-            [*_text("location", "version"), AttributeType("applications", "list")],
-            [CapacityType("licences", "licences")],
-            "An application or its licences",
-        ),
+        _shipped("compute", "A machine that runs jobs", _NODE, *_COMPUTE),
+        _shipped("filesystem", "Space for files", "location fs_type size_gb:number", CapacityType("capacity_gb", "GB")),
+        _shipped("database", "A database server", "location db_type", CapacityType("connections", "connections")),
+        _shipped("network", "A network subsystem", "domain network_type", _BANDWIDTH),
+        _shipped("application", "An application or its licences", "location version applications:list", _LICENCES),
     )
 }
 """The types that are there before any is defined; a definition of the same name replaces one."""

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, bindparam, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_scheduler.matching.answer import Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_scheduler.matching.rounds import WaitingJob
-from jobsight_server.matching.changes import begin_change
-from jobsight_server.matching.end_matches import LONGEST_HOLD_S
+from jobsight_server.matching.catalogue import Catalogue
 from jobsight_server.matching.resource_types import ResourceError
 from jobsight_server.matching.service import RUNGS_FAILED, Matcher
-from jobsight_server.matching.store_matches import CONFLICTS, Seen, add_holds, still_fitting, until_of
+from jobsight_server.matching.store_matches import Seen, add_holds, begin_storing, until_of
 from jobsight_server.matching.submissions import document_of
 from jobsight_server.periodic import Periodic
 from jobsight_server.storage.event_counts import add_event_counts
@@ -46,8 +45,6 @@ class RoundDone:
 
     jobs: int
     matched: int
-    passed_over: int
-    took_s: float
 
 
 class MatchingRounds:
@@ -67,8 +64,8 @@ class MatchingRounds:
             look()
 
     def run_if_due(self) -> RoundDone | None:
-        """A round, if enough jobs wait or one has waited long enough."""
-        now, config = self._clock(), self._matcher.config
+        """A round, if enough jobs wait or one has waited long enough; one that fails is tried again."""
+        now, settings = self._clock(), self._matcher.settings
         with self._engine.connect().execution_options(reading=True) as connection:
             query = select(func.count(), func.min(matches.c.submitted_at)).where(_QUEUED)
             fresh, oldest = connection.execute(query.where(matches.c.id > self._last_seen)).one()
@@ -76,12 +73,8 @@ class MatchingRounds:
                 self._jobs, self._said = {}, {}
                 return None
         since = oldest if fresh else self._last_round
-        if fresh < config.round_jobs and 0 <= now - since < config.round_s:
+        if fresh < settings.match_round_jobs and 0 <= now - since < settings.match_round_s:
             return None
-        return self._run_safely()
-
-    def _run_safely(self) -> RoundDone | None:
-        """A round that fails is logged and counted, and the next one is tried when it is due."""
         try:
             return self.run()
         except (SQLAlchemyError, FencedError):
@@ -95,7 +88,6 @@ class MatchingRounds:
 
     def run(self) -> RoundDone | None:
         """A round of all queued jobs; None where none waits."""
-        begin = time.perf_counter()
         with self._engine.connect().execution_options(reading=True) as connection:
             query = select(matches.c.id, matches.c.rounds).where(_QUEUED).order_by(matches.c.id)
             rows = connection.execute(query).all()
@@ -116,7 +108,7 @@ class MatchingRounds:
         self._pass_over(broken)
         with self._engine.begin() as connection:
             connection.execute(_AGE, {"last": self._last_seen})
-        return RoundDone(len(rows), matched, len(rows) - matched, time.perf_counter() - begin)
+        return RoundDone(len(rows), matched)
 
     def _read_new(self, numbers: Sequence[int], connection: Connection) -> None:
         """Reads the jobs that no round has seen, and forgets those that wait no more. Their names are their numbers."""
@@ -136,44 +128,38 @@ class MatchingRounds:
         if batch.refused:  # its type was deleted meanwhile
             return ResourceError(batch.refused[0].reason)
         job = batch.jobs[0]
-        duration_s = self._matcher.config.hold_s if job.duration_s is None else job.duration_s
+        duration_s = self._matcher.settings.match_hold_s if job.duration_s is None else job.duration_s
         return replace(job, name=str(row.id), duration_s=duration_s)
 
-    def _store(self, problem: Problem, found: Sequence[Match], unmatched: Sequence[Unmatched], seen: Seen) -> int:
+    def _store(
+        self,
+        catalogue: Catalogue,
+        problem: Problem,
+        found: Sequence[Match],
+        unmatched: Sequence[Unmatched],
+        seen: Seen,
+    ) -> int:
         """Holds what still fits, for jobs that still wait; the others are passed over. Returns how many it held."""
-        catalogue, hold_s = self._matcher.catalogue, self._matcher.config.hold_s
+        if not found:
+            self._pass_over(unmatched)
+            return 0
+        now, hold_s = problem.now_s, self._matcher.settings.match_hold_s
         jobs = {job.name: job for job in problem.jobs}
-        passed = list(unmatched)
-        numbered: list[tuple[int, Match]] = []
-        if found:
-            with self._engine.begin() as connection:
-                change = begin_change(connection)
-                fitting = list(found)
-                if change.version - 1 != catalogue.version:
-                    catalogue.refresh(connection, change.version - 1)
-                    fitting = still_fitting(catalogue, problem, found, seen, problem.now_s)
-                waiting = _still_queued(connection, [int(match.job) for match in fitting])
-                numbered = [(int(match.job), match) for match in fitting if int(match.job) in waiting]
-                rows = [
-                    {
-                        "number": number,
-                        "since": problem.now_s,
-                        "end": until_of(jobs[match.job], hold_s, LONGEST_HOLD_S, problem.now_s),
-                        "of": change.version,
-                    }
-                    for number, match in numbered
-                ]
-                if rows:
-                    connection.execute(_HOLD, rows)
-                    add_holds(connection, catalogue, problem, numbered)
-                add_event_counts(connection, {(CONFLICTS, ""): len(found) - len(fitting)})
-            kept = {match.job for match in fitting}
-            passed += [
-                Unmatched(match.job, "held", "another request took it meanwhile")
-                for match in found
-                if match.job not in kept
+        with self._engine.begin() as connection:
+            change, fitting = begin_storing(connection, catalogue, problem, found, seen)
+            numbers = [int(match.job) for match in fitting]
+            waiting = set(connection.scalars(select(matches.c.id).where(matches.c.id.in_(numbers), _QUEUED)))
+            numbered = [(int(match.job), match) for match in fitting if int(match.job) in waiting]
+            rows = [
+                {"number": n, "since": now, "end": until_of(jobs[match.job], hold_s, now), "of": change.version}
+                for n, match in numbered
             ]
-        self._pass_over(passed)
+            if rows:
+                connection.execute(_HOLD, rows)
+                add_holds(connection, catalogue, problem, numbered)
+        lost = {match.job for match in found} - {match.job for match in fitting}
+        taken = [Unmatched(name, "held", "another request took it meanwhile") for name in lost]
+        self._pass_over([*unmatched, *taken])
         return len(numbered)
 
     def _pass_over(self, unmatched: Sequence[Unmatched]) -> None:
@@ -187,10 +173,6 @@ class MatchingRounds:
         if rows:
             with self._engine.begin() as connection:
                 connection.execute(_EXPLAIN, rows)
-
-
-def _still_queued(connection: Connection, numbers: Sequence[int]) -> set[int]:
-    return set(connection.scalars(select(matches.c.id).where(matches.c.id.in_(numbers), _QUEUED)))
 
 
 _HOLD = (

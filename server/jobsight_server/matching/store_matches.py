@@ -7,21 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from jobsight_scheduler.matching.answer import Match
-from jobsight_scheduler.matching.policies import verdict
-from jobsight_scheduler.matching.problem import Capacity, MatchJob, Problem, Resource
+from jobsight_scheduler.matching.check import faults
+from jobsight_scheduler.matching.eligibility import Eligibility
+from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_server.matching.catalogue import Catalogue
+from jobsight_server.matching.changes import Change, begin_change
 from jobsight_server.matching.stored_resource import StoredResource
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.fetch import write_many
 
 MADE = "matches_made"
 CONFLICTS = "match_conflicts"
-
-TOLERANCE = 1e-9
-"""Of a total: how much the sum of amounts may be above it by rounding."""
+LONGEST_HOLD_S = 366 * 86400.0
 
 _HOLD = "INSERT INTO holds (match_id, dependency, resource_id, resource, amounts) VALUES (?, ?, ?, ?, ?)"
 
@@ -39,39 +40,28 @@ class Seen:
         return cls(catalogue.definitions, {r.name: stored[id_of[r.name]] for r in problem.resources})
 
 
-def still_fitting(
-    catalogue: Catalogue, problem: Problem, found: Sequence[Match], seen: Seen, now: float
-) -> list[Match]:
-    """The matches that fit the catalogue as it is now, the first ones first.
+def begin_storing(
+    connection: Connection, catalogue: Catalogue, problem: Problem, found: Sequence[Match], seen: Seen
+) -> tuple[Change, list[Match]]:
+    """Starts a change, with a number for each match; those of ``found`` that fit what is committed by now.
 
     One on a resource that was changed since it was seen, or under other definitions, has to be made again.
     """
+    change = begin_change(connection, len(found))
+    if change.version - 1 == catalogue.version:
+        return change, list(found)
+    catalogue.refresh(connection, change.version - 1)
+    numbers = {name: catalogue.id_of.get(name, 0) for name in seen.resources}
+    same = {n for n, stored in seen.resources.items() if catalogue.resources.get(numbers[n]) is stored}
     if catalogue.definitions != seen.definitions:
-        return []
-    jobs = {job.name: job for job in problem.jobs}
-    taken: dict[tuple[str, str], float] = {}
-    running: dict[str, int] = {}
-    fitting = []
-    for match in found:
-        wanted = _wanted(jobs[match.job], match)
-        names = {name for name, _ in wanted}
-        if not all(_is_as_seen(catalogue, seen, name) for name in names):
-            continue
-        there = {name: catalogue.resource(catalogue.id_of[name], now) for name in names}
-        if not all(
-            _fits(there[name].capacities.get(capacity), taken.get((name, capacity), 0.0), amount)
-            for (name, capacity), amount in wanted.items()
-            if capacity
-        ):
-            continue
-        if not all(_allowed(jobs[match.job], there[name], running.get(name, 0), problem.hour) for name in names):
-            continue
-        for key, amount in wanted.items():
-            taken[key] = taken.get(key, 0.0) + amount
-        for name in names:
-            running[name] = running.get(name, 0) + 1
-        fitting.append(match)
-    return fitting
+        same = set()
+    now = tuple(catalogue.resource(number, problem.now_s) for name, number in numbers.items() if name in same)
+    present = replace(problem, resources=now)
+    kept = [one for one in found if same.issuperset(name for names in one.resources.values() for name in names)]
+    wrong = faults(Eligibility(present), kept)
+    fitting = [one for one in kept if one.job not in wrong]
+    add_event_counts(connection, {(CONFLICTS, ""): len(found) - len(fitting)})
+    return change, fitting
 
 
 def add_holds(
@@ -82,47 +72,16 @@ def add_holds(
     rows: list[tuple[int, str, int, str, str]] = []
     for number, match in found:
         for dependency in jobs[match.job].dependencies:
-            amounts = msgspec.json.encode(dict(dependency.amounts)).decode()
+            amounts = msgspec.json.encode(dependency.amounts).decode()
             names = match.resources[dependency.name]
             rows += [(number, dependency.name, catalogue.id_of[name], name, amounts) for name in names]
     write_many(connection, _HOLD, rows)
     add_event_counts(connection, {(MADE, ""): len(found)})
 
 
-def until_of(job: MatchJob, hold_s: float, longest_s: float, now: float) -> float:
+def until_of(job: MatchJob, hold_s: float, now: float) -> float:
     """When the hold ends by itself: after the job's duration, else after ``hold_s``."""
-    return now + min(hold_s if job.duration_s is None else job.duration_s, longest_s)
-
-
-def _wanted(job: MatchJob, match: Match) -> dict[tuple[str, str], float]:
-    """Amounts by (resource, capacity); a resource of which nothing is taken has the capacity ''."""
-    wanted: dict[tuple[str, str], float] = {}
-    for dependency in job.dependencies:
-        for name in match.resources[dependency.name]:
-            wanted.setdefault((name, ""), 0.0)
-            for capacity, amount in dependency.amounts.items():
-                wanted[name, capacity] = wanted.get((name, capacity), 0.0) + amount
-    return wanted
-
-
-def _is_as_seen(catalogue: Catalogue, seen: Seen, name: str) -> bool:
-    number = catalogue.id_of.get(name)
-    return number is not None and catalogue.resources[number] is seen.resources.get(name)
-
-
-def _fits(capacity: Capacity | None, taken: float, amount: float) -> bool:
-    if capacity is None:
-        return amount == 0.0
-    return amount == 0.0 or capacity.used + taken + amount <= capacity.total * (1.0 + TOLERANCE)
-
-
-def _allowed(job: MatchJob, resource: Resource, more: int, hour: float | None) -> bool:
-    if not resource.policies:
-        return True
-    shares = [capacity.used / capacity.total for capacity in resource.capacities.values() if capacity.total > 0.0]
-    return verdict(
-        resource.policies, job.job_class, hour, resource.matches_running + more, max(shares, default=0.0)
-    ).allowed
+    return now + min(hold_s if job.duration_s is None else job.duration_s, LONGEST_HOLD_S)
 
 
 def match_row(job: MatchJob, document: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Meta
 from sqlalchemy import Connection, func, select
 
-from jobsight_server.matching.answers import MadeMatch, NotMatched
+from jobsight_scheduler.matching.answer import Unmatched
+from jobsight_server.matching.answers import MadeMatch
 from jobsight_server.storage.schema import holds, matches
 
 SubmissionKey = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
@@ -27,7 +28,7 @@ class Earlier:
 
     numbers: dict[str, int] = field(default_factory=dict)
     made: list[MadeMatch] = field(default_factory=list)
-    waiting: list[NotMatched] = field(default_factory=list)
+    waiting: list[Unmatched] = field(default_factory=list)
 
 
 def document_with(key: str | None, job: Mapping[str, Any]) -> str:
@@ -54,11 +55,11 @@ def earlier(connection: Connection, key: str | None) -> Earlier:
     for number, name, state, until in connection.execute(query).all():
         found.numbers[name] = number
         if until is None:
-            found.waiting.append(NotMatched(name, "turn", f"it was submitted before: match {number} is {state}"))
+            found.waiting.append(Unmatched(name, "turn", f"it was submitted before: match {number} is {state}"))
             continue
         held: dict[str, list[str]] = {}
         parts = select(holds.c.dependency, holds.c.resource).where(holds.c.match_id == number)
         for dependency, resource in connection.execute(parts.order_by(holds.c.dependency, holds.c.resource)):
             held.setdefault(dependency, []).append(resource)
-        found.made.append(MadeMatch(name, held, number, until))
+        found.made.append(MadeMatch(name, {d: tuple(names) for d, names in held.items()}, number, until))
     return found

@@ -35,16 +35,12 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
 
 
 def _service(means: Sequence[Mapping[str, Any]], directory: Path) -> None:
-    """Time at the client by batch size, stacked, for each way of reading the state."""
-    readings = list(dict.fromkeys(row["reading"] for row in means))
-    with drawing(directory / "service.svg", "Time at the client by batch size, ms", len(readings)) as axes:
-        for axis, reading in zip(axes, readings, strict=False):
-            rows = [row for row in means if row["reading"] == reading]
-            jobs = [str(row["jobs"]) for row in rows]
-            bottom = [0.0] * len(rows)
-            for name, label, colour in _PARTS:
-                heights = [row[name] * 1e3 for row in rows]
-                axis.bar(jobs, heights, bottom=bottom, color=colour, label=label, width=0.6)
-                bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-            axis.set(title=f"state read: {reading}", xlabel="jobs in the batch")
-        axes[0].legend()
+    """Time at the client by batch size, stacked."""
+    with drawing(directory / "service.svg", "Time at the client by batch size, ms", 1) as (axis,):
+        jobs, bottom = [str(row["jobs"]) for row in means], [0.0] * len(means)
+        for name, label, colour in _PARTS:
+            heights = [row[name] * 1e3 for row in means]
+            axis.bar(jobs, heights, bottom=bottom, color=colour, label=label, width=0.6)
+            bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
+        axis.set(xlabel="jobs in the batch")
+        axis.legend()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jobsight_server.matching.catalogue import Catalogue
-from jobsight_server.matching.policy import ResourcePolicy
 from jobsight_server.matching.resource_types import ResourceType
+from jobsight_server.matching.stored_resource import ResourcePolicy
 from jobsight_server.queries.paging import pages_of
 from jobsight_server.record import Record
 
@@ -139,7 +139,7 @@ def resource_detail(catalogue: Catalogue, name: str, now: float) -> ResourceDeta
         owner_present=stored.owner_present,
         source=stored.source,
         policies=len(present.policies),
-        matches_running=present.matches_running,
+        matches_running=present.running,
         holds=[
             HeldShare(part.match_id, part.job, part.user, part.until, dict(part.amounts))
             for part in parts[:HOLDS_LISTED]

@@ -11,7 +11,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from jobsight_server.experiments.matching_service import READINGS, SIZES, ServiceBatch, ServiceResults
+from jobsight_server.experiments.matching_service import SIZES, ServiceBatch, ServiceResults
 
 NOTE = (
     "Client: from sending a batch to having read the answer; query: reading the state; solve: the matcher; rest: HTTP, "
@@ -22,12 +22,8 @@ NOTE = (
 
 
 def service_account(results: ServiceResults) -> dict[str, Any]:
-    """Means by batch size and way of reading the state, the arrivals, and every batch."""
-    means = [
-        _of_batches([entry for entry in results.batches if (entry.size, entry.reading) == (size, reading)])
-        for size in SIZES
-        for reading in READINGS
-    ]
+    """Means by batch size, the arrivals, and every batch."""
+    means = [_of_batches([entry for entry in results.batches if entry.size == size]) for size in SIZES]
     return {
         "means": [entry for entry in means if entry is not None],
         "arrivals": msgspec.to_builtins(results.arrivals),
@@ -42,7 +38,6 @@ def _of_batches(batches: list[ServiceBatch]) -> dict[str, Any] | None:
     query_s, solve_s = mean(entry.query_s for entry in batches), mean(entry.solve_s for entry in batches)
     return {
         "jobs": batches[0].size,
-        "reading": batches[0].reading,
         "batches": len(batches),
         "client_s": client_s,
         "median_client_s": median(entry.client_s for entry in batches),
@@ -51,7 +46,6 @@ def _of_batches(batches: list[ServiceBatch]) -> dict[str, Any] | None:
         "solve_s": solve_s,
         "rest_s": client_s - query_s - solve_s,
         "store_s": mean(entry.store_s for entry in batches),
-        "queries": mean(entry.queries for entry in batches),
         "matched": mean(entry.matched for entry in batches),
         "optimal": sum(entry.is_optimal for entry in batches),
         "jobs_per_minute": batches[0].size / client_s * 60.0,
@@ -60,12 +54,12 @@ def _of_batches(batches: list[ServiceBatch]) -> dict[str, Any] | None:
 
 def show_service(account: Mapping[str, Any], console: Console) -> None:
     """Two tables: batches in a closed loop, and arrivals at random."""
-    heads = ("jobs", "state read", "client ms", "query", "solve", "rest", "queries", "matched", "opt.", "jobs/min")
+    heads = ("jobs", "client ms", "query", "solve", "rest", "matched", "opt.", "jobs/min")
     table = Table(*heads, box=SIMPLE, title="Batches through HTTP: means", title_justify="left", padding=(0, 1, 0, 0))
     for row in account["means"]:
         times = (f"{row[name] * 1e3:,.1f}" for name in ("client_s", "query_s", "solve_s", "rest_s"))
-        found = (f"{row['queries']:.0f}", f"{row['matched']:.1f}", f"{row['optimal']}/{row['batches']}")
-        table.add_row(str(row["jobs"]), row["reading"], *times, *found, f"{row['jobs_per_minute']:,.0f}")
+        found = (f"{row['matched']:.1f}", f"{row['optimal']}/{row['batches']}")
+        table.add_row(str(row["jobs"]), *times, *found, f"{row['jobs_per_minute']:,.0f}")
     console.print(table)
     if account["arrivals"]:
         columns = ("jobs/min", "jobs", "matched", "matched/min", "median s", "95 % s", "longest s", "queue")

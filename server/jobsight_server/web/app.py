@@ -14,7 +14,6 @@ from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.munge import MungeUsers
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.matching.config import match_config
 from jobsight_server.matching.service import Matcher
 from jobsight_server.offers.config import plan_config
 from jobsight_server.offers.seller import PlaceSeller
@@ -114,7 +113,7 @@ def create_app(
     )
     for of_system in (
         requirement_config(settings),
-        Matcher(read_engine, write_engine, match_config(settings), answers, clock),
+        Matcher(read_engine, write_engine, settings, answers, clock),
         PlaceSeller(plan_config(settings)),
         MachineRanker(rank_config(settings)),
     ):

@@ -14,10 +14,11 @@ from jobsight_server.errors import UserError
 from jobsight_server.matching.answers import BatchAnswer
 from jobsight_server.matching.batch import read_chosen_objectives
 from jobsight_server.matching.edit import put_objectives
-from jobsight_server.matching.end_matches import LONGEST_HOLD_S, release, renew
+from jobsight_server.matching.end_matches import release, renew
 from jobsight_server.matching.queue import SubmittedJobs, submit
 from jobsight_server.matching.resource_types import ResourceError
-from jobsight_server.matching.service import Matcher, StateReading
+from jobsight_server.matching.service import Matcher
+from jobsight_server.matching.store_matches import LONGEST_HOLD_S
 from jobsight_server.matching.submissions import SubmissionKey
 from jobsight_server.queries.matches import STATES, MatchDetail, MatchEntry, MatchList, match_entry, match_list
 from jobsight_server.record import Record
@@ -41,7 +42,6 @@ RELEASED_AT_MOST = 10_000
 
 _SHAPE = '{"jobs": [{"name": N, "dependencies": [{"name": D, "type": T, "amounts": {...}}]}]}'
 _FLAG = {"type": "string", "enum": ["1", "0"]}
-_READINGS: tuple[StateReading, ...] = ("cached", "batch", "dependency")
 
 Number = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
 
@@ -87,10 +87,9 @@ class ReleasedMatches(Record):
 
 def match_batch() -> Response:
     is_dry = choice_argument("dry_run", ("1", "0")) == "1"
-    reading = choice_argument("reading", _READINGS) or "cached"
     here = context()
     batch = parsed_body(JobBatch, _SHAPE, here.settings.max_body_bytes)
-    answer = part(Matcher).match(batch.jobs, batch.objectives, is_dry, reading, batch.key)  # type: ignore[arg-type]
+    answer = part(Matcher).match(batch.jobs, batch.objectives, is_dry, batch.key)
     return record_reply(answer)
 
 
@@ -181,10 +180,7 @@ ROUTES = (
         match_batch,
         ("scheduler",),
         "A whole match or none for each job of a batch; what is matched is held until released or expired",
-        (
-            Parameter("dry_run", "1: only answer; nothing is held", _FLAG),
-            Parameter("reading", "how the state is read, for comparison: cached by default", choice_of(_READINGS)),
-        ),
+        (Parameter("dry_run", "1: only answer; nothing is held", _FLAG),),
         answer=BatchAnswer,
         body=JobBatch,
         errors=(400, 409, 413, 415),
@@ -284,7 +280,7 @@ def add_pages(pages: Blueprint) -> None:
         require_same_origin()
         here, now = context(), context().clock()
         try:
-            renew(here.write_engine, _number(), now + part(Matcher).config.hold_s, now)
+            renew(here.write_engine, _number(), now + here.settings.match_hold_s, now)
         except ResourceError as error:
             if error.status == 404:
                 raise

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from jobsight_server.errors import UserError
-from jobsight_server.matching.policy import ResourcePolicy
 from jobsight_server.matching.resource_report import ResourceBody, Value
 from jobsight_server.matching.resource_types import ResourceType
+from jobsight_server.matching.stored_resource import ResourcePolicy
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ def _value(text: str) -> Value:
     if text in ("true", "false"):
         return text == "true"
     if text.startswith("[") and text.endswith("]"):
-        return [part.strip() for part in text[1:-1].split(",") if part.strip()]
+        return tuple(part.strip() for part in text[1:-1].split(",") if part.strip())
     try:
         return float(text)
     except ValueError:

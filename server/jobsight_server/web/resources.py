@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from flask import Blueprint, Response, redirect, request, url_for
@@ -18,8 +18,8 @@ from jobsight_server.matching.edit import (
     put_resource,
     put_type,
 )
-from jobsight_server.matching.reports import take_reports
-from jobsight_server.matching.resource_report import ResourceBody, ResourceReport
+from jobsight_server.matching.reports import ReportsTaken, take_reports
+from jobsight_server.matching.resource_report import ResourceBody, ResourceReport, sent
 from jobsight_server.matching.service import Matcher
 from jobsight_server.queries.resources import (
     Removed,
@@ -28,7 +28,6 @@ from jobsight_server.queries.resources import (
     resource_detail,
     resource_list,
 )
-from jobsight_server.record import Record
 from jobsight_server.web.context import context, part
 from jobsight_server.web.guard import require_same_origin
 from jobsight_server.web.holding_bars import holding_bar
@@ -63,19 +62,10 @@ class StateReports(msgspec.Struct, forbid_unknown_fields=True):
     source: Annotated[str, Meta(min_length=1, max_length=60)] = "reported"
 
 
-class RejectedReport(Record):
-    """A report that was not stored, and why."""
+class EachReport(StateReports, forbid_unknown_fields=True):
+    """Of which one that is wrong keeps no other one out."""
 
-    name: str
-    reason: str
-
-
-class ReportsTaken(Record):
-    """How many reports changed a resource, how many made a new one, and those that did neither."""
-
-    stored: int
-    created: int
-    rejected: list[RejectedReport]
+    resources: Annotated[list[dict[str, Any]], Meta(max_length=REPORTS_AT_MOST)]  # type: ignore[assignment]
 
 
 def resources() -> ResourceList:
@@ -94,7 +84,8 @@ def resource() -> ResourceDetail:
 
 def define_resource() -> Response:
     name = required_name("name")
-    body = parsed_body(ResourceBody, '{"type": T, "attributes": {...}, "capacities": {NAME: TOTAL}}', DEFINITION_BYTES)
+    shape = '{"type": T, "attributes": {...}, "capacities": {NAME: TOTAL}}'
+    body = sent(parsed_body(dict[str, Any], shape, DEFINITION_BYTES), ResourceBody, "resource")
     here = context()
     put_resource(here.write_engine, name, body, here.clock())
     return record_reply(resource())
@@ -109,11 +100,10 @@ def remove_resource() -> Response:
 def report_state() -> Response:
     here = context()
     shape = '{"resources": [{"name": N, "capacities": {"slots": {"used": 2}}}]}'
-    sent = parsed_body(StateReports, shape, here.settings.max_body_bytes)
-    name_text(sent.source, "source")
-    taken = take_reports(here.write_engine, sent.resources, sent.source, here.clock(), part(Matcher).config.future_s)
-    rejected = [RejectedReport(entry.name, entry.reason) for entry in taken.refused]
-    return record_reply(ReportsTaken(taken.stored, taken.created, rejected))
+    body = parsed_body(EachReport, shape, here.settings.max_body_bytes)
+    name_text(body.source, "source")
+    taken = take_reports(here.write_engine, body.resources, body.source, here.clock(), here.settings.max_future_s)
+    return record_reply(taken)
 
 
 RESOURCES = Route(

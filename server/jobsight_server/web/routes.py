@@ -121,7 +121,7 @@ def choice_of(values: Sequence[str]) -> dict[str, Any]:
     return {"type": "string", "enum": list(values)}
 
 
-def record_reply(record: Record, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def record_reply(record: msgspec.Struct, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A record as JSON; NaN, which JSON lacks, becomes null."""
     return json_text(_encode(record), status, headers)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from jobsight_scheduler.matching import match, read_problem
 
@@ -107,7 +107,8 @@ def best(batch: Batch, every: Callable[[Batch], Iterator[Matching]], objectives:
 
 
 def answered(batch: Batch) -> dict[str, Any]:
-    return asdict(match(read_problem(batch), clock=time.process_time, deadline_s=3.0))
+    answer: dict[str, Any] = to_builtins(match(read_problem(batch), clock=time.process_time, deadline_s=3.0))
+    return answer
 
 
 @pytest.mark.parametrize("objective", ["throughput", "priority", "utilisation"])
@@ -150,7 +151,7 @@ def test_lower_rungs_are_feasible_and_their_bounds_hold(
     seed: int, rung: str, random_batch: Any, every_matching: Any, referee: Any
 ) -> None:
     batch = random_batch(200 + seed, is_fractional=seed % 2 == 1) | {"objectives": ["priority"]}
-    answer = asdict(match(read_problem(batch), clock=time.process_time, rung=rung))
+    answer = to_builtins(match(read_problem(batch), clock=time.process_time, rung=rung))
     referee(batch, answer)
     optimum = best(batch, every_matching, ["priority"])[0]
     assert answer["objective"] <= optimum + 1e-9 <= answer["bound"] + 1e-6

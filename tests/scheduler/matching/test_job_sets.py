@@ -15,11 +15,10 @@ from jobsight_scheduler.matching.check import faults
 from jobsight_scheduler.matching.classes import job_classes
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.exact_fit import ExactFit, UndecidedError
-from jobsight_scheduler.matching.highs import solve
 from jobsight_scheduler.matching.job_sets import JobSets
 from jobsight_scheduler.matching.ladder import matches_of
+from jobsight_scheduler.matching.objectives import linear_forms
 from jobsight_scheduler.matching.program import Program
-from jobsight_scheduler.matching.stages import stages_of
 
 Batch = dict[str, Any]
 
@@ -130,7 +129,7 @@ def test_the_best_set_is_what_enumeration_finds_at_any_prices(
     assert found == pytest.approx(optimum, abs=1e-5)
     assert bound == pytest.approx(optimum, abs=1e-5)
     assert optimum <= sets.bound + 1e-6
-    assert not faults(problem, matches_of(eligibility, placed or {}), eligibility)
+    assert not faults(eligibility, matches_of(eligibility, placed or {}))
 
 
 def optimum_by_highs(batch: Batch) -> float:
@@ -138,14 +137,12 @@ def optimum_by_highs(batch: Batch) -> float:
     problem = read_problem(batch)
     eligibility = Eligibility(problem)
     candidates = eligibility.eligible()
-    stage = stages_of(problem.objectives, eligibility, candidates)[0]
-    classes = job_classes(problem)
-    assert stage.form is not None
-    program = Program(eligibility, candidates, classes, [stage.form])
-    found = solve(program, stage.costs(program), True, time.process_time, time.process_time() + 60.0, is_strict=True)
+    (form,) = linear_forms(problem.objectives[0], eligibility, candidates)
+    program = Program(eligibility, candidates, job_classes(problem), [form])
+    found = program.solve(program.costs(form), True, time.process_time, time.process_time() + 60.0, is_strict=True)
     assert found.is_optimal
     assert found.values is not None
-    return stage.value(program.placements(found.values))
+    return form.value(eligibility, candidates, program.placements(found.values))
 
 
 @pytest.mark.parametrize("objective", ["throughput", "priority"])

@@ -7,7 +7,6 @@ import random
 import time
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from jobsight_scheduler.experiments.matching_workload import MatchingWorkload, matching_file
 from jobsight_scheduler.matching import match, read_problem
@@ -53,7 +53,7 @@ def test_the_published_batch_is_matched_whatever_its_amounts_are(
 ) -> None:
     batch = published(seed, of)
     answer = match(read_problem(batch), clock=time.process_time, deadline_s=5.0)
-    referee(batch, asdict(answer))
+    referee(batch, to_builtins(answer))
     assert answer.bound is not None
     assert len(answer.matches) >= 0.9 * answer.bound
 

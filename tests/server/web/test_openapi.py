@@ -153,7 +153,7 @@ def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
     yield "put", f"{api}/resources/rack/1", resource | {"static": True}, 200
     reports = [{"name": "n1", "capacities": {"slots": {"used": 1}}}, {"name": HOSTILE}]
     yield "post", f"{api}/resources/state", {"resources": reports}, 200
-    yield "post", f"{api}/resources/state", {"resources": [{}]}, 400
+    yield "post", f"{api}/resources/state", {"resources": [5]}, 400
     yield "put", f"{api}/policies", {"policies": [{"effect": "deny", "classes": ["y"], "hours": [1, 2]}]}, 200
     yield "put", f"{api}/policies", {"policies": [{"effect": "prefer"}]}, 400
     yield "get", f"{api}/policies", None, 200
