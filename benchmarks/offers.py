@@ -18,7 +18,7 @@ from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
 from jobsight_server.offers.config import PlanConfig
 from jobsight_server.offers.offer import PlaceAnswer, PlaceRequest, answer_request
-from jobsight_server.offers.run_times import RunTimes
+from jobsight_server.offers.seller import PlaceSeller
 from jobsight_server.offers.standing_plan import StandingPlans
 from jobsight_server.queries.plan import plan_of
 from jobsight_server.storage.engine import open_engine
@@ -85,7 +85,7 @@ def main() -> None:
             last = 1e3 * np.array(times[-SAMPLE:])
             with site.engine.connect() as connection:
                 begun = time.process_time()
-                plan_of(connection, site.plans, site.config, RunTimes(), "alpha", site.now)
+                plan_of(connection, PlaceSeller(site.config, site.plans), "alpha", site.now)
                 page = time.process_time() - begun
                 begun = time.process_time()
                 StandingPlans().of(connection, "alpha", args.nodes, site.now)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Forecaster
@@ -14,26 +13,6 @@ from jobsight_predictor.question import Question
 
 SHORTEST_S = 1.0
 """Least run time forecast."""
-
-SURE = 0.5
-"""A forecast is doubtful if its probability of being within 20 % is at most this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A quantity to forecast. ``metric`` names the one that users request, if they do.
-
-    ``cautious``: if a forecast is doubtful, expect the recommended reservation, if that is more.
-    """
-
-    unit: str
-    metric: str = ""
-    cautious: bool = False
-
-
-RUN_TIME = Quantity("s", "runtime")
-BANDWIDTH = Quantity("bit/s", cautious=True)
-"""Per processor. A long job that uses ten times its forecast fills a link for a day, hence the caution."""
 
 
 class Predictor(ABC):
@@ -124,24 +103,16 @@ class PerUser(Predictor):
 
 
 class Jobsight(Predictor):
-    """The profile that the server uses, with the default job groups."""
+    """Run times by the profile that the server uses, with the default job groups."""
 
-    def __init__(self, questions: Sequence[Question], quantity: Quantity) -> None:
+    def __init__(self, questions: Sequence[Question]) -> None:
         self._questions = questions
-        self._quantity = quantity
-        self._profile = Profile(quantity.unit, metric=quantity.metric)
+        self._profile = Profile("s", metric="runtime")
         self._pending: dict[int, PendingForecast] = {}  # forecasts of jobs that have not ended
 
     def forecast(self, job: int) -> float | None:
         forecast = self._pending[job] = self._profile.forecast_job(self._questions[job])
-        if (
-            not self._quantity.cautious
-            or forecast.probability > SURE
-            or forecast.value is None
-            or forecast.bound is None
-        ):
-            return forecast.value
-        return max(forecast.value, forecast.bound)
+        return forecast.value
 
     def learn(self, job: int, value: float) -> None:
         self._profile.learn(self._questions[job], value, self._pending.pop(job))
@@ -151,20 +122,20 @@ class Jobsight(Predictor):
         return {"profile": self._profile.state(), "pending": pending}
 
     def restore(self, state: Any) -> None:
-        self._profile = Profile.from_state(self._quantity.unit, state["profile"], metric=self._quantity.metric)
+        self._profile = Profile.from_state("s", state["profile"], metric="runtime")
         self._pending = {job: PendingForecast.from_state(forecast) for job, forecast in state["pending"]}
 
 
-def _per_user(name: str) -> Callable[[Sequence[Question], Quantity], Predictor]:
-    return lambda questions, _quantity: PerUser(questions, FORECASTERS[name])
+def _per_user(name: str) -> Callable[[Sequence[Question]], Predictor]:
+    return lambda questions: PerUser(questions, FORECASTERS[name])
 
 
-PREDICTORS: dict[str, Callable[[Sequence[Question], Quantity], Predictor]] = {
-    "last-two": lambda questions, _quantity: LastTwo(questions),
+PREDICTORS: dict[str, Callable[[Sequence[Question]], Predictor]] = {
+    "last-two": LastTwo,
     **{name: _per_user(name) for name in FIVE},
     "jobsight": Jobsight,
 }
-"""The predictors that learn, by the names used in commands."""
+"""The predictors of run times that learn, by the names used in commands."""
 
 
 def expected_run_s(predictor: Predictor, job: int, request_s: float) -> float:

@@ -47,7 +47,7 @@ def found(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, A
 
 def test_rows_gains_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trace", trace, "--last", 40, "--nodes", 16, "--arrival", 0.1, "--seeds", 2, "--pmax", ".1:.3:.2"]
-    names = ["conservative", "release", "filter-only", "simple", "time-slice", "jobsight"]
+    names = ["conservative", "release", "filter-only", "release-filter", "simple", "time-slice", "jobsight"]
     account = found(capsys, *options, "--strategy", *names, "--workers", 1, "--plot", tmp_path / "plots")
     rows = {(row["strategy"], row["pmax"]): row for row in account["rows"]}
     assert list(rows) == [(name, pmax) for name in names for pmax in (0.1, 0.3)]
@@ -60,6 +60,8 @@ def test_rows_gains_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Cap
         assert set(row) >= {"node_hours", "predicted_failure", "observed_failure"}
     assert {**rows["release", 0.1], "pmax": 0} == {**rows["release", 0.3], "pmax": 0}
     assert rows["release", 0.1]["accepted"] >= rows["conservative", 0.1]["accepted"]
+    # No job of these is risky for its width at .1: without anything to refuse, the filter changes nothing.
+    assert {**rows["release-filter", 0.1], "strategy": "release"} == rows["release", 0.1]
     gain = next(gain for gain in account["gains"] if (gain["strategy"], gain["pmax"]) == ("jobsight", 0.3))
     difference = rows["jobsight", 0.3]["net_hours"]["mean"] - rows["release", 0.1]["net_hours"]["mean"]
     assert gain["release"]["net_hours"]["mean"] == pytest.approx(difference)

@@ -22,15 +22,13 @@ SMALL = ["ranking", "--sets", "2", "--seeds", "2", "--ranks", "first-come", "grv
 
 @pytest.fixture(scope="module")
 def account(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Two loads, two weights, and a cluster as it is where nothing is chosen."""
+    """Two loads and two weights."""
     args = argparse.Namespace(
         seeds=2, sets=[2], ranks=["first-come", "grv", "survival"], weights=[[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]],
         loads=[0.3, 0.9], owners=None, on_eviction=None, trace=None,
     )  # fmt: skip
     cases = [case for _, case in experiment_ranking._tasks(args)]
-    tasks = [("rows", case) for case in cases] + [
-        (experiment_ranking.CLUSTER, RankingCase(2, "cluster", seed=seed)) for seed in range(2)
-    ]
+    tasks = [("rows", case) for case in cases]
     finished = [(part, case, experiment_ranking.task((part, case))) for part, case in tasks]
     return experiment_ranking._account(finished, None)
 
@@ -61,10 +59,10 @@ def test_report_and_plots(account: dict[str, Any], tmp_path: Path) -> None:
     show(account, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert all(len(line) <= 80 for line in text.splitlines())
-    for expected in ("printed", "58.4", "Set 2, load 0.9", "survival", "on the cluster", "48 h", "paired by seed"):
+    for expected in ("printed", "58.4", "Set 2, load 0.9", "survival", "paired by seed"):
         assert expected in text
     draw(account, tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {"sets.svg", "loads.svg", "cluster.svg"}
+    assert {file.name for file in tmp_path.iterdir()} == {"sets.svg", "loads.svg"}
 
 
 def test_all_that_was_published_is_run_where_nothing_is_chosen() -> None:
@@ -73,7 +71,6 @@ def test_all_that_was_published_is_run_where_nothing_is_chosen() -> None:
     tasks = experiment_ranking._tasks(args)
     assert len(tasks) == len(set(tasks))
     assert {case.rank for part, case in tasks if part == "rows"} == set(RANKS) - {"grv-raw"}
-    assert {case.set for part, case in tasks if part == "cluster"} == {1, 2, 3, 4}
 
 
 @pytest.mark.parametrize(

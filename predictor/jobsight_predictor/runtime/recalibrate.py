@@ -16,6 +16,9 @@ PRIOR = 1.5
 HALF_LIFE_H = 30 * 24.0
 """Hours after which a job counts half."""
 
+EXPLORED = 20
+"""Of so many jobs that only the correction refuses, one is accepted."""
+
 
 Correct = Callable[[float], float]
 """From a predicted probability to the corrected one, both 0..1."""
@@ -28,6 +31,7 @@ class Recalibration:
         self._predicted = 0.0
         self._failed = 0.0
         self._at_h = 0.0
+        self._refused = 0
         self.jobs = 0
 
     def learn(self, predicted: float, failed: bool, at_h: float) -> None:
@@ -44,6 +48,12 @@ class Recalibration:
         self._at_h = max(self._at_h, at_h)
         self.jobs += 1
 
+    def explores(self) -> bool:
+        """Whether the next of the jobs that only the correction refuses is accepted: what is refused teaches nothing,
+        so it would never learn that jobs have become more reliable again."""
+        self._refused += 1
+        return self._refused % EXPLORED == 0
+
     def factor(self, at_h: float) -> float:
         """By how much the odds of failing are multiplied at this time."""
         left = self._left(at_h)
@@ -56,7 +66,8 @@ class Recalibration:
 
     def state(self) -> dict[str, Any]:
         """The whole state, as JSON values."""
-        return {"predicted": self._predicted, "failed": self._failed, "at_h": self._at_h, "jobs": self.jobs}
+        known = {"predicted": self._predicted, "failed": self._failed, "at_h": self._at_h}
+        return known | {"jobs": self.jobs, "refused": self._refused}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], at_h: float | None = None) -> Self:
@@ -64,7 +75,7 @@ class Recalibration:
         restored = cls()
         restored._predicted, restored._failed = float(state["predicted"]), float(state["failed"])
         restored._at_h = float(state["at_h"]) if at_h is None else at_h
-        restored.jobs = int(state["jobs"])
+        restored.jobs, restored._refused = int(state["jobs"]), int(state.get("refused", 0))
         return restored
 
     def _left(self, at_h: float) -> float:

@@ -2,66 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.question import Question
-from jobsight_scheduler.prediction import BANDWIDTH, PREDICTORS, Predictor, Stated
+from jobsight_scheduler.prediction import Predictor, Stated
 
-from .baselines import CONSTANT_BPS, ApplicationMeans
 from .synthetic import SyntheticWorkload
 
+CONSTANT_BPS = 40e6
+"""Default of the source ``constant``, per processor: four times the median of synthetic jobs; nine in ten use less."""
 
-def _learns(name: str) -> Callable[[Sequence[Question]], Predictor]:
-    return lambda questions: PREDICTORS[name](questions, BANDWIDTH)
-
-
-SOURCES: dict[str, Callable[[Sequence[Question]], Predictor] | None] = {
-    "user": None,
-    "predicted": _learns("jobsight"),
-    "oracle": None,
-    "constant": None,
-    "application-means": ApplicationMeans,
-    **{name: _learns(name) for name in FIVE},
-}
-"""The predictor of each source; None if it learns nothing."""
+SOURCES = ("application-means", "user", "oracle", "constant")
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Bits per second per processor of a finished job: on average, and in the best of the intervals of its life.
+class ApplicationMeans(Predictor):
+    """The mean of all finished jobs of the same user and application; None before there is one.
 
-    Other jobs on its links can only have lowered them.
+    Links carry sums over many jobs, in which means count: neither a job's likeliest value nor an amount that it will
+    hardly exceed placed jobs better (docs/coallocation.md).
     """
 
-    mean_bps: float
-    peak_bps: float
+    def __init__(self, questions: Sequence[Question]) -> None:
+        self._questions = questions
+        self._sums: dict[tuple[str | None, str | None], tuple[int, float]] = {}
+
+    def forecast(self, job: int) -> float | None:
+        count, total = self._sums.get(self._key(job), (0, 0.0))
+        return total / count if count else None
+
+    def learn(self, job: int, value: float) -> None:
+        count, total = self._sums.get(self._key(job), (0, 0.0))
+        self._sums[self._key(job)] = count + 1, total + value
+
+    def state(self) -> Any:
+        return [(*key, *known) for key, known in self._sums.items()]
+
+    def restore(self, state: Any) -> None:
+        self._sums = {(user, application): (count, total) for user, application, count, total in state}
+
+    def _key(self, job: int) -> tuple[str | None, str | None]:
+        question = self._questions[job]
+        return question.user, question.application
 
 
 class BandwidthSource:
     """Bits per second per processor of jobs, by job index; the users' statement if a predictor knows nothing.
 
-    A predictor learns the best interval of a job's life, which shows best what the job would use alone; with
-    ``by_mean``, the mean over its life, which is lower the more others slowed it down.
+    A predictor learns the best interval of a job's life, which shows best what the job would use alone: others on its
+    links can only have lowered it.
     """
 
-    def __init__(self, predictor: Predictor, stated_bps: Sequence[float], by_mean: bool = False) -> None:
+    def __init__(self, predictor: Predictor, stated_bps: Sequence[float]) -> None:
         self._predictor = predictor
         self._stated_bps = stated_bps
-        self._by_mean = by_mean
 
     def expected(self, job: int) -> float:
         """The expected bandwidth of the job, submitted now."""
         forecast = self._predictor.forecast(job)
         return self._stated_bps[job] if forecast is None else forecast
 
-    def learn(self, job: int, measured: Measured) -> None:
-        """The job is over."""
-        self._predictor.learn(job, measured.mean_bps if self._by_mean else measured.peak_bps)
+    def learn(self, job: int, peak_bps: float) -> None:
+        """The job is over; ``peak_bps`` was measured per processor in the best interval of its life."""
+        self._predictor.learn(job, peak_bps)
 
     def state(self) -> Any:
         """Everything learned, as JSON values."""
@@ -101,7 +107,6 @@ def bandwidth_source(
     jobs: SyntheticWorkload,
     error: EstimateError = NO_ERROR,
     seed: int = 0,
-    by_mean: bool = False,
     constant_bps: float = CONSTANT_BPS,
 ) -> BandwidthSource:
     """The source ``name`` for ``jobs``. ``error`` applies to users' statements and to the oracle, ``constant_bps`` to
@@ -122,10 +127,8 @@ def bandwidth_source(
     stated_bps = np.where(_silent(jobs.questions, error.silent, seed), np.inf, stated).tolist()
     if name == "constant":
         return BandwidthSource(Stated([constant_bps] * len(stated_bps)), stated_bps)
-    predictor = SOURCES[name]
-    if predictor is None:
-        return BandwidthSource(Stated(stated_bps), stated_bps)
-    return BandwidthSource(predictor(jobs.questions), stated_bps, by_mean)
+    predictor = ApplicationMeans(jobs.questions) if name == "application-means" else Stated(stated_bps)
+    return BandwidthSource(predictor, stated_bps)
 
 
 def _silent(questions: Sequence[Question], share: float, seed: int) -> list[bool]:

@@ -45,7 +45,7 @@ class Clusters:
 
     @property
     def largest(self) -> int:
-        """Processors of the largest cluster: larger jobs are not run, whatever the placement."""
+        """Processors of the largest cluster: larger jobs are spread, whatever the placement."""
         return max(self.processors)
 
 

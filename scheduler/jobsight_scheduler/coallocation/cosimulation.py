@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
 
-from .bandwidth_sources import Measured
 from .clusters import Allocation, Clusters, LinkDemand, demand
 from .scheduler import NEVER, ClusterRequests, Scheduler, SpreadStart
 from .sharing import Sharing, proportional, saturation
@@ -45,7 +44,7 @@ class CoSimulation:
     starts; no job counts as ended before it has, since a slowed one may outlive its request.
 
     Raises:
-        ValueError: a job is larger than the largest cluster.
+        ValueError: a job is larger than all clusters together.
     """
 
     def __init__(
@@ -56,11 +55,11 @@ class CoSimulation:
         sharing: Sharing = proportional,
     ) -> None:
         jobs = work.jobs
-        if len(jobs) and int(jobs.processors.max()) > clusters.largest:
-            large = int(np.argmax(jobs.processors > clusters.largest))
+        if len(jobs) and int(jobs.processors.max()) > clusters.total:
+            large = int(np.argmax(jobs.processors > clusters.total))
             raise ValueError(
-                f"job {large + 1} wants {jobs.processors[large]} processors, the largest cluster has "
-                f"{clusters.largest}: it would wait for ever; drop and count it"
+                f"job {large + 1} wants {jobs.processors[large]} processors, all clusters have {clusters.total}: it "
+                "would wait for ever; drop and count it"
             )
         self.work = work
         self.workload = jobs
@@ -143,16 +142,13 @@ class CoSimulation:
         now, job = self.now, self._order[place]
         self._end_s[job] = now
         self.ended += 1
-        # The bytes are the same however long they take: a slowed job is measured lower, on average and at its peak.
-        bandwidth = peak = self._bandwidth[job]
+        # A slowed job is measured lower.
+        peak_bps = self._bandwidth[job]
         flow = self._flows.pop(place, None)
         if flow is not None:
-            peak *= max(flow.fastest, flow.speed)
-            took = now - self._starts[job]
-            if took > self._run[job]:  # a rounded end may be early
-                bandwidth *= self._run[job] / took
+            peak_bps *= max(flow.fastest, flow.speed)
             self._share_out()
-        self._begin(self.scheduler.ended(now, job, Measured(bandwidth, peak)))
+        self._begin(self.scheduler.ended(now, job, peak_bps))
 
     def _share_out(self) -> None:
         """Recomputes speeds after demands on the links have changed, and corrects the ends of jobs whose speed

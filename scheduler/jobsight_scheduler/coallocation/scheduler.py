@@ -1,5 +1,8 @@
 """Which jobs start when on several clusters: first come, first served, with EASY-like backfilling around a placement.
 
+A job that is larger than any cluster is spread whatever the placement, and booked with at most what empty links carry,
+or it would wait for ever.
+
 The head of the queue has a reservation: the first time at which, by requested times, the placement would find a place
 for it, and the links booked by then. A later job may start now if the placement finds a place for it and it should be
 over by that time, or if the head could still be placed beside it then. With one cluster
@@ -18,15 +21,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .bandwidth_sources import BandwidthSource, Measured
+from .bandwidth_sources import BandwidthSource
 from .clusters import Allocation, Clusters, LinkDemand, demand
-from .placement import Placement
+from .placement import Placement, naive
 
 LOOK_AHEAD = 500
 """Waiting jobs considered for backfilling, so that endless queues take reasonable time."""
 
 THETA = 0.8
 """Default share of an uplink that may be booked: forecasts are off, and more often too low."""
+
+WHOLE = 0.999
+"""Share of what empty links may carry that one job is booked with at most: what is booked and given back is rounded."""
 
 NEVER = float("inf")
 
@@ -52,13 +58,14 @@ class Scheduler:
         self, requests: ClusterRequests, placement: Placement, bandwidth: BandwidthSource, theta: float = THETA
     ) -> None:
         self.bandwidth = bandwidth
-        self._place = placement.place
         self._placement = placement
+        self._clusters = requests.clusters
         self._processors = requests.processors
         self._estimate_s = requests.estimate_s
         self._free = list(requests.clusters.processors)
         self._theta, self._uplink_bps = theta, requests.clusters.uplink_bps
         self._spare_bps = [theta * capacity for capacity in self._uplink_bps]
+        self._spreads = placement.spreads or max(requests.processors, default=0) > requests.clusters.largest
         self._front: list[int] = []  # the first of the queue, in order
         self._back: deque[int] = deque()
         self._bandwidth_bps: dict[int, float] = {}  # expected, of jobs that have not ended
@@ -72,7 +79,7 @@ class Scheduler:
 
     def submitted(self, now: float, job: int) -> Sequence[SpreadStart]:
         """A job was submitted; returns the jobs that start now, in the order of the decision."""
-        self._bandwidth_bps[job] = self.bandwidth.expected(job) if self._placement.asks else 0.0
+        self._bandwidth_bps[job] = self._booked(job) if self._placement.asks else 0.0
         front = self._front
         if self._back or len(front) >= LOOK_AHEAD:
             self._back.append(job)
@@ -83,10 +90,10 @@ class Scheduler:
         # Nothing has become free since the others were considered: only the new job is concerned.
         return self._fill(now, len(front) - 1)
 
-    def ended(self, now: float, job: int, measured: Measured) -> Sequence[SpreadStart]:
-        """A running job is over; returns the jobs that start now."""
+    def ended(self, now: float, job: int, peak_bps: float) -> Sequence[SpreadStart]:
+        """A running job is over, with ``peak_bps`` per processor at most; returns the jobs that start now."""
         if self._placement.asks:
-            self.bandwidth.learn(job, measured)
+            self.bandwidth.learn(job, peak_bps)
         del self._bandwidth_bps[job]
         _, allocation, booked = self._allocations.pop(job)
         for cluster, count in allocation:
@@ -119,6 +126,22 @@ class Scheduler:
         while self._back and len(front) < LOOK_AHEAD:
             front.append(self._back.popleft())
         return begun
+
+    def _booked(self, job: int) -> float:
+        """The expected bandwidth of the job; of one that must be spread, no more than empty links carry."""
+        expected, processors = self.bandwidth.expected(job), self._processors[job]
+        if processors <= self._clusters.largest:
+            return expected
+        emptiest = naive(processors, 0.0, self._clusters.processors, ())
+        carried = [self._theta * self._uplink_bps[link] / rate for link, rate in demand(emptiest or (), 1.0)]
+        return min(expected, WHOLE * min(carried))
+
+    def _place(
+        self, processors: int, bandwidth_bps: float, free: Sequence[int], spare_bps: Sequence[float]
+    ) -> Allocation | None:
+        must_spread = processors > self._clusters.largest and not self._placement.spreads
+        place = naive if must_spread else self._placement.place
+        return place(processors, bandwidth_bps, free, spare_bps)
 
     def _where(self, job: int) -> Allocation | None:
         return self._place(self._processors[job], self._bandwidth_bps[job], self._free, self._spare_bps)
@@ -161,7 +184,7 @@ class Scheduler:
 
     def _most(self) -> int:
         """The largest number of processors with which a job may start now."""
-        return sum(self._free) if self._placement.spreads else max(self._free)
+        return sum(self._free) if self._spreads else max(self._free)
 
     def _beside(self, head: int, job: int, allocation: Allocation) -> bool:
         """Whether the head could still be placed at its reserved time beside the job; if so, its place is updated."""

@@ -22,7 +22,7 @@ MEASURED = (
     "net_jobs", "net_hours", "node_hours", "successful_jobs", "failed_jobs", "profit_hours", "penalty_hours",
 )  # fmt: skip
 COUNTED = ("killed_jobs", "node_failed_jobs", "overbooked_jobs", "moves", "averted")
-CONTROLS = ("conservative", "release")
+CONTROLS = ("conservative", "release", "release-filter")
 
 PUBLISHED_RESULTS: dict[str, dict[str, Any]] = {
     "SDSC": {"net_jobs": 570, "net_hours": 2600, "time_slice_gain": 0.30, "at_pmax": 0.1, "loses_from": 0.3},

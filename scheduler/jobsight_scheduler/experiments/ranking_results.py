@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 from statsmodels.stats.weightstats import DescrStatsW
 
-from jobsight_scheduler.campus.cluster import LIMITS_H
 from jobsight_scheduler.campus.job_sets import SETS
 
 from .ranking_runs import HALVES, LOAD, THIRDS, RankingCase
 
 Figures = Mapping[str, Any]
 RunsBySeed = Mapping[int, Figures]
-RUN_TIME_BOUNDS_H = (0.0, 1.0, 4.0, 12.0, 24.0, 48.0, 120.0)
 
 
 def by_seed(finished: Iterable[tuple[RankingCase, Figures]]) -> dict[RankingCase, dict[int, Figures]]:
@@ -93,26 +91,6 @@ def published(rows: Iterable[Figures]) -> list[dict[str, Any]]:
             "grv": {"printed": of.grv.printed, "counted": of.counted(of.grv), "ours": ours.get((number, "grv", thirds))}
             | {"ours_without_speed": ours.get((number, "grv", halves))},
             "survival": {"ours": ours.get((number, "survival", thirds))},
-            "cluster": {"printed": of.cluster, "ours": ours.get((number, "cluster", thirds))},
         }
         for number, of in SETS.items()
     ]
-
-
-def by_run_time(runs: Iterable[Figures]) -> list[dict[str, Any]]:
-    """Mean waiting and turnaround time on the cluster, by queue and run time."""
-    parts = [run["by_run_time"] for run in runs]
-    queue, run_s, waited_s, turnaround_s = (
-        np.concatenate([np.asarray(part[name]) for part in parts])
-        for name in ("queue", "run_s", "waited_s", "turnaround_s")
-    )
-    found = []
-    for number, limit_h in enumerate(LIMITS_H):
-        for low, high in zip(RUN_TIME_BOUNDS_H, [*RUN_TIME_BOUNDS_H[1:], np.inf], strict=True):
-            of = (queue == number) & (run_s > 3600.0 * low) & (run_s <= 3600.0 * high)
-            if of.any():
-                found.append(
-                    {"limit_h": limit_h, "from_h": low, "to_h": high if high < np.inf else None, "jobs": int(of.sum())}
-                    | {"mean_wait_s": float(waited_s[of].mean()), "mean_turnaround_s": float(turnaround_s[of].mean())}
-                )
-    return found

@@ -26,7 +26,6 @@ from jobsight_scheduler.campus.choosers.history import (
 )
 from jobsight_scheduler.campus.choosers.survival import SurvivalRank
 from jobsight_scheduler.campus.choosers.vector import ObservedVectorRank, ResourceVectorRank
-from jobsight_scheduler.campus.cluster import run_cluster, with_background
 from jobsight_scheduler.campus.grid import CampusGrid, OnEviction
 from jobsight_scheduler.campus.job_sets import SETS
 from jobsight_scheduler.campus.machines import HOUR_S
@@ -195,23 +194,3 @@ def simulate(case: RankingCase, drawn: Drawn) -> CampusGrid:
     grid = CampusGrid(drawn.jobs, drawn.availability, chooser, view, case.on_eviction, eager=case.rank == "eager")
     grid.run()
     return grid
-
-
-def run_cluster_case(number: int, seed: int) -> dict[str, Any]:
-    """The figures of a set on the dedicated cluster, and its jobs' waiting and turnaround by queue and run time."""
-    drawn = draw(number, None, LOAD, seed, "departments")
-    jobs = with_background(np.random.default_rng((seed, 2)), drawn.jobs)
-    run = run_cluster(jobs)
-    mine = jobs.of_set
-    return {
-        "completed_share": float((run.stops[mine] == 0).mean()),
-        "makespan_s": float(run.end_s[mine].max() - drawn.jobs.submit_s[0]),
-        "lost_cpu_h": 0.0,
-        "mean_wait_s": float(run.waited_s[mine].mean()),
-        "by_run_time": {
-            "queue": jobs.queue.tolist(),
-            "run_s": jobs.run_s.tolist(),
-            "waited_s": run.waited_s.tolist(),
-            "turnaround_s": (run.end_s - jobs.submit_s).tolist(),
-        },
-    }

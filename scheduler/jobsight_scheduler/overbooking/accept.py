@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from jobsight_predictor.runtime.machine_failure import MachineFailure
-from jobsight_predictor.runtime.recalibrate import Correct
+from jobsight_predictor.runtime.recalibrate import Correct, Recalibration
 from jobsight_predictor.runtime.success import SuccessProbability, machine_factors
 
 from .booking import BookingPlace, JobOffer
 from .plan import BookingPlan, Choice
 from .risk import ExactRisk, FastRisk, PlanRisk
 
-Rule = Literal["conservative", "first-fit", "highest-pos", "best-profit"]
-RULES: tuple[Rule, ...] = ("conservative", "first-fit", "highest-pos", "best-profit")
-
-Acceptance = Literal["pmax", "expected-profit"]
-ACCEPTANCES: tuple[Acceptance, ...] = ("pmax", "expected-profit")
+Rule = Literal["conservative", "first-fit", "highest-pos"]
 
 RiskForm = Literal["exact", "fast"]
 RISK_FORMS: dict[RiskForm, type[PlanRisk[Any, Any]]] = {"exact": ExactRisk, "fast": FastRisk}
 
 WIDE, TOO_WIDE = "machine risk", "wider than the machine"
-NO_ROOM, RISKY, GUARDED, UNPROFITABLE = "no room before the deadline", "risk", "risk to booked jobs", "no profit"
-REASONS = (TOO_WIDE, WIDE, NO_ROOM, RISKY, GUARDED, UNPROFITABLE)
+NO_ROOM, RISKY, GUARDED = "no room before the deadline", "risk", "risk to booked jobs"
+REASONS = (TOO_WIDE, WIDE, NO_ROOM, RISKY, GUARDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +29,14 @@ class AcceptanceRule:
     """How offers are judged.
 
     ``rule``: conservative needs room for all of the requested time; the others sell what may be used. ``pmax``: highest
-    probability of failure, exclusive. ``acceptance``: that limit, or an expected profit above 0. ``filters_machine``:
-    refuse by the risk of node failures alone. ``guards``: refuse what would take a booked successor above ``pmax``.
-    ``expects_run``: node failures during the expected run time, not during all of the requested time.
-    ``limits_machine``: ``pmax`` limits PoF, node failures included; otherwise only the risk that overbooking adds.
+    probability of failure, exclusive. ``filters_machine``: refuse by the risk of node failures alone. ``guards``:
+    refuse what would take a booked successor above ``pmax``. ``expects_run``: node failures during the expected run
+    time, not during all of the requested time. ``limits_machine``: ``pmax`` limits PoF, node failures included;
+    otherwise only the risk that overbooking adds.
     """
 
     rule: Rule = "first-fit"
     pmax: float = 0.1
-    acceptance: Acceptance = "pmax"
     choice: Choice = "strict"
     filters_machine: bool = False
     guards: bool = False
@@ -84,14 +80,12 @@ def decide(
     rule: AcceptanceRule,
     machine: MachineFailure,
     correct: Correct | None = None,
-    value_per_processor_hour: float = 0.0,
     risk: PlanRisk[Any, Any] | None = None,
 ) -> OfferDecision:
     """Whether and where to book ``offer``. Changes nothing.
 
-    ``correct`` is of the probability that a job does not end in its gap. ``value_per_processor_hour`` is what an hour
-    of a processor earns elsewhere; best-profit alone asks for it. ``risk`` of this plan, as of now, may be given; None:
-    it is made in the form of the rule.
+    ``correct`` is of the probability that a job does not end in its gap. ``risk`` of this plan, as of now, may be
+    given; None: it is made in the form of the rule.
     """
     if offer.nodes > plan.processors:
         return _rejected(TOO_WIDE)
@@ -103,7 +97,7 @@ def decide(
             return _rejected(WIDE)
         return _conservative(plan, offer, available, survives)
     risk = RISK_FORMS[rule.form](plan, now_h) if risk is None else risk
-    search = _Search(plan, offer, risk, rule, available, survives, correct, value_per_processor_hour)
+    search = _Search(plan, offer, risk, rule, available, survives, correct)
     if not search.is_acceptable(available * survives, 1.0):
         return _rejected(WIDE)
     return search.decision()
@@ -125,6 +119,23 @@ def _conservative(plan: BookingPlan, offer: JobOffer, available: float, survives
     return _rejected(NO_ROOM, candidates)
 
 
+def decide_corrected(
+    test: Callable[[Correct | None], OfferDecision], recalibration: Recalibration, now_h: float
+) -> tuple[OfferDecision, bool | None]:
+    """``test``, which is ``decide`` for one offer, with the correction as of now; of the jobs that only the correction
+    refuses, a small share is accepted. The second value says whether this one was; None: it was not for it to decide.
+    """
+    correct = recalibration.as_of(now_h)
+    decision = test(correct)
+    if decision.reason not in (RISKY, GUARDED) or recalibration.factor(now_h) <= 1.0:
+        return decision, None
+    as_predicted = test(None)
+    if as_predicted.success is None or not recalibration.explores():
+        return decision, False
+    executable = 1.0 - correct(1.0 - as_predicted.success.executable)
+    return replace(as_predicted, success=replace(as_predicted.success, executable=executable)), True
+
+
 class _Search:
     """Goes through the places for one offer."""
 
@@ -137,34 +148,29 @@ class _Search:
         available: float,
         survives: float,
         correct: Correct | None,
-        value_per_processor_hour: float,
     ) -> None:
         self._plan, self._offer, self._rule = plan, offer, rule
         self._available, self._survives = available, survives
         self._correct = correct
-        self._value = value_per_processor_hour
         self._risk = risk
         self._candidates = 0
 
     def is_acceptable(self, pos: float, executable: float) -> bool:
         """Whether a probability of success, of which ``executable`` is a factor, suffices."""
-        if self._rule.acceptance == "pmax":
-            return 1.0 - (pos if self._rule.limits_machine else executable) < self._rule.pmax
-        return pos * self._offer.charge > (1.0 - pos) * self._offer.penalty
+        return 1.0 - (pos if self._rule.limits_machine else executable) < self._rule.pmax
 
     def decision(self) -> OfferDecision:
         """The first place that is acceptable, or the best one."""
         offer, rule = self._offer, self._rule
         machine = self._available * self._survives
         best: OfferDecision | None = None
-        best_score = 0.0 if rule.rule == "best-profit" else -1.0
+        best_pos = -1.0
         reason = NO_ROOM
         starts = self._plan.starts(offer.release_h, offer.deadline_h)
         for place in self._plan.places(starts, offer.nodes, offer.requested_h, offer.deadline_h, rule.choice):
             self._candidates += 1
             executable = self._corrected(self._risk.best_case(offer, place))
-            limit = machine * executable
-            if not self.is_acceptable(limit, executable) or self._score(limit, place) <= best_score:
+            if not self.is_acceptable(machine * executable, executable) or machine * executable <= best_pos:
                 reason = max(reason, RISKY, key=REASONS.index)
                 continue
             raw = self._risk.executable(offer, place)
@@ -172,39 +178,26 @@ class _Search:
             if not self.is_acceptable(success.pos, success.executable):
                 reason = max(reason, RISKY, key=REASONS.index)
                 continue
-            score = self._score(success.pos, place)
-            if best is not None and rule.rule != "best-profit" and score <= best_score:
+            if success.pos <= best_pos:
                 continue
-            touched = self._touched(place) if rule.guards or rule.rule == "best-profit" else ()
+            touched = self._touched(place) if rule.guards else ()
             if touched is None:
                 reason = GUARDED
                 continue
-            if rule.rule == "best-profit":
-                score += sum(map(self._loss, touched))
-            if score <= best_score:
-                reason = UNPROFITABLE
-                continue
-            best = OfferDecision(place, success, 1.0 - raw, "", self._candidates, touched)
-            best_score = score
-            if rule.rule == "first-fit" or (rule.rule == "highest-pos" and score >= machine):
+            best, best_pos = OfferDecision(place, success, 1.0 - raw, "", self._candidates, touched), success.pos
+            if rule.rule == "first-fit" or best_pos >= machine:
                 break
         return best or _rejected(reason, self._candidates)
 
     def _corrected(self, executable: float) -> float:
         return executable if self._correct is None else 1.0 - self._correct(1.0 - executable)
 
-    def _score(self, pos: float, place: BookingPlace) -> float:
-        if self._rule.rule != "best-profit":
-            return pos
-        hours = len(place.processors) * (place.end_h - place.start_h)
-        return pos * self._offer.charge - (1.0 - pos) * self._offer.penalty - self._value * hours
-
     def _touched(self, place: BookingPlace) -> tuple[TouchedJob, ...] | None:
         """The jobs whose risk rises; None if the guard does not allow it for one of them."""
         found = []
         for job, raw in self._risk.after(self._offer, place):
             touched = TouchedJob(job, 1.0 - self._plan.bookings[job].machine * self._corrected(raw), 1.0 - raw)
-            if self._rule.guards and not self._is_spared(touched):
+            if not self._is_spared(touched):
                 return None
             found.append(touched)
         return tuple(found)
@@ -215,9 +208,3 @@ class _Search:
         if not self._rule.limits_machine:
             pof = 1.0 - (1.0 - pof) / self._plan.bookings[touched.job].machine
         return pof < self._rule.pmax
-
-    def _loss(self, touched: TouchedJob) -> float:
-        """Change of the successor's expected profit: its change of PoS times charge and penalty."""
-        booking = self._plan.bookings[touched.job]
-        before = booking.machine * self._corrected(self._risk.executable_booked(touched.job))
-        return ((1.0 - touched.pof) - before) * (booking.offer.charge + booking.offer.penalty)

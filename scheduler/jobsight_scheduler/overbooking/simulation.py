@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from jobsight_predictor.runtime.accuracy_history import AccuracyHistory
 from jobsight_predictor.runtime.machine_failure import MachineFailure
 from jobsight_predictor.runtime.recalibrate import Recalibration
 
-from .accept import OfferDecision, decide
+from .accept import OfferDecision, decide, decide_corrected
 from .booking import Booking, Ints, JobOffer
 from .node_failures import Downtimes
 from .plan import BookingPlan
@@ -46,7 +47,6 @@ class OverbookingSimulation:
         self.accepted: list[AcceptedJob] = []
         self.rejected: Counter[str] = Counter()
         self.candidates = 0
-        self.income = 0.0
         self._strategy, self._machine, self._downtimes = strategy, machine, downtimes
         self._history = history.fork() if strategy.learns else history
         self._recalibration = Recalibration() if strategy.recalibrates else None
@@ -86,9 +86,11 @@ class OverbookingSimulation:
             job.job, job.nodes, job.requested_h, job.release_h, job.deadline_h, accuracy, charge,
             charge * self._penalty_ratio,
         )  # fmt: skip
-        correct = None if self._recalibration is None else self._recalibration.as_of(now)
-        value = max(0.0, self.income) / (self.plan.processors * now) if now > 0.0 else 0.0
-        decision = decide(self.plan, offer, now, self._strategy.rule, self._machine, correct, value)
+        test = partial(decide, self.plan, offer, now, self._strategy.rule, self._machine)
+        if self._recalibration is None:
+            decision = test(None)
+        else:
+            decision, _ = decide_corrected(test, self._recalibration, now)
         self.candidates += decision.candidates
         if decision.place is None or decision.success is None:
             self.rejected[decision.reason] += 1
@@ -158,7 +160,6 @@ class OverbookingSimulation:
             first_start, now, booking.pof, self._overbooked.pop(number), was_killed, node_failed, self._moves[number],
         )  # fmt: skip
         self.accepted.append(ended)
-        self.income += ended.profit
         self._learn(self._jobs.pop(number), ended)
         del self._left_h[number], self._left_requested_h[number], self._causes[number]
         self._leave(number, booking.place.processors, now)

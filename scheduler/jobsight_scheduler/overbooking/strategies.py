@@ -45,21 +45,16 @@ class OverbookingStrategy:
     @property
     def has_pmax(self) -> bool:
         """Whether P_max makes a difference."""
-        if self.rule.rule == "conservative":
-            return self.rule.filters_machine
-        return self.rule.acceptance == "pmax" or self.rule.guards
+        return self.rule.rule != "conservative" or self.rule.filters_machine
 
 
 STRATEGIES: dict[str, OverbookingStrategy] = {
     "conservative": OverbookingStrategy(AcceptanceRule("conservative")),
     "release": OverbookingStrategy(AcceptanceRule("conservative"), resells=True),
     "filter-only": OverbookingStrategy(AcceptanceRule("conservative", filters_machine=True)),
+    "release-filter": OverbookingStrategy(AcceptanceRule("conservative", filters_machine=True), resells=True),
     "simple": OverbookingStrategy(history="simple"),
     "time-slice": OverbookingStrategy(),
-    "highest-pos": OverbookingStrategy(AcceptanceRule("highest-pos")),
-    "best-profit": OverbookingStrategy(AcceptanceRule("best-profit")),
-    "expected-profit": OverbookingStrategy(AcceptanceRule(acceptance="expected-profit")),
-    "guard": OverbookingStrategy(AcceptanceRule(guards=True)),
     "jobsight": OverbookingStrategy(
         AcceptanceRule("highest-pos", choice="full-first", guards=True, expects_run=True, limits_machine=False),
         "groups",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from jobsight_scheduler.prediction import PREDICTORS, RUN_TIME
+from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_scheduler.validator import Check
 
 from .base import JobRequests, Policy
@@ -29,7 +29,7 @@ class ChosenPolicy:
             return self.entry.make(requests, self.weights)
         if self.predictor is None:
             return self.entry.make(requests)
-        return self.entry.make(requests, PREDICTORS[self.predictor](requests.questions, RUN_TIME))
+        return self.entry.make(requests, PREDICTORS[self.predictor](requests.questions))
 
     @property
     def rules(self) -> tuple[Check, ...]:

@@ -25,6 +25,8 @@ class Habits:
     """Beta distribution, over applications, of the share of time in communication."""
     share_spread: float = 0.03
     """Standard deviation of that share over the jobs of one application of one user."""
+    half_bps: float | None = None
+    """If given, the share of time in communication is not drawn but rises with the bandwidth: half at this one."""
     applications: int = 4
     """Largest number of applications of a user, if the trace does not record them."""
     loyalty: float = 0.85
@@ -67,11 +69,12 @@ def communication(users: Ints, applications: Ints, seed: int, habits: Habits | N
     share = np.asarray(rng.beta(habits.share[0], habits.share[1], kinds))
     people, user_of_job = np.unique(users, return_inverse=True)
     factor = habits.stated_bias * np.exp(habits.stated_spread * rng.standard_normal(len(people)))
-    noise = np.exp(habits.job_spread * rng.standard_normal(len(users)))
+    bandwidth = typical[of_job] * np.exp(habits.job_spread * rng.standard_normal(len(users)))
+    drawn = np.clip(share[of_job] + habits.share_spread * rng.standard_normal(len(users)), 0.0, 1.0)
     return Communication(
         application=labels.astype(np.int64),
-        bandwidth_bps=typical[of_job] * noise,
-        share=np.clip(share[of_job] + habits.share_spread * rng.standard_normal(len(users)), 0.0, 1.0),
+        bandwidth_bps=bandwidth,
+        share=drawn if habits.half_bps is None else bandwidth / (bandwidth + habits.half_bps),
         stated_bps=typical[of_job] * factor[user_of_job],
     )
 

@@ -1,9 +1,11 @@
-"""The argument KxP: several clusters and their sizes."""
+"""Several clusters: the argument KxP, and their uplinks."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
+from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
 
 CLUSTERS_AT_MOST = 1000
@@ -30,3 +32,14 @@ def cluster_sizes(text: str) -> tuple[int, ...]:
     if not sizes or min(sizes) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} are not clusters: give 4x32, or sizes such as 64,32,32")
     return sizes
+
+
+def clusters_with(sizes: tuple[int, ...], uplinks_bps: Sequence[float]) -> Clusters:
+    """Clusters of these sizes, with one rate for all uplinks or one for each.
+
+    Raises:
+        ValueError: another number of rates, or one that is not above 0.
+    """
+    if len(uplinks_bps) not in (1, len(sizes)):
+        raise ValueError(f"--uplink has {len(uplinks_bps)} rates for {len(sizes)} clusters: give one, or one for each")
+    return Clusters(sizes, tuple(uplinks_bps) if len(uplinks_bps) > 1 else tuple(uplinks_bps) * len(sizes))

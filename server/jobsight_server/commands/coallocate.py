@@ -7,14 +7,13 @@ import json
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from jobsight_scheduler.coallocation.bandwidth_sources import SOURCES, EstimateError, bandwidth_source
-from jobsight_scheduler.coallocation.baselines import CONSTANT_BPS
-from jobsight_scheduler.coallocation.clusters import Clusters
+from jobsight_scheduler.coallocation.bandwidth_sources import CONSTANT_BPS, SOURCES, EstimateError, bandwidth_source
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.coallocation.labels import LabelFaults
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
@@ -29,10 +28,11 @@ from jobsight_scheduler.validator.spread_jobs import check
 from jobsight_scheduler.workload.communication import Habits
 from jobsight_scheduler.workload.load import scaled_to
 from jobsight_server.amounts import percent
-from jobsight_server.command_line.cluster_sizes import cluster_sizes
+from jobsight_server.command_line.cluster_sizes import cluster_sizes, clusters_with
 from jobsight_server.command_line.run_simulation import carry_out
 from jobsight_server.command_line.schedule_outputs import add_outputs, check_outputs, write_jobs
 from jobsight_server.command_line.workload_arguments import add_workload, read_workload
+from jobsight_server.commands.coallocate_site import compare_on_site
 from jobsight_server.errors import UserError
 from jobsight_server.reports.simulation import show, show_findings
 from jobsight_server.simulations.machine_workload import counted
@@ -40,7 +40,7 @@ from jobsight_server.simulations.machine_workload import counted
 RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kMGT]?)", re.ASCII)
 SETTINGS = (
     *("uplink", "placement", "bandwidth", "constant", "sharing", "theta", "bias", "noise", "silent"),
-    *("job_spread", "wrong_names", "seed"),
+    *("job_spread", "application_spread", "half", "wrong_names", "seed"),
 )
 """What the schedule depends on besides the clusters and the jobs."""
 
@@ -53,18 +53,24 @@ SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workload(parser)
     parser.add_argument(
+        "--trace",
+        dest="database",
+        metavar="DATABASE",
+        help="a Jobsight database (file or URL) instead of TRACE: all placements beside one another, on the site's own "
+        "jobs and their measured bandwidth",
+    )
+    parser.add_argument(
         "--clusters",
         type=cluster_sizes,
         metavar="KxP",
-        required=True,
-        help="K clusters of P processors, or sizes such as 64,32,32",
+        help="K clusters of P processors, or sizes such as 64,32,32 (default with --trace: the site's own)",
     )
     parser.add_argument(
         "--uplink",
-        type=_rate,
-        default=1e9,
-        metavar="RATE",
-        help="bits per second of each uplink, such as 100M or 1G (default: 1G)",
+        type=_rates,
+        default=(1e9,),
+        metavar="RATE,..",
+        help="bits per second of each uplink, such as 100M or 1G, or one for each cluster: 100M,100M,1G (default: 1G)",
     )
     parser.add_argument(
         "--placement",
@@ -74,10 +80,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--bandwidth",
-        choices=tuple(SOURCES),
-        default="predicted",
+        choices=SOURCES,
+        default=SOURCES[0],
         metavar="SOURCE",
-        help=f"bandwidth source for --placement aware: {', '.join(SOURCES)} (default: predicted)",
+        help=f"bandwidth source for --placement aware: {', '.join(SOURCES)} (default: {SOURCES[0]})",
     )
     parser.add_argument(
         "--constant",
@@ -129,6 +135,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"(default: {Habits().job_spread})",
     )
     parser.add_argument(
+        "--application-spread",
+        type=float,
+        default=Habits().application_spread,
+        metavar="SIGMA",
+        help=f"the same over applications (default: {Habits().application_spread})",
+    )
+    parser.add_argument(
+        "--half",
+        type=_rate,
+        metavar="RATE",
+        help="let the share of time in communication rise with the bandwidth per processor: half at this one, such as "
+        "25M (default: drawn independently)",
+    )
+    parser.add_argument(
         "--wrong-names",
         type=float,
         default=0.0,
@@ -150,20 +170,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     check_outputs(args)
+    if args.database is not None:
+        parser = argparse.ArgumentParser()
+        add_arguments(parser)
+        return compare_on_site(args, parser.parse_args([]))
+    if args.clusters is None:
+        raise UserError("which clusters? Give --clusters, such as 4x32")
     try:
-        clusters = Clusters(args.clusters, (args.uplink,) * len(args.clusters))
+        clusters = clusters_with(args.clusters, args.uplink)
         error = EstimateError(args.bias, args.noise, args.silent)
         faults = LabelFaults(wrong=args.wrong_names)
-        if not 0.0 <= args.job_spread <= SPREAD_AT_MOST:
-            raise ValueError(f"--job-spread {args.job_spread}: give it from 0 to {SPREAD_AT_MOST:g}")
+        for option, spread in (("job", args.job_spread), ("application", args.application_spread)):
+            if not 0.0 <= spread <= SPREAD_AT_MOST:
+                raise ValueError(f"--{option}-spread {spread}: give it from 0 to {SPREAD_AT_MOST:g}")
+        if args.half is not None and not args.half > 0.0:
+            raise ValueError("--half 0: every job would communicate all the time; give a rate such as 25M")
         if not args.theta > 0.0:
             raise ValueError(f"--theta {args.theta}: no link could be booked; give a share such as 0.8")
     except ValueError as wrong:
         raise UserError(str(wrong)) from wrong
-    given = read_workload(args, clusters.largest, load=None)
+    habits = Habits(job_spread=args.job_spread, application_spread=args.application_spread, half_bps=args.half)
+    given = read_workload(args, clusters.total, load=None)
     try:
         jobs = given.workload if args.load is None else scaled_to(given.workload, clusters.total, args.load)
-        drawn = draw_communication(given.trace, jobs, args.seed, Habits(job_spread=args.job_spread), faults)
+        drawn = draw_communication(given.trace, jobs, args.seed, habits, faults)
         source = bandwidth_source(args.bandwidth, drawn, error, args.seed, constant_bps=args.constant)
     except ValueError as wrong:
         raise UserError(f"{given.name}: {wrong}") from wrong
@@ -175,7 +205,8 @@ def run(args: argparse.Namespace) -> int:
         SHARINGS[args.sharing],
     )
     spent = time.process_time() - began
-    settings = {name: getattr(args, name) for name in SETTINGS} | {"clusters": list(args.clusters)}
+    settings = {name: getattr(args, name) for name in SETTINGS}
+    settings |= {"clusters": list(args.clusters), "uplink": list(clusters.uplink_bps)}
     took = carry_out("coallocate", simulation, args.placement, args.state, settings)
     if took is None:
         return 130
@@ -224,10 +255,18 @@ def _draw(simulation: CoSimulation, account: dict[str, Any], directory: Path, ta
     from jobsight_server.plots.simulation import draw_simulation
 
     clusters = "x".join(map(str, (len(simulation.clusters.processors), simulation.clusters.largest)))
-    title = f"{account['trace']}: {account['policy']} on {clusters}, uplinks of {account['uplink'] / 1e6:g} Mb/s"
+    title = f"{account['trace']}: {account['policy']} on {clusters}, uplinks of {_megabits(account['uplink'])}"
     draw_simulation(table, simulation.capacity, title, directory)
     draw_links(*link_history(simulation), simulation.now, title, directory / "links.svg")
     print(f"jobsight coallocate: plots written to {directory}", file=sys.stderr)
+
+
+def _megabits(rates: Sequence[float]) -> str:
+    return ", ".join(f"{rate / 1e6:g}" for rate in dict.fromkeys(rates)) + " Mb/s"
+
+
+def _rates(text: str) -> tuple[float, ...]:
+    return tuple(_rate(part) for part in text.split(","))
 
 
 def _rate(text: str) -> float:

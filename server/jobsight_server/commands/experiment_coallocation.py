@@ -11,20 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jobsight_scheduler.experiments.coallocation_results import account, claims
-from jobsight_scheduler.experiments.coallocation_runs import (
-    BLOCKS,
-    CLUSTERS,
-    JOBS,
-    LOADS,
-    UPLINKS_MBPS,
-    ExperimentCase,
-    cases,
-    run_case,
-)
-from jobsight_scheduler.experiments.coallocation_variants import COMPARED
-from jobsight_scheduler.experiments.coallocation_worth import worth
-from jobsight_server.command_line.cluster_sizes import cluster_sizes
+from jobsight_scheduler.experiments.coallocation_results import account, worth
+from jobsight_scheduler.experiments.coallocation_runs import ExperimentCase, cases, run_case
+from jobsight_scheduler.experiments.coallocation_scenarios import POLICIES, SCENARIOS
 from jobsight_server.errors import UserError
 from jobsight_server.experiments.finished import FinishedRuns
 from jobsight_server.experiments.outcome import add_outcome_arguments, check_outcome, give_out
@@ -35,7 +24,9 @@ from jobsight_server.reports.coallocation import show
 TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
 CaseRuns = Generator[tuple[ExperimentCase, dict[str, Any]]]
 
-VERSION = 2
+SEEDS = 5
+
+VERSION = 3
 """Version of the simulation: a new one reruns everything."""
 
 
@@ -48,54 +39,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="traces, Standard Workload Format (default: KTH-SP2 and SDSC-SP2 in the directory JOBSIGHT_TRACES)",
     )
     parser.add_argument(
-        "--clusters",
-        type=cluster_sizes,
-        default=CLUSTERS,
-        metavar="KxP",
-        help="K clusters of P processors, or sizes such as 64,32,32 (default: 4x32)",
+        "--scenarios",
+        nargs="+",
+        choices=tuple(SCENARIOS),
+        default=tuple(SCENARIOS),
+        metavar="SCENARIO",
+        help=f"{', '.join(map(repr, SCENARIOS))} (default: all)",
     )
     parser.add_argument(
         "--policies",
         nargs="+",
-        choices=tuple(COMPARED),
-        default=tuple(COMPARED),
+        choices=tuple(POLICIES),
+        default=tuple(POLICIES),
         metavar="POLICY",
-        help=f"policies compared with none: {', '.join(COMPARED)} (default: all)",
+        help=f"policies compared with none: {', '.join(map(repr, POLICIES))} (default: all)",
     )
     parser.add_argument(
-        "--seeds",
-        type=int,
-        default=BLOCKS,
-        metavar="COUNT",
-        help=f"runs per case, each on another block of the trace: blocks do not overlap (default: {BLOCKS})",
+        "--seeds", type=int, default=SEEDS, metavar="COUNT", help=f"draws of what jobs communicate (default: {SEEDS})"
     )
     parser.add_argument(
-        "--jobs",
-        type=int,
-        default=JOBS,
-        metavar="COUNT",
-        help=f"jobs per run, at most a whole block; 0 for the whole trace in each run (default: {JOBS})",
-    )
-    parser.add_argument(
-        "--uplinks",
-        nargs="+",
-        type=float,
-        default=UPLINKS_MBPS,
-        metavar="MBPS",
-        help="megabits per second of an uplink (default: 100 300 1000)",
-    )
-    parser.add_argument(
-        "--loads",
-        nargs="+",
-        type=float,
-        default=LOADS,
-        metavar="LOAD",
-        help=f"offered loads (default: {' '.join(map(str, LOADS))})",
-    )
-    parser.add_argument(
-        "--no-sensitivity",
-        action="store_true",
-        help="skip the runs with wrong estimates and names, other constants and single forecasters",
+        "--jobs", type=int, default=0, metavar="COUNT", help="first jobs of each trace to run (default: all)"
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", type=int, metavar="COUNT", help="worker processes (default: one per core)")
@@ -114,8 +77,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     files = {file.name: file.resolve() for file in args.traces or _default_traces()}
     digests = {name: _digest(file) for name, file in files.items()}
-    swept = args.uplinks, args.loads, args.jobs, not args.no_sensitivity, args.clusters, args.policies
-    wanted = list(cases(list(files), args.seeds, *swept))
+    wanted = list(cases(list(files), args.seeds, args.scenarios, args.policies, args.jobs))
     finished = FinishedRuns(args.out)
     if finished.broken:
         print(f"jobsight experiment: {finished.broken} broken lines of {args.out} ignored", file=sys.stderr)
@@ -124,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         for case, figures in watched("coallocation", _runs(args, files, todo), len(wanted), len(wanted) - len(todo)):
             finished.add(keys[case], figures)
-    except ValueError as error:  # a block that cannot be simulated at this load
+    except ValueError as error:  # too few jobs for a load
         raise UserError(f"{', '.join(files)}: {error}") from error
     except KeyboardInterrupt:
         done = sum(key in finished.figures for key in keys.values())
@@ -135,15 +97,7 @@ def run(args: argparse.Namespace) -> int:
         )
         return 130
     runs = [(case, finished.figures[key]) for case, key in keys.items()]
-    rows = account(runs)
-    result: dict[str, Any] = {
-        "runs": len(wanted),
-        "jobs": args.jobs,
-        "clusters": list(args.clusters),
-        "rows": rows,
-        "claims": claims(rows),
-        "worth": worth(runs),
-    }
+    result = {"runs": len(wanted), "jobs": args.jobs, "rows": account(runs), "worth": worth(runs)}
     give_out(result, args, "jobsight_server.plots.coallocation", show)
     return 0
 
@@ -179,8 +133,6 @@ def _check(args: argparse.Namespace) -> None:
         ("--seeds", [args.seeds], args.seeds >= 1),
         ("--jobs", [args.jobs], args.jobs == 0 or args.jobs >= 2),
         ("--workers", [args.workers], args.workers is None or args.workers >= 1),
-        ("--uplinks", args.uplinks, all(0.0 < uplink < float("inf") for uplink in args.uplinks)),
-        ("--loads", args.loads, all(0.0 < load < float("inf") for load in args.loads)),
     ):
         if not good:
             raise UserError(f"{flag} {' '.join(map(str, values))}: give numbers above 0")

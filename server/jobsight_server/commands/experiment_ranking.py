@@ -11,7 +11,7 @@ from typing import Any
 
 from jobsight_scheduler.campus.job_sets import SETS
 from jobsight_scheduler.experiments.ranking_draws import OWNERS, machines_of
-from jobsight_scheduler.experiments.ranking_results import by_run_time, by_seed, gains, published, row
+from jobsight_scheduler.experiments.ranking_results import by_seed, gains, published, row
 from jobsight_scheduler.experiments.ranking_runs import (
     LOAD,
     RANKS,
@@ -21,7 +21,6 @@ from jobsight_scheduler.experiments.ranking_runs import (
     curve_cases,
     published_cases,
     run_case,
-    run_cluster_case,
     variant_cases,
 )
 from jobsight_server.errors import UserError
@@ -34,9 +33,8 @@ SEEDS = 10
 SEEDS_AT_MOST = 1000
 LOAD_AT_LEAST, LOAD_AT_MOST = 0.01, 2.0
 WEIGHT_AT_MOST = 1e6
-CLUSTER = "cluster"
 Task = tuple[str, RankingCase]
-"""Each run with the part of the account that it belongs to: ``rows``, ``cluster`` or the name of a variant."""
+"""Each run with the part of the account that it belongs to: ``rows`` or the name of a variant."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,16 +101,15 @@ def run(args: argparse.Namespace) -> int:
 
 def task(of: Task) -> dict[str, Any]:
     """One run, in any process."""
-    part, case = of
-    return run_cluster_case(case.set, case.seed) if part == CLUSTER else run_case(case)
+    _, case = of
+    return run_case(case)
 
 
 def _account(finished: Sequence[tuple[str, RankingCase, dict[str, Any]]], trace: Path | None) -> dict[str, Any]:
     found = by_seed((case, figures) for part, case, figures in finished if part == "rows")
-    on_cluster = by_seed((case, figures) for part, case, figures in finished if part == CLUSTER)
-    rows = [row(case, runs) for case, runs in (*found.items(), *on_cluster.items())]
+    rows = [row(case, runs) for case, runs in found.items()]
     variants = []
-    for name in dict.fromkeys(part for part, *_ in finished if part not in ("rows", CLUSTER)):
+    for name in dict.fromkeys(part for part, *_ in finished if part != "rows"):
         of_variant = by_seed((case, figures) for part, case, figures in finished if part == name)
         variants.append(
             {
@@ -126,7 +123,6 @@ def _account(finished: Sequence[tuple[str, RankingCase, dict[str, Any]]], trace:
         "published": [] if trace else published(rows),
         "gains": gains(found),
         "variants": variants,
-        "cluster": [{"set": case.set, "by_run_time": by_run_time(runs.values())} for case, runs in on_cluster.items()],
         "unfinished": sum(figures.get("unfinished", 0) for _, _, figures in finished),
     }
 
@@ -135,7 +131,6 @@ def _tasks(args: argparse.Namespace) -> Sequence[Task]:
     chosen = (args.sets, args.ranks, args.weights, args.loads, args.owners, args.on_eviction, args.trace)
     if all(value is None for value in chosen):
         tasks = [("rows", case) for case in (*published_cases(args.seeds), *curve_cases(args.seeds))]
-        tasks += [(CLUSTER, RankingCase(number, CLUSTER, seed=seed)) for seed in range(args.seeds) for number in SETS]
         return tasks + list(variant_cases(args.seeds))
     cases = chosen_cases(
         args.sets or list(SETS),

@@ -28,8 +28,8 @@ from jobsight_server.simulations.machine_workload import MachineWorkload
 from jobsight_server.simulations.one_policy import account_of
 
 OF_SEVERAL_CLUSTERS = (
-    *("--clusters", "--uplink", "--placement", "--bandwidth", "--sharing"),
-    *("--constant", "--theta", "--bias", "--noise", "--silent", "--job-spread", "--wrong-names", "--seed"),
+    *("--trace", "--clusters", "--uplink", "--placement", "--bandwidth", "--sharing", "--constant", "--theta"),
+    *("--bias", "--noise", "--silent", "--job-spread", "--application-spread", "--half", "--wrong-names", "--seed"),
 )
 
 

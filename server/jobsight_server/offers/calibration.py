@@ -20,9 +20,6 @@ _WRITE = text(
 EDGES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """Upper ends of the classes of promised probability of failure; the last class ends at 1."""
 
-EXPLORED = 20
-"""Of so many jobs that only the correction refuses, one is accepted."""
-
 _NEW: list[float] = [0, 0.0, 0.0, 0]
 
 
@@ -46,22 +43,12 @@ class Calibration:
 
     def __init__(self, recalibration: Recalibration | None = None) -> None:
         """``recalibration``: what was learned before the first offer."""
-        self._recalibration = recalibration or Recalibration()
+        self.recalibration = recalibration or Recalibration()
         self._classes: list[list[float]] = [list(_NEW) for _ in range(len(EDGES) + 1)]
-        self._refused = 0
-
-    def factor(self, now_h: float) -> float:
-        """By how much the odds of failing are multiplied."""
-        return self._recalibration.factor(now_h)
 
     def correction(self, now_h: float) -> Correct:
         """From the predicted probability of failure to the one that it stands for."""
-        return self._recalibration.as_of(now_h)
-
-    def explores(self) -> bool:
-        """Whether the next of the jobs that only the correction refuses is accepted."""
-        self._refused += 1
-        return self._refused % EXPLORED == 0
+        return self.recalibration.as_of(now_h)
 
     def learn(self, predicted: float, promised: float, outcome: str, at_h: float) -> None:
         """Take in how a job ended: finished, killed because its time was over, or failed for another reason.
@@ -70,7 +57,7 @@ class Calibration:
         a node failed, it is unknown whether the job would have ended in time: the correction learns nothing from it.
         """
         if outcome != "failed" and predicted > 0.0:
-            self._recalibration.learn(predicted, outcome == "killed", at_h)
+            self.recalibration.learn(predicted, outcome == "killed", at_h)
         of_class = self._classes[bisect_left(EDGES, promised)]
         for place, amount in enumerate((1, predicted, promised, outcome != "finished")):
             of_class[place] += amount
@@ -85,12 +72,12 @@ class Calibration:
 
     def to_text(self) -> str:
         """The whole state."""
-        return msgspec.json.encode([self._recalibration.state(), self._classes, self._refused]).decode()
+        return msgspec.json.encode([self.recalibration.state(), self._classes]).decode()
 
     @property
     def is_new(self) -> bool:
         """Whether nothing has been learned yet."""
-        return self._recalibration.jobs == 0
+        return self.recalibration.jobs == 0
 
     @classmethod
     def from_text(cls, stored: str) -> Self:
@@ -99,8 +86,8 @@ class Calibration:
         if stored:
             state, classes, *refused = msgspec.json.decode(stored)
             if "predicted" in state:  # release 0.2 kept another kind of evidence
-                found._recalibration = Recalibration.from_state(state)
-            found._classes, found._refused = classes, sum(refused)
+                found.recalibration = Recalibration.from_state({"refused": sum(refused)} | state)
+            found._classes = classes
         return found
 
 

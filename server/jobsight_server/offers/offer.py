@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
-from jobsight_scheduler.overbooking.accept import GUARDED, RISKY, OfferDecision, decide
+from jobsight_scheduler.overbooking.accept import OfferDecision, decide, decide_corrected
 from jobsight_scheduler.overbooking.booking import JobOffer
 from jobsight_server.offers.calibration import read_calibration, write_calibration
 from jobsight_server.offers.config import PlanConfig
@@ -89,13 +89,8 @@ def answer_request(
             return _rejected(connection, FULL, 0)
         now_h = now / HOUR_S
         test = partial(decide, standing.plan, offer, now_h, config.rule, config.machine, risk=standing.risk)
-        correct = calibration.correction(now_h)
-        decision = test(correct)
-        if decision.reason in (RISKY, GUARDED) and calibration.factor(now_h) > 1.0:
-            as_predicted = test(None)
-            if as_predicted.success is not None and calibration.explores():
-                executable = 1.0 - correct(1.0 - as_predicted.success.executable)
-                decision = replace(as_predicted, success=replace(as_predicted.success, executable=executable))
+        decision, explored = decide_corrected(test, calibration.recalibration, now_h)
+        if explored is not None:
             write_calibration(connection, cluster, calibration)
     if decision.place is None or decision.success is None:
         return _rejected(connection, decision.reason, decision.candidates)

@@ -1,4 +1,4 @@
-"""Plots of co-allocation: the experiment's policies by load, wrong estimates; links of one simulation over time."""
+"""Plots of co-allocation: the experiment's policies in each scenario; links of one simulation over time."""
 
 from __future__ import annotations
 
@@ -9,105 +9,61 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_scheduler.experiments.coallocation_runs import SENSITIVE_LOAD
-from jobsight_scheduler.experiments.coallocation_variants import CONSTANTS, ERRORS, LEARNERS, LIKENESS
-from jobsight_server.plots.style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
+from jobsight_server.plots.style import ACTUAL, BEST, INK, OTHERS, OURS, drawing
 
 Rows = Sequence[Mapping[str, Any]]
 Floats = NDArray[np.float64]
 
 COLOURS = {
-    "naive": SERIES["locality"],
-    "naive max-min": SERIES["weighted"],
-    "reactive": SERIES["exponential"],
-    "constant": OTHERS,
     "aware user": BEST,
-    "application means": SERIES["sliding-window"],
-    "aware predicted": OURS,
+    "aware means": OURS,
     "aware oracle": ACTUAL,
 }
-LINEAR = 20.0
-TICKS = (-20, -10, 0, 10, 20, 100, 1_000, 10_000, 100_000)
-"""Differences in per cent: linear in the range of policies that do not collapse, then logarithmic."""
+AT_MOST = 20.0
+"""Per cent; policies that make turnaround longer than this are said in words."""
 
 BINS = 300
 DAY_S = 86_400.0
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Writes turnaround.svg, saturated.svg and sensitivity.svg into ``directory``, which is created if necessary."""
+    """Writes turnaround.svg into ``directory``, which is created if necessary: a dot and its interval for each."""
     directory.mkdir(parents=True, exist_ok=True)
     rows: Rows = account["rows"]
-    panels = sorted({(row["trace"], row["uplink_mbps"]) for row in rows})
-    columns = max(len({uplink for _, uplink in panels}), 1)
-    down = -(-len(panels) // columns)
-    with drawing(
-        directory / "turnaround.svg", "Turnaround compared with jobs that are never spread", columns, down, 3.0
-    ) as axes:
-        for axis, panel in zip(axes, panels, strict=False):
-            _by_load(axis, rows, panel, "turnaround_percent")
-            axis.set_yscale("symlog", linthresh=LINEAR, linscale=2.0)
-            axis.set(ylabel="difference, %")
-            axis.set_yticks([tick for tick in TICKS if axis.get_ylim()[0] <= tick <= axis.get_ylim()[1]])
-            axis.yaxis.set_major_formatter("{x:+,.0f}")
-            axis.axhline(0.0, color=INK, linewidth=0.8)
-    title = "Link time in which more is asked than a link carries"
-    with drawing(directory / "saturated.svg", title, columns, down, 3.0) as axes:
-        for axis, panel in zip(axes, panels, strict=False):
-            _by_load(axis, rows, panel, "saturated")
-            axis.set(ylabel="% of link time", ylim=(0, None))
-    sensitive = [panel for panel in panels if any(_is(row, panel) and row["policy"] == "locality" for row in rows)]
-    if sensitive:
-        title = f"Turnaround by bandwidth source, load {SENSITIVE_LOAD:g}"
-        with drawing(directory / "sensitivity.svg", title, 2, -(-len(sensitive) // 2), height=9.0) as axes:
-            for axis, panel in zip(axes, sensitive, strict=False):
-                _sensitivity(axis, rows, panel)
+    traces = list(dict.fromkeys(row["trace"] for row in rows))
+    scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
+    title = "Turnaround compared with jobs that are never spread"
+    height = 1.0 + 0.55 * len(scenarios)
+    with drawing(directory / "turnaround.svg", title, max(len(traces), 1), 1, height) as axes:
+        for axis, trace in zip(axes, traces, strict=False):
+            _panel(axis, [row for row in rows if row["trace"] == trace], scenarios)
+            axis.set_title(trace.removesuffix(".gz").removesuffix(".swf"))
 
 
-def _is(row: Mapping[str, Any], panel: tuple[str, float]) -> bool:
-    return (row["trace"], row["uplink_mbps"]) == panel
-
-
-def _title(panel: tuple[str, float]) -> str:
-    return f"{panel[0].removesuffix('.gz').removesuffix('.swf')}, {panel[1]:g} Mb/s"
-
-
-def _by_load(axis: Any, rows: Rows, panel: tuple[str, float], measure: str) -> None:
-    for policy, colour in COLOURS.items():
-        mine = [row for row in rows if _is(row, panel) and row["policy"] == policy]
-        loads = [row["load"] for row in mine]
-        if measure == "saturated":
-            axis.plot(loads, [100.0 * row[measure] for row in mine], "o-", color=colour, markersize=3, label=policy)
-            continue
-        mean, low, high = np.array([row[measure] for row in mine], dtype=float).reshape(-1, 3).T
-        axis.plot(loads, mean, "o-", color=colour, markersize=3, label=policy)
-        axis.fill_between(loads, low, high, color=colour, alpha=0.15, linewidth=0)
-    axis.set(xlabel="offered load", title=_title(panel), xticks=sorted({row["load"] for row in rows}))
-    if axis.get_subplotspec().is_first_row() and axis.get_subplotspec().is_first_col():
-        axis.legend(fontsize=6.5)
-
-
-def _sensitivity(axis: Any, rows: Rows, panel: tuple[str, float]) -> None:
-    """A dot and its interval for each source of bandwidth; beyond +20 %, the figure in words."""
-    found = {row["policy"]: row for row in rows if _is(row, panel) and row["load"] == SENSITIVE_LOAD}
-    names = [
-        *("aware oracle", *ERRORS, "aware user", "reactive", *CONSTANTS, "constant"),
-        *("application means", *LEARNERS, "aware predicted", *LIKENESS),
-    ]
-    shown = [name for name in names if name in found]
-    for place, name in enumerate(shown):
-        mean, low, high = found[name]["turnaround_percent"]
-        colour = OURS if "predicted" in name else SERIES.get(name, ACTUAL if name == "aware oracle" else OTHERS)
-        if mean > 20.0:
-            axis.annotate(f"{mean:+,.0f} %", (20.0, place), ha="right", va="center", fontsize=7, color=colour)
-            continue
-        axis.plot([mean], [place], "o", color=colour, markersize=4)
-        if low is not None:
-            axis.plot([low, min(high, 20.0)], [place, place], color=colour, linewidth=1)
+def _panel(axis: Any, rows: Rows, scenarios: Sequence[str]) -> None:
+    ticks = []
+    for place, scenario in enumerate(scenarios):
+        shown = [row for row in rows if row["scenario"] == scenario and row["policy"] != "none"]
+        constants = [row for row in shown if row["policy"].startswith("constant")]
+        best = min(constants, key=lambda row: row["turnaround_percent"][0], default=None)
+        shown = [row for row in shown if row["policy"] in COLOURS or row is best]
+        for step, row in enumerate(shown):
+            mean, low, high = row["turnaround_percent"]
+            at, colour = place + 0.6 * (step / max(len(shown) - 1, 1) - 0.5), COLOURS.get(row["policy"], OTHERS)
+            label = ("best constant" if row is best else row["policy"]) if not place else None
+            if mean > AT_MOST:
+                axis.annotate(f"{mean:+,.0f} %", (AT_MOST, at), ha="right", va="center", fontsize=7, color=colour)
+                continue
+            axis.plot([mean], [at], "o", color=colour, markersize=4, label=label)
+            if low is not None:
+                axis.plot([low, min(high, AT_MOST)], [at, at], color=colour, linewidth=1)
+        ticks.append(place)
     axis.axvline(0.0, color=INK, linewidth=0.8)
-    axis.set(xlim=(-25, 20), xlabel="turnaround compared with none, %", title=_title(panel))
-    axis.set_yticks(range(len(shown)), shown, fontsize=6)
+    axis.set(xlabel="difference, %")
+    axis.set_yticks(ticks, scenarios, fontsize=7)
     axis.invert_yaxis()
+    if axis.get_subplotspec().is_first_col():
+        axis.legend(fontsize=6.5)
 
 
 def draw_links(lasted_s: Floats, asked: Floats, end_s: float, title: str, file: Path) -> None:

@@ -17,12 +17,9 @@ COLOURS = {
     "conservative": INK,
     "release": OTHERS,
     "filter-only": SERIES["locality"],
+    "release-filter": "#7f3c8d",
     "simple": SERIES["weighted"],
     "time-slice": BEST,
-    "highest-pos": SERIES["history"],
-    "best-profit": SERIES["sliding-window"],
-    "expected-profit": SERIES["exponential"],
-    "guard": "#8c564b",
     "jobsight": OURS,
 }
 PANELS = (

@@ -34,8 +34,6 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
         _sets(shown, directory / "sets.svg")
     if any(len(_loads_of(account["gains"], row["set"])) > 1 for row in account["gains"]):
         _loads(account["gains"], directory / "loads.svg")
-    if account["cluster"]:
-        _cluster(account["cluster"], directory / "cluster.svg")
 
 
 def _sets(rows: Sequence[Row], file: Path) -> None:
@@ -75,17 +73,3 @@ def _loads(gains: Sequence[Row], file: Path) -> None:
 
 def _loads_of(gains: Sequence[Row], number: int) -> set[float]:
     return {row["load"] for row in gains if row["set"] == number}
-
-
-def _cluster(of_sets: Sequence[Row], file: Path) -> None:
-    with drawing(file, "The dedicated cluster by run time", 2) as (wait, turnaround):
-        for limit_h, style in ((48.0, "o-"), (120.0, "s--")):
-            for of, colour in zip(of_sets, (OURS, BEST, OTHERS, INK), strict=False):
-                rows = [row for row in of["by_run_time"] if row["limit_h"] == limit_h]
-                place, label = [row["from_h"] for row in rows], f"set {of['set']}, {limit_h:g} h"
-                for axis, name in ((wait, "mean_wait_s"), (turnaround, "mean_turnaround_s")):
-                    hours = [row[name] / 3600.0 for row in rows]
-                    axis.plot(place, hours, style, color=colour, markersize=3, label=label)
-        wait.set(xlabel="run time from, hours", ylabel="mean wait, hours")
-        turnaround.set(xlabel="run time from, hours", ylabel="mean turnaround, hours", yscale="log")
-        wait.legend(fontsize=6.5)

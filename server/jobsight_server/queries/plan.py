@@ -14,8 +14,8 @@ from jobsight_server.offers.gaps import Gaps, PlanGap, gaps_of
 from jobsight_server.offers.in_plan import InPlan
 from jobsight_server.offers.places import places_of
 from jobsight_server.offers.risk import HOUR_S
-from jobsight_server.offers.run_times import RunTimes
-from jobsight_server.offers.standing_plan import StandingPlan, StandingPlans
+from jobsight_server.offers.seller import PlaceSeller
+from jobsight_server.offers.standing_plan import StandingPlan
 from jobsight_server.offers.stored import OUTCOMES, REJECTIONS, OfferState
 from jobsight_server.record import Record, Share
 from jobsight_server.requirements.stored import question_of_text
@@ -106,16 +106,14 @@ class StoredPlan(Record):
     rejected: list[Count]
 
 
-def one_offer(
-    connection: Connection, plans: StandingPlans, config: PlanConfig, number: int, now: float
-) -> Offer | None:
+def one_offer(connection: Connection, seller: PlaceSeller, number: int, now: float) -> Offer | None:
     """One offer; None if there is none, or no longer."""
     row = connection.execute(select(offers).where(offers.c.id == number)).first()
     if row is None:
         return None
-    nodes, _ = cluster_nodes(connection, config, row.cluster)
-    with plans.lock:
-        standing = plans.of(connection, row.cluster, nodes, now) if nodes else None
+    nodes, _ = cluster_nodes(connection, seller.config, row.cluster)
+    with seller.plans.lock:
+        standing = seller.plans.of(connection, row.cluster, nodes, now) if nodes else None
         return _offers(standing, [row], now)[0]
 
 
@@ -125,26 +123,19 @@ def planned_clusters(connection: Connection, config: PlanConfig) -> list[str]:
     return list(dict.fromkeys([*stored, *sorted(config.nodes), *sorted(stored_clusters(connection))]))
 
 
-def plan_of(
-    connection: Connection,
-    plans: StandingPlans,
-    config: PlanConfig,
-    run_times: RunTimes,
-    cluster: str | None,
-    now: float,
-) -> StoredPlan:
+def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, now: float) -> StoredPlan:
     """The plan of a cluster; an empty one of None, where there is no cluster yet."""
-    nodes, nodes_from = (0, "agents") if cluster is None else cluster_nodes(connection, config, cluster)
+    nodes, nodes_from = (0, "agents") if cluster is None else cluster_nodes(connection, seller.config, cluster)
     listed: list[Offer] = []
     gaps, standing_count, charge_h, penalty_h = Gaps([], 0), 0, 0.0, 0.0
     calibration = Calibration() if cluster is None else read_calibration(connection, cluster)
     if cluster is not None and nodes:
-        accuracy = run_times.of_any(connection, cluster)
-        with plans.lock:
-            standing = plans.of(connection, cluster, nodes, now)
+        accuracy = seller.run_times.of_any(connection, cluster)
+        with seller.plans.lock:
+            standing = seller.plans.of(connection, cluster, nodes, now)
             rows = sorted(standing.rows.values(), key=lambda row: (row.planned_start, row.id))
             listed = _offers(standing, rows[:LISTED], now)
-            gaps = gaps_of(standing.plan, config, accuracy, calibration.correction(now / HOUR_S), now)
+            gaps = gaps_of(standing.plan, seller.config, accuracy, calibration.correction(now / HOUR_S), now)
         standing_count = len(rows)
         charge_h = sum(row.pos * row.charge for row in rows)
         penalty_h = sum((1.0 - row.pos) * row.penalty for row in rows)
@@ -154,9 +145,9 @@ def plan_of(
         now=now,
         nodes=nodes,
         nodes_from=nodes_from,
-        strategy=config.strategy,
-        max_failure=config.max_failure,
-        penalty_ratio=config.penalty_ratio,
+        strategy=seller.config.strategy,
+        max_failure=seller.config.max_failure,
+        penalty_ratio=seller.config.penalty_ratio,
         standing=standing_count,
         jobs=listed,
         gaps=gaps.listed,

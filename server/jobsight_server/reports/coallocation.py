@@ -15,14 +15,14 @@ from jobsight_server.amounts import percent
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """The policies compared with ``none`` for each trace, uplink and load, and the claims about predictions."""
-    jobs = f"at most {account['jobs']:,} jobs each" if account["jobs"] else "whole traces"
+    """The policies compared with ``none`` for each trace and scenario, and application means with their rivals."""
+    jobs = f"the first {account['jobs']:,} jobs" if account["jobs"] else "whole traces"
     console.print(
         f"{account['runs']:,} runs of {jobs}. Turnaround compared with jobs that are never spread; full: link time in "
         "which more is asked than a link carries. --json has throughput, makespan and slowdowns as well."
     )
-    for (trace, uplink, load), rows in groupby(account["rows"], key=lambda row: _case(row)):
-        title = Text(f"{_short(trace)}: uplinks of {uplink:g} Mb/s, load {load:g}", "bold")
+    for (trace, scenario), rows in groupby(account["rows"], key=lambda row: (row["trace"], row["scenario"])):
+        title = Text(f"{_short(trace)}: {scenario}", "bold")
         table = Table(title=title, box=SIMPLE, padding=(0, 1), title_justify="left")
         table.add_column("policy", overflow="fold")
         for column in ("turnaround", "95 % sure", "wait", "full", "spread"):
@@ -38,40 +38,29 @@ def show(account: Mapping[str, Any], console: Console) -> None:
                 percent(row["spread"], 1),
             )
         console.print(table)
-    table = Table(title=Text("aware predicted", "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
-    for column in ("trace", "Mb/s", "load", "better", "near oracle", "links free"):
-        table.add_column(column, justify="left" if column == "trace" else "right")
-    for claim in account["claims"]:
-        held = ["yes" if claim[name] else "no" for name in ("better", "near_oracle", "links_free")]
-        table.add_row(_short(claim["trace"]), f"{claim['uplink_mbps']:g}", f"{claim['load']:g}", *held)
-    console.print(table)
-    console.print(
-        "better: than none, with 95 % confidence, corrected for the cells of this table (Holm); near oracle: at most "
-        "1.5 points behind; links free: saturated in less than 4 % of their time."
-    )
     _show_worth(account["worth"], console)
 
 
 def _show_worth(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
-    """Forecasts against everything simpler, in points of turnaround."""
-    title = Text("aware predicted, compared with other policies", "bold")
+    """Application means against everything else, in points of turnaround."""
+    title = Text("aware means, compared with its rivals", "bold")
     table = Table(title=title, box=SIMPLE, padding=(0, 1), title_justify="left")
     table.add_column("trace", overflow="fold")
-    for column in ("Mb/s", "load", "against", "points", "p (Holm)", "forecasts are"):
+    table.add_column("scenario", overflow="fold")
+    for column in ("against", "points", "p (Holm)", "means are"):
         table.add_column(column, justify="right")
     for row in rows:
         corrected = row["p_holm"]
         table.add_row(
             _short(row["trace"]),
-            f"{row['uplink_mbps']:g}",
-            f"{row['load']:g}",
+            row["scenario"],
             row["against"],
             _percent(row["points"][0]),
             "" if corrected is None else f"{corrected:.3f}",
             row["verdict"],
         )
     console.print(table)
-    console.print("points of turnaround (none is 100) that forecasts save (-) or cost (+)")
+    console.print("points of turnaround (none is 100) that means save (-) or cost (+)")
 
 
 def _short(trace: str) -> str:
@@ -80,7 +69,3 @@ def _short(trace: str) -> str:
 
 def _percent(value: float) -> str:
     return f"{value:+,.0f}" if abs(value) >= 100.0 else f"{value:+.1f}"
-
-
-def _case(row: Mapping[str, Any]) -> tuple[str, float, float]:
-    return row["trace"], row["uplink_mbps"], row["load"]

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_scheduler.experiments.overbooking_results import CONTROLS
 from jobsight_server.amounts import percent
 
 Row = Mapping[str, Any]
@@ -66,7 +67,7 @@ def _best(rows: Sequence[Row], gain_of: Mapping[Any, Row], console: Console) -> 
         texts = [
             f"{_signed(gain[control], 'net_hours')} profit, {_signed(gain[control], 'node_hours')} node-hours over "
             f"{control}"
-            for control in ("conservative", "release")
+            for control in CONTROLS
             if control in gain
         ]
         if texts:

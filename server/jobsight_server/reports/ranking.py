@@ -26,8 +26,6 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         for number in dict.fromkeys(row["set"] for row in variant["rows"]):
             rows = [row for row in variant["rows"] if row["set"] == number]
             _ranks(f"{variant['variant']}: set {number}", rows, console)
-    for of in account["cluster"]:
-        _cluster(of, console)
     console.print(
         "completed: jobs that completed without a restart, with the 95 % confidence interval; lost: hours of machines "
         "that evicted jobs had used; wait: mean time in the queue."
@@ -39,7 +37,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
 def _published(rows: Sequence[Row], console: Console) -> None:
     table = _table("Jobs completed without restart, %", "set", "jobs", "rank", "printed", "counted", "ours")
     for row in rows:
-        for rank in ("first_come", "grv", "survival", "cluster"):
+        for rank in ("first_come", "grv", "survival"):
             of = row[rank]
             if of["ours"] is not None:
                 cells = [f"{of[name]:.1f}" if name in of else "" for name in ("printed", "counted", "ours")]
@@ -76,20 +74,6 @@ def _gains(title: str, rows: Sequence[Row], console: Console) -> None:
         console.print(table)
 
 
-def _cluster(of: Row, console: Console) -> None:
-    table = _table(f"Set {of['set']} on the cluster", "queue", "run time h", "jobs", "wait h", "turnaround h")
-    for row in of["by_run_time"]:
-        to = f"-{row['to_h']:g}" if row["to_h"] is not None else " and more"
-        table.add_row(
-            f"{row['limit_h']:g} h",
-            f"{row['from_h']:g}{to}",
-            f"{row['jobs']:,}",
-            f"{row['mean_wait_s'] / 3600.0:,.1f}",
-            f"{row['mean_turnaround_s'] / 3600.0:,.1f}",
-        )
-    console.print(table)
-
-
 def _interval(of: Row, scale: float) -> str:
     return "" if of["low"] is None else f"{scale * of['low']:.1f} to {scale * of['high']:.1f}"
 
@@ -97,5 +81,5 @@ def _interval(of: Row, scale: float) -> str:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
     for column in columns:
-        table.add_column(column, justify="left" if column in ("rank", "over", "queue") else "right")
+        table.add_column(column, justify="left" if column in ("rank", "over") else "right")
     return table

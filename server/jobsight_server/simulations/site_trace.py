@@ -26,7 +26,7 @@ def site_trace(connection: Connection, cluster: str) -> KeptTrace:
     Raises:
         UserError: there are none.
     """
-    ended = (jobs.c.cluster == cluster, jobs.c.state == "ended", jobs.c.end > jobs.c.start, jobs.c.processors > 0)
+    ended = _ended(cluster)
     first = connection.scalar(select(func.min(_SUBMITTED)).where(*ended))
     if first is None:
         raise UserError(f"cluster {cluster!r} has no finished job with a known number of processors")
@@ -36,11 +36,17 @@ def site_trace(connection: Connection, cluster: str) -> KeptTrace:
         jobs.c.requested_walltime_s, jobs.c.group,
     )  # fmt: skip
     query = select(*columns).where(*ended).order_by(_SUBMITTED, jobs.c.id).execution_options(yield_per=_AT_ONCE)
-    most = _most_at_once(connection, ended)
+    most = most_at_once(connection, cluster)
     return take_lines(_lines(connection.execute(query), first, most), f"finished jobs of {cluster}")
 
 
-def _most_at_once(connection: Connection, ended: Any) -> int:
+def _ended(cluster: str) -> Any:
+    return (jobs.c.cluster == cluster, jobs.c.state == "ended", jobs.c.end > jobs.c.start, jobs.c.processors > 0)
+
+
+def most_at_once(connection: Connection, cluster: str) -> int:
+    """The largest number of processors in use at once by finished jobs of ``cluster``."""
+    ended = _ended(cluster)
     begin = select(jobs.c.start.label("time"), jobs.c.processors.label("change")).where(*ended)
     end = select(jobs.c.end, -jobs.c.processors).where(*ended)
     changes = begin.union_all(end).subquery()

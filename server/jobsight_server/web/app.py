@@ -16,10 +16,9 @@ from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.matching.service import Matcher
 from jobsight_server.offers.config import plan_config
-from jobsight_server.offers.run_times import RunTimes
-from jobsight_server.offers.standing_plan import StandingPlans
-from jobsight_server.reliability.board import MachineBoard
+from jobsight_server.offers.seller import PlaceSeller
 from jobsight_server.reliability.config import rank_config
+from jobsight_server.reliability.ranker import MachineRanker
 from jobsight_server.requirements import requirement_config
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
@@ -51,7 +50,7 @@ from jobsight_server.web import (
     units,
     users,
 )
-from jobsight_server.web.context import AppContext
+from jobsight_server.web.context import AppContext, add_part
 from jobsight_server.web.errors import answer_errors
 from jobsight_server.web.guard import login, protect, require_login
 from jobsight_server.web.pages import job_url, node_url, user_url
@@ -98,30 +97,27 @@ def create_app(
     """The application of one query worker; ``write_engine`` serves what is kept of requests, as logins and offers."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
-    config, ranks = forecast_config(settings), rank_config(settings)
-    answers = AnswerReader(read_engine, config)
-    context = AppContext(
+    answers = AnswerReader(read_engine, forecast_config(settings))
+    app.extensions["jobsight"] = AppContext(
         settings=settings,
-        forecast_config=config,
         read_engine=read_engine,
         write_engine=write_engine,
         clock=clock,
         tokens=TokenCache(read_engine),
         clusters=KnownClusters(read_engine, settings.declared_clusters),
         answers=answers,
-        requirements=requirement_config(settings),
-        matcher=Matcher(read_engine, write_engine, settings, answers, clock),
-        plan=plan_config(settings),
-        plans=StandingPlans(),
-        run_times=RunTimes(),
         failures=LoginFailures(),
         proxies=TrustedProxies(settings.trusted_proxies),
         munge=MungeUsers(settings.munge_socket),
-        machines=MachineBoard(),
-        ranks=ranks,
         schema_version=newest_version(),
     )
-    app.extensions["jobsight"] = context
+    for of_system in (
+        requirement_config(settings),
+        Matcher(read_engine, write_engine, settings, answers, clock),
+        PlaceSeller(plan_config(settings)),
+        MachineRanker(rank_config(settings)),
+    ):
+        add_part(app, of_system)
     app.extensions["jobsight_routes"] = ROUTES
     register(app, ROUTES)
     app.register_blueprint(login)

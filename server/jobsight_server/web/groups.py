@@ -27,7 +27,7 @@ def groups() -> UserGroupList:
     cluster, search = cluster_argument(), name_argument("search")
     number = integer_argument("page", 1, PAGES_AT_MOST)
     with context().read_engine.connect() as connection:
-        return user_group_list(connection, context().forecast_config, by, cluster, search, number)
+        return user_group_list(connection, context().answers.config, by, cluster, search, number)
 
 
 GROUPS = Route(

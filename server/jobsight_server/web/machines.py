@@ -17,7 +17,8 @@ from jobsight_server.queries.machines import MachineRanking, machine_ranking
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.reliability.ask import RankQuestion
 from jobsight_server.reliability.config import RANK_METHODS, RankMethod
-from jobsight_server.web.context import context
+from jobsight_server.reliability.ranker import MachineRanker
+from jobsight_server.web.context import context, part
 from jobsight_server.web.inputs import (
     amount_argument,
     choice_argument,
@@ -71,8 +72,8 @@ def _ranking(run_time: str | None, include: str, hours: int | None) -> MachineRa
         question = RankQuestion(run_time_s, method, cluster, processors, needs, everywhere)
         return machine_ranking(
             connection,
-            here.machines.columns(connection),
-            here.ranks,
+            part(MachineRanker).board.columns(connection),
+            part(MachineRanker).config,
             question,
             here.clock(),
             predicted=predicted,
@@ -84,7 +85,7 @@ def _ranking(run_time: str | None, include: str, hours: int | None) -> MachineRa
 
 def _method() -> RankMethod:
     chosen = choice_argument("method", RANK_METHODS)
-    return next((method for method in RANK_METHODS if method == chosen), context().ranks.method)
+    return next((method for method in RANK_METHODS if method == chosen), part(MachineRanker).config.method)
 
 
 def _run_time(connection: Connection, run_time: str | None, cluster: str | None) -> tuple[float, bool]:

@@ -17,12 +17,13 @@ from jobsight_server.matching.edit import put_objectives
 from jobsight_server.matching.end_matches import release, renew
 from jobsight_server.matching.queue import SubmittedJobs, submit
 from jobsight_server.matching.resource_types import ResourceError
+from jobsight_server.matching.service import Matcher
 from jobsight_server.matching.store_matches import LONGEST_HOLD_S
 from jobsight_server.matching.submissions import SubmissionKey
 from jobsight_server.queries.matches import STATES, MatchDetail, MatchEntry, MatchList, match_entry, match_list
 from jobsight_server.record import Record
 from jobsight_server.storage.dialect import LARGEST_ID
-from jobsight_server.web.context import context
+from jobsight_server.web.context import context, part
 from jobsight_server.web.guard import require_same_origin
 from jobsight_server.web.inputs import (
     PAGES_AT_MOST,
@@ -88,7 +89,7 @@ def match_batch() -> Response:
     is_dry = choice_argument("dry_run", ("1", "0")) == "1"
     here = context()
     batch = parsed_body(JobBatch, _SHAPE, here.settings.max_body_bytes)
-    answer = here.matcher.match(batch.jobs, batch.objectives, is_dry, batch.key)
+    answer = part(Matcher).match(batch.jobs, batch.objectives, is_dry, batch.key)
     return record_reply(answer)
 
 
@@ -96,7 +97,7 @@ def queue_batch() -> Response:
     """Queued jobs are matched by the administrator's objectives."""
     here = context()
     batch = parsed_body(QueuedBatch, _SHAPE, here.settings.max_body_bytes)
-    return record_reply(submit(here.matcher, here.write_engine, batch.jobs, here.clock(), batch.key))
+    return record_reply(submit(part(Matcher), here.write_engine, batch.jobs, here.clock(), batch.key))
 
 
 def matches() -> MatchList:
@@ -113,7 +114,7 @@ def match_of_path() -> MatchDetail:
     if found is None:
         raise NotFound(f"no match {number}; the oldest that ended are deleted")
     entry, document = found
-    eligible = here.matcher.eligible(document) if entry.state in ("queued", "held") else None
+    eligible = part(Matcher).eligible(document) if entry.state in ("queued", "held") else None
     return MatchDetail(entry, document, eligible)
 
 
@@ -245,11 +246,11 @@ def add_pages(pages: Blueprint) -> None:
         try:
             job = job_of(form)
             if form.get("action") == "queue":
-                queued = submit(here.matcher, here.write_engine, [job], here.clock())
+                queued = submit(part(Matcher), here.write_engine, [job], here.clock())
                 if not queued.refused:
                     return redirect(url_for("pages.match", id=queued.queued[0].id), 303)
                 raise UserError(queued.refused[0].reason)
-            answer = here.matcher.match([job], is_dry=form.get("action") != "match")
+            answer = part(Matcher).match([job], is_dry=form.get("action") != "match")
         except UserError as error:
             return _page(form, str(error), status=400)
         if answer.matches and answer.matches[0].id is not None:

@@ -11,8 +11,9 @@ from msgspec import Meta
 from jobsight_scheduler.matching.problem import OBJECTIVES
 from jobsight_server.matching.batch import read_chosen_objectives
 from jobsight_server.matching.edit import put_objectives
+from jobsight_server.matching.service import Matcher
 from jobsight_server.queries.resources import ChosenObjectives
-from jobsight_server.web.context import context
+from jobsight_server.web.context import context, part
 from jobsight_server.web.inputs import DEFINITION_BYTES, parsed_body
 from jobsight_server.web.routes import BODY_ERRORS, Route, record_reply
 
@@ -26,7 +27,7 @@ class ObjectivesBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def objectives() -> ChosenObjectives:
-    return context().matcher.look(lambda catalogue, now: ChosenObjectives(catalogue.objectives, list(OBJECTIVES)))
+    return part(Matcher).look(lambda catalogue, now: ChosenObjectives(catalogue.objectives, list(OBJECTIVES)))
 
 
 def choose_objectives() -> Response:

@@ -14,9 +14,10 @@ from werkzeug.exceptions import BadRequest, NotFound
 from jobsight_server.offers.cluster_nodes import cluster_nodes
 from jobsight_server.offers.offer import PlaceRequest, answer_request
 from jobsight_server.offers.outcome import OUTCOMES, cancel, confirm, report_end, report_start
+from jobsight_server.offers.seller import PlaceSeller
 from jobsight_server.queries.plan import Offer, one_offer
 from jobsight_server.record import Record
-from jobsight_server.web.context import context
+from jobsight_server.web.context import context, part
 from jobsight_server.web.inputs import name_text, parsed_body
 from jobsight_server.web.questions import AskedName, job_in_body
 from jobsight_server.web.risk import PLACE_AT_MOST_S, Moment, PlacedJob, moment_of, placed
@@ -76,7 +77,7 @@ class OfferAnswer(Record):
 
 
 def ask_place() -> Response:
-    here = context()
+    here, seller = context(), part(PlaceSeller)
     asked = parsed_body(
         PlaceQuestion, '{"cluster": C, "user": U, "nodes": N, "walltime_s": S, "deadline": UTC_SECONDS}'
     )
@@ -86,15 +87,15 @@ def ask_place() -> Response:
     release, deadline = _span(asked, now)
     job_id = None if asked.job_id is None else _job_id(asked.job_id)
     with here.read_engine.connect() as connection:
-        in_cluster, _ = cluster_nodes(connection, here.plan, cluster)
-        accuracy = here.run_times.of(connection, cluster, job)
+        in_cluster, _ = cluster_nodes(connection, seller.config, cluster)
+        accuracy = seller.run_times.of(connection, cluster, job)
     if not in_cluster:
         return error_reply(
             f"cluster = {cluster[:60]!r} has no nodes to plan with; set plan_nodes, or run agents on its nodes", 409
         )
     place = PlaceRequest(cluster, in_cluster, job, nodes, requested_s, release, deadline, job_id)
     with here.write_engine.begin() as connection:
-        answer = answer_request(connection, here.plans, here.plan, place, accuracy, now)
+        answer = answer_request(connection, seller.plans, seller.config, place, accuracy, now)
     offer = None if answer.number is None else _offer(answer.number)
     return record_reply(OfferAnswer(offer is not None, answer.reason or None, answer.candidates, offer))
 
@@ -151,7 +152,7 @@ def _offer(number: int) -> Offer:
 def _known(number: int) -> Offer | None:
     here = context()
     with here.read_engine.connect() as connection:
-        return one_offer(connection, here.plans, here.plan, number, here.clock())
+        return one_offer(connection, part(PlaceSeller), number, here.clock())
 
 
 def _number() -> int:

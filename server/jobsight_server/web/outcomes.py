@@ -16,10 +16,10 @@ from jobsight_server.forecasts import Prediction, report
 from jobsight_server.forecasts.events import Observation
 from jobsight_server.forecasts.request import ForecastRequest, whole_job_request
 from jobsight_server.record import Metric, Record
-from jobsight_server.requirements import Feedback, take_feedback
+from jobsight_server.requirements import Feedback, RequirementConfig, take_feedback
 from jobsight_server.requirements.stored import question_of_text, read_requirement
 from jobsight_server.storage.dialect import LARGEST_ID
-from jobsight_server.web.context import context
+from jobsight_server.web.context import context, part
 from jobsight_server.web.inputs import amount_of, name_text, parsed_body
 from jobsight_server.web.questions import METRIC_CHOICES, RESERVED_AT_MOST, JobFields, request_of
 from jobsight_server.web.routes import NAME, Route, record_reply
@@ -116,7 +116,7 @@ def _of_requirement(connection: Connection, sent: JobOutcome, request: ForecastR
     if row is not None and row.cluster != request.cluster:
         raise Conflict(f"requirement = {int(number)} is of cluster {row.cluster!r}; name that")
     feedback = Feedback(int(number), sent.lower_bound, None if value is None else int(value))
-    taken = take_feedback(connection, here.requirements, feedback, here.clock())
+    taken = take_feedback(connection, part(RequirementConfig), feedback, here.clock())
     if row is None or taken in _REFUSED:
         return taken, request, value
     if sent.lower_bound:  # it was stopped at what it was given, whatever was measured before

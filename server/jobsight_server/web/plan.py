@@ -5,21 +5,22 @@ from __future__ import annotations
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
+from jobsight_server.offers.seller import PlaceSeller
 from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.queries.plan import StoredPlan, plan_of, planned_clusters
-from jobsight_server.web.context import context
+from jobsight_server.web.context import context, part
 from jobsight_server.web.inputs import cluster_argument
 from jobsight_server.web.pages import page
 from jobsight_server.web.routes import NAME, Parameter, Route
 
 
 def plan() -> StoredPlan:
-    here = context()
+    here, seller = context(), part(PlaceSeller)
     cluster = cluster_argument()
     with here.read_engine.connect() as connection:
         if cluster is None:
-            cluster = next(iter(planned_clusters(connection, here.plan)), None)
-        return plan_of(connection, here.plans, here.plan, here.run_times, cluster, here.clock())
+            cluster = next(iter(planned_clusters(connection, seller.config)), None)
+        return plan_of(connection, seller, cluster, here.clock())
 
 
 PLAN = Route(

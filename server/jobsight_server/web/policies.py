@@ -9,9 +9,10 @@ from flask import Response
 from msgspec import Meta
 
 from jobsight_server.matching.edit import put_policies
+from jobsight_server.matching.service import Matcher
 from jobsight_server.matching.stored_resource import MOST_POLICIES, ResourcePolicy
 from jobsight_server.queries.resources import ResourcePolicies
-from jobsight_server.web.context import context
+from jobsight_server.web.context import context, part
 from jobsight_server.web.inputs import DEFINITION_BYTES, parsed_body
 from jobsight_server.web.routes import BODY_ERRORS, Route, record_reply
 
@@ -23,7 +24,7 @@ class PoliciesBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def policies() -> ResourcePolicies:
-    return ResourcePolicies(context().matcher.look(lambda catalogue, now: list(catalogue.policies)))
+    return ResourcePolicies(part(Matcher).look(lambda catalogue, now: list(catalogue.policies)))
 
 
 def define_policies() -> Response:

@@ -12,9 +12,9 @@ from werkzeug.wrappers import Response as AnyResponse
 from jobsight_server.amounts import MEMORY_PATTERN, memory_bytes
 from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.queries.requirements import RequirementGroups, requirement_group_list
-from jobsight_server.requirements import Requirement, SubmittedJob, ask
+from jobsight_server.requirements import Requirement, RequirementConfig, SubmittedJob, ask
 from jobsight_server.storage.dialect import LARGEST_ID
-from jobsight_server.web.context import context
+from jobsight_server.web.context import context, part
 from jobsight_server.web.inputs import PAGES_AT_MOST, amount_of, cluster_argument, given, integer_argument, parsed_body
 from jobsight_server.web.pages import page
 from jobsight_server.web.questions import MEMORY_AT_MOST_BYTES, DescribedJob, job_in_body
@@ -47,14 +47,14 @@ def ask_requirement() -> Response:
     retry_of = None if question.retry_of is None else _number(question.retry_of, "retry_of")
     with here.write_engine.begin() as connection:
         submitted = SubmittedJob(cluster, job, requested, retry_of)
-        return record_reply(ask(connection, here.requirements, here.answers, submitted, here.clock()))
+        return record_reply(ask(connection, part(RequirementConfig), here.answers, submitted, here.clock()))
 
 
 def requirement_groups() -> RequirementGroups:
     cluster, number = cluster_argument(), integer_argument("page", 1, PAGES_AT_MOST)
     here = context()
     with here.read_engine.connect() as connection:
-        return requirement_group_list(connection, here.requirements, here.answers, cluster, number)
+        return requirement_group_list(connection, part(RequirementConfig), here.answers, cluster, number)
 
 
 def _number(value: float, place: str) -> int:

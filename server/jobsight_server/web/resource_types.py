@@ -10,8 +10,9 @@ from msgspec import Meta
 
 from jobsight_server.matching.edit import delete_type, put_type
 from jobsight_server.matching.resource_types import MOST_FIELDS, AttributeType, CapacityType, ResourceType
+from jobsight_server.matching.service import Matcher
 from jobsight_server.queries.resources import Removed, ResourceTypes
-from jobsight_server.web.context import context
+from jobsight_server.web.context import context, part
 from jobsight_server.web.inputs import DEFINITION_BYTES, parsed_body, required_name
 from jobsight_server.web.routes import BODY_ERRORS, Route, record_reply
 
@@ -25,7 +26,7 @@ class TypeBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def types() -> ResourceTypes:
-    return context().matcher.look(lambda catalogue, now: ResourceTypes(list(catalogue.types.values())))
+    return part(Matcher).look(lambda catalogue, now: ResourceTypes(list(catalogue.types.values())))
 
 
 def define_type() -> Response:

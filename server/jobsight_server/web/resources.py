@@ -20,6 +20,7 @@ from jobsight_server.matching.edit import (
 )
 from jobsight_server.matching.reports import ReportsTaken, take_reports
 from jobsight_server.matching.resource_report import ResourceBody, ResourceReport, sent
+from jobsight_server.matching.service import Matcher
 from jobsight_server.queries.resources import (
     Removed,
     ResourceDetail,
@@ -27,7 +28,7 @@ from jobsight_server.queries.resources import (
     resource_detail,
     resource_list,
 )
-from jobsight_server.web.context import context
+from jobsight_server.web.context import context, part
 from jobsight_server.web.guard import require_same_origin
 from jobsight_server.web.holding_bars import holding_bar
 from jobsight_server.web.inputs import (
@@ -70,12 +71,12 @@ class EachReport(StateReports, forbid_unknown_fields=True):
 def resources() -> ResourceList:
     kind, page = name_argument("type"), integer_argument("page", 1, PAGES_AT_MOST)
     size = integer_argument("size", _PAGE_SIZE, SIZE_AT_MOST)
-    return context().matcher.look(lambda catalogue, now: resource_list(catalogue, now, kind, page, size))
+    return part(Matcher).look(lambda catalogue, now: resource_list(catalogue, now, kind, page, size))
 
 
 def resource() -> ResourceDetail:
     name = required_name("name")
-    found = context().matcher.look(lambda catalogue, now: resource_detail(catalogue, name, now))
+    found = part(Matcher).look(lambda catalogue, now: resource_detail(catalogue, name, now))
     if found is None:
         raise NotFound(f"no resource {name[:60]!r}; it may have been removed")
     return found

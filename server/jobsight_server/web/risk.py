@@ -11,8 +11,9 @@ from werkzeug.exceptions import BadRequest
 from jobsight_server.amounts import time_s
 from jobsight_server.offers.calibration import read_calibration
 from jobsight_server.offers.risk import HOUR_S, Gap, Risk, risk_of
+from jobsight_server.offers.seller import PlaceSeller
 from jobsight_server.settings.load import MOST_NODES
-from jobsight_server.web.context import context
+from jobsight_server.web.context import context, part
 from jobsight_server.web.inputs import LATEST_TIME_S, amount_of, parsed_body
 from jobsight_server.web.questions import WALLTIME_AT_MOST_S, DescribedJob, Walltime, job_in_body
 from jobsight_server.web.routes import TIME, Route, record_reply
@@ -51,7 +52,7 @@ class RiskQuestion(PlacedJob, kw_only=True):
 
 
 def ask_risk() -> Response:
-    here = context()
+    here, seller = context(), part(PlaceSeller)
     shape = '{"cluster": C, "user": U, "nodes": N, "walltime_s": S, "hours": H}'
     asked = parsed_body(RiskQuestion, shape)
     cluster, job = job_in_body(asked, "")
@@ -59,9 +60,9 @@ def ask_risk() -> Response:
     start = here.clock() if asked.start is None else moment_of(asked.start, "start")
     gap = Gap(cluster, job, nodes, requested_s, start, _end(asked, start), _elapsed(asked))
     with here.read_engine.connect() as connection:
-        accuracy = here.run_times.of(connection, cluster, job)
+        accuracy = seller.run_times.of(connection, cluster, job)
         correct = read_calibration(connection, cluster).correction(here.clock() / HOUR_S)
-    return record_reply(risk_of(here.plan, gap, accuracy, correct))
+    return record_reply(risk_of(seller.config, gap, accuracy, correct))
 
 
 def placed(asked: PlacedJob) -> tuple[int, float]:

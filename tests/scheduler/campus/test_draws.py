@@ -1,4 +1,4 @@
-"""Machines, owners, jobs and the cluster: drawn as described, the same for the same seed."""
+"""Machines, owners and jobs: drawn as described, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 from jobsight_predictor.reliability.machine_facts import HardRequirements
-from jobsight_scheduler.campus.cluster import ClusterJobs, run_cluster, with_background
 from jobsight_scheduler.campus.job_sets import SETS, draw_jobs
 from jobsight_scheduler.campus.machines import campus_machines
 from jobsight_scheduler.campus.owners import OwnerSettings, draw_availability
@@ -97,35 +96,3 @@ def test_the_published_counts() -> None:
     assert shares[2] == pytest.approx((58.42, 76.14), abs=0.01)
     assert shares[3] == pytest.approx((71.38, 86.74), abs=0.01)
     assert shares[4] == pytest.approx((81.56, 67.58), abs=0.01)
-
-
-def test_at_its_limit_a_job_on_the_cluster_goes_back_to_the_top() -> None:
-    """4 cores; the long job is stopped at 48 h, and goes before those of its queue that came after it."""
-    jobs = ClusterJobs(
-        np.array([0.0, 1.0, 2.0, 3.0]) * H,
-        np.array([50.0, 10.0, 10.0, 1.0]) * H,
-        np.array([4, 4, 4, 4]),
-        np.array([0, 0, 1, 0]),
-        np.ones(4, dtype=np.bool_),
-    )
-    run = run_cluster(jobs, cores=4)
-    assert (run.end_s / H).tolist() == [50.0, 60.0, 71.0, 61.0], "the job of the 120 h queue is last"
-    assert run.stops.tolist() == [1, 0, 0, 0]
-    assert (run.waited_s / H).tolist() == [0.0, 49.0, 59.0, 57.0]
-
-
-def test_the_cluster_never_has_more_cores_in_use_than_it_has() -> None:
-    rng = np.random.default_rng(3)
-    of_set = draw_jobs(rng, 300, 6.0, 0.3, 550.0)
-    jobs = with_background(rng, of_set)
-    run = run_cluster(jobs)
-    short = run.stops == 0
-    events = sorted(
-        [(run.end_s[i] - jobs.run_s[i] + 1e-3, 1, int(jobs.cores[i])) for i in np.flatnonzero(short)]
-        + [(run.end_s[i], 0, -int(jobs.cores[i])) for i in np.flatnonzero(short)]
-    )
-    used = np.cumsum([change for *_, change in events])
-    assert 1000 < used.max() <= 1680
-    assert run.end_s[short] - jobs.submit_s[short] == pytest.approx(run.waited_s[short] + jobs.run_s[short])
-    assert run.stops[jobs.run_s <= 48 * H].sum() == 0
-    assert (run.stops[(jobs.run_s > 48 * H) & (jobs.queue == 0)] >= 1).all()

@@ -13,7 +13,7 @@ from jobsight_scheduler.campus.choosers.base import new_view
 from jobsight_scheduler.campus.choosers.baselines import FastestFirst, Lazy
 from jobsight_scheduler.campus.choosers.vector import ResourceVectorRank
 from jobsight_scheduler.experiments.ranking_draws import draw, observed
-from jobsight_scheduler.experiments.ranking_results import by_run_time, by_seed, gains, interval, published, row
+from jobsight_scheduler.experiments.ranking_results import by_seed, gains, interval, published, row
 from jobsight_scheduler.experiments.ranking_runs import (
     RANKS,
     THIRDS,
@@ -22,7 +22,6 @@ from jobsight_scheduler.experiments.ranking_runs import (
     curve_cases,
     published_cases,
     run_case,
-    run_cluster_case,
     simulate,
     variant_cases,
 )
@@ -135,15 +134,6 @@ def test_rows_intervals_and_gains() -> None:
     assert table[0]["grv"] == pytest.approx(
         {"printed": 91.5, "counted": 91.456, "ours": 70.0, "ours_without_speed": None}, abs=0.01
     )
-
-
-def test_the_cluster_s_row() -> None:
-    found = run_cluster_case(2, 1)
-    assert 0.9 < found["completed_share"] <= 1.0
-    by = by_run_time([found, found])
-    assert sum(of["jobs"] for of in by) == 2 * len(found["by_run_time"]["run_s"])
-    assert all(of["mean_turnaround_s"] > of["mean_wait_s"] >= 0.0 for of in by)
-    assert {of["limit_h"] for of in by} == {48.0, 120.0}
 
 
 def test_what_is_run() -> None:

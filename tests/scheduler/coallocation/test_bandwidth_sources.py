@@ -9,14 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jobsight_predictor.forecasters import FIVE, FORECASTERS
-from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation.bandwidth_sources import (
     SOURCES,
     BandwidthSource,
     EstimateError,
-    Measured,
     bandwidth_source,
 )
 from jobsight_scheduler.coallocation.clusters import Allocation, Clusters
@@ -25,7 +22,6 @@ from jobsight_scheduler.coallocation.labels import LabelFaults, labels_of
 from jobsight_scheduler.coallocation.placement import PLACEMENTS, Placement
 from jobsight_scheduler.coallocation.scheduler import Scheduler
 from jobsight_scheduler.coallocation.synthetic import SyntheticWorkload, draw_communication
-from jobsight_scheduler.prediction import BANDWIDTH, Jobsight
 from jobsight_scheduler.workload.canonical import Workload, canonical
 from jobsight_scheduler.workload.communicating_jobs import CommunicatingJobs
 from jobsight_scheduler.workload.lublin import lublin
@@ -53,7 +49,7 @@ def test_errors_of_estimates() -> None:
             EstimateError(**wrong)
     with pytest.raises(ValueError, match=r"a share of users who state nothing of 1\.5: give it from 0 to 1"):
         EstimateError(silent=1.5)
-    with pytest.raises(ValueError, match="unknown bandwidth source 'crystal ball'; choose from user, predicted"):
+    with pytest.raises(ValueError, match="unknown bandwidth source 'crystal ball'; choose from application-means"):
         bandwidth_source("crystal ball", drawn)
 
 
@@ -69,15 +65,15 @@ class Recorded(BandwidthSource):
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int]] = []
-        self.measured: dict[int, Measured] = {}
+        self.peaks: dict[int, float] = {}
 
     def expected(self, job: int) -> float:
         self.told.append(("asked", job))
         return 1.0
 
-    def learn(self, job: int, measured: Measured) -> None:
+    def learn(self, job: int, peak_bps: float) -> None:
         self.told.append(("taught", job))
-        self.measured[job] = measured
+        self.peaks[job] = peak_bps
 
     def state(self) -> None:
         return None
@@ -101,45 +97,7 @@ def test_jobs_are_asked_about_when_they_come_and_taught_when_they_have_ended() -
     assert simulation.advance(100)
     assert recorded.told == [("asked", 0), ("asked", 1), ("taught", 0), ("taught", 1)]
     # The first had 5 s alone; the second began at a quarter of its speed, and had a third of it at the end.
-    took = simulation.end_s - simulation.start_s
-    assert recorded.measured[0] == Measured(pytest.approx(8.0 * 20.0 / took[0]), 8.0)
-    assert recorded.measured[1] == Measured(pytest.approx(24.0 * 10.0 / took[1]), pytest.approx(24.0 / 3.0))
-
-
-def test_predictions_are_those_of_the_profile_asked_at_submission() -> None:
-    questions = [Question(user=f"u{i % 3}", application=f"a{i % 2}", processors=4) for i in range(60)]
-    predicted = BandwidthSource(Jobsight(questions, BANDWIDTH), [7.0] * 60)
-    profile = Profile("bit/s")
-    assert predicted.expected(0) == 7.0  # nothing is known: as stated
-    predicted.learn(0, Measured(3.0, 5.0))
-    profile.learn(questions[0], 5.0)
-    rng = np.random.default_rng(1)
-    doubtful = 0
-    for i in range(1, 60):
-        answer = profile.answer(questions[i])
-        assert answer.value is not None
-        assert answer.probability is not None
-        assert answer.bound is not None
-        doubtful += answer.probability <= 0.5
-        expected = answer.value if answer.probability > 0.5 else max(answer.value, answer.bound)
-        assert predicted.expected(i) == expected
-        value = float(rng.uniform(1.0, 9.0)) if i < 30 else 5.0
-        predicted.learn(i, Measured(0.0, value))
-        profile.learn(questions[i], value)
-    assert 0 < doubtful < 59
-
-
-@pytest.mark.parametrize("name", FIVE)
-def test_forecasters_know_their_own_user_only(name: str) -> None:
-    drawn = drawn_jobs()
-    source = bandwidth_source(name, drawn)
-    ours = {question.user: FORECASTERS[name]() for question in drawn.questions}
-    for job, question in enumerate(drawn.questions):
-        forecast = ours[question.user].forecast()
-        assert source.expected(job) == (drawn.stated_bps[job] if forecast is None else forecast)
-        value = float(drawn.work.bandwidth_bps[job])
-        source.learn(job, Measured(0.0, value))
-        ours[question.user].learn(value)
+    assert recorded.peaks == {0: 8.0, 1: pytest.approx(24.0 / 3.0)}
 
 
 def test_every_source_runs_a_whole_workload() -> None:
@@ -196,7 +154,7 @@ def test_a_constant_and_the_means_of_an_application() -> None:
         assert constant.expected(job) == 7e6
         peak = float(jobs.work.bandwidth_bps[job])
         for source in (constant, means):
-            source.learn(job, Measured(peak / 2, peak))
+            source.learn(job, peak)
         seen.setdefault(key, []).append(peak)
     again = bandwidth_source("application-means", jobs)
     again.restore(json.loads(json.dumps(means.state())))

@@ -99,7 +99,7 @@ def test_no_job_starts_later_than_planned_or_shares_a_processor(
         - sum(2.0 * given_jobs[ended.job].requested_h for ended in simulation.accepted if not ended.has_succeeded)
     )
     assert figures["net_hours"] == pytest.approx(figures["profit_hours"] - figures["penalty_hours"])
-    assert simulation.income == pytest.approx(figures["net_hours"])
+    assert sum(job.profit for job in simulation.accepted) == pytest.approx(figures["net_hours"])
     assert sum(figures["calibration"]["jobs"]) == figures["accepted"]
 
 

@@ -21,7 +21,7 @@ from sqlalchemy import Engine
 
 from jobsight_predictor.question import Question
 from jobsight_scheduler.policies.easy_plus import EasyPlus
-from jobsight_scheduler.prediction import RUN_TIME, Jobsight
+from jobsight_scheduler.prediction import Jobsight
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.simulator.run import run
 from jobsight_scheduler.workload.canonical import Workload, canonical
@@ -47,7 +47,7 @@ class Noted(Jobsight):
     """Notes what was forecast for each job when it was submitted."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
-        super().__init__(questions, RUN_TIME)
+        super().__init__(questions)
         self.said: dict[int, float | None] = {}
 
     def forecast(self, job: int) -> float | None:

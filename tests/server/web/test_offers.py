@@ -394,7 +394,7 @@ def test_promises_are_rehearsed_on_the_sites_own_log(restarted: Any, served: Any
     assert rehearse_plans(served.engine, config, NOW) == 1
     assert rehearse_plans(served.engine, config, NOW) == 0  # once
     with served.engine.connect() as connection:
-        factor = read_calibration(connection, "alpha").factor(NOW / HOUR)
+        factor = read_calibration(connection, "alpha").recalibration.factor(NOW / HOUR)
     assert (factor > 1.5) if surprise else (0.5 < factor < 1.5)
     assert restarted(plan_nodes="alpha=1")(OFFERS, **place(nodes=1)).json["accepted"]
 

@@ -253,7 +253,7 @@ def configured(served: Any, serve: Any, database_url: str) -> Iterator[Any]:
     reading = open_engine(database_url, "read")
     app = create_app(settings, reading, served.engine, served.clock)
     site = app.extensions["jobsight"]
-    rebuild(served.engine, site.forecast_config)
+    rebuild(served.engine, site.answers.config)
     yield replace(served, app=app)
     site.answers.close()
     reading.dispose()

@@ -1,4 +1,4 @@
-"""Statistics of differences that are paired by block: intervals, p-values, and their correction for many cells."""
+"""Statistics of differences that are paired by seed: intervals, p-values, and their correction for many cells."""
 
 from __future__ import annotations
 

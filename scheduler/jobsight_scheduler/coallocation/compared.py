@@ -1,0 +1,98 @@
+"""All placements beside one another on the same jobs, and how the jobs' bandwidths vary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import exp
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from jobsight_predictor.question import Question
+from jobsight_scheduler.paired import interval
+
+from .bandwidth_sources import bandwidth_source
+from .clusters import Clusters
+from .cosimulation import CoSimulation
+from .placement import PLACEMENTS
+from .results import figures, job_table
+from .scheduler import Scheduler
+from .synthetic import SyntheticWorkload
+
+Floats = NDArray[np.float64]
+CONSTANTS_BPS = (20e6, 40e6, 80e6, 160e6)
+PARTS = 10
+"""Consecutive parts of a log, whose means give the intervals."""
+
+
+WAYS = (
+    ("none", "none", "oracle", 0.0),
+    ("naive", "naive", "oracle", 0.0),
+    *((f"constant {rate / 1e6:g} Mb/s", "aware", "constant", rate) for rate in CONSTANTS_BPS),
+    ("application means", "aware", "application-means", 0.0),
+    ("the truth", "aware", "oracle", 0.0),
+)
+"""Name, placement, source of bandwidths, and the constant in bit/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """Bandwidth per processor of jobs: the median, and by which factor it typically differs (exp of the standard
+    deviation of its logarithm) over applications of users and over the jobs of one. None: too few to say.
+
+    ``busy_correlation`` is Spearman's between bandwidth and the busy share of processors: below 0 where jobs that move
+    more spend more of their time communicating.
+    """
+
+    median_bps: float
+    over_applications: float | None
+    over_jobs: float | None
+    busy_correlation: float | None
+
+
+def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats) -> Variation:
+    """``bandwidth_bps`` and ``busy``, shape (jobs,), are NaN where unknown."""
+    known = np.flatnonzero(np.isfinite(bandwidth_bps) & (bandwidth_bps > 0.0))
+    logs = np.log(bandwidth_bps[known])
+    kinds = [(questions[job].user, questions[job].application) for job in known.tolist()]
+    _, of_job, counts = np.unique([repr(kind) for kind in kinds], return_inverse=True, return_counts=True)
+    means = np.bincount(of_job, logs) / counts if len(logs) else np.empty(0)
+    freedom = len(logs) - len(means)
+    within = float(((logs - means[of_job]) ** 2).sum() / freedom) ** 0.5 if freedom > 0 else None
+    both = known[np.isfinite(busy[known])]
+    told = len(both) > 2 and np.ptp(bandwidth_bps[both]) > 0.0 and np.ptp(busy[both]) > 0.0
+    return Variation(
+        median_bps=float(np.median(bandwidth_bps[known])) if len(known) else 0.0,
+        over_applications=exp(float(means.std(ddof=1))) if len(means) > 1 else None,
+        over_jobs=None if within is None else exp(within),
+        busy_correlation=float(spearmanr(bandwidth_bps[both], busy[both]).statistic) if told else None,
+    )
+
+
+def compared(jobs: SyntheticWorkload, clusters: Clusters, done: Callable[[], None]) -> list[dict[str, Any]]:
+    """A row for each placement: ``turnaround_percent`` compared with ``none``, mean and 95 % interval over consecutive
+    parts of the log, ``saturated`` link time and the share of jobs ``spread``. ``done`` is called after each.
+
+    Of several constants, the one with the least turnaround stays.
+    """
+    parts = np.array_split(np.arange(len(jobs.work.jobs)), min(PARTS, len(jobs.work.jobs)))
+    none, rows, constants = np.ones(len(parts)), list[dict[str, Any]](), list[dict[str, Any]]()
+    for name, placement, bandwidth, rate in WAYS:
+        source = bandwidth_source(bandwidth, jobs, constant_bps=rate)
+        simulation = CoSimulation(
+            jobs.work, clusters, partial(Scheduler, placement=PLACEMENTS[placement], bandwidth=source)
+        )
+        simulation.advance(2 * len(jobs.work.jobs))
+        table = job_table(simulation, np.empty(0))
+        found = figures(simulation, table)
+        took = np.array([(table.end_s - table.submit_s)[part].mean() for part in parts])
+        none = took if name == "none" else none
+        row = {"placement": name, "turnaround_percent": interval(100.0 * (took / none - 1.0))}
+        row |= {figure: found[figure] for figure in ("saturated", "spread", "mean_turnaround_s")}
+        (constants if bandwidth == "constant" else rows).append(row)
+        done()
+    return [*rows[:2], min(constants, key=lambda row: row["mean_turnaround_s"]), *rows[2:]]

@@ -1,0 +1,82 @@
+"""What the co-allocation experiment varies: the sites on which jobs run, and the policies that place them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobsight_scheduler.coallocation.bandwidth_sources import NO_ERROR, EstimateError
+from jobsight_scheduler.coallocation.labels import RIGHT, LabelFaults
+from jobsight_scheduler.workload.communication import Habits
+
+HALF_BPS = 25e6
+"""Bandwidth per processor of a job that communicates for half of its time, where that share rises with bandwidth."""
+
+
+HABITS = Habits()
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A site: its uplinks (Mb/s, of as many clusters), how its jobs communicate, and what its users say of them.
+
+    ``has_wide``: jobs larger than any cluster are run, rather than left out.
+    """
+
+    uplinks_mbps: tuple[float, ...]
+    processors: tuple[int, ...] = (32, 32, 32, 32)
+    load: float = 0.8
+    habits: Habits = HABITS
+    error: EstimateError = NO_ERROR
+    labels: LabelFaults = RIGHT
+    has_wide: bool = False
+
+
+SLOW, MEDIUM, FAST = (100.0,) * 4, (300.0,) * 4, (1000.0,) * 4
+_RISING = Habits(half_bps=HALF_BPS)
+
+SCENARIOS: dict[str, Scenario] = {
+    "100 Mb/s": Scenario(SLOW),
+    "300 Mb/s": Scenario(MEDIUM),
+    "1000 Mb/s": Scenario(FAST),
+    "share rises, 100 Mb/s": Scenario(SLOW, habits=_RISING),
+    "share rises, 300 Mb/s": Scenario(MEDIUM, habits=_RISING),
+    "uplinks differ": Scenario((100.0, 100.0, 1000.0, 1000.0)),
+    "heavy tails, 100 Mb/s": Scenario(SLOW, habits=Habits(application_spread=2.0)),
+    "heavy tails, 300 Mb/s": Scenario(MEDIUM, habits=Habits(application_spread=2.0)),
+    "load 0.9": Scenario(SLOW, load=0.9),
+    "wide jobs too": Scenario(SLOW, load=0.6, has_wide=True),
+    "jobs differ": Scenario(SLOW, habits=Habits(job_spread=0.6)),
+    "names wrong 30 %": Scenario(SLOW, labels=LabelFaults(wrong=0.3)),
+    "no names": Scenario(SLOW, labels=LabelFaults(missing=1.0)),
+    "users state a tenth": Scenario(SLOW, error=EstimateError(bias=0.1)),
+    "users state nothing": Scenario(SLOW, error=EstimateError(silent=1.0)),
+    "larger machine": Scenario(MEDIUM, (84, 84, 84, 84)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Where jobs are placed, by whose bandwidths, or by ``constant_mbps`` for every job; how links are shared."""
+
+    placement: str
+    bandwidth: str = "oracle"
+    constant_mbps: float = 0.0
+    sharing: str = "proportional"
+
+
+CONSTANTS = {f"constant {rate:g}": Policy("aware", "constant", rate) for rate in (20.0, 40.0, 80.0, 160.0)}
+
+POLICIES: dict[str, Policy] = {
+    "none": Policy("none"),
+    "naive": Policy("naive"),
+    "naive max-min": Policy("naive", sharing="max-min"),
+    "reactive": Policy("reactive"),
+    **CONSTANTS,
+    "aware user": Policy("aware", "user"),
+    "aware means": Policy("aware", "application-means"),
+    "aware oracle": Policy("aware", "oracle"),
+}
+"""Naive max-min tests whether a network that shares fairly would make all this needless."""
+
+BEST_CONSTANT = "best constant"
+"""Of ``CONSTANTS``, the one with the least turnaround in hindsight, by trace and scenario."""
