@@ -38,8 +38,7 @@ PRICED_AT_MOST = 20_000_000
 
 _SOLVING = 0.85  # of the deadline; the rest is for the check of the answer and the reasons
 
-PROVEN = 1e-6
-"""A value this close to its bound, as a share of it, is proven; HiGHS leaves as much."""
+PROVEN = 1e-6  # a value this close to its bound, as a share of it, is proven; HiGHS leaves as much
 
 _SETS = 0.4  # of the time left, for sets of jobs that are tried exactly
 _SEARCH_FIRST = 0.08  # of the time left, for search before HiGHS is asked to prove or improve what it found
