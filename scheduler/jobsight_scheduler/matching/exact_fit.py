@@ -6,6 +6,7 @@ cleared where more is taken than there is. So one subtraction and one comparison
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -13,11 +14,9 @@ import numpy as np
 from .arrays import Floats, Integers
 from .eligibility import ResourcesOfType
 
-_INSTANCES_AT_MOST = 300
-"""Each is a level of the recursion."""
-
-_STEPS_A_LOOK = 500
-"""Steps between two looks at the clock."""
+_INSTANCES_AT_MOST = 300  # each is a level of the recursion
+_STEPS_A_LOOK = 500  # steps between two looks at the clock
+_REMEMBERED = 1_000  # dependencies that fit together; so do some of them
 
 _Option = tuple[int, int]
 """A resource, and what an instance needs of it (packed)."""
@@ -58,6 +57,7 @@ class ExactFit:
         # Large instances with few resources to choose from come first.
         choices = [max(1, len(chosen) + 1 - count) for chosen, count in zip(candidates, counts, strict=True)]
         self._rank = -(of.needs / totals).sum(axis=1) / np.array(choices)
+        self._fitted: deque[dict[int, Integers]] = deque(maxlen=_REMEMBERED)
         self._width = int(free.max(initial=0)).bit_length() + 1
         self._full = sum(1 << (field + 1) * self._width - 1 for field in range(free.size))
         self._idle = self._full + sum(self._packed(resource, row) for resource, row in enumerate(free.tolist()))
@@ -72,6 +72,10 @@ class ExactFit:
         Raises:
             UndecidedError: after so many ``steps``, or when due.
         """
+        chosen = set(rows.tolist())
+        for fitted in self._fitted:
+            if chosen <= fitted.keys():
+                return fitted
         in_turn = rows[np.argsort(self._rank[rows], kind="stable")].tolist()
         items = [row for row in in_turn for _ in range(self._counts[row])]
         if len(items) > _INSTANCES_AT_MOST:
@@ -80,10 +84,12 @@ class ExactFit:
         on = self._search(items, steps, is_due) if is_enough else None
         if on is None:
             return None
-        return {
+        placed = {
             row: np.array(sorted(at for item, at in zip(items, on, strict=True) if item == row), dtype=np.int64)
             for row in rows.tolist()
         }
+        self._fitted.append(placed)
+        return placed
 
     def _search(self, items: list[int], most: int, is_due: Callable[[], bool]) -> list[int] | None:
         options = self._shuffled(items)

@@ -29,18 +29,16 @@ DEADLINE_S = 1.0
 RUNGS = ("greedy", "prices", "relaxation", "integer")
 
 RELAXED_AT_MOST = 20_000  # columns of the largest program whose relaxation is solved
-INTEGER_AT_MOST = 6_000  # columns of the largest program that is solved in integers
 
-_SMALL = 2_000
-"""Columns of the largest program whose relaxation is faster than prices and gives them too, and that sets suit."""
+SMALL = 2_000
+"""Columns of the largest program that sets and HiGHS in integers suit, and whose relaxation is faster than prices."""
 
 PRICED_AT_MOST = 20_000_000
 """Pairs of a dependency and a resource of its type that are priced; each takes a dozen bytes."""
 
 _SOLVING = 0.85  # of the deadline; the rest is for the check of the answer and the reasons
 
-PROVEN = 1e-6
-"""A value this close to its bound, as a share of it, is proven; HiGHS leaves as much."""
+PROVEN = 1e-6  # a value this close to its bound, as a share of it, is proven; HiGHS leaves as much
 
 _SETS = 0.4  # of the time left, for sets of jobs that are tried exactly
 _SEARCH_FIRST = 0.08  # of the time left, for search before HiGHS is asked to prove or improve what it found
@@ -148,13 +146,13 @@ class _Run:
     def _rungs(self, form: LinearForm, ladder: Heuristics, until: float) -> Iterator[tuple[str, Callable[[], None]]]:
         """What is tried, in this order, for an objective in Z and X that is maximised."""
         yield "greedy", lambda: self._take(ladder.greedy())
-        is_integer = self._rung == 3 and self._size <= INTEGER_AT_MOST
-        if (self._rung == 1 or (self._rung > 1 and self._size > _SMALL)) and self._pairs <= PRICED_AT_MOST:
+        is_integer = self._rung == 3 and self._size <= SMALL
+        if (self._rung == 1 or (self._rung > 1 and self._size > SMALL)) and self._pairs <= PRICED_AT_MOST:
             yield "prices", lambda: self._take(ladder.by_prices(self.best))
         if self._rung > 1 and self._size <= RELAXED_AT_MOST:
             yield "relaxation", lambda: self._relax(form, ladder, until)
         has_relations = any(job.relations for job in self._problem.jobs)
-        if self._rung == 3 and self._size <= _SMALL and form.is_of_jobs and not has_relations and self._prices:
+        if self._rung == 3 and self._size <= SMALL and form.is_of_jobs and not has_relations and self._prices:
             yield "sets", lambda: self._by_sets(form, until)
         if self._rung == 3:
             pause = self._clock() + (_SEARCH_FIRST if is_integer else 1.0) * (until - self._clock())
@@ -225,7 +223,7 @@ class _Run:
 
     def _integer(self, form: LinearForm, until: float, is_started: bool = True) -> None:
         """HiGHS, where the program is small enough; what it finds replaces the best only if it is better."""
-        if self._rung < 3 or self._size > INTEGER_AT_MOST or self._clock() >= until:
+        if self._rung < 3 or self._size > SMALL or self._clock() >= until:
             return
         program, sign = self._built(), form.sign
         solve = partial(program.solve, program.costs(form), form.is_max, self._clock, until)

@@ -23,7 +23,7 @@ _DIRECTED = re.compile(r"\s*(lowest|highest)\s+(.*\S.*)", re.DOTALL)
 _Kinds = Meta(max_length=32)
 _Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
-AttributeValue = Scalar | tuple[Scalar, ...]
+AttributeValue = bool | float | str | tuple[bool | float | str, ...]
 
 
 class Capacity(Part, frozen=True):

@@ -76,6 +76,15 @@ def test_state_that_is_too_old_takes_no_new_match(served: Any, admin: Any) -> No
     assert matched(admin, job("b", 8, "name == 'n1'")).keys() == {"b"}
 
 
+def test_a_long_text_is_kept_and_matched(admin: Any) -> None:
+    note = "x" * 1000
+    assert admin.put(f"{API}/resources/n1", json=SERVER | {"attributes": {"note": note}}).status_code == 200
+    assert admin.get(f"{API}/resources/n1").json["attributes"] == {"note": note}
+    assert matched(admin, job("a", 1, f"note == '{note}'")).keys() == {"a"}
+    longer = admin.put(f"{API}/resources/n1", json=SERVER | {"attributes": {"note": note + "x"}})
+    assert (longer.status_code, "length <= 1000" in longer.json["error"]) == (400, True)
+
+
 def why_not(admin: Any, wanted: dict[str, Any]) -> tuple[str, str]:
     [entry] = admin.post(f"{API}/matches?dry_run=1", json={"jobs": [wanted]}).json["unmatched"]
     return entry["tier"], entry["reason"]
