@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 DEADLINE_S = 1.0
 RUNGS = ("greedy", "prices", "relaxation", "integer")
 
-RELAXED_AT_MOST = 20_000
-"""Columns of the largest program whose relaxation is solved."""
+RELAXED_AT_MOST = 20_000  # columns of the largest program whose relaxation is solved
+INTEGER_AT_MOST = 6_000  # columns of the largest program that is solved in integers
 
 _SMALL = 2_000
 """Columns of the largest program whose relaxation is faster than prices and gives them too, and that sets suit."""
@@ -37,20 +37,13 @@ _SMALL = 2_000
 PRICED_AT_MOST = 20_000_000
 """Pairs of a dependency and a resource of its type that are priced; each takes a dozen bytes."""
 
-INTEGER_AT_MOST = 6_000
-"""Columns of the largest program that is solved in integers."""
-
-_SOLVING = 0.85
-"""Share of the deadline for solving; the rest is for the check of the answer and the reasons."""
+_SOLVING = 0.85  # of the deadline; the rest is for the check of the answer and the reasons
 
 PROVEN = 1e-6
 """A value this close to its bound, as a share of it, is proven; HiGHS leaves as much."""
 
-_SETS = 0.4
-"""Share of the time left for sets of jobs that are tried exactly."""
-
-_SEARCH_FIRST = 0.08
-"""Share of the time left for search before HiGHS is asked to prove or improve what it found."""
+_SETS = 0.4  # of the time left, for sets of jobs that are tried exactly
+_SEARCH_FIRST = 0.08  # of the time left, for search before HiGHS is asked to prove or improve what it found
 
 Clock = Callable[[], float]
 

@@ -1,9 +1,10 @@
 """One round of continuous matching: ageing weights, and a reservation for the job that was passed over too often.
 
 Fairness is ours; the paper leaves it out. A job of age ``a`` (rounds since it was submitted) weighs ``P (1 + a / 5)``.
-From age 10 on, jobs are served in the order of age: each that fits now is matched, and the first that does not gets a
-reservation (reservations.py). So nothing delays the oldest job that could run, every job becomes the oldest, and none
-that could ever run starves. Jobs that could not be matched now keep no other one out of a round.
+From age 10 on, jobs are served in the order of age: each that fits now is matched, and the first that does not, but
+would before all that fits now has ended, gets a reservation (reservations.py). What others hold for longer, nothing
+that is matched now delays. So nothing delays the oldest job that could run, every job becomes the oldest, and none that
+could ever run starves. Jobs that could not be matched now keep no other one out of a round.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-import numpy as np
 from msgspec.structs import asdict, replace
 
 from .answer import Match, Unmatched
@@ -88,9 +88,11 @@ def match_round(
     reasons: dict[str, Unmatched | None] = {one.job.name: None for one in by_age if one.is_explained}
     fitting = list(_openings(problem, jobs, reasons))
     overdue = [job for job, one in zip(jobs, by_age, strict=True) if one.age >= RESERVE_AFTER_ROUNDS]
-    idle = replace(problem, resources=at_time(resources, np.inf))
+    # What is matched now has ended by then, so it delays no job whose resources others hold for longer.
+    latest_end_s = max((_end_s(job, now_s) for job in fitting), default=now_s)
+    later = replace(problem, resources=at_time(resources, latest_end_s))
     never = dict.fromkeys(job.name for job in overdue)
-    found, reservation = served(problem, islice(_openings(idle, overdue, never), WINDOW))
+    found, reservation = served(problem, islice(_openings(later, overdue, never), WINDOW))
     matches = list(found)
     blocked: dict[str, Unmatched | None] = {}
     looked: set[str] = set()

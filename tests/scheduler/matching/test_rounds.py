@@ -176,8 +176,19 @@ def test_jobs_that_policies_deny_keep_no_other_one_waiting(age: int) -> None:
 def test_a_job_that_needs_idle_nodes_by_policy_gets_a_reservation() -> None:
     alone = PolicyRule("allow", when="matches_running <= 0")
     busy = replace(node("a", 8, ("x", 50.0, 1), ("y", 90.0, 1)), policies=(alone,), matches_running=2)
-    [reason] = match_round([busy], [WaitingJob(job("whole", 1), 10)], now_s=0.0, clock=time.process_time).unmatched
-    assert "reserved to start in 90 s" in reason.reason
+    waiting = [WaitingJob(job("whole", 2), 10), WaitingJob(job("small", 1))]
+    [reason] = match_round([busy, node("b", 1)], waiting, now_s=0.0, clock=time.process_time).unmatched
+    assert (reason.job, "reserved to start in 90 s" in reason.reason) == ("whole", True)
+
+
+def test_a_job_that_nothing_could_delay_keeps_no_reservation_from_others() -> None:
+    """The licence is held until long after all that fits now has ended."""
+    seats = Resource("seats", "licence", capacities={"seats": Capacity(1, 1)}, holds=(Hold("x", 1e5, {"seats": 1.0}),))
+    licensed = MatchJob("licensed", (Dependency("l", "licence", amounts={"seats": 1.0}),), duration_s=10.0)
+    waiting = [WaitingJob(licensed, 99), WaitingJob(job("large", 8), 10), WaitingJob(job("small", 1, 100.0))]
+    found = match_round([node("a", 8, ("x", 60.0, 6)), seats], waiting, now_s=0.0, clock=time.process_time)
+    assert found.reservation is not None
+    assert (found.reservation.job, found.matches) == ("large", ())
 
 
 def measured(rng: random.Random, amount: float) -> float:
@@ -187,7 +198,10 @@ def measured(rng: random.Random, amount: float) -> float:
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
 def test_no_job_that_fits_on_an_idle_machine_starves(seed: int) -> None:
-    """In a queue of denied, hopeless and large jobs at load 1.2: who came first is matched, all others know why not."""
+    """In a queue of denied, held, hopeless and large jobs at load 1.2: who came first is matched, the others know why.
+
+    The held ones wait for licences that end long after, some of them beside a whole node.
+    """
     rng = random.Random(seed)
     nodes = {f"n{index}": measured(rng, 8.0) for index in range(3)}
     policies = (PolicyRule("deny", classes=("denied",)),)
@@ -198,7 +212,16 @@ def test_no_job_that_fits_on_an_idle_machine_starves(seed: int) -> None:
         # Each fits by itself; both together fit on no node.
         MatchJob("gang", tuple(Dependency(name, "node", amounts={"slots": 6.0}, count=2) for name in "de")),
     )
+    licence = Dependency("l", "licence", amounts={"seats": 1.0})
+    held = (
+        MatchJob("l", (licence,), duration_s=10.0),
+        MatchJob("both", (licence, Dependency("d", "node", amounts={"slots": 6.0})), duration_s=1e4),
+    )
+    seats = Resource(
+        "seats", "licence", capacities={"seats": Capacity(4.0, 4.0)}, holds=(Hold("x", 1e5, {"seats": 4.0}),)
+    )
     waiting = [WaitingJob(replace(job(f"x{n}", 1), job_class="denied"), rng.randint(0, 40)) for n in range(WINDOW)]
+    waiting += [WaitingJob(replace(held[n % 2], name=f"z{n}"), rng.randint(0, 40)) for n in range(WINDOW)]
     waiting += [WaitingJob(replace(hopeless[n % 4], name=f"y{n}"), rng.randint(0, 40)) for n in range(WINDOW)]
     holds: list[tuple[str, str, float, float]] = []
     first = {f"j{index}" for index in range(30)}
@@ -215,7 +238,7 @@ def test_no_job_that_fits_on_an_idle_machine_starves(seed: int) -> None:
             replace(node(name, slots, *((by, until, held) for by, on, until, held in holds if on == name)))
             for name, slots in nodes.items()
         ]
-        resources = [replace(one, policies=policies) for one in resources]
+        resources = [*(replace(one, policies=policies) for one in resources), seats]
         found = match_round(resources, waiting, now_s=now, clock=time.process_time, rung="greedy")
         jobs = {one.job.name: one.job for one in waiting}
         matched = {one.job for one in found.matches}
