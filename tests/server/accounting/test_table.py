@@ -158,7 +158,7 @@ def test_a_wrong_header_names_the_column_and_the_nearest(header: str, reason: st
         ({"end_epoch_s": T0 - 1}, "the end is before the start"),
         ({"start_epoch_s": "yesterday"}, "start_epoch_s is not a number"),
         ({"start_epoch_s": -1}, "start_epoch_s is negative"),
-        ({"start_epoch_s": "1e300"}, "start_epoch_s is negative, or larger"),
+        ({"start_epoch_s": "1e300"}, "start_epoch_s is negative or impossibly large"),
         ({"start_epoch_s": "nan"}, "start_epoch_s is not a number"),
         ({"used_memory_gib": "4 GB"}, "used_memory_gib is not a number"),
         ({"processors": 1.5}, "processors is not a whole number"),

@@ -81,7 +81,7 @@ def _fields_of(parts: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:
     if not starts:
         raise AccountingError("the fields from job_number to io are not Grid Engine's", ":".join(parts[4:]))
     if len(starts) > 1:
-        raise AccountingError("with its colons, it is ambiguous where the job's name ends", ":".join(parts[4:]))
+        raise AccountingError("colons make it ambiguous where the job's name ends", ":".join(parts[4:]))
     begin = starts[0] + len(_MIDDLE)
     # A category may contain colons, and then spans several fields.
     ends = [at for at in range(begin + 1, len(parts) - len(_TAIL) + 1) if _is_tail(parts[at : at + len(_TAIL)])]
