@@ -1,4 +1,4 @@
-"""Users: how much is known about each, how well each can be forecast, and one user's whole history."""
+"""Users: how much is known about each, how accurate their forecasts are, and one user's whole history."""
 
 from __future__ import annotations
 

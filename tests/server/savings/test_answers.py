@@ -271,4 +271,4 @@ def test_small_amounts_have_three_digits_and_no_column_is_empty(
     assert "ask for" in out
     assert main(["savings", "--database", database_url, "--by", "application"]) == 0
     out = capsys.readouterr().out
-    assert "ask for" not in out.replace("What to ask for is said of one user's jobs", "")
+    assert "ask for" not in out.replace("For advice on what to ask for, use", "")

@@ -23,7 +23,7 @@ def parse_line(line: str) -> JobEvent:
     """The event in ``line``, given without its line end.
 
     Raises:
-        AccountingError: the line cannot be used; the reason says why.
+        AccountingError: the line cannot be used, for the given reason.
     """
     event = pbs_event(line, _fields, with_usage="ER", failure_of=lambda status, _ran_s, _fields: _FAILURES.get(status))
     if event.run is None or event.run.used_memory_bytes is None:
