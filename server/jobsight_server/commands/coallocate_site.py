@@ -116,7 +116,7 @@ def _filled(site: SiteJobs) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def verdict(rows: list[dict[str, Any]]) -> str:
-    """What the rows say, in one sentence."""
+    """The rows' conclusion, in one sentence."""
     by_name = {row["placement"]: row["turnaround_percent"][0] for row in rows}
     constant = next(name for name in by_name if name.startswith("constant"))
     best = min(by_name, key=lambda name: (by_name[name], name))

@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(files: dict[str, Path], case: ExperimentCase) -> dict[str, Any]:
-    """One run, in any process."""
+    """Does one run; called in worker processes."""
     return run_case(case, files[case.trace])
 
 

@@ -174,7 +174,7 @@ def _run(args: argparse.Namespace, directory: Path) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """One run, in any process."""
+    """Does one run; called in worker processes."""
     _, case, source = of
     return run_case(case, source)
 

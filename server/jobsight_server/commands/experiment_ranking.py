@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """One run, in any process."""
+    """Does one run; called in worker processes."""
     _, case = of
     return run_case(case)
 

@@ -162,7 +162,7 @@ def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, no
 
 
 def _offers(standing: StandingPlan | None, rows: Sequence[Row[Any]], now: float) -> list[Offer]:
-    """The rows as answers, with what the plan says of them."""
+    """The rows as answers, with their state in the plan."""
     as_of_now = InPlan(standing, now) if standing is not None else None
     return [_offer(row, as_of_now) for row in rows]
 

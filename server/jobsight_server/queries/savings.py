@@ -97,7 +97,7 @@ class MetricSavings(Record):
 
 
 class Savings(Record):
-    """Of the jobs that ended from ``first_day`` to ``last_day`` (UTC); null where no job of these days is counted."""
+    """Of jobs that ended from ``first_day`` to ``last_day`` (UTC); null if none of them is counted."""
 
     by: str
     cluster: str | None
@@ -153,7 +153,7 @@ def savings(connection: Connection, reader: AnswerReader, request: SavingsReques
 
 
 def site_savings(connection: Connection) -> SiteSavings:
-    """What could be saved lately, in a few figures."""
+    """Recent savings, in a few figures."""
     stored = stored_days(connection)
     if stored is None:
         memory, runtime = (SavedAmounts(**_amounts([0.0] * len(COLUMNS), metric)) for metric in METRICS)

@@ -70,7 +70,7 @@ class NextJob(Record):
 
 
 class UserProfile(Record):
-    """One user: runs by state, each metric, and of which application's requests most could be saved lately.
+    """One user: runs by state, each metric, and the application with the largest recent savings.
 
     ``next_job`` is null for a user without a finished job.
     """

@@ -1,4 +1,4 @@
-"""The records of a plan: folders, files, tokens and commands, in the order in which they are made."""
+"""The records of a plan: folders, files, tokens and commands, in the order in which they are created."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A route of the API: its handler, roles, parameters and answer.
 
-The application, the access check, the check of parameters and ``openapi.json`` are all made from these records.
+The application, the access check, the check of parameters and ``openapi.json`` are all generated from these records.
 """
 
 from __future__ import annotations

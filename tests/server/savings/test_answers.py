@@ -184,7 +184,7 @@ def test_the_command_says_the_same(
     assert main(["savings", "--database", database_url, "--csv", "--since", "1999-01-01", "--until", "1999-01-02"]) == 0
     empty = capsys.readouterr()
     assert len(empty.out.splitlines()) == 1
-    assert "jobsight savings: No job is counted on these days" in empty.err
+    assert "jobsight savings: No job was counted on these days" in empty.err
     assert main(["savings", "--database", database_url, "--user", "zoe"]) == 1
     assert "no user 'zoe'" in capsys.readouterr().err
 

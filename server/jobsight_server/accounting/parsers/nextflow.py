@@ -1,7 +1,7 @@
 """Nextflow's trace file: a line for each task, in the columns that the workflow's user has chosen.
 
 https://docs.seqera.io/nextflow/reports#trace-file. Values are as people read them (``1.5 GB``, ``2m 3s``, local times)
-or, with ``trace.raw``, in bytes and milliseconds. ``-`` is no value.
+or, with ``trace.raw``, in bytes and milliseconds. ``-`` means no value.
 """
 
 from __future__ import annotations

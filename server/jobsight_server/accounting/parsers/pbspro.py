@@ -15,7 +15,7 @@ from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent
 
 _PAIR = re.compile(r"""([A-Za-z_][^\s="']*)=("[^"]*"|'[^']*'|[^\s"'][^\s]*|)(?:\s+|$)""")
 _CHUNK = re.compile(r"([^\s:()+]+)((?::[^\s:()+]+)*)")
-# JOB_EXEC_KILL_MEM and JOB_EXEC_KILL_WALLTIME. -26, killed for its virtual memory, says nothing of the memory it needs.
+# JOB_EXEC_KILL_MEM and JOB_EXEC_KILL_WALLTIME. -26, killed for virtual memory, does not show how much memory it needs.
 _FAILURES: Mapping[int, Failure] = {-27: "memory", -29: "time"}
 
 

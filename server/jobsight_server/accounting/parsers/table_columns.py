@@ -67,7 +67,7 @@ def amount(column: str, text: str, largest: float) -> float:
         raise AccountingError(f"{column} is not a number", text)
     value = float(text) * factor
     if not isfinite(value) or not 0.0 <= value <= largest:
-        raise AccountingError(f"{column} is negative, or larger than can be", text)
+        raise AccountingError(f"{column} is negative or impossibly large", text)
     return value
 
 
@@ -97,7 +97,7 @@ def seconds_of_epoch(column: str, text: str) -> float:
     if moment.tzinfo is None:
         raise AccountingError(f"{column} has no offset from UTC; end it in Z or +01:00", text)
     if not 0.0 <= found <= LATEST:
-        raise AccountingError(f"{column} is negative, or larger than can be", text)
+        raise AccountingError(f"{column} is negative or impossibly large", text)
     return found
 
 

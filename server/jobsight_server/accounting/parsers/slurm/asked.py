@@ -19,7 +19,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Memory of the whole job in bytes and run time in seconds; 0 is none asked for, None not reported."""
+    """Memory of the whole job in bytes and run time in seconds; 0 means none requested, None not reported."""
 
     memory_bytes: int | None = None
     walltime_s: float | None = None
