@@ -18,6 +18,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import highspy
 import numpy as np
 
 from jobsight_scheduler.experiments.matching_workload import MatchingWorkload, instances_of, matching_file
@@ -41,18 +42,14 @@ def milp(program: Program, costs: Values, seconds: float) -> tuple[Values | None
     """scipy.optimize.milp, which is HiGHS as scipy ships it."""
     from scipy.optimize import Bounds, LinearConstraint
     from scipy.optimize import milp as solve
-    from scipy.sparse import csr_matrix
 
     lp = program.highs.getLp()
-    lp.ensureRowwise()
-    of = lp.a_matrix_
-    matrix = csr_matrix((of.value_, of.index_, of.start_), shape=(program.rows, program.columns))
     start = time.process_time()
     found = solve(
         -costs,
-        integrality=program.is_whole.astype(int),
-        bounds=Bounds(*program.column_bounds),
-        constraints=LinearConstraint(matrix, *program.row_bounds),
+        integrality=np.ones(program.columns),
+        bounds=Bounds(lp.col_lower_, lp.col_upper_),
+        constraints=LinearConstraint(_matrix(program), lp.row_lower_, lp.row_upper_),
         options={"time_limit": seconds},
     )
     return found.x, time.process_time() - start
@@ -63,7 +60,8 @@ def cp_sat(program: Program, costs: Values, seconds: float) -> tuple[Values | No
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    lower, upper = program.column_bounds
+    lp = program.highs.getLp()
+    lower, upper = lp.col_lower_, lp.col_upper_
     variables = [model.new_int_var(int(low), int(high), "") for low, high in zip(lower, upper, strict=True)]
     for columns, values, low, high in _rows(program):
         terms = [variables[column] for column in columns]
@@ -93,7 +91,8 @@ def scip(program: Program, costs: Values, seconds: float) -> tuple[Values | None
 
     model = Model()
     model.hideOutput()
-    lower, upper = program.column_bounds
+    lp = program.highs.getLp()
+    lower, upper = lp.col_lower_, lp.col_upper_
     variables = [model.addVar(vtype="I", lb=low, ub=high) for low, high in zip(lower, upper, strict=True)]
     for columns, values, low, high in _rows(program):
         total = quicksum(value * variables[column] for column, value in zip(columns, values, strict=True))
@@ -160,14 +159,21 @@ def _asked(name: str, peer: Peer, problem: Problem, seconds: float) -> dict[str,
     return row | {"value": form.value(eligibility, candidates, placed), "note": f"{len(wrong)} faults" if wrong else ""}
 
 
+def _matrix(program: Program) -> Any:
+    """The coefficients, sparse by row; all columns of throughput and priority are whole."""
+    from scipy.sparse import csc_matrix, csr_matrix
+
+    lp = program.highs.getLp()
+    of, shape = lp.a_matrix_, (program.rows, program.columns)
+    kind = csc_matrix if of.format_ == highspy.MatrixFormat.kColwise else csr_matrix
+    return kind((of.value_, of.index_, of.start_), shape=shape).tocsr()
+
+
 def _rows(program: Program) -> list[tuple[list[int], list[float], float, float]]:
-    rows, columns, values = program.coefficients
-    order = np.argsort(rows, kind="stable")
-    ends = np.searchsorted(rows[order], np.arange(program.rows + 1)).tolist()
-    lower, upper = program.row_bounds
+    matrix, lp = _matrix(program), program.highs.getLp()
     return [
-        (columns[order[start:end]].tolist(), values[order[start:end]].tolist(), float(lower[row]), float(upper[row]))
-        for row, (start, end) in enumerate(pairwise(ends))
+        (matrix.indices[start:end].tolist(), matrix.data[start:end].tolist(), lp.row_lower_[row], lp.row_upper_[row])
+        for row, (start, end) in enumerate(pairwise(matrix.indptr.tolist()))
     ]
 
 
