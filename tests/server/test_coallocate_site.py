@@ -86,7 +86,7 @@ def test_the_sites_own_clusters_and_words_for_people(tmp_path: Path, capsys: pyt
     found = told(capsys, "--trace", f"sqlite:///{database}")
     assert found["clusters"] == [32, 32]
     assert found["variation"]["over_applications"] < 1.2
-    assert found["verdict"].startswith(("Spreading jobs gains nothing", "Nothing needs to be known"))
+    assert found["verdict"].startswith(("Spreading jobs gains nothing", "Bandwidth need not be known"))
     assert main(["coallocate", "--trace", database, "--uplink", "1G,100M", "--half", "5M"]) == 0
     shown = capsys.readouterr().out
     assert "clusters of 32, 32 processors with uplinks of 1000, 100 Mb/s" in " ".join(shown.split())

@@ -147,7 +147,7 @@ def test_without_agents_only_the_log_could_have_had_it(site: Engine, capsys: pyt
     with site.begin() as connection:
         connection.execute(delete(schema.nodes))
     out = seff(url, capsys, "29.head")[1]
-    assert "Bandwidth: the accounting log has none, and no agent reports from this cluster." in " ".join(out.split())
+    assert "Bandwidth: not in the accounting log, and no agent reports from this cluster." in " ".join(out.split())
 
 
 def test_busy_processors_below_one_have_two_digits(site: Engine, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +175,7 @@ def test_a_job_that_runs_has_nothing_to_compare(site: Engine, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["99.head"], "no run of a job '99.head': it never started, or the accounting log has it by another id"),
+        (["99.head"], "no run of a job '99.head': it never started, or has another id in the accounting log"),
         (["8_4"], "no run of a job '8_4': it never started"),
         (["1.head"], "job '1.head' is known on alpha, beta; give --cluster NAME"),
         (["2.head", "--cluster", "beta"], "no job '2.head' on cluster 'beta'; it is known on alpha"),

@@ -251,7 +251,7 @@ def test_the_finished_jobs_of_a_site(sqlite_engine: Engine, trace: Path, capsys:
     assert "is not a Jobsight database" in capsys.readouterr().err
     fill_site(sqlite_engine, trace, "beta")
     assert main(refused[:-1]) == 1
-    assert "Give --cluster; clusters with jobs: alpha, beta" in capsys.readouterr().err
+    assert "give --cluster NAME; clusters with jobs: alpha, beta" in capsys.readouterr().err
 
 
 LANL = (

@@ -176,7 +176,7 @@ def test_a_job_shows_its_runs_values_reasons_and_nodes(engine: Engine) -> None:
     assert before.profile[1].reason == "no samples of n9"
     assert before.profile[0].reason == "a run that is requeued is not profiled"
     assert after.profile[0].reason == "the job still runs"
-    assert after.profile[1].reason == "so far: its samples have not been looked at yet"
+    assert after.profile[1].reason == "so far: its samples have not been read yet"
     assert before.nodes[0].series is None
     assert "never sent" in (before.nodes[0].reason or "")
     drawn = after.nodes[0].series

@@ -384,8 +384,8 @@ def test_policies_of_ones_own(trace: Path, own: str, simulate: Command, tmp_path
     [
         ("lifo", (), "--policy lifo: unknown policy; choose from fcfs, sjf, easy, easy++, conservative, multifactor"),
         (":Last", (), "--policy :Last: unknown policy"),
-        ("no_such_module_at_all:X", (), "there is no module 'no_such_module_at_all' in "),
-        ("OWN.sub:X", (), "there is no module 'OWN.sub' in "),
+        ("no_such_module_at_all:X", (), "no module 'no_such_module_at_all' in "),
+        ("OWN.sub:X", (), "no module 'OWN.sub' in "),
         ("OWN_broken:X", (), "failed: ZeroDivisionError: division by zero"),
         ("OWN_misspelt:X", (), "failed: SyntaxError: "),
         ("OWN_needy:X", (), "OWN_needy needs 'no_such_module_at_all', which is not installed"),

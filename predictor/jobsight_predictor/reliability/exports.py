@@ -13,16 +13,15 @@ HIGHEST_WEIGHT = 1_000_000
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def classad(score: float | None, attribute: str = ATTRIBUTE) -> str:
+def classad(score: float | None) -> str:
     """The line of a machine's ClassAd, for a startd's cron job; ``undefined`` where the score is unknown."""
     value = "undefined" if score is None or not math.isfinite(score) else f"{score:.6f}"
-    return f"{_attribute(attribute)} = {value}"
+    return f"{ATTRIBUTE} = {value}"
 
 
-def rank_expression(attribute: str = ATTRIBUTE) -> str:
+def rank_expression() -> str:
     """The line of a submit file: machines with a higher score first, those without one last."""
-    name = _attribute(attribute)
-    return f"rank = ifThenElse(isUndefined(TARGET.{name}), -1.0, TARGET.{name})"
+    return f"rank = ifThenElse(isUndefined(TARGET.{ATTRIBUTE}), -1.0, TARGET.{ATTRIBUTE})"
 
 
 def slurm_weights(scores: Iterable[tuple[str, float | None]]) -> list[str]:
@@ -53,10 +52,4 @@ def exportable(names: Sequence[str]) -> tuple[list[str], list[str]]:
 def _node(name: str) -> str:
     if not _NODE.fullmatch(name):
         raise ValueError(f"node {name!r}: slurm.conf takes letters, digits, '.', '_' and '-'; leave it out")
-    return name
-
-
-def _attribute(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError(f"attribute {name!r}: ClassAds take letters, digits and '_'; e.g. {ATTRIBUTE}")
     return name

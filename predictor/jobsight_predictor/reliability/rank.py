@@ -26,19 +26,12 @@ class Ranking:
     known: Bools
 
 
-def ranked(
-    score: Floats, low: Floats, high: Floats, known: Bools, eligible: Bools | None = None, limit: int | None = None
-) -> Ranking:
-    """The ``eligible`` machines (default: all), highest score first, the first ``limit`` of them.
+def ranked(score: Floats, low: Floats, high: Floats, known: Bools, eligible: Bools | None = None) -> Ranking:
+    """The ``eligible`` machines (default: all), highest score first.
 
     Among equals those with history come first, then the lowest number. A machine without history is never above all
     of those with one. NaN counts as the lowest score.
-
-    Raises:
-        ValueError: ``limit`` is below 0.
     """
-    if limit is not None and limit < 0:
-        raise ValueError(f"limit {limit}: give a number of at least 0")
     allowed = np.ones(len(score), dtype=np.bool_) if eligible is None else eligible
     value = np.where(np.isfinite(score), score, -np.inf)
     proven = known & allowed & np.isfinite(value)
@@ -46,4 +39,4 @@ def ranked(
         value = np.where(known, value, np.minimum(value, value[proven].mean()))
     numbers = np.flatnonzero(allowed)
     order = numbers[np.lexsort((numbers, ~known[numbers], -value[numbers]))]
-    return Ranking(order if limit is None else order[:limit], value, low, high, known)
+    return Ranking(order, value, low, high, known)

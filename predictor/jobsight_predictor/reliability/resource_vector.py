@@ -66,11 +66,6 @@ class SuccessRecord:
     failures: int = 0
     user_failures: int = 0
 
-    @property
-    def jobs(self) -> int:
-        """Job ends of every kind."""
-        return self.successes + self.evictions + self.failures + self.user_failures
-
 
 DEFAULTS = VectorSettings()
 
@@ -176,29 +171,17 @@ def _means(terms: Floats) -> Floats:
     return np.where(counts > 0, sums / np.maximum(counts, 1), 0.5)
 
 
-def capacities(
-    flops: Floats, cores: Floats, extras: tuple[Floats, ...] = (), settings: VectorSettings = DEFAULTS
-) -> Floats:
+def capacities(flops: Floats, cores: Floats, settings: VectorSettings = DEFAULTS) -> Floats:
     """CA of n machines: flops per core x cores over the largest, in [0, 1]; NaN if either is unknown.
 
-    Unknown is what is NaN or not above 0. ``extras`` are further capacities (memory, swap, disk), each of shape (n,):
-    the term is then the mean of those known.
-    With ``raw_capacity`` it is the plain product, and ``extras`` are left out: then it outweighs the other terms.
+    Unknown is what is NaN or not above 0. With ``raw_capacity`` it is the plain product, which outweighs the other
+    terms.
     """
-    speed = _positive(flops) * _positive(cores)
-    if settings.raw_capacity:
-        return speed
-    parts = np.stack([_over_largest(part) for part in (speed, *map(_positive, extras))])
-    counts = np.isfinite(parts).sum(axis=0)
-    means = np.nansum(parts, axis=0) / np.maximum(counts, 1)
-    return np.where(np.isfinite(parts[0]), means, nan)
+    speed = _positive(_positive(flops) * _positive(cores))
+    largest = float(np.nan_to_num(speed).max(initial=0.0))
+    return speed if settings.raw_capacity or largest == 0.0 else speed / largest
 
 
 def _positive(values: Floats) -> Floats:
     given = np.asarray(values, dtype=np.float64)
     return np.where(np.isfinite(given) & (given > 0.0), given, nan)
-
-
-def _over_largest(values: Floats) -> Floats:
-    largest = float(np.where(np.isfinite(values), values, 0.0).max(initial=0.0))
-    return values / largest if largest > 0.0 else np.full(values.shape, nan)

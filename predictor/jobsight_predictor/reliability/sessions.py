@@ -61,14 +61,9 @@ class Presence:
     uptime_s: float | None = None
     owner: bool = False
     installation: str | None = None
-    sightings: int = 0
     boots: int = 0
     clock_jumps: int = 0
     installations: int = 0
-
-    def age_s(self, now_s: float) -> float | None:
-        """Seconds since the present session began; None without one."""
-        return None if self.since_s is None else max(now_s - self.since_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +157,6 @@ def _noted(before: Presence, sighting: Sighting) -> Presence:
         boot=before.boot if sighting.boot is None else sighting.boot,
         uptime_s=sighting.uptime_s,
         installation=before.installation if sighting.installation is None else sighting.installation,
-        sightings=before.sightings + 1,
     )
 
 

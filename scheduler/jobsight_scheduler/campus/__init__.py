@@ -1,1 +1,1 @@
-"""A campus grid: machines whose owners come and go, and a dedicated cluster beside it (docs/ranking.md)."""
+"""A campus grid: machines whose owners come and go (docs/ranking.md)."""

@@ -15,21 +15,20 @@ import numpy as np
 
 from .owners import Availability
 
-_NODE, _PLATFORM, _NAME, _TYPE, _START, _STOP = 2, 3, 4, 5, 6, 7
+_NODE, _PLATFORM, _TYPE, _START, _STOP = 2, 3, 5, 6, 7
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class FailureTrace:
-    """Machines by number: ``names`` and ``availability``. ``skipped`` counts lines by the reason."""
+    """``availability`` of machines by number. ``skipped`` counts lines by the reason."""
 
-    names: list[str]
     availability: Availability
     skipped: Counter[str] = field(default_factory=Counter)
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.availability.begins)
 
 
 def read_failure_trace(lines: Iterable[str]) -> FailureTrace:
@@ -42,7 +41,6 @@ def read_failure_trace(lines: Iterable[str]) -> FailureTrace:
     """
     skipped: Counter[str] = Counter()
     first = ""
-    names: dict[tuple[str, str], str] = {}
     of: dict[tuple[str, str], tuple[list[Interval], list[Interval]]] = {}
     for line in lines:
         if not line.strip() or line.startswith("#"):
@@ -54,7 +52,6 @@ def read_failure_trace(lines: Iterable[str]) -> FailureTrace:
             skipped[fault] += 1
             continue
         machine = columns[_PLATFORM].strip(), columns[_NODE].strip()
-        names.setdefault(machine, columns[_NAME].strip())
         events = of.setdefault(machine, ([], []))
         events[int(columns[_TYPE])].append((float(columns[_START]), float(columns[_STOP])))
     if not of:
@@ -69,7 +66,7 @@ def read_failure_trace(lines: Iterable[str]) -> FailureTrace:
         from_s,
         to_s,
     )
-    return FailureTrace([names[machine] for machine in of], availability, skipped)
+    return FailureTrace(availability, skipped)
 
 
 def _fault(columns: list[str]) -> str:

@@ -8,7 +8,6 @@ from heapq import heapify, heappop, heappush
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .choosers.base import Chooser, GridView
 from .job_sets import CampusJobs
@@ -36,8 +35,7 @@ class CampusGrid:
     """Runs ``jobs`` until all have completed, or ``availability`` ends.
 
     An evicted job returns to the head of the queue. It starts over, or from its last hourly checkpoint. ``eager`` binds
-    each job to a machine at submission, to which it stays bound. ``eligible`` are masks of machines, ``needs`` the
-    number of the mask for each job; a job whose machines are all taken lets others pass.
+    each job to a machine at submission, to which it stays bound.
     """
 
     def __init__(
@@ -48,14 +46,10 @@ class CampusGrid:
         view: GridView,
         on_eviction: OnEviction = "restart",
         eager: bool = False,
-        eligible: tuple[NDArray[np.bool_], ...] = (),
-        needs: NDArray[np.int64] | None = None,
     ) -> None:
         count, machines = len(jobs), len(view.speed)
         self.jobs, self.chooser, self.view, self.eager = jobs, chooser, view, eager
         self._keeps = on_eviction == "checkpoint"
-        self._eligible = eligible or (np.ones(machines, dtype=np.bool_),)
-        self._needs: list[int] = [0] * count if needs is None else needs.tolist()
         self._left_s: list[float] = jobs.work_s.tolist()
         self._speed: list[float] = view.speed.tolist()
         self._begins = [times.tolist() for times in availability.begins]
@@ -109,9 +103,8 @@ class CampusGrid:
             self.queue.append(job)
             self._match(now)
             return
-        allowed = np.flatnonzero(self._eligible[self._needs[job]])
-        counts = self._bound_count[allowed]
-        machine = self.chooser.choose(job, now, allowed[counts == counts.min()])
+        fewest = np.flatnonzero(self._bound_count == self._bound_count.min())
+        machine = self.chooser.choose(job, now, fewest)
         self._bound[machine].append(job)
         self._bound_count[machine] += 1
         self._match(now, machine)
@@ -143,7 +136,7 @@ class CampusGrid:
         self.lost_s[job] += now - start_s - kept_s
         self.evictions[job] += 1
         self._queued_s[job] = now
-        self.chooser.evicted(machine, now)
+        self.chooser.evicted(machine)
         if self.eager:
             self._bound[machine].appendleft(job)
             return
@@ -158,7 +151,7 @@ class CampusGrid:
         self.view.free[machine] = True
         self.view.free_since_s[machine] = now
         self._bound_count[machine] -= self.eager
-        self.chooser.finished(machine, now, (now - self._started[machine]) / 3600.0)
+        self.chooser.finished(machine)
         self._match(now, machine)
 
     def _match(self, now: float, machine: int = -1) -> None:
@@ -168,17 +161,9 @@ class CampusGrid:
             if machine >= 0 and free[machine] and self._bound[machine]:
                 self._start(now, self._bound[machine].popleft(), machine)
             return
-        passed: list[int] = []
-        while self.queue:
+        while self.queue and len(candidates := np.flatnonzero(free)):
             job = self.queue.popleft()
-            candidates = np.flatnonzero(free & self._eligible[self._needs[job]])
-            if len(candidates):
-                self._start(now, job, self.chooser.choose(job, now, candidates))
-            else:
-                passed.append(job)
-                if len(self._eligible) == 1 or not free.any():
-                    break
-        self.queue.extendleft(reversed(passed))
+            self._start(now, job, self.chooser.choose(job, now, candidates))
 
     def _start(self, now: float, job: int, machine: int) -> None:
         self.view.free[machine] = False

@@ -8,28 +8,25 @@ import numpy as np
 
 from jobsight_predictor.reliability.resource_vector import Floats
 
-from .machines import HOUR_S, Ints
+from .machines import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """Jobs that completed without and with a restart, and the share of the former in % as printed."""
+    """Jobs that completed without a restart, and their share in % as printed."""
 
     done: int
-    restarted: int
     printed: float
 
 
 @dataclass(frozen=True, slots=True)
 class JobSet:
-    """A published set. ``mean_work_h`` is fitted to the share of first come; the cluster's row is a share in %."""
+    """A published set. ``mean_work_h`` is fitted to the share of first come."""
 
-    number: int
     jobs: int
     mean_work_h: float
     grv: PublishedRow
     first_come: PublishedRow
-    cluster: float
 
     def counted(self, row: PublishedRow) -> float:
         """The share from the counts, in %: completed without restart over the jobs of the set."""
@@ -37,10 +34,10 @@ class JobSet:
 
 
 SETS = {
-    1: JobSet(1, 6004, 2.45, PublishedRow(5491, 509, 91.5), PublishedRow(4917, 512, 81.9), 97.3),
-    2: JobSet(2, 1010, 8.2, PublishedRow(769, 231, 70.0), PublishedRow(590, 420, 59.0), 99.9),
-    3: JobSet(3, 1237, 3.9, PublishedRow(1073, 164, 86.7), PublishedRow(883, 354, 71.38), 99.9),
-    4: JobSet(4, 5873, 2.3, PublishedRow(3969, 1904, 67.58), PublishedRow(4790, 1083, 81.55), 96.5),
+    1: JobSet(6004, 2.45, PublishedRow(5491, 91.5), PublishedRow(4917, 81.9)),
+    2: JobSet(1010, 8.2, PublishedRow(769, 70.0), PublishedRow(590, 59.0)),
+    3: JobSet(1237, 3.9, PublishedRow(1073, 86.7), PublishedRow(883, 71.38)),
+    4: JobSet(5873, 2.3, PublishedRow(3969, 67.58), PublishedRow(4790, 81.55)),
 }
 """Mean work started from 3.0, 7.5, 4.8 and 2.2 hours; set 2 is fitted to its counts, set 4 to its row as printed."""
 
@@ -62,7 +59,6 @@ class CampusJobs:
     submit_s: Floats
     work_s: Floats
     predicted_s: Floats
-    group: Ints
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -84,4 +80,4 @@ def draw_jobs(rng: np.random.Generator, count: int, mean_work_h: float, load: fl
     earlier = mean_s * level[:, None] * rng.gamma(SHAPE, 1.0 / SHAPE, (GROUPS, EARLIER_JOBS))
     begin_s = MONDAY_S + (24 * rng.integers(0, 5) + 9) * HOUR_S
     submit = begin_s + np.cumsum(rng.exponential(mean_s / (load * capacity), count))
-    return CampusJobs(submit, work, np.exp(np.log(earlier).mean(axis=1))[group], group)
+    return CampusJobs(submit, work, np.exp(np.log(earlier).mean(axis=1))[group])

@@ -42,15 +42,6 @@ class Availability:
     from_s: float
     to_s: float
 
-    def at(self, time_s: float) -> NDArray[np.bool_]:
-        """Which machines are available, shape (n,)."""
-        return np.array(
-            [
-                bool(((begin <= time_s) & (time_s < end)).any())
-                for begin, end in zip(self.begins, self.ends, strict=True)
-            ]
-        )
-
 
 def draw_availability(
     rng: np.random.Generator, machines: CampusMachines, settings: OwnerSettings, from_s: float, to_s: float

@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 
-from jobsight_predictor.reliability.machine_facts import fact_table
 from jobsight_scheduler.campus.choosers.base import Observed
 from jobsight_scheduler.campus.failure_trace import FailureTrace, read_failure_trace
 from jobsight_scheduler.campus.job_sets import SETS, CampusJobs, draw_jobs
@@ -95,7 +94,7 @@ def draw_on_trace(trace: str, number: int, load: float, seed: int) -> Drawn:
         known.to_s,
     )
     alike, none = np.ones(count), np.zeros(count, dtype=np.int64)
-    machines = CampusMachines(alike, none, alike > 0.0, fact_table([]))
+    machines = CampusMachines(alike, none, alike > 0.0)
     return Drawn(machines, replace(drawn, submit_s=submit_s + begin_s), availability)
 
 

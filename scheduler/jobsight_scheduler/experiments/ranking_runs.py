@@ -189,7 +189,7 @@ def run_case(case: RankingCase) -> dict[str, Any]:
 
 def simulate(case: RankingCase, drawn: Drawn) -> CampusGrid:
     """The grid after the run."""
-    view = new_view(drawn.machines.speed, drawn.machines.department)
+    view = new_view(drawn.machines.speed)
     chooser = RANKS[case.rank](view, drawn, case)
     grid = CampusGrid(drawn.jobs, drawn.availability, chooser, view, case.on_eviction, eager=case.rank == "eager")
     grid.run()

@@ -1,6 +1,6 @@
-"""From the server's wall clock to UTC.
+"""Converts the server's wall clock to UTC.
 
-A line's stamp is in the server's local time, and the log does not name its zone; but S records are written
+Stamps are in the server's local time, and the log does not name its zone. But S records are written
 at their ``start`` and E records at their ``end``, which are UTC. The difference, to a quarter of an hour, is the
 zone. The median of the last few records is used, so that a late one does not matter. It is needed only for
 records without another time: R, D and A.
@@ -24,7 +24,7 @@ _FARTHEST_S = 15 * 3600.0
 
 
 class ClockOffset:
-    """The server's offset from UTC according to its records; until one shows it, that of ``fallback``.
+    """The server's offset from UTC according to its records; until a record shows it, the offset of ``fallback``.
 
     ``fallback`` None is this machine's zone.
     """
@@ -38,7 +38,7 @@ class ClockOffset:
         return bool(self._seen)
 
     def learn(self, event: JobEvent) -> None:
-        """Learns the offset from the record, if it shows it."""
+        """Learns the offset from a record that shows it."""
         if (offset := _offset_s(event)) is not None:
             self._seen.append(offset)
 

@@ -1,4 +1,4 @@
-"""The output of a command as it comes, with a deadline; the command and what it started end with the reading."""
+"""A command's output as it arrives, with a deadline; when reading ends, the command and its children are stopped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-_LOOK_EVERY_S = 0.5  # for a request to stop
+_LOOK_EVERY_S = 0.5  # how often to check for a request to stop
 _ERROR_BYTES = 4096
 _SHOWN = 200
 
@@ -19,7 +19,7 @@ _SHOWN = 200
 class CommandError(OSError):
     """A command that could not be run, failed, or took too long; the message says why, without the command.
 
-    ``reason`` is one of a few texts, and is counted; the message adds what the command wrote to its standard error.
+    ``reason`` is one of a few texts, for counting; the message adds what the command wrote to standard error.
     """
 
     def __init__(self, reason: str, said: str = "") -> None:
@@ -28,7 +28,7 @@ class CommandError(OSError):
 
 
 class CommandOutput:
-    """Runs a command without a shell and gives its standard output piece by piece.
+    """Runs a command without a shell and yields its standard output piece by piece.
 
     ``stop`` ends it early, as the deadline does.
     """
@@ -46,7 +46,7 @@ class CommandOutput:
         self._errors = b""
         self.stopped = self._ended = False
         try:
-            # In a session of its own, so that what it starts can be ended with it.
+            # In a session of its own, so that its children can be stopped with it.
             self._process = subprocess.Popen(
                 list(arguments),
                 stdin=subprocess.DEVNULL,
@@ -67,7 +67,7 @@ class CommandOutput:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._process.returncode is None:  # not waited for, so its number is still its own
+        if self._process.returncode is None:  # not reaped yet, so no other process has its number
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._selector.close()
@@ -76,7 +76,7 @@ class CommandOutput:
             stream.close()
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes; b"" at the end, or when it was asked to stop.
+        """Up to ``size`` bytes; b"" at the end, or when asked to stop.
 
         Raises:
             CommandError: the deadline has passed.
@@ -123,9 +123,9 @@ class CommandOutput:
         return left_s
 
     def _late(self) -> CommandError:
-        return CommandError(f"not done after {self._timeout_s:g} s", self._said())
+        return CommandError(f"not finished after {self._timeout_s:g} s", self._said())
 
     def _said(self) -> str:
-        """The first line that it wrote to its standard error."""
+        """The first line that it wrote to standard error."""
         lines = [line.strip() for line in self._errors.decode("utf-8", "backslashreplace").splitlines() if line.strip()]
         return "".join(c if c.isprintable() else "?" for c in lines[0][:_SHOWN]) if lines else ""

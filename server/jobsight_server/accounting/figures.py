@@ -1,4 +1,4 @@
-"""The content of accounting files, whether or not it is in the database already."""
+"""Counts what accounting files contain, whether or not it is in the database already."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Figures:
                 self.users.add(event.run.user)
 
     def cover(self, chunk: Chunk, reader: RecordReader) -> None:
-        """Counts a chunk as split, without what its records say."""
+        """Counts a chunk's bytes and lines, without parsing its records."""
         self.bytes_left -= chunk.length
         if not reader.by_lines:
             self.lines += len(chunk.records)
             self.by_lines = False
 
     def add_chunk(self, chunk: Chunk, reader: RecordReader) -> None:
-        """Counts the records of a chunk, those rejected too."""
+        """Counts the records of a chunk, rejected ones included."""
         self.cover(chunk, reader)
         for record in chunk.records:
             try:
@@ -69,7 +69,7 @@ class Figures:
                 self.rejected[error.reason] += 1
 
     def counting(self, read: Read, reader: RecordReader) -> Read:
-        """``read``, counting the bytes, and the lines, that pass, independently of the code that splits them."""
+        """Wraps ``read`` to count the bytes and lines that pass, independently of the code that splits them."""
         last = b"\n"
 
         def counted(size: int) -> bytes:
@@ -88,7 +88,7 @@ class Figures:
 
 @dataclass(slots=True)
 class StartsOfJobs(Figures):
-    """Figures with the starts of each job's runs, by job id: some hundred bytes for each run."""
+    """Figures that also keep the starts of each job's runs, by job id: some hundred bytes for each run."""
 
     starts: dict[str, set[float]] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""Accounting files on disk, plain or gzip, and their content in chunks of complete lines, whatever it holds."""
+"""Accounting files on disk, plain or gzip, and their content in chunks of complete lines, whatever the content."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class UnreadableError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """The data that shows, without opening a file, that it has not changed."""
+    """What shows that a file has not changed, without opening it."""
 
     size: int
     text: str
@@ -39,7 +39,7 @@ def look(path: Path) -> Stat:
     """Size and identity of a regular file.
 
     Raises:
-        UnreadableError: there is none.
+        UnreadableError: there is no such file, or it is not a regular one.
     """
     try:
         found = path.stat()
@@ -105,7 +105,7 @@ class Content:
         return found
 
     def grown_head(self) -> bytes:
-        """The same of a plain file as it is now, without moving; b"" for a packed one, which does not grow."""
+        """The same for a plain file as it is now, without moving; b"" for a compressed one, which does not grow."""
         return b"" if self.packed else os.pread(self._raw.fileno(), TAIL_BYTES, 0)
 
     def go_to(self, offset: int) -> bytes:
@@ -138,8 +138,8 @@ class Content:
 class RawRecord:
     """One record, of most logs a line without its end: ``data`` is only the beginning if it is ``too_long``.
 
-    ``length`` counts its bytes in the file with what separates it from the next; ``complete`` is False if the stream
-    ended before that. ``damage``: why it is not a record, where what splits the file knows.
+    ``length`` counts its bytes in the file, including the separator after it; ``complete`` is False if the stream
+    ended before that. ``damage``: why it is not a record, if that showed when the file was split.
     """
 
     data: bytes
@@ -175,7 +175,7 @@ def chunks(
     ``read(n)`` gives up to n bytes, b"" at the end. ``tail`` are the bytes before the stream's first. A last line
     without line end comes as a chunk of its own.
     """
-    # Of the line that is not complete yet: its last bytes, how many more there were, and its first ones.
+    # Of the incomplete line: its last bytes, how many came before those, and its first ones.
     held, dropped, head = b"", 0, b""
     while piece := read(PIECE_BYTES):
         data = held + piece
@@ -194,7 +194,7 @@ def chunks(
             yield Chunk(tuple(lines), tail)
         held = data[begin:]
         if len(held) > LONGEST_LINE:
-            # The rest is only counted and kept as tail; the line is rejected in any case.
+            # The rest is only counted and kept as tail, as the line is rejected anyway.
             excess = len(held) - LONGEST_LINE
             head = head or held[:_HEAD_BYTES]
             dropped += excess

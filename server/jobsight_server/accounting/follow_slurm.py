@@ -1,8 +1,8 @@
-"""Follows a Slurm by its commands: ``sacct`` says what ran, ``squeue`` what waits.
+"""Follows a Slurm by its commands: ``sacct`` for what ran, ``squeue`` for what waits.
 
 Each time, sacct is asked for what has changed since the last answer, and for a while before that, as jobs reach
-slurmdbd late. What was the same in the last answer is passed over, so that it is counted once. An answer that could
-not be read to its end counts as a failure, and the next question reaches back to the last whole one.
+slurmdbd late. What the last answer already had is skipped, so that it is counted once. An answer that could
+not be read to its end counts as a failure, and the next query reaches back to the last complete one.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from jobsight_server.storage.schema import jobs
 log = logging.getLogger(__name__)
 
 SACCT = ("--allusers", "--duplicates", "--json", "--starttime", "now-{seconds}")
-"""What is added to the command ``sacct``, unless it says itself where ``{seconds}`` goes."""
+"""Added to the command ``sacct``, unless it contains ``{seconds}`` itself."""
 SQUEUE = ("--all", "--json")
 
 SACCT_NAME, SQUEUE_NAME = "command sacct", "command squeue"
-"""What stands for the commands where others are files, whatever their arguments."""
+"""Name of the commands, whatever their arguments, where other sources have the name of a file."""
 
 _SECONDS = "{seconds}"
-# Of a job that ended after sacct was asked, or that neither command lists for a moment.
+# For a job that ended after sacct was queried, or that neither command lists for a moment.
 _SETTLED_S = 60.0
-# Records that slurmdbd has not finished are read again for so long.
+# How long records that slurmdbd has not finished are read again.
 _UNSETTLED_S = 600.0
 _JOBS_AT_ONCE = 500
 
@@ -52,7 +52,7 @@ RunKey = tuple[str, float | None]
 
 @dataclass(slots=True)
 class SlurmFollower:
-    """Reads one Slurm into the database of ``engine``, and remembers what the last answers said."""
+    """Reads one Slurm into the database of ``engine``, and remembers the last answers."""
 
     engine: Engine
     source: AccountingSource
@@ -67,7 +67,7 @@ class SlurmFollower:
     _back_to: float | None = None
 
     def read(self, stop: Event | None = None) -> LoadReport:
-        """Asks both commands and takes in what is new. Failures are counted and reported."""
+        """Runs both commands and stores what is new. Failures are counted and reported."""
         report = LoadReport()
         self._try(report, SACCT_NAME, lambda: self._read_sacct(report, stop))
         if self.source.squeue and not (stop is not None and stop.is_set()):
@@ -126,7 +126,7 @@ class SlurmFollower:
         rejected: set[bytes],
         report: LoadReport,
     ) -> None:
-        """One chunk, one transaction, without what the last answer said in the same words."""
+        """Stores one chunk in one transaction, without the records that were the same in the last answer."""
         events: list[StampedEvent] = []
         reasons: list[tuple[AccountingError, RawRecord]] = []
         for record in records:
@@ -176,13 +176,13 @@ class SlurmFollower:
         return now - self._unsettled.setdefault(job_id, now) < _UNSETTLED_S
 
     def _move_on(self, connection: Connection, name: str, began: float) -> None:
-        """Notes that everything until ``began`` has been asked for and taken in."""
+        """Notes that everything until ``began`` has been queried and stored."""
         found = positions(connection, self.source.cluster, name).get(name) or _nowhere(name)
         moved = Position(name, found.fingerprint, found.stat, int(began), found.lines, found.counts)
         set_position(connection, self.source.cluster, moved, self.clock())
 
     def _look_for_lost(self, connection: Connection, seen: dict[RunKey, JobEvent], began: float) -> None:
-        """Has the next question reach back to jobs that seem to run though sacct does not list them any more.
+        """Makes the next query reach back to jobs that seem to run although sacct no longer lists them.
 
         Their ends reached slurmdbd late, after it could not be reached for a while. Each is asked for once.
         """
@@ -250,7 +250,7 @@ class SlurmFollower:
 
 
 class _Watched:
-    """Looks for the list of jobs in what passes: a command may end well and say nothing."""
+    """Looks for the list of jobs in the output: a command may succeed and print nothing."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -271,7 +271,7 @@ class _Watched:
 
 
 def _reader_of(read: Read) -> tuple[RecordReader, Read]:
-    """The reader for the output, and ``read`` with what was read to find out."""
+    """The reader for the output, and a ``read`` that starts with the bytes read to find out."""
     beginning = b""
     while len(beginning) < BEGINNING_BYTES and (piece := read(BEGINNING_BYTES - len(beginning))):
         beginning += piece

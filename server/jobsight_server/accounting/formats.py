@@ -1,4 +1,4 @@
-"""How the log of one scheduler is read: how its bytes are split into records, and what a record says."""
+"""How the log of one scheduler is read: splitting its bytes into records, and parsing a record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
 Read = Callable[[int], bytes]
-"""Gives up to so many bytes; b"" at the end."""
+"""Returns up to so many bytes; b"" at the end."""
 
 
 class RecordReader(Protocol):
@@ -25,11 +25,11 @@ class RecordReader(Protocol):
 
     @property
     def by_lines(self) -> bool:
-        """Whether a record is a line, so that lines can be counted independently of what splits them."""
+        """Whether a record is a line, so that lines can be counted independently of the code that splits them."""
 
     @property
     def form(self) -> str:
-        """Which of a format's forms the file has; empty if it has one only."""
+        """Which of the format's variants the file has; empty if there is only one."""
 
     def split(self, read: Read, tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
         """Chunks of records in order, in bounded memory whatever the stream contains.
@@ -38,16 +38,16 @@ class RecordReader(Protocol):
         """
 
     def event(self, record: RawRecord) -> JobEvent:
-        """What a record says.
+        """Parses a record.
 
         Raises:
-            AccountingError: it cannot be used; the reason says why.
+            AccountingError: it cannot be used, for the given reason.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """Reads logs with one record in each line."""
+    """Reads logs with one record per line."""
 
     parse: Parse
     by_lines: bool = True
@@ -72,7 +72,7 @@ _OF_FILETXT = re.compile(rb"^JobId=[0-9]+ UserId=", re.MULTILINE)
 
 
 def slurm_reader(beginning: bytes) -> RecordReader:
-    """The reader for what a command or a plugin of Slurm writes, by how it begins."""
+    """The reader for the output of a command or plugin of Slurm, chosen by how it begins."""
     beginning = beginning.removeprefix(BYTE_ORDER_MARK).lstrip()
     if _BARE_RECORDS.match(beginning):
         return LineReader(_of_records)
@@ -97,7 +97,7 @@ def _of_columns(line: str) -> JobEvent:
     raise AccountingError("columns of sacct, which cut values off: run sacct with --parsable2", line)
 
 
-# Formats of several forms or columns, by what makes a reader from the beginning of the file and where it is from.
+# Formats with variants or columns -> the function that makes a reader from the file's beginning and origin.
 READERS: Mapping[str, Callable[[bytes, Origin], RecordReader]] = {
     "slurm": lambda beginning, _: slurm_reader(beginning),
     "table": lambda beginning, _: LineReader(table.parser_of(beginning)),
@@ -106,11 +106,11 @@ READERS: Mapping[str, Callable[[bytes, Origin], RecordReader]] = {
 }
 
 BEGINNING_BYTES = 256 * 1024
-"""Enough of a file to show its header."""
+"""Enough bytes of a file to include its header."""
 
 
 def open_reader(log_format: str, content: Content, given: Given = NOTHING) -> RecordReader:
-    """The reader for a file; moves ``content`` to its beginning. ``given`` is what the file does not say itself."""
+    """The reader for a file; moves ``content`` to its beginning. ``given`` is what the file itself does not say."""
     if log_format not in READERS:
         return reader_of(log_format, b"")
     return reader_of(log_format, content.beginning(BEGINNING_BYTES), origin_of(content.path, given))

@@ -1,6 +1,6 @@
-"""Which scheduler wrote a file, by trying the beginning of it in each format.
+"""Guesses which scheduler wrote a file by parsing its beginning in each format.
 
-PBS Pro and TORQUE write the same lines but for some keys, which only one of them writes.
+PBS Pro and TORQUE write the same lines, except for some keys that only one of them writes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from jobsight_server.accounting.store import printable
 from jobsight_server.settings import ACCOUNTING_FORMATS, AccountingFormat
 
 TRIED = 100
-"""Records that are tried in each format."""
+"""Number of records to try in each format."""
 
 _SHOWN = 120
-_COMMENT = "comment"  # a record that says nothing about a job, and nothing about the format
+_COMMENT = "comment"  # a record that is not about a job, and does not show the format
 _KEYS: dict[AccountingFormat, tuple[bytes, ...]] = {
     "torque": (b"Resource_List.neednodes=", b" owner="),
-    # Not Resource_List.select, which TORQUE also writes where users give it.
+    # Not Resource_List.select, which TORQUE also writes if users give it.
     "pbspro": (b" exec_vnode=", b"Resource_List.place=", b" project=_pbs_project_default"),
 }
-# What other commands of a scheduler print: the beginning, the command, and what to give instead.
+# Output of other commands of a scheduler: its beginning, the command, and what to import instead.
 _OUTPUT: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"\s*=+\s*\n\s*qname "), "qacct", "the file $SGE_ROOT/$SGE_CELL/common/accounting"),
     (
@@ -36,7 +36,7 @@ _OUTPUT: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
         "what sacct prints",
     ),
 )
-# How files begin that are to be unpacked or converted first, what they are, and by which command.
+# Files to unpack or convert first: how they begin, what they are, and the command for it.
 _PACKED: tuple[tuple[bytes, str, str], ...] = (
     (b"\xfd7zXZ\x00", "compressed by xz", "unpack it with xz -d"),
     (b"BZh", "compressed by bzip2", "unpack it with bunzip2"),
@@ -51,7 +51,7 @@ _RESERVATIONS = (b";B;", b";U;", b";K;", b";Y;")  # of PBS Pro, which names thei
 
 
 class WrongFormatError(UnreadableError):
-    """A file is not of the format that was named, or of none. ``reason`` is one of a few texts, and is counted."""
+    """A file is not in the format that was named, or in none that is known. ``reason`` is one of a few texts."""
 
     def __init__(self, reason: str, shown: str) -> None:
         super().__init__(f"{reason}{shown}")
@@ -76,7 +76,7 @@ def open_guessed(log_format: AccountingFormat | None, content: Content, given: G
 
 
 def is_blank(content: Content, final: bool) -> bool:
-    """Whether nothing in a file shows its format yet, but comments; what is not ``final`` may end within a line.
+    """Whether a file has nothing but comments so far; one that is not ``final`` may end within a line.
 
     Its position is the beginning afterwards.
     """
@@ -165,7 +165,7 @@ def _try(name: AccountingFormat, beginning: bytes) -> _Trial:
 
 
 def _key_of_another(name: AccountingFormat, beginning: bytes) -> tuple[AccountingFormat, str] | None:
-    """The format that writes a key which this one does not, and the line with it, if none of its own keys is there."""
+    """The other format whose own key is in the file, and the line with it; None if a key of this one's own is there."""
     others = [other for other in _KEYS if other != name and name in _KEYS]
     lines = beginning.splitlines()[:TRIED]
     if any(_with_key(line, name) for line in lines):

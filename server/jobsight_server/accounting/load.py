@@ -1,4 +1,4 @@
-"""From a chunk of lines to rows: parses them, and stores records, rejects and event counts in one transaction.
+"""Loads a chunk of lines: parses it, and stores records, rejects and event counts in one transaction.
 
 Event counts, each committed with what it counts:
 
@@ -6,8 +6,8 @@ Event counts, each committed with what it counts:
 - ``accounting_rejected_because``: the rejected lines again, by reason
 - ``accounting_outcomes``: outcomes of S, E, R, D and A records, as ``KIND outcome``; for each kind the sum over its
   outcomes is its ``accounting_lines``
-- ``accounting_facts_dropped``: facts of jobs that are no usable numbers, or too many
-- ``accounting_files``: ``read again`` if a file was not what had been read before
+- ``accounting_facts_dropped``: facts of jobs that are not usable numbers, or too many
+- ``accounting_files``: ``read again`` if a file's content had changed since it was read
 - ``accounting_unreadable``: failed attempts to read a file or directory, by cause
 
 A file that is read again is counted again; its rows stay as they are.
@@ -78,7 +78,7 @@ def learn_zone(before: bytes, reader: RecordReader, clock_offset: ClockOffset) -
         try:
             event = reader.event(RawRecord(data, len(data)))
         except AccountingError:
-            continue  # counted in its turn, or only the end of a line
+            continue  # counted when it is read, or only the end of a line
         if shows_zone(event):
             showing.append(event)
             if len(showing) == REMEMBERED:

@@ -34,8 +34,8 @@ class LogReader:
     """Reads files of one cluster, in the order in which they were written, into the database of ``engine``.
 
     ``log_format`` None is guessed from each file. ``progress(path, bytes)`` receives how much of a file on disk
-    was read. ``said``: which log lines about unreadable files are due; without it, all are.
-    ``given``: what the files do not say themselves.
+    was read. ``said``: which log lines about unreadable files are due; without it, all of them.
+    ``given``: what the files themselves do not say.
     """
 
     engine: Engine
@@ -54,8 +54,8 @@ class LogReader:
     def read(self, path: Path, *, final: bool, previous: Path | None = None, figures: Figures | None = None) -> None:
         """Reads what is new in ``path``.
 
-        ``final``: the file does not grow any more, so a truncated last line is rejected; else it waits for its end. If
-        its end comes after all, the rejection is taken back. ``previous`` is the file before this one. ``figures``
+        ``final``: the file no longer grows, so a truncated last line is rejected; otherwise it waits for its end. If
+        the end arrives after all, the rejection is withdrawn. ``previous`` is the file before this one. ``figures``
         counts everything in the file, including what was read earlier.
         """
         path = path.absolute()
@@ -81,7 +81,7 @@ class LogReader:
             self.unreadable(name, str(error))
 
     def unreadable(self, name: str, cause: str, label: str | None = None) -> None:
-        """Counts and reports an unreadable file; the rest continues. ``label``: what to count, by default the cause."""
+        """Counts and reports an unreadable file, and goes on. ``label``: what to count, by default the cause."""
         self.report.unreadable[name] = cause
         if self.said is None or self.said.lets((name, cause), self.clock()):
             log.warning("accounting of %s: %s: %s", self.cluster, name, cause)
@@ -94,7 +94,7 @@ class LogReader:
         if self.log_format is not None and place.offset == 0 and figures is None:  # an import has checked it before
             check_format(content, self.log_format)
         if self.log_format is None and is_blank(content, final):
-            return  # the next round looks again
+            return  # tried again in the next round
         reader = open_guessed(self.log_format, content, self.given)
         content.go_to(place.offset)
         self.report.files += 1
@@ -164,7 +164,7 @@ class LogReader:
         content.go_to(0)
 
     def _withdraw_reject(self, connection: Connection, place: FileProgress, path: str, line: int, reason: str) -> None:
-        """Takes back that a record, which was not whole then, was rejected for ``reason``."""
+        """Withdraws the rejection, for ``reason``, of a record that was incomplete then."""
         take_back(connection, self.cluster, path, line)
         counts = {("accounting_lines", "rejected"): -1, ("accounting_rejected_because", reason): -1}
         add_event_counts(connection, counts)
@@ -183,7 +183,7 @@ class LogReader:
                 if not content.packed:
                     learn_zone(content.go_to(content.stat.size), reader, self.clock_offset)
         except UnreadableError:
-            return  # counted in that file's turn; the zone will show later on
+            return  # counted when that file is read; the zone will show later
 
     def _take_in(
         self, place: FileProgress, chunk: Chunk, content: Content, reader: RecordReader, figures: Figures | None

@@ -1,4 +1,4 @@
-"""Where a file is from, for formats whose records do not say whose runs they are, or when these ended."""
+"""A file's origin, for formats whose records do not say whose runs they are, or when these ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobsight_server.accounting.files import UnreadableError
 
 
 class Given(NamedTuple):
-    """What the person who imports files says of all runs in them, where the files themselves do not."""
+    """What the person who imports files says about all runs in them, where the files do not."""
 
     user: str | None = None
     application: str | None = None
@@ -19,7 +19,7 @@ NOTHING = Given()
 
 
 class Origin(NamedTuple):
-    """Of a file: its name and folder, its owner or the user given instead, and when it was written, UTC."""
+    """A file's name and folder, its owner or the user given instead, and when it was written, UTC."""
 
     user: str = "unknown"
     application: str | None = None
@@ -44,6 +44,6 @@ def origin_of(path: Path, given: Given) -> Origin:
         raise UnreadableError(f"file: {error.strerror}") from error
     try:
         owner = path.owner()
-    except KeyError:  # a number without a name, as of another machine's user
+    except KeyError:  # a user id without a name, such as one of another machine
         owner = str(found.st_uid)
     return Origin(given.user or owner, given.application, path.parent.name, path.name, found.st_mtime)

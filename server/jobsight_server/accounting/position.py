@@ -1,4 +1,4 @@
-"""How far each accounting file was read, and where to continue after it grew or was cut, replaced, packed or renamed.
+"""How far each accounting file was read, and where to resume after it grew or was cut, replaced, packed or renamed.
 
 A file is identified by a fingerprint of its first bytes and of the bytes before the position up to which it was read.
 The result of ``stat`` when the whole file had been read is stored with it, so that an unchanged file is not opened.
@@ -36,8 +36,8 @@ class Fingerprint(NamedTuple):
 
 
 def fingerprint(head: bytes, tail: bytes, offset: int) -> Fingerprint:
-    """Shows, with ``offset``, whether content is still what was read: a digest of its beginning and of the end of
-    that."""
+    """With ``offset``, shows whether content is still what was read: a digest of its first bytes and of the last
+    ones read."""
     length = min(offset, TAIL_BYTES)
     return Fingerprint(_digest(head[:length]), _digest(head[:length] + tail[-length:] if length else b""))
 
@@ -46,7 +46,7 @@ def fingerprint(head: bytes, tail: bytes, offset: int) -> Fingerprint:
 class Position:
     """The position up to which a file was read: ``offset`` in unpacked bytes, ``lines`` before it.
 
-    ``stat`` is empty unless nothing was left to read. ``counts`` is what the file has added to the event counts.
+    ``stat`` is empty unless the whole file was read. ``counts`` is what the file has added to the event counts.
     """
 
     path: str
@@ -110,7 +110,7 @@ def resume(content: Content, head: bytes, own: Position | None, others: Iterable
         length = min(candidate.offset, TAIL_BYTES)
         if length == 0 or length > len(head) or (not content.packed and content.stat.size < candidate.offset):
             continue
-        # Most other files differ at their beginning already.
+        # Most other files already differ at the beginning.
         if length not in heads:
             heads[length] = fingerprint(head, b"", length).head
         if candidate.fingerprint.head != heads[length]:

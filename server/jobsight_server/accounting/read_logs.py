@@ -22,7 +22,7 @@ from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingFormat, AccountingSource
 from jobsight_server.storage.schema import jobs
 
-# By logrotate, or Grid Engine's own logchecker: a number or a date, perhaps packed.
+# Rotated by logrotate or Grid Engine's logchecker: with a number or a date, perhaps compressed.
 _ROTATED = r"[.-][0-9]{1,14}(\.gz)?"
 _DAY = re.compile(r"[0-9]{8}(\.gz)?", re.ASCII)
 _OTHER_NAME = "a name that is not followed: files of a directory are named YYYYMMDD or YYYYMMDD.gz"
@@ -30,7 +30,7 @@ _OTHER_NAME = "a name that is not followed: files of a directory are named YYYYM
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """``figures`` of the files, ``taken_in`` of what was new in them, and the number of runs added to the database."""
+    """``figures`` of the files, ``taken_in`` of what was new in them, and the number of runs added."""
 
     figures: Figures
     taken_in: LoadReport
@@ -48,10 +48,10 @@ def import_files(
 ) -> ImportReport:
     """Imports ``files``, plain or gzip, in the order given. Files read before change nothing.
 
-    ``given`` is what files of workflow engines do not say themselves.
+    ``given`` is what files of workflow engines themselves do not say.
     """
     figures = Figures()
-    # The report has the unreadable files: none is logged as well.
+    # The report lists unreadable files, so they are not logged.
     reader = LogReader(engine, cluster, clock, log_format, progress=progress, said=Seldom(0.0, 0), given=given)
     before = _runs(engine, cluster)
     for position, file in enumerate(files):
@@ -70,11 +70,11 @@ def follow_once(
 ) -> LoadReport:
     """Imports whatever is new in the source's files; ends early, between two transactions, when ``stop`` is set.
 
-    ``zone`` is the scheduler's, in case its log does not show it; None is this machine's. Unreadable files are
+    ``zone`` is the scheduler's, in case its log does not show it; None means this machine's. Unreadable files are
     counted and reported, and the rest is read. A symbolic link that leads out of the directory is not
     followed, nor is a file in a directory with another name than a day's; one in ``skipped``, to which new ones are
     added, was counted and reported before.
-    ``said`` keeps the log from repeating the same about a file in each round.
+    ``said`` prevents the same log line about a file in each round.
     """
     reader = LogReader(engine, source.cluster, clock, source.format, ClockOffset(zone), stop, said=said)
     try:
@@ -157,7 +157,7 @@ def _day_files(reader: LogReader, directory: Path, skipped: set[Path]) -> list[P
         linked = {os.path.realpath(directory / name) for name in named}
         skipped.update(new)
         for path in new:
-            if os.path.realpath(path) not in linked:  # else it is read under a day's name
+            if os.path.realpath(path) not in linked:  # otherwise it is read under a day's name
                 reader.unreadable(str(path), _OTHER_NAME)
     return [directory / name for name in named]
 
@@ -173,7 +173,7 @@ def _leads_out(path: Path, directory: Path) -> bool:
     try:
         return path.is_symlink() and not path.resolve().is_relative_to(directory.resolve())
     except (OSError, RuntimeError) as error:
-        raise UnreadableError("file: symbolic links in a circle") from error
+        raise UnreadableError("file: symbolic links form a loop") from error
 
 
 def _runs(engine: Engine, cluster: str) -> int:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class RunKeys:
-    """A set of runs, by hashes of 64 bits: that two of ten million are the same has a probability of 3 in a million.
+    """A set of runs, by hashes of 64 bits: the probability that any two of ten million collide is 3 in a million.
 
     >>> runs = RunKeys()
     >>> for job_id, start in (("1", 5.0), ("1", 9.0), ("2", 5.0), ("2", 5.0)):
@@ -43,7 +43,7 @@ class RunKeys:
 
     @property
     def job_ids(self) -> int:
-        """How many jobs have runs here."""
+        """How many jobs have runs in the set."""
         return len(np.unique(self._found()[1]))
 
     @property

@@ -1,4 +1,4 @@
-"""What a record of an accounting log says, whatever the scheduler, and what it does to the runs of its job.
+"""A record of an accounting log, whatever the scheduler, and how it changes the runs of its job.
 
 Applying the same records again, in any chunks, leaves the runs as they are, so a file may be read twice.
 """
@@ -13,10 +13,10 @@ from typing import Any, Literal
 from jobsight_server.workflow_names import is_random
 
 Failure = Literal["memory", "time"]
-"""Why the scheduler ended a run, as its log says: it ran out of memory, or of the time it had requested."""
+"""Why the scheduler ended a run, according to its log: it ran out of memory, or of the time it had requested."""
 
 FAILED_METRIC: Mapping[Failure, str] = {"memory": "memory", "time": "runtime"}
-"""The metric in which what a failed run used is a lower bound."""
+"""The metric in which a failed run's use is a lower bound."""
 
 STATES = RUNNING, ENDED, REQUEUED, DELETED, QUEUED = "running", "ended", "requeued", "deleted", "queued"
 """Every value of ``jobs.state``. A run whose end was never logged stays `running`: nothing proves that it has ended."""
@@ -26,7 +26,7 @@ _SLACK_S = 60.0
 
 
 class AccountingError(ValueError):
-    """An unusable line. ``reason`` is one of a few texts, and is counted; the message adds the value and the job."""
+    """An unusable line. ``reason`` is one of a few texts, for counting; the message adds the value and the job."""
 
     def __init__(self, reason: str, value: str | None = None) -> None:
         self.reason = reason
@@ -39,7 +39,7 @@ class AccountingError(ValueError):
 
 
 class UnsettledError(AccountingError):
-    """A record that the scheduler has not finished: asked again, it says more."""
+    """A record that the scheduler has not finished: a later query returns more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class RunRecord:
     ``memory_incomplete``: so is the used memory where a step or a task of the job was not measured.
     ``memory_with_cache``: the used memory may contain page cache.
 
-    ``array_task``: the array and the number of the task, ``13_2``, where the log has another id of it as well.
+    ``array_task``: the array and the number of the task, ``13_2``, where the log has another id for it as well.
     ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are what the user asked for, where that is
     known and is not what the job was given: the processors of a whole node, a request changed by a submit plugin. 0
     where the user asked for none.
@@ -97,7 +97,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class ParallelTask:
-    """What one task of a parallel job used, of logs that record each; ``task`` is its name, empty for the job's first.
+    """What one task of a parallel job used, if the log records each; ``task`` is its name, empty for the job's first.
 
     ``host`` is where it ran. Times in UTC epoch seconds.
     """
@@ -114,12 +114,12 @@ class ParallelTask:
 class JobEvent:
     """One record. ``local_s`` is its stamp, the server's wall clock read as if it were UTC (see ``clock_offset``).
 
-    ``utc_s`` is its stamp in UTC, of logs that have it. Of schedulers that give a requeued job another submission,
-    ``submitted`` identifies the run; of others, its start does.
+    ``utc_s`` is its stamp in UTC, from logs that have it. With schedulers that give a requeued job a new submission
+    time, ``submitted`` identifies the run; with others, its start does.
 
     ``job_id`` is kept as in the log, including the server's name: a job's prologue knows it in that form.
     ``run`` is set for S and E records of jobs that can run; other kinds and parents of arrays have none.
-    ``task``: the use of a run that is the sum over such tasks.
+    ``task``: the use of one task, where a run's use is the sum over tasks.
     """
 
     kind: str
@@ -149,18 +149,18 @@ class StoredRun:
         self.changed = True
 
     def differs(self, record: RunRecord) -> bool:
-        """Whether the record says anything else or more; nodes are stored apart, and compared by the node list."""
+        """Whether the record changes or adds anything; nodes are stored separately, and compared by the node list."""
         return replace(_merged(self.record, record), nodes=()) != replace(self.record, nodes=())
 
     def replace(self, state: str, record: RunRecord) -> None:
-        """Goes on to ``state``. What the record leaves out was in an earlier one."""
+        """Moves to ``state``. What the record leaves out is kept from an earlier one."""
         self.nodes_changed |= record.exec_host not in (None, self.record.exec_host)
         self.state, self.record, self.changed = state, _merged(self.record, record), True
 
 
 @dataclass(slots=True)
 class JobRuns:
-    """The runs of one job in order of their start, and those that are to be deleted."""
+    """The runs of one job in order of start, and those to be deleted."""
 
     runs: list[StoredRun] = field(default_factory=list)
     removed: list[StoredRun] = field(default_factory=list)
@@ -176,7 +176,7 @@ class JobRuns:
             if event.kind == "S":
                 return self._started(known, event.run)
             state = REQUEUED if event.kind == "R" else ENDED
-            # A scheduler that is asked again may know more by then: its steps are recorded one by one.
+            # A later query may return more, as the scheduler records steps one by one.
             return self._ended(known, event.run, state, may_add=event.submitted is not None)
         if event.submitted is not None:
             return self._never_ran(event.submitted)
@@ -238,7 +238,7 @@ class JobRuns:
         return outcome
 
     def _close_before(self, start: float) -> None:
-        """A job runs once at a time: earlier runs without an end were requeued, and the R record is lost."""
+        """A job has one run at a time, so earlier runs without an end were requeued, and the R record was lost."""
         for run in self.runs:
             if run.state == RUNNING and run.record.start < start:
                 run.close(REQUEUED, _latest_end(run.record, start))
@@ -267,6 +267,6 @@ def _merged(older: RunRecord, newer: RunRecord) -> RunRecord:
     for column in fields(RunRecord):
         if getattr(newer, column.name) in (None, ()):
             kept[column.name] = getattr(older, column.name)
-    if older.name and newer.name and is_random(newer.name):  # an earlier record had the comment, which says more
+    if older.name and newer.name and is_random(newer.name):  # an earlier record had the comment, which is more precise
         kept["name"] = older.name
     return replace(newer, **kept)

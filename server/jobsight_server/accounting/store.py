@@ -19,7 +19,7 @@ from jobsight_server.storage.schema import job_nodes, jobs
 
 # Kinds of record that concern the runs of a job.
 RUN_KINDS = frozenset("SERDA")
-# Of some schedulers, also that it waits.
+# Some schedulers also record that it waits.
 WAITING_KIND = "Q"
 ARRAY_PARENT = "parent of an array"
 
@@ -60,7 +60,7 @@ class StampedEvent:
 
 
 def lock_cluster(connection: Connection, cluster: str) -> None:
-    """Keeps others from applying records of this cluster until the transaction ends."""
+    """Locks out others that apply records of this cluster until the transaction ends."""
     lock_until_commit(connection, f"accounting {cluster}")
 
 
@@ -162,7 +162,7 @@ def keep_rejects(connection: Connection, cluster: str, path: str, rejects: Seque
 
 
 def take_back(connection: Connection, cluster: str, path: str, line: int) -> None:
-    """Deletes a reject whose line was incomplete then and is read again now."""
+    """Deletes the reject of a line that was incomplete then and is now read again."""
     connection.execute(_TAKE_BACK, {"cluster": cluster, "path": path, "line": line})
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import codecs
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
-"""What some editors put before the first line."""
+"""Byte-order mark that some editors put before the first line."""
 
 _BY_BYTE = "jobsight-latin-1"
 
 
 def text_of(data: bytes) -> str:
-    r"""``data`` as UTF-8; of what is not, each byte is a character of Latin-1, which older sites use in names.
+    r"""``data`` as UTF-8; each byte that is not becomes a character of Latin-1, which older sites use in names.
 
     >>> text_of(b"caf\xe9"), text_of("caf\u00e9".encode())
     ('caf\xe9', 'caf\xe9')

@@ -1,4 +1,4 @@
-"""What a log says that a run used of metrics that have no column of their own in ``jobs``, as it is stored there."""
+"""What a run used, according to the log, of metrics without a column of their own in ``jobs``, as stored there."""
 
 from __future__ import annotations
 

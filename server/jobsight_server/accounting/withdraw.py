@@ -1,7 +1,7 @@
 """Withdraws accounting files that should not have been read, as if they had never been.
 
-The files are read again to tell which runs are theirs, so they must still exist, unchanged: to store that would take a
-row for each run and file, written with every record for the sake of a rare mistake. A run that another
+The files are read again to find their runs, so they must still exist, unchanged: storing that would take a row for
+each run and file, written with every record for the sake of a rare mistake. A run that another
 file of the cluster describes too stays: the same days may have been read from two files.
 """
 
@@ -153,7 +153,7 @@ def _runs(connection: Connection, cluster: str, starts: Starts, shared: Starts) 
 
 
 def _let_retrain(connection: Connection) -> None:
-    """Has the model retrained, and lets what followed the last learned runs follow the remaining ones."""
+    """Schedules retraining; what followed a withdrawn run in order of learning now follows the last remaining one."""
     last = last_learn_seq(connection)
     connection.execute(update(jobs).where(jobs.c.forecast_seq > last).values(forecast_seq=last))
     connection.execute(update(outcomes).where(outcomes.c.learn_seq > last).values(learn_seq=last))

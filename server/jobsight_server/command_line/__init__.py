@@ -1,1 +1,1 @@
-"""Shared by commands: arguments, help, and a simulation with progress that can be interrupted."""
+"""What commands share: arguments, help, and simulations with progress that can be interrupted."""

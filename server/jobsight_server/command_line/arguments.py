@@ -36,7 +36,7 @@ LEARNING = (
     "bins",
     "alpha",
 )
-"""Settings that affect learning: commands that learn or answer need the server's values."""
+"""Settings that affect learning; commands that learn or answer must use the server's values."""
 
 
 def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -46,7 +46,7 @@ def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
         if not names or setting.name in names:
             default = setting.default_text
             if isinstance(setting.default, tuple) and len(setting.default) > 1:
-                default = f"{len(setting.default)} of them, see docs/operations.md"
+                default = f"{len(setting.default)} entries, see docs/operations.md"
             help_text = f"{setting.help} (default: {default}; {setting.environment})"
             parser.add_argument(setting.flag, dest=setting.name, metavar=_metavar(setting), help=help_text)
 
@@ -60,7 +60,7 @@ def _metavar(setting: Setting) -> str:
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
-    """The settings from defaults, file, environment and these flags."""
+    """The settings, from defaults, file, environment and these flags."""
     return load_settings(args.config, os.environ, vars(args))
 
 
@@ -68,7 +68,7 @@ def open_database(args: argparse.Namespace) -> Engine:
     """A writing engine on the configured database, created or upgraded; reports the creation of a file.
 
     Raises:
-        DatabaseError: it cannot be opened; the message has the database's own words.
+        DatabaseError: it cannot be opened; the message includes the database's own.
     """
     url = settings_of(args).database
     engine = _writable(url)
@@ -101,12 +101,12 @@ def _writable(url: str) -> Engine:
     directory = file.resolve().parent
     if not directory.is_dir():
         raise DatabaseError(f"database {url!r}: there is no directory {directory}; create it first")
-    # SQLite, and the lock that keeps a second server away, create files beside the database.
+    # SQLite, and the lock against a second server, create files beside the database.
     for place in (directory, file):
         if place.exists() and not os.access(place, os.W_OK | (os.X_OK if place is directory else 0)):
             raise DatabaseError(
                 f"database {url!r}: {place} cannot be written by user {os.geteuid()}; "
-                "run as its owner, or choose another place with --database"
+                "run as its owner, or choose another path with --database"
             )
     return engine
 
@@ -130,14 +130,14 @@ def open_existing(args: argparse.Namespace, access: Access = "write") -> Engine:
     if present != newest:
         engine.dispose()
         raise DatabaseError(
-            f"database {url!r} has tables of version {present}, this program needs {newest}: "
-            "start `jobsight serve` once to bring them up to date"
+            f"database {url!r} has schema version {present}, but this program needs {newest}: "
+            "start `jobsight serve` once to upgrade it"
         )
     return engine
 
 
 def shown_database(engine: Engine) -> str:
-    """The database in a form that an operator can locate, without a password."""
+    """The database's location for messages, without a password."""
     file = database_file(engine)
     return str(file.resolve()) if file is not None else engine.url.render_as_string()
 

@@ -30,7 +30,7 @@ def cluster_sizes(text: str) -> tuple[int, ...]:
             f"{text[:60]!r}: give at most {CLUSTERS_AT_MOST:,} clusters of {LARGEST_MACHINE:,} processors in all"
         )
     if not sizes or min(sizes) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} are not clusters: give 4x32, or sizes such as 64,32,32")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of clusters: give 4x32, or sizes such as 64,32,32")
     return sizes
 
 
@@ -38,7 +38,7 @@ def clusters_with(sizes: tuple[int, ...], uplinks_bps: Sequence[float]) -> Clust
     """Clusters of these sizes, with one rate for all uplinks or one for each.
 
     Raises:
-        ValueError: another number of rates, or one that is not above 0.
+        ValueError: the number of rates is wrong, or a rate is not above 0.
     """
     if len(uplinks_bps) not in (1, len(sizes)):
         raise ValueError(f"--uplink has {len(uplinks_bps)} rates for {len(sizes)} clusters: give one, or one for each")

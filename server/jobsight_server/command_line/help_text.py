@@ -1,4 +1,4 @@
-"""The layout of ``--help``: words are never broken, so that values can be copied at any terminal width."""
+"""The layout of ``--help``: words are never split, so that values can be copied at any terminal width."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class WholeWords(argparse.HelpFormatter):
 
 
 class HelpParser(argparse.ArgumentParser):
-    """A parser, and parsers of subcommands, with such help, and with plain words for what is no number."""
+    """A parser, also for subcommands, with such help and a clear message where a number is expected."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": WholeWords, **settings})

@@ -1,4 +1,4 @@
-"""Policies of one's own for ``jobsight simulate``: ``module:Class``, or the name of an installed entry point."""
+"""Custom policies for ``jobsight simulate``: ``module:Class``, or the name of an installed entry point."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from jobsight_scheduler.policies import POLICIES, PolicyEntry, PolicyError, entr
 from jobsight_server.errors import UserError
 
 GROUP = "jobsight.policies"
-"""Entry points of installed packages; the names of policies that ship cannot be replaced."""
+"""Entry points of installed packages; built-in policies cannot be replaced."""
 
 
 def installed_policies() -> dict[str, str]:
-    """``module:Class`` of each entry point, by name; several of one name are joined by a comma."""
+    """``module:Class`` of each entry point, by name; those with the same name are joined by a comma."""
     found: dict[str, set[str]] = {}
     for point in metadata.entry_points(group=GROUP):
         found.setdefault(point.name, set()).add(point.value)
@@ -24,9 +24,9 @@ def installed_policies() -> dict[str, str]:
 
 
 def own_policy(name: str) -> PolicyEntry | None:
-    """The entry of ``module:Class`` or an installed policy; None for one that ships.
+    """The entry of ``module:Class`` or an installed policy; None for a built-in one.
 
-    Modules are looked for where Python looks, and last in the current directory.
+    Modules are searched for on Python's path, and last in the current directory.
 
     Raises:
         UserError: no such policy, its module cannot be imported, or the class does not fit.
@@ -56,11 +56,11 @@ def _imported(module: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
             raise UserError(
-                f"--policy {name}: there is no module {error.name!r} in {here} or where Python looks; set PYTHONPATH "
+                f"--policy {name}: no module {error.name!r} in {here} or on Python's path; set PYTHONPATH "
                 "to its directory, or install it"
             ) from error
         raise UserError(f"--policy {name}: {module} needs {error.name!r}, which is not installed") from error
-    except Exception as error:  # code from outside, which may raise anything
+    except Exception as error:  # external code may raise anything
         raise UserError(f"--policy {name}: importing {module} failed: {type(error).__name__}: {error}") from error
 
 

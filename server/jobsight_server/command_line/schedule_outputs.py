@@ -29,7 +29,7 @@ def add_outputs(parser: argparse.ArgumentParser, drawn: str) -> None:
 
 
 def check_outputs(args: argparse.Namespace) -> None:
-    """Checks now what would otherwise fail after minutes.
+    """Checks early what would otherwise fail only after minutes.
 
     Raises:
         UserError: a requested output cannot be written.
@@ -41,7 +41,7 @@ def check_outputs(args: argparse.Namespace) -> None:
     if args.jobs_out is not None and args.jobs_out.suffix == ".parquet" and find_spec("pyarrow") is None:
         raise UserError(f"--jobs-out {args.jobs_out}: Parquet needs pyarrow: pip install pyarrow, or name a .csv")
     if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
-        raise UserError(f"--plot {args.plot}: is a file; name a directory")
+        raise UserError(f"--plot {args.plot} is a file; name a directory")
 
 
 def write_jobs(args: argparse.Namespace, table: JobTable) -> None:

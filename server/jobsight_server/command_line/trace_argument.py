@@ -93,7 +93,7 @@ def open_database_trace(trace: str) -> Iterator[Connection | None]:
 
 
 def cluster_of(connection: Connection, cluster: str | None) -> str:
-    """``cluster`` if it has jobs, or the only one that has where it is None.
+    """``cluster`` if it has jobs; with None, the only cluster that has jobs.
 
     Raises:
         UserError: it has none, or several have.
@@ -104,7 +104,7 @@ def cluster_of(connection: Connection, cluster: str | None) -> str:
     if cluster is None and len(known) == 1:
         return known[0]
     shown = ", ".join(known) or "none"
-    problem = "which cluster? Give --cluster" if cluster is None else f"--cluster {cluster!r} has no jobs"
+    problem = "give --cluster NAME" if cluster is None else f"--cluster {cluster!r} has no jobs"
     raise UserError(f"{problem}; clusters with jobs: {shown}")
 
 

@@ -34,7 +34,7 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
 
 
 def read_workload(args: argparse.Namespace, processors: int | None, load: float | None) -> MachineWorkload:
-    """The workload that the arguments describe, for a machine of ``processors``, if not as in the trace's header.
+    """The workload that the arguments describe, for a machine of ``processors`` (default: as in the trace's header).
 
     Times between submissions are stretched to ``load``.
 

@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_plot(file: Path) -> None:
-    """Checks now what would otherwise fail after minutes."""
+    """Checks early what would otherwise fail only after minutes."""
     if file.suffix != ".svg":
         raise UserError(f"--plot {file}: plots are SVG; name it {file.with_suffix('.svg').name}")
     if not file.parent.is_dir():

@@ -1,4 +1,4 @@
-"""``jobsight check``: whether everything of ``jobsight setup`` works, with one test job from submission to seff."""
+"""``jobsight check``: whether what ``jobsight setup`` installed works, with one test job from submission to seff."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIGNS = {True: ("ok", "green"), False: ("FAILED", "red"), None: ("note", "yello
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_places(parser)
     parser.add_argument("--user", metavar="NAME", default=getpass.getuser(), help="submit the test job as this user "
-                        "(default: who runs this)")  # fmt: skip
+                        "(default: your own)")  # fmt: skip
     parser.add_argument("--limit", type=float, default=180.0, metavar="SECONDS", help="for the test job, until the "
                         "accounting log has it (default: 180)")  # fmt: skip
     parser.add_argument("--no-job", action="store_true", help="submit no job")
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         pwd.getpwnam(user)
     except KeyError as error:
         raise UserError(f"--user {user!r}: no such user") from error
-    del args.user  # the places are those of the server's
+    del args.user  # the paths depend on the server's user
     places = places_of(args)
     console = Console(highlight=False)
     scheduler = SCHEDULERS[args.scheduler](places)

@@ -42,10 +42,10 @@ SETTINGS = (
     *("uplink", "placement", "bandwidth", "constant", "sharing", "theta", "bias", "noise", "silent"),
     *("job_spread", "application_spread", "half", "wrong_names", "seed"),
 )
-"""What the schedule depends on besides the clusters and the jobs."""
+"""Options besides the clusters and the jobs that affect the schedule."""
 
 SPREAD_AT_MOST = 10.0
-"""Of a logarithm: beyond this, bandwidths are no numbers any more."""
+"""Of a logarithm; beyond it, bandwidths overflow."""
 
 SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -251,7 +251,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _draw(simulation: CoSimulation, account: dict[str, Any], directory: Path, table: JobTable) -> None:
-    from jobsight_server.plots.coallocation import draw_links  # takes half a second to load
+    from jobsight_server.plots.coallocation import draw_links  # loading it takes half a second
     from jobsight_server.plots.simulation import draw_simulation
 
     clusters = "x".join(map(str, (len(simulation.clusters.processors), simulation.clusters.largest)))

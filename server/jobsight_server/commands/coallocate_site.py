@@ -1,4 +1,4 @@
-"""``jobsight coallocate --trace DATABASE``: what spreading jobs, and knowing their bandwidth, is worth to this site."""
+"""``jobsight coallocate --trace DATABASE``: what spreading jobs, and knowing their bandwidth, gains at this site."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from jobsight_server.errors import UserError
 from jobsight_server.simulations.site_communication import SiteJobs, site_jobs
 
 HALF_BPS = 25e6
-"""Default of --half here: nothing measures how much of their time jobs communicate."""
+"""Default of --half here, as the share of time that jobs communicate is not measured."""
 
 _OF_ONE_RUN = (
     *("placement", "bandwidth", "constant", "sharing", "theta", "bias", "noise", "silent", "job_spread"),
@@ -49,7 +49,7 @@ def compare_on_site(args: argparse.Namespace, defaults: argparse.Namespace) -> i
     given = [name for name in _OF_ONE_RUN if getattr(args, name) != getattr(defaults, name)]
     if args.trace is not None or given:
         name = f"--{given[0].replace('_', '-')}" if given else str(args.trace)
-        raise UserError(f"{name}: --trace compares all placements on the jobs of a database; leave out one of the two")
+        raise UserError(f"{name}: --trace compares all placements; leave out {name} or --trace")
     try:
         with open_database_trace(args.database) as connection:
             if connection is None:
@@ -116,18 +116,18 @@ def _filled(site: SiteJobs) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def verdict(rows: list[dict[str, Any]]) -> str:
-    """What the rows say, in one sentence."""
+    """The rows' conclusion, in one sentence."""
     by_name = {row["placement"]: row["turnaround_percent"][0] for row in rows}
     constant = next(name for name in by_name if name.startswith("constant"))
     best = min(by_name, key=lambda name: (by_name[name], name))
     if by_name[best] > -1.0:
-        return "Spreading jobs gains nothing here: leave them on one cluster each."
+        return "Spreading jobs gains nothing here: keep each job on one cluster."
     if by_name["naive"] <= by_name[best] + 1.0:
-        return "Nothing needs to be known here: spread jobs wherever there are processors."
+        return "Bandwidth need not be known here: spread jobs wherever processors are free."
     if by_name[constant] <= by_name["application means"] + 1.0:
         return f"A {constant} per processor for every job is enough here; knowing more gains nothing."
     points = by_name[constant] - by_name["application means"]
-    return f"Knowing the means of users' applications is worth {points:.1f} points here beyond the best constant."
+    return f"Knowing the means of users' applications gains {points:.1f} points here over the best constant."
 
 
 def _show(account: Mapping[str, Any], console: Console) -> None:
@@ -148,7 +148,7 @@ def _show(account: Mapping[str, Any], console: Console) -> None:
             f"Processors are {more} in use where jobs move more (rank correlation {found.busy_correlation:+.2f})."
         )
     console.print(
-        f"Assumed, as nothing measures it: jobs of {account['half'] / 1e6:g} Mb/s per processor communicate for half "
+        f"Assumed, not measured: jobs of {account['half'] / 1e6:g} Mb/s per processor communicate for half "
         "of their time, jobs of more for more of it (--half); uplinks carry what --uplink says."
     )
     table = Table(box=SIMPLE, padding=(0, 1))

@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(files: dict[str, Path], case: ExperimentCase) -> dict[str, Any]:
-    """One run, in any process."""
+    """Does one run; called in worker processes."""
     return run_case(case, files[case.trace])
 
 
@@ -128,7 +128,7 @@ def _digest(file: Path) -> str:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Checks now what would otherwise fail after minutes."""
+    """Checks early what would otherwise fail only after minutes."""
     for flag, values, good in (
         ("--seeds", [args.seeds], args.seeds >= 1),
         ("--jobs", [args.jobs], args.jobs == 0 or args.jobs >= 2),

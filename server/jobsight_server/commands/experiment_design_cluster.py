@@ -40,13 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--first", default="512x32M", metavar="NODES", help="nodes of the largest size, as 512x32M (the default)"
     )
     parser.add_argument(
-        "--budget", type=float, metavar="PRICE", help="of the whole cluster (default: twice that of the first nodes)"
+        "--budget", type=float, metavar="PRICE", help="price of the cluster (default: twice that of the first nodes)"
     )
     parser.add_argument(
-        "--price-node", type=float, default=1.0, metavar="PRICE", help="of a node without memory (default: 1)"
+        "--price-node", type=float, default=1.0, metavar="PRICE", help="price of a node without memory (default: 1)"
     )
     parser.add_argument(
-        "--price-mb", type=float, default=0.03, metavar="PRICE", help="of a MB of memory (default: 0.03)"
+        "--price-mb", type=float, default=0.03, metavar="PRICE", help="price of a MB of memory (default: 0.03)"
     )
     parser.add_argument(
         "--sizes-mb", nargs="+", type=float, metavar="MB", help="sizes of the other nodes (default: each whole MB)"
@@ -67,9 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"offered to twice the first nodes (default: {SATURATED})",
     )
     parser.add_argument(
-        "--verify", type=int, default=5, metavar="COUNT", help="designs that are simulated, the best first (default: 5)"
+        "--verify", type=int, default=5, metavar="COUNT", help="number of best designs to simulate (default: 5)"
     )
-    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
+    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """One run, in any process."""
+    """Does one run; called in worker processes."""
     return run_case(*of)
 
 

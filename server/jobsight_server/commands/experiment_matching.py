@@ -20,8 +20,8 @@ RATE_AT_MOST = 10**6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--batches", type=int, default=BATCHES, metavar="N", help=f"of each setting ({BATCHES})")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the jobs and resources (0)")
+    parser.add_argument("--batches", type=int, default=BATCHES, metavar="N", help=f"batches per setting ({BATCHES})")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the jobs and resources (0)")
     parser.add_argument(
         "--deadline", type=float, default=DEADLINE_S, metavar="S", help=f"processor time per batch ({DEADLINE_S:g})"
     )

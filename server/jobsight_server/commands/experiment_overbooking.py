@@ -47,7 +47,7 @@ PMAX = ".05:1:.05"
 MOST_PMAX, MOST_SEEDS, MOST_JOBS, MOST_RUNS = 1000, 1000, 1_000_000, 100_000
 MOST_HOURS = 1e6
 VARIED = ("penalty_ratio", "arrival_factor", "failures", "migration_h")
-"""What rows name if it differs from the published set-up."""
+"""Options that rows show if they differ from the published set-up."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"highest probability of failure: FROM:TO:STEP or values with commas (default: {PMAX})",
     )
     add("--seeds", type=int, default=5, metavar="N", help="runs with different draws (5)")
-    add("--last", type=int, default=LAST_JOBS, metavar="JOBS", help=f"jobs offered; earlier ones teach ({LAST_JOBS})")
+    add(
+        "--last",
+        type=int,
+        default=LAST_JOBS,
+        metavar="JOBS",
+        help=f"last jobs to offer; earlier ones teach ({LAST_JOBS})",
+    )
     add("--nodes", type=int, metavar="N", help="nodes (default: as published, or MaxProcs of the header)")
     add("--arrival", type=float, metavar="HOURS", help="mean time between submissions (default: as published, or .5)")
     add("--low-load", action="store_true", help=f"{LOW_LOAD_ARRIVAL_H:g} h between submissions")
@@ -95,9 +101,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--place", choices=CHOICES, help="which free processors a job gets (default: strict, ours full-first)")
     add("--migrate", type=float, metavar="COST_H", help="move a job at the end of its gap, at a cost in hours")
-    add("--exact-estimates", action="store_true", help="run times as requested: nothing to be gained")
+    add("--exact-estimates", action="store_true", help="run times as requested: nothing to gain")
     add("--risk", choices=tuple(RISK_FORMS), default="exact", help="how PoS is computed (exact)")
-    add("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
+    add("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
     add_outcome_arguments(parser)
 
 
@@ -128,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """One run, in any process."""
+    """Does one run; called in worker processes."""
     return run_overbooking(*of)
 
 
@@ -136,7 +142,7 @@ def parse_range(text: str) -> list[float]:
     """``FROM:TO:STEP``, both ends included, or values with commas.
 
     Raises:
-        UserError: it is neither, or a value is no probability.
+        UserError: it is neither, or a value is not a probability.
     """
     problem = UserError(f"--pmax {text!r}: give FROM:TO:STEP within 0..1, such as {PMAX}, or values such as .05,.1")
     try:
@@ -260,12 +266,12 @@ def _files(given: Sequence[str] | None) -> list[Path]:
 
 def _file(name: str, known: Sequence[Path]) -> Path:
     if "\0" in name:
-        raise UserError(f"--trace {name!r}: a file name has no NUL")
+        raise UserError(f"--trace {name!r}: a file name cannot contain NUL")
     if Path(name).is_file():
         return Path(name).resolve()
     found = [file for file in known if name and file.name.upper().startswith(name.upper())]
     if len(found) == 1:
         return found[0].resolve()
     if found:
-        raise UserError(f"--trace {name}: several traces begin so: {', '.join(file.name for file in found)}")
-    raise UserError(f"--trace {name}: no such file, and no trace of JOBSIGHT_TRACES begins so; give a workload file")
+        raise UserError(f"--trace {name}: several traces begin with this: {', '.join(file.name for file in found)}")
+    raise UserError(f"--trace {name}: no such file or trace in JOBSIGHT_TRACES; give a workload file")

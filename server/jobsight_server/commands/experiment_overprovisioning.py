@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=tuple(ORDERS),
         metavar="ORDER",
-        help=f"which nodes are filled first: {', '.join(ORDERS)} (default: {PUBLISHED_ORDER})",
+        help=f"which nodes to fill first: {', '.join(ORDERS)} (default: {PUBLISHED_ORDER})",
     )
     parser.add_argument("--policy", choices=tuple(MEMORY_POLICIES), default="fcfs", help="scheduling policy (fcfs)")
     parser.add_argument(
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=float,
         metavar="LOAD",
-        help=f"offered loads (default: {SATURATED}; of a database, its own)",
+        help=f"offered loads (default: {SATURATED}; default for a database: its own)",
     )
     parser.add_argument(
         "--estimators",
@@ -115,7 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", action="store_true", help="also compare alpha, beta and the next try at the restored estimate"
     )
     parser.add_argument("--search-groups", action="store_true", help="also find the fields that gain the most")
-    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
+    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
     add_outcome_arguments(parser)
 
 
@@ -174,7 +174,7 @@ def _run(args: argparse.Namespace, directory: Path) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """One run, in any process."""
+    """Does one run; called in worker processes."""
     _, case, source = of
     return run_case(case, source)
 

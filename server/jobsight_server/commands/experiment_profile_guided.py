@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how many of these also go through agents, a TORQUE log and a server; 0 for none (default: 1)",
     )
     add_parameters(parser, PUBLISHED_PARAMETERS)
-    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
+    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
     add_outcome_arguments(parser)
 
 
@@ -142,11 +142,11 @@ def _sensitivity(of_seeds: Sequence[dict[str, list[float | None]]]) -> dict[str,
 def _site(
     seed: int, found: dict[str, Any], campaign: Sequence[EmulatedUse], parameters: FiveParameters
 ) -> dict[str, Any]:
-    """What a real server made of one campaign, beside the same campaign without one."""
+    """One campaign forecast by a real server, compared with the same campaign without one."""
     true, measured = found["true"], found["measured"]
     of_job = {use.job_id: use for use in true}
     if [use.job_id for use in true] != [use.job_id for use in campaign]:
-        raise UserError(f"seed {seed}: the emulator made other jobs for the server than without it")
+        raise UserError(f"seed {seed}: the emulator made different jobs with the server than without it")
     row: dict[str, Any] = {"seed": seed, "jobs": len(true), "profiled": len(measured), "metrics": {}}
     for metric in METRICS:
         pairs = [

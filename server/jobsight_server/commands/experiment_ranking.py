@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--owners",
         choices=tuple(OWNERS),
         metavar="NAME",
-        help="when owners come: departments (opening hours), uniform, prefer-fast, fickle",
+        help="when owners use their machines: departments (opening hours), uniform, prefer-fast, fickle",
     )
     parser.add_argument(
         "--on-eviction", choices=("restart", "checkpoint"), help="what a job that lost its machine does"
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="event_trace.tab of the Failure Trace Archive, plain or .gz: its machines instead of the emulated campus",
     )
-    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
+    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
     add_outcome_arguments(parser)
 
 
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def task(of: Task) -> dict[str, Any]:
-    """One run, in any process."""
+    """Does one run; called in worker processes."""
     _, case = of
     return run_case(case)
 
@@ -173,7 +173,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _check_trace(args: argparse.Namespace) -> None:
     if args.owners is not None:
-        raise UserError(f"--owners {args.owners}: a trace has its own; leave it out")
+        raise UserError(f"--owners {args.owners}: a trace has its own owners; leave it out")
     try:
         found = machines_of(str(args.trace))
     except (OSError, ValueError, EOFError) as error:

@@ -31,7 +31,7 @@ from jobsight_server.storage.clusters import listed, stored_clusters
 
 # For a long log it is faster to learn many jobs together; other writers wait for a second or so.
 _RUNS_AT_ONCE = 1000
-# A cluster whose nodes sent samples within a day may yet send more for an imported run.
+# Nodes of a cluster that sent samples within a day may still send some for an imported run.
 _LIVE_WITHIN_S = 86_400.0
 
 
@@ -128,7 +128,7 @@ def _split_format(args: argparse.Namespace) -> None:
 
 
 def _refuse_format(word: str, count: int) -> None:
-    """Refuses the first argument if it looks like a format, and is none."""
+    """Refuses the first argument if it looks like a format but is not one."""
     hint = _OTHER_NAMES.get(word.lower())
     if not Path(word).exists() and (hint or (count > 1 and word.isalpha())):
         formats = f"formats are {', '.join(ACCOUNTING_FORMATS)}"
@@ -150,7 +150,7 @@ def _format_of(file: Path, named: AccountingFormat | None) -> AccountingFormat |
 
 
 def _form_of(file: Path, log_format: AccountingFormat | None) -> str:
-    """In which of its forms a file of this format is, to follow the format's name; empty if there is only one."""
+    """Which variant of its format a file has, shown after the format's name; empty if there is only one."""
     try:
         with Content(file) as content:
             form = "" if log_format is None else open_reader(log_format, content).form
@@ -160,7 +160,7 @@ def _form_of(file: Path, log_format: AccountingFormat | None) -> str:
 
 
 def _cluster(given: str | None, known: set[str]) -> str:
-    """The cluster to import: a site's first name is accepted as it is, later ones must be declared."""
+    """The cluster to import into: a site's first may have any name, later ones must be declared."""
     if given is None:
         if len(known) == 1:
             return next(iter(known))
@@ -230,7 +230,7 @@ def _import(engine: Engine, args: argparse.Namespace) -> ImportReport:
 def _profile(engine: Engine, settings: Settings, own: Own) -> int:
     """Profiles only the imported runs: others of a running site may still wait for samples.
 
-    So may the imported ones, if nodes of their cluster send any; the server profiles them later.
+    So may imported ones, if nodes of their cluster send samples; the server profiles them later.
     """
     profiled, now = 0, time.time()
     grace_s = settings.profile_grace_s if sent_since(engine, own.cluster, now - _LIVE_WITHIN_S) else 0.0
@@ -266,7 +266,7 @@ def _print(shown: dict[str, Any], unit: str) -> None:
 
 
 def _of_kind(count: int, kind: str) -> str:
-    """How many records of a kind, in words; a kind with a letter of its own has that too."""
+    """The number of records of a kind, in words, with the kind's letter if it has one."""
     if kind in _KINDS:
         return f"{count} {_KINDS[kind]} ({kind})"
     return f"{count} of kind {kind}" if len(kind) == 1 else _counted(count, kind)

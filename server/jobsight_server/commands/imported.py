@@ -69,7 +69,7 @@ def _forget(args: argparse.Namespace) -> int:
     """Withdraws the files, and retrains the model without their runs."""
     if absent := [str(file) for file in args.forget if not file.exists()]:
         raise UserError(
-            f"no such file: {', '.join(absent)}; the file shows which runs came from it: restore it, under any name"
+            f"no such file: {', '.join(absent)}; it shows which runs to withdraw: restore it, under any name"
         )
     settings = settings_of(args)
     engine = open_existing(args)
@@ -96,7 +96,7 @@ def _forget(args: argparse.Namespace) -> int:
     print(f"{found.lines} lines, {found.runs} runs removed{'; forecasts retrained without them' * bool(found.runs)}")
     print("A server that follows the directory of a withdrawn file reads it again: move the file out.")
     if not found.runs and not found.kept:
-        print("the files describe no run that is stored")
+        print("no stored run is described in the files")
     if found.kept:
         print(f"{found.kept} runs stay: other files describe them too")
     if found.absent:

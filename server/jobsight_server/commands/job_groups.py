@@ -1,4 +1,4 @@
-"""``jobsight job-groups search``: finds which jobs of this site are alike, from its own history."""
+"""``jobsight job-groups search``: finds the job groups that forecast best on this site's own history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.errors import UserError
 
 SEARCHED = 0.7
-"""Share of the jobs, the earliest, that the search may use."""
+"""Share of the jobs, earliest first, that the search may use."""
 
 LEAST = 20
 

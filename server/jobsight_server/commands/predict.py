@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric", choices=tuple(METRICS), metavar="METRIC", help=f"forecast only this one of {', '.join(METRICS)}"
     )
-    job = parser.add_argument_group("the job", "The more of these are given, the better the forecast.")
+    job = parser.add_argument_group("the job", "The more of these options you give, the better the forecast.")
     job.add_argument("--application", metavar="NAME", help="name of the job or of the application that it runs")
     job.add_argument("--group", metavar="NAME", help="Unix group that the job runs as")
     job.add_argument("--account", metavar="NAME", help="account that the job is charged to")

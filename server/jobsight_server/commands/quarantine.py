@@ -93,7 +93,7 @@ def _show(engine: Engine, number: int, *, body_only: bool) -> int:
     print(f"reason    {_shown(kept.reason)}")
     print(f"size      {kept.size} bytes" + ("" if kept.size == len(kept.body) else f", {len(kept.body)} of them kept"))
     if not kept.size and kept.cluster is not None:
-        print("\nNot kept here: its agent has it and resends it by itself.")
+        print("\nNot kept here: its agent still has it and will send it again.")
         return 0
     text = _unpacked(kept.body).decode("utf-8", "backslashreplace")
     print(f"\n{_shown(text[:_SHOWN_CHARACTERS])}")

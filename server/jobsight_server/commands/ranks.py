@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_cluster(connection: Connection, columns: MachineColumns, cluster: str | None) -> None:
-    """Machines of HTCondor's event log are on clusters that may have neither jobs nor nodes."""
+    """Clusters known only from HTCondor's event log may have neither jobs nor nodes."""
     known = {of for of, _ in columns.names} | stored_clusters(connection)
     if cluster is not None and cluster not in known:
         raise UserError(f"unknown cluster {cluster!r}; known: {listed(known)}")
@@ -131,7 +131,7 @@ def _print_for(form: str, found: MachineRanking, alone: bool) -> None:
         for name in names:
             print(f"# {name}\n{classad(scores[name])}")
     if left_out:
-        print(f"jobsight ranks: {len(left_out)} names that no configuration can hold are left out", file=sys.stderr)
+        print(f"jobsight ranks: left out {len(left_out)} names that no configuration can hold", file=sys.stderr)
 
 
 def _read_condor(args: argparse.Namespace, console: Console) -> int:

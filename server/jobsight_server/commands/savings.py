@@ -25,12 +25,12 @@ from jobsight_server.storage.clusters import listed, stored_clusters
 _LISTED = 20
 _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"}
 _HEADS = ("freed", "share", "requested", "reserved", "used", "jobs", "run\nout")
-_NOTHING = "No job is counted on these days: jobs are counted when they have been profiled."
+_NOTHING = "No job was counted on these days. Jobs are counted once they have been profiled."
 _NOTE = (
     "Ask for: for a whole job like the user's last of the application that could save most (--json names both), where "
     "it is better than going on as before; the same as in `jobsight seff`. --by application --user NAME shows each."
 )
-_NO_ADVICE = "What to ask for is said of one user's jobs: --by user, or --user NAME."
+_NO_ADVICE = "For advice on what to ask for, use --by user or --user NAME."
 _AMOUNTS = ("requested_hours", "used_hours", "reserved_hours", "repeated_hours", "freed_hours")
 _REASONS = {
     "without_request": "without a request",

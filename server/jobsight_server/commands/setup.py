@@ -25,20 +25,20 @@ from jobsight_server.setup.show import show, show_difference
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_places(parser)
     parser.add_argument(
-        "--user", metavar="NAME", default="", help=f"user of the server (default: {USER}, made if missing)"
+        "--user", metavar="NAME", default="", help=f"user of the server (default: {USER}, created if missing)"
     )
     parser.add_argument("--agents-url", metavar="URL", help="address that agents send to, such as that of a TLS proxy; "
                         "without it, the writer listens on all addresses of this host")  # fmt: skip
     parser.add_argument("--configure", action="store_true", help="change the scheduler's configuration too: "
                         "slurm.conf, or by qmgr and qconf; without it, the lines are shown")  # fmt: skip
     actions = parser.add_mutually_exclusive_group()
-    actions.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
+    actions.add_argument("--dry-run", action="store_true", help="show what would be done, without doing it")
     actions.add_argument("--yes", action="store_true", help="do not ask; files that were edited here stay as they are")
-    actions.add_argument("--remove", action="store_true", help="take back all but the database, and files edited since")
+    actions.add_argument("--remove", action="store_true", help="undo all except the database and files edited since")
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say where everything is."""
+    """Adds the arguments for the places of everything."""
     parser.add_argument("scheduler", choices=SCHEDULERS, metavar="SCHEDULER", help=", ".join(SCHEDULERS))
     parser.add_argument("--cluster", metavar="NAME", help="its name in Jobsight (default: the scheduler's own)")
     parser.add_argument("--port", type=int, metavar="PORT", help="of the server; its writer has the next "
@@ -51,7 +51,7 @@ def places_of(args: argparse.Namespace) -> Places:
     """Where everything is.
 
     Raises:
-        UserError: the user of ``--user`` does not exist, or the port is none, or not that of the settings.
+        UserError: the user of ``--user`` does not exist, or the port is not valid, or not the one in the settings.
     """
     places = Places(args.prefix.resolve())
     before = Manifest.load(places.manifest(args.scheduler))
@@ -79,7 +79,7 @@ def places_of(args: argparse.Namespace) -> Places:
 def run(args: argparse.Namespace) -> int:
     places = places_of(args)
     if os.geteuid() != 0 and not args.dry_run:
-        raise UserError("run this as root: its files belong to root, the scheduler's user and the server's")
+        raise UserError("run this as root: files it writes belong to root, the scheduler's user and the server's")
     if args.remove:
         remove(places, args.scheduler, print)
         return 0
@@ -116,5 +116,5 @@ def _say_next(places: Places, kind: str) -> None:
 
 def _asked(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise UserError("standard input is no terminal: give --yes, or --dry-run")
+        raise UserError("standard input is not a terminal: give --yes or --dry-run")
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

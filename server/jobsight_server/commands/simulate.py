@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
             for policy, other in others.items()
         }
     if args.plot is not None:
-        from jobsight_server.plots.simulation import draw_simulation  # takes half a second to load
+        from jobsight_server.plots.simulation import draw_simulation  # loading it takes half a second
 
         title = f"{given.name}: {args.policy} on {given.capacity} processors"
         draw_simulation(table, given.capacity, title, args.plot)
@@ -138,7 +138,7 @@ def _predicting() -> str:
 
 
 def _defaults() -> str:
-    """The weights as they are given."""
+    """The weights as given."""
     weights = PriorityWeights()
     return " ".join(f"{name.replace('_', '-')}={value:g}" for name, value in asdict(weights).items())
 

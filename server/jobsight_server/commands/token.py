@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--nodes", metavar="NAMES", help="role agent: only these nodes, such as 'n[001-128],login1' (default: all)"
     )
     create.add_argument("--any-cluster", action="store_true", help="role agent: every cluster and node")
-    listing = actions.add_parser("list", help="show every token, without its secret")
+    listing = actions.add_parser("list", help="list all tokens, without their secrets")
     listing.add_argument("--json", action="store_true", help="print JSON")
     revoke = actions.add_parser("revoke", help="revoke a token; takes effect within 5 s")
     revoke.add_argument("id", type=int, metavar="ID", help="number in the list")
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.action == "create":
         _check_scope(args)
-    # Only a new token may precede the server's first start; everything else needs an existing database.
+    # A token can be created before the server's first start; everything else needs an existing database.
     engine = open_database(args) if args.action == "create" else open_existing(args)
     now = time.time()
     try:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_scope(args: argparse.Namespace) -> None:
-    """A token for everything is created only on explicit request."""
+    """Creates a token for all clusters and nodes only on explicit request."""
     if args.role != "agent":
         if args.any_cluster:
             raise UserError(f"--any-cluster: a token of role {args.role} cannot send samples; leave it out")

@@ -35,10 +35,10 @@ from jobsight_server.experiments.progress import watched
 from jobsight_server.experiments.workers import in_processes
 
 LEAST = 20
-"""Jobs of a metric below which nothing is tuned."""
+"""Fewest jobs with a value for which a metric is tuned."""
 
 TuneTask = tuple[str, str | None, str, str]
-"""Trace, cluster, metric, and a parameter or ``beside``: the forecasts that have none."""
+"""Trace, cluster, metric, and a parameter, or ``beside`` for the forecasts without parameters."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster", metavar="NAME", help="use only this cluster of a database (default: all clusters, as one site)"
     )
-    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one a core)")
+    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings(parser, "database")
 
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def tuned(task: TuneTask) -> dict[str, Any]:
-    """One parameter of one metric, or what to compare with; in any process."""
+    """Tunes one parameter of one metric, or forecasts what to compare with; runs in any process."""
     trace, cluster, metric, what = task
     jobs = read_jobs(trace, metric, cluster)
     if what == "beside":
@@ -100,7 +100,7 @@ def tuned(task: TuneTask) -> dict[str, Any]:
 
 
 def settings_to_write(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The settings that the later jobs confirm, as the settings file has them; empty where the defaults are as good."""
+    """The settings that the later jobs confirm, as in the settings file; empty where the defaults are as good."""
     found: dict[str, list[str]] = {}
     for parameter in FORECASTER_OF:
         changed = {

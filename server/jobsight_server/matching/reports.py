@@ -14,8 +14,8 @@ from jobsight_server.matching.edit import known_type, require_room, types_in
 from jobsight_server.matching.resource_report import ResourceReport, Value, sent, state_row
 from jobsight_server.matching.resource_types import ResourceError, ResourceType, check_name
 from jobsight_server.record import Record
-from jobsight_server.reliability.absence import report_owner
 from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.owner_reports import report_owner
 from jobsight_server.storage.schema import resources
 
 REJECTED = "resource_reports_rejected"

@@ -30,7 +30,7 @@ class MetricAccuracy(Record):
 
 
 def recent_accuracy(connection: Connection) -> list[MetricAccuracy]:
-    """Per metric, over the last 500 runs learned."""
+    """Per metric, over the last 500 runs that forecasts learned from."""
     query = (
         select(profiles.c.metric, profiles.c.value, profiles.c.forecast, profiles.c.bound, jobs.c.end - jobs.c.start)
         .join(jobs, jobs.c.id == profiles.c.run_id)

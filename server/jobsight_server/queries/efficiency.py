@@ -1,4 +1,4 @@
-"""What a finished run used of what it asked for, and what to ask for next time; all of the whole job."""
+"""What a finished run used of what it asked for, and what to ask for next time; all amounts are of the whole job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESOURCES = {
     "gpus": "gpu_utilisation",
     "gpu_memory": "gpu_memory",
 }
-"""What a job asks for, and the metric that measures its use."""
+"""A resource that jobs request, and the metric that measures its use."""
 
 _UNITS = {"processors": "processors"} | {
     resource: METRICS[metric].job_unit for resource, metric in RESOURCES.items() if resource != "processors"
@@ -64,7 +64,7 @@ def efficiencies(
 ) -> tuple[str | None, list[Efficiency]]:
     """What a job like it should ask for, as users read it at submission, and an efficiency for each resource.
 
-    Of GPUs only where they were measured; nothing of a run that has not ended.
+    GPUs are included only where they were measured; of a run that has not ended, there is nothing.
 
     ``run`` is a row of ``jobs``, ``profile`` has its metrics.
     """
@@ -83,7 +83,7 @@ def efficiencies(
             resource,
             requested.get(resource),
             by_metric[metric],
-            run.processors if resource == "processors" else asked,  # shares of each are measured
+            run.processors if resource == "processors" else asked,  # the share of each is measured
             _ask_next(resource, found, processors),
             used_s if metric == "runtime" else None,
         )
@@ -93,7 +93,7 @@ def efficiencies(
 
 
 def _run_time(run: Row[Any]) -> float | None:
-    """Of a run that is not profiled because it was requeued or deleted: the log says how long it ran."""
+    """For a run that is not profiled because it was requeued or deleted; the log says how long it ran."""
     if run.state == ENDED:
         return None
     elapsed: float = run.end - run.start - (run.suspended_s or 0.0)
@@ -132,10 +132,10 @@ def _efficiency(
 
 
 def _ask_next(resource: str, found: Recommendation, processors: int) -> float | None:
-    """Of what jobs of other users show, nothing: that is no advice on this user's own use.
+    """None where the answer rests on other users' jobs: that is no advice on this user's own use.
 
-    In whole processors, and no more than the run had: what used them all says nothing of what more would do. Nor of the
-    number of GPUs: how busy they were does not say how many a job needs for their memory.
+    In whole processors, and no more than the run had: a run that used all of them does not show what more would do.
+    Never for the number of GPUs: how busy they were does not say how many a job needs for their memory.
     """
     if resource in ASKED_FOR:
         return found.amount(resource)

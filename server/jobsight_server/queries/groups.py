@@ -1,4 +1,4 @@
-"""Unix groups and accounts: who runs what, and the profile of each as of a user."""
+"""Unix groups and accounts: who runs what, and the profile of each, like a user's."""
 
 from __future__ import annotations
 

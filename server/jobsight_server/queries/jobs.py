@@ -21,7 +21,7 @@ from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
 NODES_DRAWN = 32
 
-_NO_AGENTS = "the accounting log has none, and no agent reports from this cluster"
+_NO_AGENTS = "not in the accounting log, and no agent reports from this cluster"
 
 RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
@@ -152,7 +152,7 @@ def job_list(
 ) -> JobList:
     """One page of runs, last recorded first, with the metrics in which running ones already exceed their bounds.
 
-    ``job_id``: also what stands before a dot in the id in the log, such as the number before the server's name.
+    ``job_id`` may be the part of the log's id before a dot, such as the number before the server's name.
     """
     wanted = [
         column == value

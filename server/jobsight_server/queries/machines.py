@@ -17,7 +17,7 @@ from jobsight_server.reliability.config import RankConfig, RankMethod
 from jobsight_server.storage.schema import machine_sessions, machines
 
 MachineState = Literal["free", "busy", "owner", "absent", "unknown"]
-"""``unknown``: no agent watches it."""
+"""``unknown``: it has no agent."""
 
 _AT_ONCE = 500
 _read_presence = msgspec.json.Decoder(Presence).decode

@@ -42,7 +42,7 @@ class MatchEntry(Record):
 
 
 class MatchList(Page):
-    """Newest first, with the numbers of those queued and held."""
+    """Newest first, with how many are queued and how many held."""
 
     now: float
     matches: list[MatchEntry]

@@ -88,7 +88,7 @@ def node_detail(
     points: int = POINTS,
     span_s: float = DAY_S,
 ) -> NodeDetail | None:
-    """One node, its time series and the runs on it; None if no such node ever sent a batch.
+    """One node, its time series and the runs on it; None if no node of this name ever sent a batch.
 
     ``until`` is by default its last sample, ``since`` by default ``span_s`` before.
     """
@@ -128,7 +128,7 @@ def cluster_names(connection: Connection) -> list[str]:
 
 
 def _derived(row: Row[Any], now: float) -> dict[str, Any]:
-    """The fields of a node that are not plain columns."""
+    """The fields of a node that are computed from its columns."""
     age_s = max(0.0, now - row.received_at)
     return {
         "status": status(age_s),

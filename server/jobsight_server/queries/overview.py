@@ -66,7 +66,7 @@ class IngestRate(Record):
 
 
 class Ingest(Record):
-    """Ingest: samples stored, of these deleted early for the size of the database, and batches by outcome."""
+    """Ingest: samples stored, how many of these were deleted early to save space, and batches by outcome."""
 
     samples: int
     samples_deleted_for_space: int

@@ -29,11 +29,11 @@ LISTED = 300
 
 
 class Offer(Record):
-    """A place of a job. Charge and penalty are in hours, those of the requested time.
+    """A job's place in the plan. Charge and penalty are in hours of requested time.
 
     ``places``: its nodes, numbered from 0, as ranges of first and last. It starts between ``earliest_start`` and
-    ``latest_start``, which is its planned start, and has to end until ``latest_end``, on which ``deadline`` or the next
-    job on its nodes insists. ``pos`` = ``p_available`` * ``p_executable`` * ``p_success`` was promised;
+    ``latest_start``, which is its planned start, and has to end by ``latest_end``, which its ``deadline`` or the next
+    job on its nodes sets. ``pos`` = ``p_available`` * ``p_executable`` * ``p_success`` was promised;
     ``pos_now`` is the same as the plan stands; null for one that has ended. An offer holds its place until
     ``expires_at``; of a confirmed one, that is how long a report of its end is awaited.
     """
@@ -107,7 +107,7 @@ class StoredPlan(Record):
 
 
 def one_offer(connection: Connection, seller: PlaceSeller, number: int, now: float) -> Offer | None:
-    """One offer; None if there is none, or no longer."""
+    """One offer; None if there is none, or if it is no longer kept."""
     row = connection.execute(select(offers).where(offers.c.id == number)).first()
     if row is None:
         return None
@@ -124,7 +124,7 @@ def planned_clusters(connection: Connection, config: PlanConfig) -> list[str]:
 
 
 def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, now: float) -> StoredPlan:
-    """The plan of a cluster; an empty one of None, where there is no cluster yet."""
+    """The plan of a cluster; an empty one for None, where there is no cluster yet."""
     nodes, nodes_from = (0, "agents") if cluster is None else cluster_nodes(connection, seller.config, cluster)
     listed: list[Offer] = []
     gaps, standing_count, charge_h, penalty_h = Gaps([], 0), 0, 0.0, 0.0
@@ -162,7 +162,7 @@ def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, no
 
 
 def _offers(standing: StandingPlan | None, rows: Sequence[Row[Any]], now: float) -> list[Offer]:
-    """The rows as answers, with what the plan says of them."""
+    """The rows as answers, with their state in the plan."""
     as_of_now = InPlan(standing, now) if standing is not None else None
     return [_offer(row, as_of_now) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: everything counted, and the state of nodes, jobs and forecasts."""
+"""Metrics for Prometheus: event counts, and the state of nodes, jobs and forecasts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Database(Collector):
     now: float
 
     def describe(self) -> list[Metric]:
-        """Nothing: the collector is made for one scrape."""
+        """Nothing, as the collector is created for one scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -129,7 +129,7 @@ def _jobs(connection: Connection) -> Iterator[Metric]:
     )
     for cluster, state, count in connection.execute(query):
         under_way.add_metric((cluster, states[state]), count)
-    users = GaugeMetricFamily("jobsight_series", "Series learned, one for each user and metric", labels=("cluster",))
+    users = GaugeMetricFamily("jobsight_series", "Learned series, one for each user and metric", labels=("cluster",))
     for cluster, count in connection.execute(select(series.c.cluster, func.count()).group_by(series.c.cluster)):
         users.add_metric((cluster,), count)
     yield from (under_way, users)

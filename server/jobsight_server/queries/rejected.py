@@ -75,7 +75,7 @@ class Rejected(Record):
 
 
 def rejected_data(connection: Connection, limit: int = LISTED) -> Rejected:
-    """Everything counted, and the newest ``limit`` quarantined batches (without bodies) and accounting lines."""
+    """All event counts, and the newest ``limit`` quarantined batches (without bodies) and accounting lines."""
     events = read_event_counts(connection)
     batches = select(*(column for column in quarantine.c if column.name != "body")).order_by(quarantine.c.id.desc())
     lines = select(accounting_rejects).order_by(accounting_rejects.c.id.desc())
@@ -98,6 +98,6 @@ def rejections(events: Mapping[tuple[str, str], int]) -> list[EventCount]:
     found = [
         EventCount(name, label, value)
         for (name, label), value in events.items()
-        if name in REJECTIONS and value  # 0 if all of it was taken back
+        if name in REJECTIONS and value  # 0 if all were withdrawn later
     ]
     return sorted(found, key=lambda count: (-count.value, count.name, count.label))

@@ -67,7 +67,7 @@ class ResourceList(Record):
 
 
 class ResourceTypes(Record):
-    """The types of resources, those that ship first."""
+    """The types of resources, built-in ones first."""
 
     types: list[ResourceType]
 
@@ -86,7 +86,7 @@ class ResourcePolicies(Record):
 
 
 class ChosenObjectives(Record):
-    """The objectives, in order of importance; and the names of those that ship."""
+    """The objectives, in order of importance, and the names of the built-in ones."""
 
     objectives: list[Any]
     shipped: list[str]

@@ -1,4 +1,4 @@
-"""Runs that have not been learned yet: what was forecast for them, and what running ones have used so far."""
+"""Runs that forecasts have not learned from yet: their own forecasts, and what running ones have used so far."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def used_so_far(connection: Connection, runs: Sequence[Row[Any]], now: float) ->
     running = [run for run in runs if run.state == "running"]
     query = select(running_use).where(running_use.c.run_id.in_(bindparam("runs", expanding=True)))
     found = {(run.id, "runtime"): SoFar(max(0.0, now - run.start)) for run in running}
-    found |= {(run.id, "memory"): SoFar(None, "its samples have not been looked at yet") for run in running}
+    found |= {(run.id, "memory"): SoFar(None, "its samples have not been read yet") for run in running}
     for begin in range(0, len(running), _AT_ONCE):
         some = [run.id for run in running[begin : begin + _AT_ONCE]]
         for row in connection.execute(query, {"runs": some}):

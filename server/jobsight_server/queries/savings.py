@@ -30,7 +30,7 @@ LISTED = 25
 DAYS_SHOWN = 30
 
 _UNITS = {"memory": ("GiB-hours", 2.0**30 * 3600.0), "runtime": ("processor-hours", 3600.0)}
-"""Of the amounts of each metric, and how many stored units they are."""
+"""The unit in which each metric's amounts are shown, in stored units."""
 
 _JOBS = COLUMNS.index("jobs")
 
@@ -97,7 +97,7 @@ class MetricSavings(Record):
 
 
 class Savings(Record):
-    """Of the jobs that ended from ``first_day`` to ``last_day`` (UTC); null where no job of these days is counted."""
+    """Of jobs that ended from ``first_day`` to ``last_day`` (UTC); null if none of them is counted."""
 
     by: str
     cluster: str | None
@@ -153,7 +153,7 @@ def savings(connection: Connection, reader: AnswerReader, request: SavingsReques
 
 
 def site_savings(connection: Connection) -> SiteSavings:
-    """What could be saved lately, in a few figures."""
+    """Recent savings, in a few figures."""
     stored = stored_days(connection)
     if stored is None:
         memory, runtime = (SavedAmounts(**_amounts([0.0] * len(COLUMNS), metric)) for metric in METRICS)
@@ -198,7 +198,7 @@ def _of_metric(
 
 
 def _order(row: Sequence[Any]) -> tuple[float, float, float, str, str]:
-    """Who left most of what they requested unused first; of those alike who ran out most often, then by name."""
+    """Sorts by what was requested and left unused, largest first; then by how often jobs ran out, then by name."""
     cluster, name, *sums = row
     of = dict(zip(COLUMNS, sums, strict=True))
     freed = of["request_held"] - of["bound_held"]
@@ -206,7 +206,7 @@ def _order(row: Sequence[Any]) -> tuple[float, float, float, str, str]:
 
 
 class RowAdvice(NamedTuple):
-    """Whose request a row's advice is for, and what came of it."""
+    """The requests that a row's advice is about, and how they turned out."""
 
     cluster: str
     user: str
@@ -257,7 +257,7 @@ class _Asking:
 def _advised(
     connection: Connection, request: SavingsRequest, metric: str, days: Days, row: Sequence[Any]
 ) -> RowAdvice | None:
-    """Of a row of one user's jobs, the first of its applications; there is no advice for several users at once."""
+    """The first application of a row of one user's jobs; there is no advice for several users at once."""
     cluster, name = row[:2]
     user = name if request.by == "user" else request.user
     if user is None:

@@ -1,4 +1,4 @@
-"""Users: how much is known about each, how well each can be forecast, and one user's whole history."""
+"""Users: how much is known about each, how accurate their forecasts are, and one user's whole history."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class NextJob(Record):
 
 
 class UserProfile(Record):
-    """One user: runs by state, each metric, and of which application's requests most could be saved lately.
+    """One user: runs by state, each metric, and the application with the largest recent savings.
 
     ``next_job`` is null for a user without a finished job.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, select
 
 from jobsight_predictor.reliability.resource_vector import new_record
 from jobsight_predictor.reliability.sessions import Sighting, owner_state, seen, silent
@@ -31,14 +31,6 @@ def end_silent(connection: Connection, config: RankConfig, now: float) -> list[M
         step = silent(machine.presence, max(now, last + silence_s + 1.0), config.sessions)
         machine.take(step, new_record(config.vector))
     return found
-
-
-def report_owner(connection: Connection, cluster: str | None, name: str, present: bool, time: float) -> None:
-    """Keeps a report that the machine's owner came or left at ``time`` for the next round.
-
-    ``cluster`` None: that of the one machine with this name.
-    """
-    connection.execute(insert(owner_reports).values(cluster=cluster or "", name=name, present=present, time=time))
 
 
 def take_owner_reports(connection: Connection, config: RankConfig, now: float) -> list[MachineRow]:

@@ -67,7 +67,7 @@ def rank_machines(columns: MachineColumns, config: RankConfig, question: RankQue
         age_s,
         numbers["score"],
         numbers["jobs"],
-        capacities(numbers["flops"], numbers["cores"], settings=config.vector),
+        capacities(numbers["flops"], numbers["cores"], config.vector),
         config.vector,
     )
     stays = columns.survival.chance(np.arange(len(columns)), age_s, question.run_time_s)

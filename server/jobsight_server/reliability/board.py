@@ -29,7 +29,6 @@ _NUMBERS = (
     "busy_processors",
     "score",
     "jobs",
-    "sessions",
     "events",
     "seconds",
     "weighted",
@@ -43,7 +42,7 @@ _NUMBERS = (
 _VERSION = "SELECT version FROM reliability_state"
 _ROWS = (
     "SELECT id, cluster, name, facts, since, busy_processors, score, successes + evictions + failures + user_failures, "
-    "sessions, events, seconds, weighted, received_at, sound, failed FROM machines WHERE version > ? ORDER BY id"
+    "events, seconds, weighted, received_at, sound, failed FROM machines WHERE version > ? ORDER BY id"
 )
 
 
@@ -130,13 +129,12 @@ def _survival(numbers: dict[str, Floats], hazard: str) -> Survival:
 
 
 def _numbers(row: Any, facts: StoredFacts) -> list[float]:
-    since, busy, score, jobs, sessions, events, seconds, weighted, received_at, sound, failed = row[4:]
+    since, busy, score, jobs, events, seconds, weighted, received_at, sound, failed = row[4:]
     values = (
         since,
         busy,
         score,
         jobs,
-        sessions,
         events,
         seconds,
         weighted,

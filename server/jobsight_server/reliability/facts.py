@@ -22,7 +22,6 @@ class StoredFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_bytes: int | None = None
     storage_bytes: int | None = None
     flops: float | None = None
-    clock_hz: float | None = None
     interconnect: str | None = None
     compilers: list[str] = []
     libraries: list[str] = []
@@ -55,7 +54,6 @@ def facts_of_node(cpus: int, memory_total_bytes: int | None, interfaces: str, ma
         memory_bytes=memory_total_bytes,
         storage_bytes=own.get("storage_bytes"),
         flops=own.get("benchmark_flops"),
-        clock_hz=own.get("clock_hz"),
         interconnect=next((kind for kind in _INTERCONNECTS if kind in kinds), None),
         compilers=own.get("compilers", []),
         libraries=own.get("libraries", []),

@@ -1,4 +1,4 @@
-"""Carries out a plan, item by item, and takes one back."""
+"""Carries out a plan item by item, and undoes it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from jobsight_server.setup.run import run
 def apply(
     plan: Sequence[Item], places: Places, kind: str, replace: Callable[[File], bool], say: Callable[[str], None]
 ) -> None:
-    """Does what is not done yet. ``replace`` decides about a file that was edited here.
+    """Does what remains to be done. ``replace`` decides whether a file that was edited here is overwritten.
 
     Raises:
-        UserError: something failed; the message has what was done before it.
+        UserError: something failed; the message lists what was done before.
     """
     manifest_path = places.manifest(kind)
     manifest = Manifest.load(manifest_path)
@@ -49,7 +49,7 @@ def apply(
                 continue
             _make(item, doing, manifest, places)
         except (OSError, KeyError, UserError, subprocess.SubprocessError) as error:
-            before = f"done before it: {', '.join(done)}" if done else "nothing was done before it"
+            before = f"done before: {', '.join(done)}" if done else "nothing was done before"
             raise UserError(f"{name}: {error}; {before}. After correcting this, run the same command again") from error
         manifest.save(manifest_path)
         done.append(name)
@@ -57,7 +57,7 @@ def apply(
 
 
 def remove(places: Places, kind: str, say: Callable[[str], None]) -> None:
-    """Takes back what the manifest lists, newest first; files that were edited since stay."""
+    """Undoes what the manifest lists, newest first; files that were edited since stay."""
     manifest_path = places.manifest(kind)
     if not manifest_path.exists():
         raise UserError(f"{manifest_path}: no such file: `jobsight setup {kind}` wrote nothing here")
@@ -123,7 +123,7 @@ def _write(item: Placed, manifest: Manifest, places: Places) -> None:
     original = before.before if before else None
     if before is None and item.path.exists() and isinstance(item, File) and item.is_text:
         original = item.path.read_text()
-    path = item.path.resolve()  # a link, as to a shared directory, stays one
+    path = item.path.resolve()  # keeps a link, such as one to a shared directory
     path.parent.mkdir(parents=True, exist_ok=True)
     other = path.with_name(f".{path.name}.new")
     other.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ LIMIT_S = 0.1
 
 
 def checks(plan: Sequence[Item], scheduler: Scheduler, places: Places) -> Iterator[Finding]:
-    """Each finding as it is made."""
+    """Yields each finding as soon as it is made."""
     manifest = Manifest.load(places.manifest(scheduler.kind))
     for item in plan:
         if isinstance(item, Placed) and item.path != places.archive:
@@ -39,7 +39,7 @@ def checks(plan: Sequence[Item], scheduler: Scheduler, places: Places) -> Iterat
 
 
 def _answer(token: Token, scheduler: Scheduler, places: Places) -> Finding:
-    """Whether the server takes the token and answers as fast as a plugin waits; the best of three counts."""
+    """Whether the server accepts the token and answers before plugins stop waiting; the best of three counts."""
     address = f"http://{places.address}:{places.port}/api/v1/advice"
     what = f"the server answers within {LIMIT_S * 1000:.0f} ms"
     try:
@@ -59,4 +59,4 @@ def _answer(token: Token, scheduler: Scheduler, places: Places) -> Finding:
     except OSError as error:
         return Finding(what, False, f"{address}: {error}; start `jobsight serve --config {places.settings}`")
     best = min(times)
-    return Finding(f"{what} ({best * 1000:.0f})", best < LIMIT_S, f"it took {best:.2f} s: plugins do not wait so long")
+    return Finding(f"{what} ({best * 1000:.0f})", best < LIMIT_S, f"it took {best:.2f} s, longer than plugins wait")

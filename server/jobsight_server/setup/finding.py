@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``good`` is None for what need not be, but is worth knowing; ``todo`` says what to do about it."""
+    """``good`` is None for what is optional but worth knowing; ``todo`` says what to do about it."""
 
     what: str
     good: bool | None

@@ -1,4 +1,4 @@
-"""Follows one test job from its submission to what ``jobsight seff`` says of it."""
+"""Follows one test job from its submission to what ``jobsight seff`` says about it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from jobsight_server.storage.schema import jobs, marks, nodes
 
 SCRIPT = "sleep 5"
 _PAUSE_S = 0.5
-_TODO = "see `journalctl -t jobsight-hook` on its node, and that the scheduler runs prolog and epilog"
+_TODO = "see `journalctl -t jobsight-hook` on its node, and check that the scheduler runs prolog and epilog"
 
 
 def follow(scheduler: Scheduler, places: Places, user: str, limit_s: float) -> Iterator[Finding]:
-    """Each step as it is done; ends at the first that is missing.
+    """Yields each step as it is done, and stops at the first that fails.
 
     Raises:
         UserError: the job could not be submitted.
@@ -32,7 +32,7 @@ def follow(scheduler: Scheduler, places: Places, user: str, limit_s: float) -> I
     yield Finding(f"job {job} is submitted as {user}", True)
     if scheduler.comment is not None:
         said = scheduler.comment(job)
-        todo = f"nothing by Jobsight ({said[:80] or 'empty'}): see the scheduler's log for 'jobsight:'"
+        todo = f"nothing from Jobsight ({said[:80] or 'empty'}): look for 'jobsight:' in the scheduler's log"
         yield Finding(f"its comment: {said[:160]}" if "jobsight" in said else "its comment", "jobsight" in said, todo)
     engine = reading_engine(places)
     if engine is None:
@@ -41,8 +41,8 @@ def follow(scheduler: Scheduler, places: Places, user: str, limit_s: float) -> I
     try:
         while (row := _run(engine, scheduler.cluster, job)) is None or row.end is None:
             if time.monotonic() - begin > limit_s:
-                known = "it is known, and has not ended" if row is not None else "it is not known"
-                todo = f"{known} after {limit_s:.0f} s: see the scheduler's queue, and *Rejected data* of the pages"
+                known = "the job is known, but has not ended" if row is not None else "the job is unknown"
+                todo = f"{known} after {limit_s:.0f} s: see the scheduler's queue, and the page *Rejected data*"
                 yield Finding(f"job {job} in the accounting log", False, todo)
                 return
             time.sleep(_PAUSE_S)

@@ -1,4 +1,4 @@
-"""What a setup wrote and ran: enough to see a site's own edits, and to take everything back."""
+"""What a setup wrote and ran: enough to detect a site's own edits, and to undo everything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Written(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """Everything that was done, oldest first; ``undo`` are commands. The rest are options, which hold from then on."""
+    """Everything that was done, oldest first; ``undo`` are commands. The rest are options, which later runs keep."""
 
     cluster: str | None = None
     agents_url: str | None = None
@@ -28,11 +28,11 @@ class Manifest(msgspec.Struct):
 
     @classmethod
     def load(cls, path: Path) -> Manifest:
-        """The one that was stored; an empty one if there is none."""
+        """The stored manifest; an empty one if there is none."""
         return msgspec.json.decode(path.read_bytes(), type=cls) if path.exists() else cls()
 
     def save(self, path: Path) -> None:
-        """Replaces what was stored; only root can read it."""
+        """Replaces the stored manifest; only root can read it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         other = path.with_name(path.name + ".new")
         other.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""One file for the nodes: a shell script with agent, psutil, settings, token, hook and unit behind it."""
+"""One file for the nodes: a shell script that carries agent, psutil, settings, token, hook and unit."""
 
 from __future__ import annotations
 

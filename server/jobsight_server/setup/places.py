@@ -15,7 +15,7 @@ USER = "jobsight"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Paths below ``prefix``; with another one than /, nothing is a service and all files are of who runs this.
+    """Paths below ``prefix``. With a prefix other than /, there is no service and the current user owns all files.
 
     ``agents_url`` is the address that agents send to; without it, the writer's on this host.
     """
@@ -43,7 +43,7 @@ class Places:
 
     @property
     def group(self) -> str:
-        """The group of the settings; named as the user, unless the user exists already."""
+        """The group of the settings; named like the user, unless the user exists already."""
         try:
             return str(pwd.getpwnam(self.owner).pw_gid)
         except KeyError:

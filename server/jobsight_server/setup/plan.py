@@ -1,4 +1,4 @@
-"""The records of a plan: folders, files, tokens and commands, in the order in which they are made."""
+"""The records of a plan: folders, files, tokens and commands, in the order in which they are created."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NEW, SAME, CHANGE, EDITED, RIGHTS = "new", "unchanged", "change", "edited here",
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something that a setup makes."""
+    """Something that a setup creates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed(Item):
-    """Something with a path; owner and group by name, or by number."""
+    """Something with a path; owner and group are names or numbers."""
 
     path: Path
     mode: int
@@ -30,7 +30,7 @@ class Placed(Item):
     group: str = "0"
 
     def has_rights(self) -> bool:
-        """Whether mode and owner are as planned; an owner who does not exist yet has nothing."""
+        """Whether mode and owner are as planned; an owner who does not exist yet owns nothing."""
         found = self.path.stat()
         return (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == (self.mode, *self.ids(missing=-1))
 
@@ -56,7 +56,7 @@ class Folder(Placed):
 
 @dataclass(frozen=True, slots=True)
 class File(Placed):
-    """A file. ``content`` is called when what it is made of exists. ``merged``: it has the site's own text, too."""
+    """A file. ``content`` is called once what it needs exists. ``merged``: it contains the site's own text too."""
 
     content: str | Callable[[], bytes] = ""
     merged: bool = False
@@ -71,7 +71,7 @@ class File(Placed):
 
 @dataclass(frozen=True, slots=True)
 class Token(Placed):
-    """A file with a new token, which only this file has."""
+    """A file with a new token, which is stored nowhere else."""
 
     role: str = "submitter"
     name: str = ""
@@ -81,7 +81,7 @@ class Token(Placed):
 
 @dataclass(frozen=True, slots=True)
 class Command(Item):
-    """A command to run, unless ``done`` says that it was; ``undo`` takes it back."""
+    """A command to run, unless ``done`` says that it has been; ``undo`` reverses it."""
 
     argv: tuple[str, ...]
     done: Callable[[], bool]
@@ -89,12 +89,12 @@ class Command(Item):
 
 
 def digest(content: bytes) -> str:
-    """What the manifest keeps of a file."""
+    """What the manifest stores about a file."""
     return hashlib.sha256(content).hexdigest()
 
 
 def state(item: Item, manifest: Manifest) -> str:
-    """What there is to do about an item."""
+    """What has to be done about an item."""
     if isinstance(item, Command):
         return SAME if item.done() else NEW
     assert isinstance(item, Placed)
@@ -111,7 +111,7 @@ def state(item: Item, manifest: Manifest) -> str:
     try:
         if present == item.wanted():
             return rights
-    except FileNotFoundError:  # what it is made of does not exist yet
+    except FileNotFoundError:  # what its content needs does not exist yet
         return CHANGE
     written = manifest.files.get(str(item.path))
     ours = written is not None and written.sha256 == digest(present)

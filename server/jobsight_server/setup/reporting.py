@@ -17,7 +17,7 @@ _SILENT_S = 600.0
 
 
 def reading_engine(places: Places) -> Engine | None:
-    """The server's database for reading; None while there is none of this release."""
+    """The server's database for reading; None while there is none, or none of this release."""
     if not places.settings.exists():
         return None
     engine = open_engine(load_settings(places.settings).database, "read")

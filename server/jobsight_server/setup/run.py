@@ -13,10 +13,10 @@ _LIMIT_S = 60.0
 
 
 def run(command: Sequence[str], user: str | None = None, given: str = "") -> str:
-    """What a command prints; as this ``user`` if it is another than the one who runs this, with ``given`` as its input.
+    """What a command prints when run as ``user`` (if that is not the current user), with ``given`` as its input.
 
     Raises:
-        UserError: it is missing, failed, or took more than a minute; the message has what it said.
+        UserError: it is missing, failed, or took more than a minute; the message includes its output.
     """
     identity = {}
     environment = dict(os.environ)
@@ -30,12 +30,12 @@ def run(command: Sequence[str], user: str | None = None, given: str = "") -> str
             env=environment, **identity,
         )  # type: ignore[call-overload]  # fmt: skip
     except FileNotFoundError as error:
-        raise UserError(f"{command[0]}: no such command; run this where the scheduler's commands are") from error
+        raise UserError(f"{command[0]}: no such command; run this on a host with the scheduler's commands") from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"{' '.join(command)}: {error}") from error
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip())[-400:]
-        raise UserError(f"{' '.join(command)}: status {done.returncode}: {said or 'it said nothing'}")
+        raise UserError(f"{' '.join(command)}: status {done.returncode}: {said or 'no output'}")
     return str(done.stdout)
 
 

@@ -1,4 +1,4 @@
-"""What every scheduler's setup has: settings, tokens, unit, and the archive for the nodes."""
+"""What the setup of every scheduler includes: settings, tokens, unit, and the archive for the nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNIT = "jobsight-server"
 
 
 def plan_of(scheduler: Scheduler, places: Places) -> list[Item]:
-    """Everything to make, in order.
+    """Everything to create, in order.
 
     Raises:
         UserError: the settings follow this scheduler already, under another name.
@@ -67,7 +67,7 @@ def settings_text(scheduler: Scheduler, places: Places) -> str:
 
 
 def _nodes(names: tuple[str, ...]) -> str | None:
-    """The nodes as a token takes them; None, which is all, if one of them has an unusual name."""
+    """The nodes in the form that tokens use; None, which means all, if one of them has an unusual name."""
     try:
         node_names(",".join(names))
     except NodeNamesError:

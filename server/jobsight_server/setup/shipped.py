@@ -1,4 +1,4 @@
-"""The files of deploy/, which a wheel carries inside this package, with a site's values in them."""
+"""The files of deploy/, which a wheel carries inside this package, with a site's values filled in."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_script_settings(text: str, values: Mapping[str, str | int]) -> str:
     begin = re.search(r"^(local )?SETTINGS = \{$", text, re.MULTILINE)
     end = text.find("\n}", begin.end()) if begin else -1
     if begin is None or end < 0:
-        raise UserError("the script has no block SETTINGS at its top: this release and its files do not match")
+        raise UserError("the script has no block SETTINGS at its top: it is from another release")
     block = text[begin.end() : end]
     for name, value in values.items():
         pattern = rf'^(\s*"?{name}"?\s*[=:]\s*)(?:"[^"\n]*"|[\d.]+)(?=,)'

@@ -20,7 +20,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def show(
     plan: Sequence[Item], found: dict[str, str], notes: Sequence[str], manifest: Manifest, console: Console
 ) -> int:
-    """Prints everything; returns how many items there are to do."""
+    """Prints everything; returns the number of items left to do."""
     facts = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, value in found.items():
         facts.add_row(name, escape(value))

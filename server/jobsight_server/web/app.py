@@ -94,7 +94,7 @@ ROUTES = tuple(
 def create_app(
     settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
 ) -> Flask:
-    """The application of one query worker; ``write_engine`` serves what is kept of requests, as logins and offers."""
+    """The application of one query worker; ``write_engine`` stores what requests change, such as logins and offers."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
     answers = AnswerReader(read_engine, forecast_config(settings))

@@ -1,6 +1,6 @@
 """What a request works with: settings, engines, clock, and the process's caches of tokens and logins.
 
-What a placing system works with is a part of its own, which the core does not know.
+Each placing system has a part of its own here, which the core does not know.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def add_part(app: Flask, part: object) -> None:
 
 
 def part(kind: type[Part]) -> Part:
-    """The part of this type, of the application that handles the current request."""
+    """The part of this type that belongs to the application handling the current request."""
     found = current_app.extensions["jobsight_parts"][kind]
     assert isinstance(found, kind)
     return found

@@ -1,4 +1,4 @@
-"""``/api/v1/efficiency``: what a job used of what it asked for; of users who prove who they are, their own jobs."""
+"""``/api/v1/efficiency``: what a job used of what it asked for. Users who prove who they are see their own jobs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def efficiency() -> JobEfficiency:
 
 
 def _asking_user() -> str | None:
-    """The user whose jobs may be seen; None for all, with a token."""
+    """The user whose jobs the request may see; None, with a token, for all."""
     header = request.headers.get("Authorization", "")
     if header.partition(" ")[0].lower() == SCHEME:
         return context().munge.user(header)

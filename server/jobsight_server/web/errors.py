@@ -49,8 +49,8 @@ def _on_http_error(error: HTTPException) -> AnyResponse:
 
 
 def _message(error: HTTPException) -> str:
-    if isinstance(error, NotFound) and error.description == NotFound.description:  # no route, and no words of ours
-        return f"{request.path[:_SHOWN]!r} is no address of this API; GET /api/v1/openapi.json describes all of them"
+    if isinstance(error, NotFound) and error.description == NotFound.description:  # no route matched
+        return f"{request.path[:_SHOWN]!r} is not an address of this API; GET /api/v1/openapi.json lists them"
     return error.description or error.name
 
 
@@ -67,7 +67,7 @@ def _on_refused(error: RefusedError) -> AnyResponse:
 
 
 def _on_database_error(unavailable: UnavailableCount, error: Exception) -> AnyResponse:
-    """A database that is away, busy or full; an error caused by content is a fault of this program."""
+    """The database is unreachable, busy or full. An error caused by content would be a bug of this program."""
     reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
     if reason is None:
         raise error
@@ -82,7 +82,7 @@ def _on_database_error(unavailable: UnavailableCount, error: Exception) -> AnyRe
 class UnavailableCount:
     """Counts requests answered 503, and writes the counts once the database works again.
 
-    Its thread lives only as long as there are any.
+    Its thread runs only while there are counts to write.
     """
 
     def __init__(self, engine: Engine) -> None:

@@ -1,6 +1,6 @@
-"""Lets a request in: by bearer token, or by the login cookie, for which ``/login`` takes a token or one-time link.
+"""Admits requests by bearer token, or by the login cookie that ``/login`` gives for a token or a one-time link.
 
-Answers leave with the headers that protect a browser.
+Adds the headers that protect a browser to every answer.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def protect(response: Response) -> Response:
 
 
 def require_role(roles: Collection[str]) -> None:
-    """Ends the request unless it has a token of one of ``roles`` (or admin), or reads with a login cookie.
+    """Rejects the request unless it has a token of one of ``roles`` (or admin), or only reads, with a login cookie.
 
     The cookie allows only GET and HEAD, so that no other site can make a browser change anything here.
 
     Raises:
-        AuthError: not let in.
+        AuthError: the request is rejected.
     """
     header = request.headers.get("Authorization")
     if header is None and request.method in {"GET", "HEAD"} and has_session():
@@ -81,7 +81,7 @@ def has_session() -> bool:
 
 
 def require_same_origin() -> None:
-    """Refuses a state-changing request that another site had a browser send."""
+    """Refuses a state-changing request that a browser sent on behalf of another site."""
     fetch_site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
     if fetch_site is not None and fetch_site not in {"same-origin", "none"}:
@@ -122,7 +122,7 @@ def log_out() -> AnyResponse:
 
 
 def _log_in(*, once: str | None = None, token: str | None = None) -> AnyResponse:
-    """A right secret always logs in, so that no one is locked out by another; it is too long to be guessed."""
+    """The correct secret always logs in, so that failed logins lock no one out; it is too long to be guessed."""
     here, now = context(), context().clock()
     session_s = here.settings.session_hours * 3600
     secret: str | None = None

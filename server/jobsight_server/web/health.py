@@ -1,4 +1,4 @@
-"""For those who watch the server: ``/health``, this process lives; ``/ready``, it can do its work; ``/metrics``."""
+"""For monitoring: ``/health``, the process is alive; ``/ready``, it can do its work; ``/metrics``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def show_ready() -> Response:
 
 
 def show_metrics() -> Response:
-    """Everything counted, in the Prometheus text format 0.0.4."""
+    """All counters and gauges, in the Prometheus text format 0.0.4."""
     with context().read_engine.connect() as connection:
         return Response(exposition(connection, context().clock()), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
@@ -91,7 +91,7 @@ ROUTES = tuple(
         f"{prefix}/metrics",
         show_metrics,
         ("scheduler",),
-        "Everything counted, for Prometheus",
+        "All counters and gauges, for Prometheus",
         answer=str,
         media_type=CONTENT_TYPE_PLAIN_0_0_4.partition("; charset")[0],
     )

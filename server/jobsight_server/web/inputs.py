@@ -169,7 +169,7 @@ def json_body(limit: int) -> bytes:
         raise UnsupportedMediaType(f"Content-Type is {request.mimetype[:60]!r}; send application/json")
     body = request.stream.read(limit + 1)
     if len(body) > limit:
-        raise RequestEntityTooLarge(f"the body has more than {limit} bytes; ask in several requests")
+        raise RequestEntityTooLarge(f"the body has more than {limit} bytes; split it into several requests")
     return body
 
 
@@ -177,7 +177,7 @@ def parsed_body(kind: type[Body], shape: str, limit: int = SMALL_BODY_BYTES) -> 
     """The request's body, at most ``limit`` bytes, as a record of this kind; ``shape`` shows what to send.
 
     Raises:
-        BadRequest: it is none.
+        BadRequest: it is not one.
     """
     body = json_body(min(context().settings.max_body_bytes, limit))
     try:
@@ -202,7 +202,7 @@ def one_cluster(found: list[str], noun: str) -> str | None:
 
 
 def not_found(noun: str, name: str, cluster: str | None) -> NotFound:
-    """The error where the cluster, or with None no cluster, knows such a thing."""
+    """The error where the cluster, or with None every cluster, lacks such a thing."""
     return NotFound(f"no {noun} {name[:_SHOWN]!r} in {'any cluster' if cluster is None else repr(cluster[:_SHOWN])}")
 
 

@@ -89,14 +89,14 @@ def _method() -> RankMethod:
 
 
 def _run_time(connection: Connection, run_time: str | None, cluster: str | None) -> tuple[float, bool]:
-    """The run time, and whether it is that predicted for the user's job."""
+    """The run time, and whether it was predicted for the user's job."""
     user, application = name_argument("user"), name_argument("application")
     if user is None:
         if application is not None:
-            raise BadRequest("application needs the user whose job it is: add user=NAME")
+            raise BadRequest("application needs the user of the job: add user=NAME")
         if run_time is None:
             raise BadRequest(
-                "query parameter for is missing; add for=6h, or user=NAME for the run time predicted for it"
+                "query parameter for is missing; add for=6h, or user=NAME to use the run time predicted for that user"
             )
         found = amount_argument("for", span_s, WALLTIME_AT_MOST_S) if given("for") is not None else span_s(run_time)
         assert found is not None
@@ -116,7 +116,7 @@ def _run_time(connection: Connection, run_time: str | None, cluster: str | None)
 def _words(name: str) -> frozenset[str]:
     words = [word for word in request.args.getlist(name) if word]
     if len(words) > _WORDS_AT_MOST:
-        raise BadRequest(f"{name}: {len(words)} of them; at most {_WORDS_AT_MOST}")
+        raise BadRequest(f"{name} has {len(words)} values; give at most {_WORDS_AT_MOST}")
     return frozenset(name_text(word, f"query parameter {name}") for word in words)
 
 
@@ -132,23 +132,23 @@ RANK = Route(
         Parameter(
             "for", "run time of the job: 6h, 10min, seconds or 01:00:00", {"type": "string", "pattern": SPAN_PATTERN}
         ),
-        Parameter("user", "in place of `for`: the run time predicted for this user's next job", NAME),
-        Parameter("application", "of the user's job", NAME),
+        Parameter("user", "instead of `for`: use the run time predicted for this user's next job", NAME),
+        Parameter("application", "application of the user's job", NAME),
         Parameter("cluster", "only this cluster's machines", NAME),
         Parameter("name", "only the machine of this name, with its rank among all", NAME),
         Parameter("method", "default: the setting rank_method", choice_of(RANK_METHODS)),
         Parameter(
             "processors",
-            "how many must be free (default 1)",
+            "processors that must be free (default 1)",
             {"type": "integer", "minimum": 1, "maximum": PROCESSORS_AT_MOST},
         ),
         Parameter("system", "such as linux-x86_64", NAME),
-        Parameter("memory", "the machine's memory at least, such as 64G", _AMOUNT),
-        Parameter("storage", "size of its scratch file system at least", _AMOUNT),
-        Parameter("interconnect", "its fastest: infiniband, opa, ethernet", NAME),
+        Parameter("memory", "minimum memory of the machine, such as 64G", _AMOUNT),
+        Parameter("storage", "minimum size of its scratch file system", _AMOUNT),
+        Parameter("interconnect", "its fastest network: infiniband, opa, ethernet", NAME),
         Parameter("compilers", "all of these", _WORDS),
         Parameter("libraries", "all of these", _WORDS),
-        Parameter("include", "all: busy and absent machines, too, behind the free ones", choice_of((_FREE, _ALL))),
+        Parameter("include", "all: busy and absent machines too, after the free ones", choice_of((_FREE, _ALL))),
         Parameter(
             "limit",
             f"machines in the answer (default {_LISTED})",
@@ -156,7 +156,7 @@ RANK = Route(
         ),
         Parameter(
             "history_hours",
-            "with the sessions of each machine so far back",
+            "include each machine's sessions of the last hours",
             {"type": "integer", "minimum": 1, "maximum": HOURS_AT_MOST},
         ),
     ),

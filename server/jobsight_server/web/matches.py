@@ -68,7 +68,7 @@ class QueuedBatch(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Renewal(msgspec.Struct, forbid_unknown_fields=True):
-    """How long the match is to hold from now on."""
+    """How long the match should hold from now on."""
 
     duration_s: Annotated[float, Meta(gt=0, le=LONGEST_HOLD_S)]
 
@@ -80,7 +80,7 @@ class MatchNumbers(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ReleasedMatches(Record):
-    """Those that were open until now."""
+    """Those that were still open."""
 
     released: list[int]
 
@@ -179,8 +179,8 @@ ROUTES = (
         "/api/v1/matches",
         match_batch,
         ("scheduler",),
-        "A whole match or none for each job of a batch; what is matched is held until released or expired",
-        (Parameter("dry_run", "1: only answer; nothing is held", _FLAG),),
+        "Matches a batch: each job gets everything it needs or nothing; a match holds until released or expired",
+        (Parameter("dry_run", "1: dry run; nothing is held", _FLAG),),
         answer=BatchAnswer,
         body=JobBatch,
         errors=(400, 409, 413, 415),
@@ -190,7 +190,7 @@ ROUTES = (
         "/api/v1/matches/queue",
         queue_batch,
         ("scheduler",),
-        "Queues jobs for the rounds of matching; GET /api/v1/matches/{id} says what became of each",
+        "Queues jobs for the rounds of matching; GET /api/v1/matches/{id} shows the state of each",
         answer=SubmittedJobs,
         body=QueuedBatch,
         errors=(400, 409, 413, 415),

@@ -65,9 +65,9 @@ class EndReport(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class OfferAnswer(Record):
-    """Whether the job gets a place: the offer, which has to be confirmed before it expires, or why it was rejected.
+    """The offer, which has to be confirmed before it expires, or why the job was rejected.
 
-    ``candidates`` is the number of places that were looked at.
+    ``candidates`` is the number of places that were considered.
     """
 
     accepted: bool

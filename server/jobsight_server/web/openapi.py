@@ -24,12 +24,12 @@ _MEANINGS = {
     401: "No token, or one that is unknown or revoked",
     403: "The token's role does not allow this",
     404: "Not found",
-    409: "It contradicts what is known; the error says how",
-    410: "It was there and is not kept any more",
+    409: "Conflicts with what is stored; the error says how",
+    410: "It existed, but is no longer kept",
     413: "The body is too large",
     415: "The body is not JSON",
     422: "The batch can never be stored; it is kept in quarantine",
-    429: "Too many requests; send it again later",
+    429: "Too many requests; try again later",
     503: "A part of the server that this request needs does not answer; try again",
 }
 
@@ -81,7 +81,7 @@ def _operation(route: Route, schemas: Mapping[Any, dict[str, Any]]) -> dict[str,
     answers: dict[str, Any] = {"200": _response("Answered", answer, route.media_type)}
     if route.has_tag:
         answers["200"]["headers"] = _header("ETag", "of the answer; send it back as If-None-Match")
-        answers["304"] = {"description": "The answer is still the one of this ETag"}
+        answers["304"] = {"description": "The answer has not changed since this ETag"}
     for status in sorted(errors):
         schema = answer if (route.answer, status) == (Ready, 503) else schemas[Error]
         answers[str(status)] = _response(_MEANINGS[status], schema, "application/json")

@@ -46,7 +46,7 @@ _REFUSED: dict[str, tuple[type[HTTPException], str]] = {
     "contradictory": (Conflict, "another outcome was reported before, and that one counts"),
 }
 _READ = {"memory": memory_bytes, "runtime": time_s}
-_SHAPE = '{"cluster": C, "user": U, "metric": M, "value": NUMBER}, and whatever else is known about the job'
+_SHAPE = '{"cluster": C, "user": U, "metric": M, "value": NUMBER}, and anything else known about the job'
 
 
 class JobOutcome(JobFields, kw_only=True):
@@ -98,7 +98,7 @@ def take_outcome() -> Response:
                 status, answer = report(connection, here.answers, request, observation, job_id, here.clock())
     except UserError as error:
         raise BadRequest(str(error)) from error
-    if status in _REFUSED:  # and counted, which is committed
+    if status in _REFUSED:  # the refusal is counted, and the count committed
         kind, why = _REFUSED[status]
         raise kind(f"requirement = {sent.requirement:.0f}: {why}")
     return record_reply(OutcomeTaken(status, answer))
@@ -134,7 +134,7 @@ ROUTES = (
         "/api/v1/outcomes",
         take_outcome,
         ("scheduler",),
-        "Takes in what a job needed, or that it was killed for want of more. The answer has the new prediction for "
+        "Reports what a job needed, or that it was killed for needing more. The answer has the new prediction for "
         f"such jobs; metric is one of {METRIC_CHOICES}, memory by default",
         answer=OutcomeTaken,
         body=JobOutcome,

@@ -35,7 +35,7 @@ REJECTED = Route(
     "/api/v1/rejected",
     rejected,
     (),
-    "Everything counted, quarantined batches and rejected accounting lines with their reasons",
+    "All event counts, quarantined batches and rejected accounting lines with their reasons",
 )
 ROUTES = (OVERVIEW, REJECTED)
 

@@ -62,7 +62,7 @@ Walltime = Annotated[
 Per = Annotated[
     str,
     Meta(
-        description="values of the answer: per processor (default) or for the whole job, which needs processors",
+        description="values of the answer: per processor (default) or for the whole job, which requires processors",
         extra_json_schema={"enum": list(PER)},
     ),
 ]
@@ -71,7 +71,7 @@ Per = Annotated[
 FactName = Annotated[str, Meta(pattern=f"^{FACT_NAME}$")]
 Facts = Annotated[
     dict[FactName, float],
-    Meta(max_length=FACTS_AT_MOST, description="numbers that say more of the job, such as input_bytes"),
+    Meta(max_length=FACTS_AT_MOST, description="numbers known about the job at submission, such as input_bytes"),
 ]
 
 
@@ -91,7 +91,7 @@ class DescribedJob(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class JobFields(DescribedJob, kw_only=True):
-    """A job of which a forecast is asked for."""
+    """A job to forecast."""
 
     per: Per | None = None
 

@@ -40,7 +40,7 @@ class RequirementQuestion(DescribedJob, kw_only=True):
 
 def ask_requirement() -> Response:
     here = context()
-    shape = '{"cluster": C, "user": U, "memory_bytes": REQUESTED}, and whatever else is known about the job'
+    shape = '{"cluster": C, "user": U, "memory_bytes": REQUESTED}, and anything else known about the job'
     question = parsed_body(RequirementQuestion, shape)
     cluster, job = job_in_body(question, "")
     requested = _whole_bytes(question.memory_bytes, "memory_bytes")
@@ -89,7 +89,7 @@ ROUTES = (
         "/api/v1/requirements",
         ask_requirement,
         ("scheduler",),
-        "How much memory a submitted job should ask for, at most its request; its outcome is reported with the id",
+        "How much memory a submitted job should ask for, at most its request; report its outcome with the answer's id",
         answer=Requirement,
         body=RequirementQuestion,
         errors=(400, 404, 409, 410, 413, 415, 503),

@@ -22,7 +22,7 @@ def resource_of(form: Mapping[str, str]) -> ResourceBody:
     """The resource that a form defines: a line ``name = value`` for each attribute and capacity.
 
     Raises:
-        UserError: a line without ``=``, or a number that is none.
+        UserError: a line without ``=``, or a value that should be a number and is not.
     """
     body = {
         "type": form.get("type", ""),
@@ -62,7 +62,7 @@ def job_of(form: Mapping[str, str]) -> dict[str, Any]:
     """The job that a form submits; its dependencies are JSON.
 
     Raises:
-        UserError: they are not, or a number is none.
+        UserError: they are not, or a value that should be a number is not.
     """
     job: dict[str, Any] = {"name": form.get("name", "").strip()}
     for name in ("user", "class"):
@@ -125,7 +125,7 @@ def _number(text: str, place: str) -> float:
 
 
 def objective_of(text: str) -> Any:
-    """The name of an objective that ships, or an own one as JSON.
+    """The name of a built-in objective, or a custom one as JSON.
 
     Raises:
         UserError: neither.
@@ -139,6 +139,6 @@ def objective_of(text: str) -> Any:
 
 
 def objective_fields(objectives: list[Any]) -> list[str]:
-    """What the form shows of the objectives in force, with room for more."""
+    """The current objectives as the form shows them, with empty fields for more."""
     found = [entry if isinstance(entry, str) else msgspec.json.encode(entry).decode() for entry in objectives]
     return [*found, *[""] * max(1, _OBJECTIVE_FIELDS - len(found))]

@@ -56,14 +56,14 @@ T = TypeVar("T")
 
 
 class StateReports(msgspec.Struct, forbid_unknown_fields=True):
-    """Reports of many resources, each for itself; ``source`` says whose they are."""
+    """Reports of many resources, each judged by itself; ``source`` says who sent them."""
 
     resources: Annotated[list[ResourceReport], Meta(max_length=REPORTS_AT_MOST)]
     source: Annotated[str, Meta(min_length=1, max_length=60)] = "reported"
 
 
 class EachReport(StateReports, forbid_unknown_fields=True):
-    """Of which one that is wrong keeps no other one out."""
+    """The same, decoded one by one, so that a wrong report does not affect the others."""
 
     resources: Annotated[list[dict[str, Any]], Meta(max_length=REPORTS_AT_MOST)]  # type: ignore[assignment]
 
@@ -117,7 +117,7 @@ RESOURCES = Route(
         Parameter("page", "from 1", PAGE),
         Parameter(
             "size",
-            f"resources a page, up to {SIZE_AT_MOST}",
+            f"resources per page, up to {SIZE_AT_MOST}",
             {"type": "integer", "minimum": 1, "maximum": SIZE_AT_MOST},
         ),
     ),
@@ -129,7 +129,7 @@ ROUTES = (
         "/api/v1/resources/state",
         report_state,
         ("scheduler",),
-        f"Reports of the state of up to {REPORTS_AT_MOST} resources, each stored or rejected for itself",
+        f"Reports of the state of up to {REPORTS_AT_MOST} resources, each stored or rejected by itself",
         answer=ReportsTaken,
         body=StateReports,
         errors=BODY_ERRORS,

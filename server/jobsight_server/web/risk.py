@@ -83,7 +83,7 @@ def moment_of(value: float, place: str) -> float:
     """A time in a body.
 
     Raises:
-        BadRequest: it is none.
+        BadRequest: it is not one.
     """
     if not 0 <= value <= LATEST_TIME_S:
         raise BadRequest(f"{place} = {value!r} is not a time; give UTC epoch seconds")
@@ -92,7 +92,7 @@ def moment_of(value: float, place: str) -> float:
 
 def _end(asked: RiskQuestion, start: float) -> float:
     if (asked.end is None) == (asked.hours is None):
-        raise BadRequest("give the gap's end, or its length in hours: one of end and hours")
+        raise BadRequest("give either the gap's end or its length in hours")
     if asked.hours is not None:
         if not 0 < asked.hours <= _HOURS_AT_MOST:
             raise BadRequest(f"hours = {asked.hours!r} is not above 0 and at most {_HOURS_AT_MOST:.0f} (10 years)")

@@ -1,6 +1,6 @@
 """A route of the API: its handler, roles, parameters and answer.
 
-The application, the access check, the check of parameters and ``openapi.json`` are all made from these records.
+The application, the access check, the check of parameters and ``openapi.json`` are all generated from these records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S
 ID: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}
 PAGE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": PAGES_AT_MOST}
 BODY_ERRORS = (400, 404, 409, 413, 415)
-"""Statuses of a route that changes something as its body says."""
+"""Error statuses of a route that takes a body and changes something."""
 
 _encode = msgspec.json.Encoder().encode
 

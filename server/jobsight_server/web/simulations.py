@@ -35,7 +35,7 @@ from jobsight_server.web.units import size
 COMPARED_AT_MOST = 8
 
 _FIELDS_BYTES = 64 * 1024
-# The parser counts the pieces of files, of 64 KiB and a rest, that it is examining.
+# The parser also counts the part of a file that it is reading: pieces of 64 KiB and a remainder.
 _FORM_MEMORY_BYTES = 1024 * 1024
 
 # A plot opened by itself: it may style itself, and nothing more.

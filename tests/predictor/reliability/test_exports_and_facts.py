@@ -49,6 +49,4 @@ def test_condor_and_slurm() -> None:
     ]
     with pytest.raises(ValueError, match="letters"):
         slurm_weights([("n1\nNodeName=n2", 1.0)])
-    with pytest.raises(ValueError, match="letters"):
-        classad(1.0, "a = 1\nb")
     assert exportable(["n1", "n 2", "<b>", "a.b-c_d"]) == (["n1", "a.b-c_d"], ["n 2", "<b>"])

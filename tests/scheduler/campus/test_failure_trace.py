@@ -38,7 +38,6 @@ def test_available_is_what_the_trace_says_or_what_it_leaves() -> None:
         event(2, 0, 40, 45),
     ]
     assert sessions(lines) == [[(0, 20), (30, 50)], [(0, 5), (15, 40), (45, 50)]]
-    assert read_failure_trace(lines).names == ["host4", "host2"]
 
 
 def test_what_is_no_event_is_counted_and_costs_nothing_else() -> None:

@@ -16,7 +16,6 @@ from jobsight_scheduler.campus.choosers.baselines import AvailabilityOracle, Fir
 from jobsight_scheduler.campus.choosers.vector import ResourceVectorRank
 from jobsight_scheduler.campus.grid import Attempt, CampusGrid, OnEviction
 from jobsight_scheduler.campus.job_sets import CampusJobs
-from jobsight_scheduler.campus.machines import Ints
 from jobsight_scheduler.campus.owners import Availability
 
 Sessions = list[list[tuple[float, float]]]
@@ -33,7 +32,7 @@ def availability(sessions: Sessions, to_s: float = 1e6) -> Availability:
 
 def jobs_of(submit: list[float], work: list[float]) -> CampusJobs:
     work_s = np.array(work, dtype=float)
-    return CampusJobs(np.array(submit, dtype=float), work_s, work_s, np.zeros(len(work), dtype=np.int64))
+    return CampusJobs(np.array(submit, dtype=float), work_s, work_s)
 
 
 def run(
@@ -43,11 +42,9 @@ def run(
     speed: list[float] | None = None,
     on_eviction: OnEviction = "restart",
     eager: bool = False,
-    eligible: tuple[np.ndarray, ...] = (),
-    needs: Ints | None = None,
 ) -> CampusGrid:
     known = availability(sessions)
-    view = new_view(np.array(speed or [1.0] * len(sessions)), np.zeros(len(sessions), dtype=np.int64))
+    view = new_view(np.array(speed or [1.0] * len(sessions)))
     choosers: dict[str, Chooser] = {
         "first-come": FirstCome(view),
         "lazy": Lazy(view),
@@ -55,7 +52,7 @@ def run(
         "grv": ResourceVectorRank(view, VectorSettings()),
         "oracle": AvailabilityOracle(view, known.ends, jobs.work_s),
     }
-    grid = CampusGrid(jobs, known, choosers[kind], view, on_eviction, eager, eligible, needs)
+    grid = CampusGrid(jobs, known, choosers[kind], view, on_eviction, eager)
     grid.run()
     return grid
 
@@ -107,15 +104,6 @@ def test_eager_binding_waits_for_its_own_machine() -> None:
     jobs = jobs_of([0, 10, 20], [100, 100, 100])
     assert run(sessions, jobs, eager=True).end_s.tolist() == [600.0, 110.0, 700.0]
     assert run(sessions, jobs, "lazy").end_s.tolist() == [100.0, 200.0, 300.0]
-
-
-def test_only_machines_that_meet_the_requirements_and_others_pass() -> None:
-    masks = (np.array([True, True]), np.array([False, True]))
-    grid = run(
-        [[FOREVER], [FOREVER]], jobs_of([0, 1, 2, 3], [50, 50, 50, 50]), eligible=masks, needs=np.array([1, 1, 0, 1])
-    )
-    assert [one.machine for one in sorted(grid.attempts, key=lambda one: one.job)] == [1, 1, 0, 1]
-    assert grid.end_s.tolist() == [50.0, 100.0, 52.0, 150.0]
 
 
 def second_by_second(sessions: Sessions, submit: list[int], work: list[int]) -> list[int]:
@@ -219,7 +207,7 @@ def test_what_holds_in_every_run(seed: int, kind: str, on_eviction: OnEviction, 
 def test_no_jobs_and_a_time_that_ends() -> None:
     assert len(run([[FOREVER]], jobs_of([], [])).end_s) == 0
     known = Availability([np.array([0.0])], [np.array([50.0])], 0.0, 100.0)
-    view = new_view(np.ones(1), np.zeros(1, dtype=np.int64))
+    view = new_view(np.ones(1))
     grid = CampusGrid(jobs_of([0], [60]), known, FirstCome(view), view)
     grid.run()
     assert np.isinf(grid.end_s).all()

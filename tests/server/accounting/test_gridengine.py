@@ -97,7 +97,7 @@ def test_a_job_name_may_hold_colons(name: str) -> None:
 
 
 def test_a_name_that_looks_like_a_record_is_rejected_as_open() -> None:
-    with pytest.raises(AccountingError, match="leave open where the job's name ends"):
+    with pytest.raises(AccountingError, match="ambiguous where the job's name ends"):
         parse_line(line(job_name="x:" + ":".join(line().split(":")[5:])))
 
 

@@ -37,7 +37,7 @@ def test_a_link_out_of_the_directory_is_skipped_counted_and_logged_once(
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             report = follow_once(engine, AccountingSource("c", directory), lambda: 1.8e9, skipped=seen)
-            assert report.unreadable[str(directory / "20231116")] == "file: symbolic links in a circle"
+            assert report.unreadable[str(directory / "20231116")] == "file: symbolic links form a loop"
     with engine.connect() as connection:
         assert connection.execute(text("SELECT job_id FROM jobs")).all() == [("1.s",)]
         counts = read_event_counts(connection)

@@ -185,7 +185,7 @@ def test_what_was_over_before_snakemake_looked_has_no_memory() -> None:
     [
         ({"s": "NA"}, "s is missing"),
         ({"s": "-1"}, "s is negative"),
-        ({"max_rss": "inf"}, "max_rss is negative, or larger"),
+        ({"max_rss": "inf"}, "max_rss is negative or impossibly large"),
         ({"threads": "1.5"}, "threads is not a number of processors"),
         ({"resources": "{" * 5000}, "resources is not a mapping"),
         ({"input_size_mb": "__import__('os')"}, "input_size_mb is not a mapping"),

@@ -128,7 +128,7 @@ def test_whose_batches_are_refused_is_in_the_log_and_in_the_list(
     assert main(["quarantine", "--database", database_url]) == 0
     assert "alhpa/n1  kept by its agent: cluster 'alhpa' is not declared" in capsys.readouterr().out
     assert main(["quarantine", "show", "1", "--database", database_url]) == 0
-    assert "Not kept here: its agent has it" in capsys.readouterr().out
+    assert "Not kept here: its agent still has it" in capsys.readouterr().out
     assert main(["quarantine", "retry", "--database", database_url]) == 0
     assert "the quarantine is empty" in capsys.readouterr().out
 

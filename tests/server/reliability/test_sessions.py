@@ -12,10 +12,10 @@ from sqlalchemy import select, text
 from jobsight_server.matching.from_agents import report_nodes
 from jobsight_server.matching.reports import take_reports
 from jobsight_server.matching.resource_report import ResourceReport
-from jobsight_server.reliability.absence import report_owner
 from jobsight_server.reliability.ask import ranks_of
 from jobsight_server.reliability.board import MachineBoard
 from jobsight_server.reliability.round import update_machines
+from jobsight_server.storage.owner_reports import report_owner
 from jobsight_server.storage.schema import machine_outcomes, machine_sessions, machines, resources
 
 from .conftest import HOUR_S, START, Farm

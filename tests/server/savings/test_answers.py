@@ -184,7 +184,7 @@ def test_the_command_says_the_same(
     assert main(["savings", "--database", database_url, "--csv", "--since", "1999-01-01", "--until", "1999-01-02"]) == 0
     empty = capsys.readouterr()
     assert len(empty.out.splitlines()) == 1
-    assert "jobsight savings: No job is counted on these days" in empty.err
+    assert "jobsight savings: No job was counted on these days" in empty.err
     assert main(["savings", "--database", database_url, "--user", "zoe"]) == 1
     assert "no user 'zoe'" in capsys.readouterr().err
 
@@ -271,4 +271,4 @@ def test_small_amounts_have_three_digits_and_no_column_is_empty(
     assert "ask for" in out
     assert main(["savings", "--database", database_url, "--by", "application"]) == 0
     out = capsys.readouterr().out
-    assert "ask for" not in out.replace("What to ask for is said of one user's jobs", "")
+    assert "ask for" not in out.replace("For advice on what to ask for, use", "")

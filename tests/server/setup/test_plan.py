@@ -148,7 +148,7 @@ def test_a_failure_says_what_was_done_and_goes_on_from_there(machine: Machine) -
     machine.command("qmgr", QMGR.replace('cp "$6" "$state/$3"', "echo 'no right' >&2; exit 1"))
     failed = machine.jobsight("setup", "pbs", "--configure", "--yes", status=1)
     assert "no right" in failed
-    assert "done before it: " in failed
+    assert "done before: " in failed
     assert str(machine.prefix / "etc/jobsight/pbs-token") in failed
     machine.command("qmgr", QMGR)
     machine.jobsight("setup", "pbs", "--configure", "--yes")
@@ -163,7 +163,7 @@ def test_missing_or_silent_schedulers_are_refused(machine: Machine) -> None:
     assert "qmgr: no such command" in machine.jobsight("setup", "torque", status=1)
     assert machine.files() == {}
     machine.command("qmgr", QMGR)
-    assert "give --yes, or --dry-run" in machine.jobsight("setup", "torque", status=1)
+    assert "give --yes or --dry-run" in machine.jobsight("setup", "torque", status=1)
 
 
 @pytest.mark.parametrize(

@@ -13,19 +13,18 @@ from jobsight_scheduler.campus.machines import Ints
 
 @dataclass(frozen=True, slots=True)
 class GridView:
-    """Machines by number: speed, department, whether free, since when free, and since when available (NaN: not)."""
+    """Machines by number: speed, whether free, since when free, and since when available (NaN: not)."""
 
     speed: Floats
-    department: Ints
     free: NDArray[np.bool_]
     free_since_s: Floats
     since_s: Floats
 
 
-def new_view(speed: Floats, department: Ints) -> GridView:
+def new_view(speed: Floats) -> GridView:
     """No machine is available."""
     count = len(speed)
-    return GridView(speed, department, np.zeros(count, np.bool_), np.zeros(count), np.full(count, np.nan))
+    return GridView(speed, np.zeros(count, np.bool_), np.zeros(count), np.full(count, np.nan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,8 @@ class Chooser:
     def left(self, machine: int, begin_s: float, end_s: float) -> None:
         """The machine was available from ``begin_s`` until its owner came at ``end_s``."""
 
-    def finished(self, machine: int, now: float, work_h: float) -> None:
-        """A job completed on the machine after ``work_h``."""
+    def finished(self, machine: int) -> None:
+        """A job completed on the machine."""
 
-    def evicted(self, machine: int, now: float) -> None:
+    def evicted(self, machine: int) -> None:
         """A job lost the machine."""

@@ -38,11 +38,11 @@ class ResourceVectorRank(Chooser):
         score: Floats = w1 * ra + w2 * js + w3 * self._capacity[candidates]
         return int(candidates[score.argmax()])
 
-    def finished(self, machine: int, now: float, work_h: float) -> None:
-        self._records[machine] = after_job(self._records[machine], "success", self.settings, work_h)
+    def finished(self, machine: int) -> None:
+        self._records[machine] = after_job(self._records[machine], "success", self.settings)
         self._score[machine] = self._records[machine].score
 
-    def evicted(self, machine: int, now: float) -> None:
+    def evicted(self, machine: int) -> None:
         self._records[machine] = after_job(self._records[machine], "evicted", self.settings)
         self._score[machine] = self._records[machine].score
 
@@ -63,11 +63,11 @@ class ObservedVectorRank(ResourceVectorRank):
 
     def left(self, machine: int, begin_s: float, end_s: float) -> None:
         for _ in range(int((end_s - begin_s) / self._run_s)):
-            super().finished(machine, end_s, 1.0)
-        super().evicted(machine, end_s)
+            super().finished(machine)
+        super().evicted(machine)
 
-    def finished(self, machine: int, now: float, work_h: float) -> None:
+    def finished(self, machine: int) -> None:
         """Its session counts instead."""
 
-    def evicted(self, machine: int, now: float) -> None:
+    def evicted(self, machine: int) -> None:
         """Its session counts instead."""

@@ -7,7 +7,7 @@ import re
 from jobsight_server.accounting.runs import AccountingError
 
 LONGEST_NAME = 255
-# No machine comes near; a larger number is a fault of the log.
+# Far more than any machine has; a larger number is an error in the log.
 MOST_PER_NODE = 65_536
 MOST_PER_JOB = 10_000_000
 
@@ -22,7 +22,7 @@ def processors_by_node(text: str) -> dict[str, int]:
     {'n1': 5, 'n2': 2, 'n3': 8, 'n4': 1}
 
     Raises:
-        AccountingError: an unknown form, or more processors than any machine has.
+        AccountingError: the form is unknown, or there are more processors than any machine has.
     """
     found: dict[str, int] = {}
     for part in text.split("+"):

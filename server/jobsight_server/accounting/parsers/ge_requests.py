@@ -10,7 +10,7 @@ from jobsight_server.accounting.runs import AccountingError
 
 _RESIDENT = ("m_mem_free", "h_rss", "mem_free")
 _MEMORY = ("h_vmem", *_RESIDENT, "virtual_free")
-"""What may request memory, the first one counts."""
+"""Resources by which memory is requested; the first one present counts."""
 
 _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kKmMgGtT]?)", re.ASCII)
 _POWERS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -22,7 +22,7 @@ _UNLIMITED = "infinity"
 class Requests:
     """The requested run time, and the memory of each slot; ``of_resident``: that is resident memory, not virtual.
 
-    ``limit_s`` and ``limit_bytes``: beyond the lower of the soft and the hard limit a job is signalled.
+    ``limit_s`` and ``limit_bytes``: the lower of the soft and the hard limit, beyond which a job is signalled.
     """
 
     walltime_s: float | None = None

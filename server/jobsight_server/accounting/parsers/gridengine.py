@@ -47,7 +47,7 @@ def parse_line(line: str) -> JobEvent:
     """The event in ``line``, given without its line end.
 
     Raises:
-        AccountingError: the line cannot be used; the reason says why.
+        AccountingError: the line cannot be used, for the given reason.
     """
     if line.startswith("#") or len(line.strip()) <= 1:
         return JobEvent("comment", "", 0.0)
@@ -79,14 +79,14 @@ def _fields_of(parts: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:
     last = len(parts) - len(_MIDDLE) - 1 - len(_TAIL)
     starts = [at for at in range(first, last + 1) if _is_middle(parts[at : at + len(_MIDDLE)])]
     if not starts:
-        raise AccountingError("the fields from job_number to io are not what Grid Engine writes", ":".join(parts[4:]))
+        raise AccountingError("the fields from job_number to io are not Grid Engine's", ":".join(parts[4:]))
     if len(starts) > 1:
-        raise AccountingError("colons leave open where the job's name ends", ":".join(parts[4:]))
+        raise AccountingError("colons make it ambiguous where the job's name ends", ":".join(parts[4:]))
     begin = starts[0] + len(_MIDDLE)
-    # A category may contain colons; without them, it is one field.
+    # A category may contain colons, and then spans several fields.
     ends = [at for at in range(begin + 1, len(parts) - len(_TAIL) + 1) if _is_tail(parts[at : at + len(_TAIL)])]
     if not ends:
-        raise AccountingError("the fields after category are not what Grid Engine writes", ":".join(parts[begin:]))
+        raise AccountingError("the fields after category are not Grid Engine's", ":".join(parts[begin:]))
     end = ends[0]
     found = dict(zip(_HEAD, parts, strict=False))
     found |= zip(_MIDDLE, parts[starts[0] : begin], strict=True)
@@ -145,14 +145,14 @@ def _run(fields: Mapping[str, str], further: Sequence[str], start: float, failed
         queue=_text("qname", fields["qname"], LONGEST_TEXT),
         queued=_time("submission_time", fields),
         exec_host=host,
-        # Where the slots of a parallel job were, the log does not say.
+        # The log does not say where the slots of a parallel job were.
         nodes=() if host is None else ((host, slots if fields["granted_pe"] in _NONE else 0),),
         processors=slots,
         exit_status=status,
         requested_walltime_s=requests.walltime_s,
         requested_memory_bytes=memory_bytes,
         requested_nodes=None if fields["category"] in _NONE else fields["category"][:LONGEST_TEXT],
-        # A job that was over before execd looked has neither.
+        # A job that ended before execd looked has neither.
         used_cpu_s=cpu_s if cpu_s > 0.0 or used else None,
         used_memory_bytes=used,
         used_walltime_s=wallclock_s,
@@ -197,7 +197,7 @@ def _wallclock_s(fields: Mapping[str, str], length_s: float) -> float:
 
 
 def _account(fields: Mapping[str, str]) -> str | None:
-    """The account that was given, or else the project."""
+    """The account if given, else the project."""
     for name, nothing in (("account", {_DEFAULT_ACCOUNT, *_NONE}), ("project", _NONE)):
         if fields[name] not in nothing:
             return _text(name, fields[name], LONGEST_TEXT)

@@ -1,7 +1,7 @@
 """Nextflow's trace file: a line for each task, in the columns that the workflow's user has chosen.
 
 https://docs.seqera.io/nextflow/reports#trace-file. Values are as people read them (``1.5 GB``, ``2m 3s``, local times)
-or, with ``trace.raw``, in bytes and milliseconds. ``-`` is no value.
+or, with ``trace.raw``, in bytes and milliseconds. ``-`` means no value.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 HEADER = "header"
 
 KILLED = 137
-_AT_ITS_LIMIT = frozenset({KILLED, 140, 143})  # how batch systems end a task whose time is over
+_AT_ITS_LIMIT = frozenset({KILLED, 140, 143})  # how batch systems end a task at its time limit
 _ENDED = frozenset({"COMPLETED", "CACHED", "FAILED", "ABORTED"})
 _UNDER_WAY = frozenset({"NEW", "SUBMITTED", "RUNNING"})
 _SEPARATORS = "\t,;|"
-# A task is known by the first of these that its file has: only the hash is of one task in all of a workflow's runs.
+# A task is identified by the first of these that its file has; only the hash is unique over a workflow's runs.
 _IDS = ("hash", "native_id", "task_id")
 
 Row = Mapping[str, str]
 
 
 def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
-    """What parses the lines of a file that begins with these bytes.
+    """The parser for the lines of a file that begins with these bytes.
 
     Raises:
         AccountingError: its first line is not the header of a trace file, or lacks a column.
@@ -77,7 +77,7 @@ def _event(row: Row, origin: Origin) -> JobEvent:
         ended = submitted + whole_s
     if ended is None or status in _UNDER_WAY:
         return JobEvent("N", task, submitted or 0.0, utc_s=submitted or 0.0)
-    # Without either, it ran for 0 s at least: a task that was killed may have left nothing else.
+    # Without either, it ran for at least 0 s: a killed task may have left nothing else.
     start = _instant(row, "start") or ended - (run_s or 0.0)
     if start > ended:
         raise AccountingError("the end is before the start", f"{start:.0f} {ended:.0f}")

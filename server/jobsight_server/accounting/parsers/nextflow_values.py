@@ -1,4 +1,4 @@
-"""Values of Nextflow's trace files, as people read them or raw."""
+"""Values of Nextflow's trace files, human-readable or raw."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One line of the accounting files of the PBS family: ``MM/DD/YYYY HH:MM:SS;KIND;JOB ID;key=value key=value ...``.
 
-TORQUE and PBS Pro differ in how a value is written, so ``fields`` is theirs. A value may contain ``;``: a line is split
-there only three times.
+TORQUE and PBS Pro write values differently, so each has its own ``fields``. Values may contain ``;``, so a line is
+split only at the first three.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _GLUED = re.compile(r"[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2};[A-Z
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 Fields = Callable[[str], dict[str, str]]
-"""The values of a record's message by key, as one scheduler writes them."""
+"""Splits a record's message into values by key, as one scheduler writes them."""
 
 
 FailureOf = Callable[[int, float, Mapping[str, str]], Failure | None]
-"""What a run ran out of, by exit status, run time in seconds and fields, as one scheduler says it."""
+"""What a run ran out of, from its exit status, run time in seconds and fields, as one scheduler reports it."""
 
 
 def pbs_event(line: str, fields: Fields, with_usage: str, failure_of: FailureOf) -> JobEvent:
     """The event in ``line``, given without its line end.
 
-    ``with_usage``: the kinds of record that say when a run ended and what it used.
+    ``with_usage``: the kinds of record with a run's end and use.
 
     Raises:
-        AccountingError: the line cannot be used; the reason says why.
+        AccountingError: the line cannot be used, for the given reason.
     """
     if not line.strip():
         raise AccountingError("an empty line")
@@ -70,7 +70,7 @@ def pbs_event(line: str, fields: Fields, with_usage: str, failure_of: FailureOf)
     parent = job_id.partition(".")[0].endswith("[]")
     of_a_run = kind == "S" or kind in with_usage
     values = fields(message) if of_a_run and not parent else {}
-    # What is requeued before it started, or by an old release, has no run in its record.
+    # A record of what was requeued before it started, or by an old release, has no run.
     run = None if not of_a_run or parent or (kind == "R" and "start" not in values) else _run(kind, values, failure_of)
     return JobEvent(kind, job_id, local_s, run, parent)
 

@@ -15,7 +15,7 @@ from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent
 
 _PAIR = re.compile(r"""([A-Za-z_][^\s="']*)=("[^"]*"|'[^']*'|[^\s"'][^\s]*|)(?:\s+|$)""")
 _CHUNK = re.compile(r"([^\s:()+]+)((?::[^\s:()+]+)*)")
-# JOB_EXEC_KILL_MEM and JOB_EXEC_KILL_WALLTIME. -26, killed for its virtual memory, says nothing of the memory it needs.
+# JOB_EXEC_KILL_MEM and JOB_EXEC_KILL_WALLTIME. -26, killed for virtual memory, does not show how much memory it needs.
 _FAILURES: Mapping[int, Failure] = {-27: "memory", -29: "time"}
 
 
@@ -23,7 +23,7 @@ def parse_line(line: str) -> JobEvent:
     """The event in ``line``, given without its line end.
 
     Raises:
-        AccountingError: the line cannot be used; the reason says why.
+        AccountingError: the line cannot be used, for the given reason.
     """
     event = pbs_event(line, _fields, with_usage="ER", failure_of=lambda status, _ran_s, _fields: _FAILURES.get(status))
     if event.run is None or event.run.used_memory_bytes is None:

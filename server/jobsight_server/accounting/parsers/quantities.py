@@ -6,7 +6,7 @@ import re
 
 from jobsight_server.accounting.runs import AccountingError
 
-# A number beyond these is a fault of the log, and results from it would not fit into SQL's 64-bit integers.
+# Larger numbers are errors in the log, and results computed from them would not fit into SQL's 64-bit integers.
 LATEST = 2**33
 LONGEST_S = 10**10
 LARGEST_BYTES = 2**62

@@ -1,8 +1,8 @@
 """Snakemake's benchmark files: a line for each repetition of one job, as columns or, in ``.jsonl``, as JSON.
 
 https://snakemake.readthedocs.io/en/stable/snakefiles/rules.html#benchmark-rules. Memory is in MiB. With
-``--benchmark-extended`` a line names its rule, threads, resources and inputs; without it, only the file's name tells
-whose it is. No line says when: the file is written when the job's last repetition has ended.
+``--benchmark-extended`` a line names its rule, threads, resources and inputs; without it, only the file's name shows
+the rule. Lines have no times, but the file is written when the job's last repetition has ended.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
-    """What parses the lines of a file that begins with these bytes.
+    """The parser for the lines of a file that begins with these bytes.
 
     Raises:
-        AccountingError: it is no benchmark file.
+        AccountingError: it is not a benchmark file.
     """
     beginning = beginning.removeprefix(BYTE_ORDER_MARK)
     if beginning.lstrip()[:1] == b"{":
@@ -113,12 +113,12 @@ def _number(row: Mapping[str, Any], column: str, largest: float) -> float | None
     except (TypeError, ValueError):
         raise AccountingError(f"{column} is not a number", str(value)) from None
     if isinstance(value, bool) or not isfinite(found) or not 0.0 <= found <= largest:
-        raise AccountingError(f"{column} is negative, or larger than can be", str(value))
+        raise AccountingError(f"{column} is negative or impossibly large", str(value))
     return found
 
 
 def _threads(row: Mapping[str, Any]) -> int:
-    """As many as the job had; 1 where the file does not say."""
+    """The job's processors; 1 where the file does not say."""
     found = _number(row, "threads", 2**16)
     if found is None:
         return 1
@@ -128,7 +128,7 @@ def _threads(row: Mapping[str, Any]) -> int:
 
 
 def _mapping(row: Mapping[str, Any], column: str) -> Mapping[str, Any]:
-    """Of JSON an object; in columns it stands as Python writes it."""
+    """An object in JSON; in columns, a mapping as Python prints it."""
     value = row.get(column)
     if isinstance(value, str) and value not in _MISSING:
         try:

@@ -40,7 +40,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def parser_of(beginning: bytes) -> Callable[[str], JobEvent]:
-    """What parses the lines of a file that begins with these bytes.
+    """The parser for the lines of a file that begins with these bytes.
 
     Raises:
         AccountingError: its first line is neither a header nor JSON.
@@ -79,7 +79,7 @@ def _event_of_json(line: str) -> JobEvent:
         raise AccountingError("not a JSON object", str(error)) from None
     for name, value in found.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float | None):
-            raise AccountingError(f"{name[:60]} is neither a text nor a number", repr(value))
+            raise AccountingError(f"{name[:60]} is neither text nor a number", repr(value))
     _check_columns(list(found))
     return _event({name: _text_of(value) for name, value in found.items()})
 
@@ -98,7 +98,7 @@ def _check_columns(names: Sequence[str]) -> None:
             raise AccountingError("unknown column", f"{name[:40]}; nearest: {nearest[0]}")
         field = field_of(name)
         if field in fields:
-            raise AccountingError("two columns for the same", f"{fields[field]}, {name}")
+            raise AccountingError("two columns for the same field", f"{fields[field]}, {name}")
         fields[field] = name
     for field in ("job_id", "user", "start"):
         if field not in fields:

@@ -36,10 +36,10 @@ _UNITS = {
     **{f"{field}_{unit}": (field, factor) for field in SIZES for unit, factor in _BYTES.items()},
 }
 COLUMNS = (*TEXTS, *_UNITS)
-"""Every column but those of facts; of those that differ in their unit only, a table has one."""
+"""Every column except those of facts; of columns that differ only in unit, a table has one."""
 
 FACT = "fact_"
-"""How the columns of facts begin; the rest is the name of the fact."""
+"""Prefix of columns of facts; the rest is the name of the fact."""
 
 _EARLIEST_MS = 2.0**33 / 1000.0  # seconds taken as milliseconds are before this
 _NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
@@ -48,7 +48,7 @@ _PLACE = re.compile(r"([^\s:]{1,255})(?::([0-9]{1,7}))?", re.ASCII)
 
 
 def field_of(column: str) -> str:
-    """What the column is about, whatever its unit.
+    """The field that a column is for, whatever its unit.
 
     >>> field_of("start_epoch_ms"), field_of("job_id")
     ('start', 'job_id')
@@ -67,7 +67,7 @@ def amount(column: str, text: str, largest: float) -> float:
         raise AccountingError(f"{column} is not a number", text)
     value = float(text) * factor
     if not isfinite(value) or not 0.0 <= value <= largest:
-        raise AccountingError(f"{column} is negative, or larger than can be", text)
+        raise AccountingError(f"{column} is negative or impossibly large", text)
     return value
 
 
@@ -97,7 +97,7 @@ def seconds_of_epoch(column: str, text: str) -> float:
     if moment.tzinfo is None:
         raise AccountingError(f"{column} has no offset from UTC; end it in Z or +01:00", text)
     if not 0.0 <= found <= LATEST:
-        raise AccountingError(f"{column} is negative, or larger than can be", text)
+        raise AccountingError(f"{column} is negative or impossibly large", text)
     return found
 
 

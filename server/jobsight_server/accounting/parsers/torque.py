@@ -20,7 +20,7 @@ _KEY = re.compile(
     r"(?:Resource_List|resources_used|req_information)\.[^\s=]+"
     r")="
 )
-# Values that people choose and that may contain spaces; every other value ends at the first space.
+# Values that people choose, which may contain spaces; every other value ends at the first space.
 _FREE_TEXT = frozenset({"user", "group", "account", "project", "jobname"})
 _OVER_LIMIT, _OVER_WALLTIME = -10, -11
 # Requests for processor time; a job may be killed for that, too.
@@ -39,8 +39,8 @@ def parse_line(line: str) -> JobEvent:
 def _failure(status: int, ran_s: float, fields: Mapping[str, str]) -> Failure | None:
     """What the job ran out of. 271, ended by a signal, is also what a deleted job has.
 
-    -11 is for its walltime. -10 was for any limit once and is for memory now, so a job that used up its walltime was
-    killed for that.
+    -11 is for its walltime. -10 was once for any limit and is now for memory, so with it, a job that used up its
+    walltime was killed for that.
 
     >>> [_failure(status, 60.0, {"Resource_List.walltime": "00:01:00"}) for status in (-11, -10, 271)]
     ['time', 'time', None]
@@ -61,8 +61,8 @@ def _failure(status: int, ran_s: float, fields: Mapping[str, str]) -> Failure | 
 def _fields(message: str) -> dict[str, str]:
     """The message's values by key.
 
-    The server writes user and group first, so the first of these counts, and the last of every other key: text that a
-    user puts into the name of an account or a job cannot pass for what the server writes.
+    The server writes user and group first, so the first of these counts, and the last of every other key. Thus text
+    that a user puts into the name of an account or a job cannot be mistaken for what the server writes.
     """
     found: dict[str, str] = {}
     keys = list(_KEY.finditer(message))

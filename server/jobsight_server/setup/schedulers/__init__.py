@@ -1,4 +1,4 @@
-"""The schedulers that ``jobsight setup`` and ``jobsight check`` know: name -> what reads one."""
+"""The schedulers that ``jobsight setup`` and ``jobsight check`` know: name -> its reader."""
 
 from __future__ import annotations
 

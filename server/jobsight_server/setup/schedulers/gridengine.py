@@ -24,7 +24,7 @@ def read(places: Places) -> Scheduler:
         UserError: its variables or commands are missing, or sge_qmaster does not answer.
     """
     if "SGE_ROOT" not in os.environ:
-        raise UserError("SGE_ROOT is not set: run this with the settings of the cell (. .../common/settings.sh)")
+        raise UserError("SGE_ROOT is not set: load the settings of the cell first (. .../common/settings.sh)")
     cell = os.environ.get("SGE_CELL", "default")
     file = Path(os.environ["SGE_ROOT"]) / cell / "common" / "accounting"
     nodes = tuple(sorted(name.partition(".")[0] for name in run(["qconf", "-sel"]).split()))

@@ -1,4 +1,4 @@
-"""What a scheduler's own commands say about it, and what Jobsight needs there."""
+"""What a scheduler's own commands report, and what Jobsight needs to install there."""
 
 from __future__ import annotations
 

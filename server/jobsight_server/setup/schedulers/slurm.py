@@ -25,7 +25,7 @@ NONE = ("", "(null)", "none", "n/a")
 
 
 def read(places: Places) -> Scheduler:
-    """The Slurm whose commands are found here.
+    """The Slurm whose commands are on the path.
 
     Raises:
         UserError: they are missing, slurmctld or slurmdbd does not answer, or no nodes are configured.
@@ -96,7 +96,7 @@ def _check(config: dict[str, str]) -> None:
 
 
 def _command(name: str) -> list[str]:
-    """A command with its whole path, because services have a short PATH, and with the configuration of here."""
+    """A command with its full path, because services have a short PATH, and with the current configuration file."""
     found = [shutil.which(name) or name]
     named = os.environ.get("SLURM_CONF")
     return ["env", f"SLURM_CONF={named}", *found] if named else found

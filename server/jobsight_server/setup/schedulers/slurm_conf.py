@@ -1,4 +1,4 @@
-"""Edits slurm.conf: only what is not so already, and never a site's own prolog."""
+"""Edits slurm.conf: only what differs, and never a site's own prolog."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _LISTS = {"PrologFlags": {"alloc", "contain", "x11", "forcerequeueonfail", "runinjob"}, "JobSubmitPlugins": {"lua"}}
-"""Settings with several values, and which of them do what is wanted."""
+"""Settings with several possible values, and those that suffice."""
 
 
 def configured(file: Path, config: Mapping[str, str], wanted: Mapping[str, str]) -> tuple[str, list[str], list[str]]:
-    """The text of slurm.conf with the wanted settings, its new lines, and what is left to the administrator.
+    """The text of slurm.conf with the required settings, its new lines, and what is left for the administrator.
 
-    ``config`` is what is in force, which may stand in an included file.
+    ``config`` holds the current values, which may be set in an included file.
     """
     try:
         text = file.read_text()

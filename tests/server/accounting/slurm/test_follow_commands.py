@@ -167,8 +167,8 @@ def test_failures_are_counted_and_shown_and_do_not_stop_the_other(
         (":", b"", "exit 0", "its output is neither a whole JSON"),
         (":", b'{"errors": []}', "exit 0", "its output is neither a whole JSON"),
         (":", b'{"jobs": [', "exit 0", "its output is neither a whole JSON"),
-        ("sleep 60", b"", "", "not done after 1 s"),
-        (":", b'{"jobs": []}', "exec >&-; exec 2>&-; sleep 60", "not done after 1 s"),
+        ("sleep 60", b"", "", "not finished after 1 s"),
+        (":", b'{"jobs": []}', "exec >&-; exec 2>&-; sleep 60", "not finished after 1 s"),
     ],
 )
 def test_every_way_to_fail(
@@ -183,7 +183,7 @@ def test_every_way_to_fail(
     asleep = f"sleep 60.{os.getpid()}"  # other processes may sleep, too
     slurm.answers("sacct", data, before.replace("sleep 60", asleep), after.replace("sleep 60", asleep))
     began = time.monotonic()
-    limit_s = 1.0 if cause == "not done after 1 s" else 60.0
+    limit_s = 1.0 if cause == "not finished after 1 s" else 60.0
     report = follow(timeout_s=limit_s, squeue=()).read()
     assert time.monotonic() - began < 40  # what hangs does so for 60 s
     (said,) = report.unreadable.values()

@@ -346,7 +346,7 @@ def test_filetxt_is_not_fooled_by_names(events: Read) -> None:
     for place in ("Name=", "WorkDir="):
         forged = FILETXT.replace(place, f"{place}x{middle.replace('TIMEOUT', 'COMPLETED')}")
         reason, whole = events(forged.encode() + FILETXT.encode())
-        assert reason == "the job's name or directory looks like further fields"
+        assert reason == "the job's name or directory contains what looks like further fields"
         assert whole.run.failure == "time"
 
 

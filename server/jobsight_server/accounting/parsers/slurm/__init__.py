@@ -1,1 +1,1 @@
-"""What Slurm says of its jobs: ``sacct`` as JSON or text, ``squeue`` as JSON, and jobcomp/filetxt."""
+"""What Slurm reports about its jobs: ``sacct`` as JSON or text, ``squeue`` as JSON, and jobcomp/filetxt."""

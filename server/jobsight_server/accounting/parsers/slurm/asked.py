@@ -1,7 +1,7 @@
-"""What the user of a job asked for, where the submit plugin of Jobsight changed it and wrote so to the job's comment.
+"""What a job's user asked for, where Jobsight's submit plugin changed it and noted that in the job's comment.
 
 The plugin ends the administrator's comment with ``jobsight_asked=mem_per_node:4000M,time:60``: MiB per node or per CPU,
-and minutes, of what it changed only; ``none`` where the user asked for nothing.
+and minutes, only for what it changed; ``none`` where the user asked for nothing.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Memory of the whole job in bytes and run time in seconds; 0 is none asked for, None not reported."""
+    """Memory of the whole job in bytes and run time in seconds; 0 means none requested, None not reported."""
 
     memory_bytes: int | None = None
     walltime_s: float | None = None
 
 
 def asked_in(comment: object, processors: int | None, nodes: int | None) -> Asked:
-    """What the last report in a comment says of a job with these processors and nodes, as it asked for them.
+    """What the last such note in a comment says, for a job that asked for these processors and nodes.
 
-    Nothing where there is no report, or one that cannot be read.
+    Nothing where there is no note, or one that cannot be read.
 
     >>> asked_in("jobsight: ... Set: ... jobsight_asked=mem_per_cpu:100M,time:none", 4, 1)
     Asked(memory_bytes=419430400, walltime_s=0.0)

@@ -53,7 +53,7 @@ def split(read: Callable[[int], bytes], tail: bytes, most_records: int) -> Itera
         held.append(line)
         size += len(line)
     if held:
-        # A record that may go on comes alone, so that a reader that follows the file can wait for the rest.
+        # A record that may continue is a chunk of its own, so that a follower of the file can wait for the rest.
         yield from built.rest()
         _add(held, built)
     yield from built.rest()
@@ -72,13 +72,13 @@ def parse_record(text: str) -> JobEvent:
     """The event in a record.
 
     Raises:
-        AccountingError: it cannot be used; the reason says why.
+        AccountingError: it cannot be used, for the given reason.
     """
     found, last = _FIRST.fullmatch(text.rstrip()), _LAST.fullmatch(text.rstrip())
     if found is None or last is None:
         raise AccountingError("not a record of jobcomp/filetxt", text)
     if found.groups() != last.groups():
-        raise AccountingError("the job's name or directory looks like further fields", text)
+        raise AccountingError("the job's name or directory contains what looks like further fields", text)
     state = found["state"].partition("+")[0]
     more = dict(_MORE.findall(found["rest"]))  # the last of each, which Slurm writes
     requested = tres("Tres", more.get("Tres", ""))

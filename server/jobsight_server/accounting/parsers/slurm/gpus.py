@@ -1,9 +1,9 @@
 """The GPUs of a job and of its steps, by their trackable resources.
 
 Slurm accounts the use of GPUs (``gres/gpumem`` in bytes, ``gres/gpuutil`` in per cent of one GPU) where
-``AccountingStorageTRES`` has ``gres/gpu`` and gres.conf says ``AutoDetect=nvml`` or ``rsmi``. It looks at each process
-every ``JobAcctGatherFrequency`` seconds. ``TRESUsageInMax`` is the most that one task had at any look and ``Min`` the
-same of the task that had least; ``Tot`` adds up what the tasks had at the last look, which may be nothing any more.
+``AccountingStorageTRES`` has ``gres/gpu`` and gres.conf says ``AutoDetect=nvml`` or ``rsmi``. It samples each process
+every ``JobAcctGatherFrequency`` seconds. ``TRESUsageInMax`` is the highest sample of any task, ``Min`` that of the task
+whose highest was lowest; ``Tot`` is the sum over tasks at the last sample, by which they may have released everything.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GPU_TRES = {"gpu_memory": ("gres/gpumem", 1.0), "gpu_utilisation": ("gres/gpuuti
 
 
 def gpus_of(tres: Mapping[str, float]) -> int | None:
-    """How many GPUs; None where the resources name none.
+    """How many GPUs; None where the resources do not mention any.
 
     Some sites account them by model only.
 
@@ -29,7 +29,7 @@ def gpus_of(tres: Mapping[str, float]) -> int | None:
 def used_of_gpus(
     total: Mapping[str, float], largest: Mapping[str, float], least: Mapping[str, float], tasks: int | None
 ) -> dict[str, float]:
-    """What a step used, by metric: the sum of its tasks' peaks as far as it is known, at least the last look's sum.
+    """What a step used, by metric: the sum of its tasks' peaks as far as known, at least the sum at the last sample.
 
     >>> used_of_gpus({"gres/gpumem": 0}, {"gres/gpumem": 5e9, "gres/gpuutil": 90}, {"gres/gpumem": 3e9}, 2)
     {'gpu_memory': 8000000000.0, 'gpu_utilisation': 0.9}

@@ -16,10 +16,10 @@ from jobsight_server.accounting.used import used_text
 from jobsight_server.facts import facts_in
 from jobsight_server.workflow_names import readable_name
 
-# Slurm gives these states to a job beside what became of it, or while it goes from one state to another.
+# Flags that Slurm adds to a job's state, and states between two others.
 _RESIZED = "RESIZING"
 _REQUEUED = frozenset({"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
-# Ended by what happened to its nodes or by other jobs: its run says nothing of what it needs.
+# Ended because of its nodes or of other jobs: its run does not show what it needs.
 _EVICTED = frozenset({"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", _RESIZED})
 _ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY"})
 _RUNS = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT"})
@@ -27,7 +27,7 @@ _STATES = _REQUEUED | _EVICTED | _ENDED | _RUNS | {"PENDING"}
 
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,6})?", re.ASCII)
 _SIGNALLED = 256
-"""Added to the number of the signal that ended a job, as TORQUE does."""
+"""Added to the number of the signal that ended a job, as in TORQUE."""
 _OUT_OF_MEMORY = 125
 """The signal that Slurm makes up for a job that ran out of memory."""
 _MIB = 2**20
@@ -50,7 +50,7 @@ class SlurmJob:
     """One record of a job: times in UTC epoch seconds, None if unknown; memory in bytes, of the whole job.
 
     ``states`` are the base state and its flags. ``node_count`` and ``processors`` are allocated ones, or requested ones
-    while the job waits; ``asked_processors`` always requested ones. ``cluster``: as Slurm calls it. ``comment`` is
+    while the job waits; ``asked_processors`` always requested ones. ``cluster``: Slurm's name of it. ``comment`` is
     the administrator's, ``user_comment`` that of ``sbatch --comment``. ``gpus`` are allocated ones, or requested ones.
     """
 
@@ -87,11 +87,11 @@ class SlurmJob:
 def event_of(job: SlurmJob) -> JobEvent:
     """The event that a record stands for: Q while the job waits, S while it runs, E or R when it has ended.
 
-    R stands for what ended a run before its time: a requeue, a preemption, a failed node, a resize. D is a job that was
+    R stands for whatever ended a run early: a requeue, a preemption, a failed node, a resize. D is a job that was
     over before it ran. A run is identified by its submission: a requeued job has the same id, and another submission.
 
     Raises:
-        AccountingError: it cannot be used; the reason says why, and the message names the job.
+        AccountingError: it cannot be used, for the given reason; the message names the job.
     """
     try:
         return _event_of(job)
@@ -183,7 +183,7 @@ def _run(job: SlurmJob, states: frozenset[str], nodes: tuple[str, ...], start: f
         requested_walltime_s=job.limit_s,
         requested_memory_bytes=_requested_memory(job),
         requested_nodes=None if job.node_count is None else str(job.node_count),
-        # Zero is what was never looked at: every process uses some of both.
+        # Zero means not measured: every process uses some of both.
         used_cpu_s=None if end is None else max(job.used_cpu_s, cpu_s(job.steps)) or None,
         used_memory_bytes=memory,
         used_walltime_s=None if end is None else _ran_s(job),
@@ -212,9 +212,9 @@ def _ran_out_of_memory(job: SlurmJob, states: frozenset[str]) -> bool:
 
 
 def _exit_status(job: SlurmJob, states: frozenset[str]) -> int | None:
-    """A job that did not complete has 0 of its own if it was stopped, and in the JSON of 22.05 whatever it returned.
+    """The job's, or that of a step that failed; None if unknown.
 
-    Then it is what a step ended with, or else not known.
+    A job that was stopped reports 0 itself, and in the JSON of 22.05 whatever it returned.
     """
     if job.exit is not None and (job.exit.status or "COMPLETED" in states):
         return job.exit.status
@@ -248,7 +248,7 @@ def checked_time(what: str, value: float | None) -> float | None:
     """A time, None if it is 0.
 
     Raises:
-        AccountingError: no time.
+        AccountingError: it is not a time.
     """
     if value is None or value == 0:
         return None

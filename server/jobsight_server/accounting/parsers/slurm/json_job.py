@@ -26,7 +26,7 @@ from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
 
 _MIB = 2**20
-# Slurm's NO_VAL and INFINITE, of 16, 32 and 64 bits, where a release writes them as they are.
+# Slurm's NO_VAL and INFINITE of 16, 32 and 64 bits, which some releases write as plain numbers.
 _NOT_A_NUMBER = frozenset({2**16 - 2, 2**16 - 1, 2**32 - 2, 2**32 - 1, 2**64 - 2, 2**64 - 1})
 
 
@@ -172,7 +172,7 @@ def parse_sacct(data: bytes) -> SlurmJob:
 
 
 def parse_squeue(data: bytes) -> SlurmJob:
-    """The job in a record of ``squeue --json``; meant for those that wait.
+    """The job in a record of ``squeue --json``; meant for jobs that wait.
 
     Raises:
         AccountingError: it cannot be used; the reason says why.

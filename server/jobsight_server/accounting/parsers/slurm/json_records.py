@@ -106,7 +106,7 @@ class JsonRecords:
             built.add(RawRecord(data, len(with_separator)), with_separator)
 
     def _salvage(self, data: bytes, built: ChunkBuilder, at_end: bool) -> None:
-        """Adds the whole records in ``data``, and what is between them as damaged ones."""
+        """Adds the complete records in ``data``, and what lies between them as damaged ones."""
         text = data.decode("latin-1")  # a character is a byte
         done = 0
         for attempt, match in enumerate(self._begin.finditer(data)):
@@ -127,7 +127,7 @@ class JsonRecords:
         self._leave(data[done:], built, at_end)
 
     def _leave(self, data: bytes, built: ChunkBuilder, at_end: bool = False) -> None:
-        """Adds what is no whole record: the end of a document, or a damaged record."""
+        """Adds what is not a complete record: the end of a document, or a damaged record."""
         if not data.strip(b" \t\r\n,") or (_END_OF_LIST.match(data) and self._between.search(data) is None):
             built.skip(data)
             return
@@ -136,7 +136,7 @@ class JsonRecords:
 
 
 def _read(read: Callable[[int], bytes], size: int) -> bytes:
-    """``size`` bytes, or those left: what is held grows by doubling, however little comes at once."""
+    """``size`` bytes, or those left; the buffer grows by doubling, however small the pieces that arrive."""
     found: list[bytes] = []
     while size > 0 and (piece := read(min(size, PIECE_BYTES))):
         found.append(piece)

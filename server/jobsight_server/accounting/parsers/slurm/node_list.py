@@ -8,7 +8,7 @@ from itertools import product
 from jobsight_server.accounting.runs import AccountingError
 
 MOST_NODES = 20_000
-"""Of one job; no machine comes near."""
+"""Of one job; far more than any machine has."""
 LONGEST_NAME = 255
 
 # A name without brackets, or brackets with numbers and ranges; a node list alternates between them.

@@ -10,7 +10,7 @@ from jobsight_server.accounting.files import PIECE_BYTES, TAIL_BYTES, Chunk, Raw
 LONGEST_RECORD = 64 * 2**20
 """Of a job with all of its steps, in bytes."""
 LONGEST_ROW = 2**20
-"""Of a line, or of several that are one."""
+"""Of a line, or of several lines that form one record."""
 HEAD_BYTES = 2048
 """Kept of a record that is longer."""
 

@@ -9,7 +9,7 @@ from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LATEST,
 from jobsight_server.accounting.runs import AccountingError
 
 UNKNOWN = frozenset({"", "Unknown", "None", "N/A", "NONE", "(null)", "unknown", "INVALID", "Invalid"})
-"""What stands where there is no value."""
+"""Written where there is no value."""
 _UNLIMITED = frozenset({"UNLIMITED", "Partition_Limit", "PartitionLimit", "NOT_SET"})
 
 _EPOCH = re.compile(r"[0-9]{1,11}", re.ASCII)
@@ -22,7 +22,7 @@ _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 def moment(what: str, text: str, second: bool = False) -> float | None:
     """UTC epoch seconds of ``2026-11-20T18:20:15``, with its offset or in this machine's zone, or of epoch seconds.
 
-    None if unknown. Of a time that there was twice, when clocks were set back, it is the first one, or the ``second``.
+    None if unknown. A time that occurred twice, as clocks were set back, is the first one, or the ``second``.
 
     Raises:
         AccountingError: neither.
@@ -46,10 +46,10 @@ def moment(what: str, text: str, second: bool = False) -> float | None:
 def life(start: str, end: str, length_s: float | None) -> tuple[float | None, float | None]:
     """The moments ``start`` and ``end``.
 
-    Where clocks were set back in between, they are those that are ``length_s`` apart, if that is known.
+    If clocks were set back in between, those that are ``length_s`` apart are chosen, if that is known.
 
     Raises:
-        AccountingError: they are no times.
+        AccountingError: they are not times.
     """
     begun, ended = moment("Start", start), moment("End", end)
     if begun is None or ended is None or (ended >= begun and length_s in (None, ended - begun)):

@@ -1,4 +1,4 @@
-"""Reads what Slurm's commands and plugins write; the beginning of a file shows in which form it is."""
+"""Reads what Slurm's commands and plugins write; the beginning of a file shows its variant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CUT = "cut off: the file ends within the record"
 class JsonReader:
     """Reads documents of ``sacct --json`` or, with another ``parse``, of ``squeue --json``.
 
-    ``cluster`` is Slurm's name of the one whose jobs count, None if it is not known.
+    ``cluster`` is Slurm's name of the cluster whose jobs count, None if unknown.
     """
 
     beginning: bytes
@@ -46,7 +46,7 @@ class JsonReader:
 
 @dataclass(frozen=True, slots=True)
 class TextReader:
-    """Reads ``sacct -P`` with this header; ``cluster`` as of JSON."""
+    """Reads ``sacct -P`` with this header; ``cluster`` as for JSON."""
 
     header: Header
     cluster: str | None = None
@@ -88,7 +88,7 @@ class FiletxtReader:
 
 
 def _of_cluster(job: SlurmJob, cluster: str | None) -> SlurmJob:
-    """The job, if it is of the cluster: others have jobs of the same ids."""
+    """The job, if it is of this cluster: others have jobs with the same ids."""
     if cluster and job.cluster and job.cluster != cluster:
         raise AccountingError(
             f"of another cluster than the first record, {cluster}; ask sacct for one, with --clusters"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 OF_SLURM = frozenset({"batch", "extern", "interactive"})
-"""Steps that Slurm makes by itself, of one task; the others are those that the job's script started."""
+"""Steps that Slurm creates itself, with one task each; others are started by the job's script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ def used_gpus(steps: Sequence[Step], job_end: float) -> dict[str, float]:
 
 def _most_at_once(job_end: float, amounts: Sequence[tuple[Step, float]]) -> float:
     """The largest sum of amounts over steps that ran at the same time."""
-    # At one time, steps shorter than Slurm's clock come last: they follow one another, beside the longer ones.
+    # Of equal starts, steps shorter than Slurm's clock come last: they ran in sequence, beside longer ones.
     lives = sorted(
         (start, end <= start, end, used)
         for start, end, used in (_life(step, job_end, used) for step, used in amounts if used > 0)
     )
     held = largest = 0.0
-    ends: list[tuple[float, float]] = []  # of the steps that run, the first to end on top
+    ends: list[tuple[float, float]] = []  # running steps, the first to end on top
     for start, is_moment, end, used in lives:
         while ends and ends[0][0] <= start:
             held -= heappop(ends)[1]

@@ -27,7 +27,7 @@ def job_of(rows: Sequence[Row]) -> SlurmJob:
     """The job in its row and the rows of its steps.
 
     Raises:
-        AccountingError: it cannot be used; the reason says why.
+        AccountingError: it cannot be used, for the given reason.
     """
     row = rows[0]
     allocated, requested = tres("AllocTRES", _get(row, "AllocTRES")), tres("ReqTRES", _get(row, "ReqTRES"))
@@ -79,7 +79,7 @@ def job_of(rows: Sequence[Row]) -> SlurmJob:
 
 
 def _array_task(row: Row) -> str | None:
-    """What people see, where the raw id is there as well."""
+    """The id that people see, where the raw id is there as well."""
     array, underscore, task = _get(row, "JobID").partition("_")
     return f"{array}_{task}" if "JobIDRaw" in row and underscore and array.isdigit() and task.isdigit() else None
 

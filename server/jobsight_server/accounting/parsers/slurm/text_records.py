@@ -1,7 +1,7 @@
 """The jobs in the text of ``sacct -P``: the row of each job with the rows of its steps, which follow it.
 
-Job names and comments may hold newlines, so lines are joined until the row has all of its fields. A line that has them
-all by itself is a row again: after damage, reading goes on there. Values may hold ``|`` too, Slurm's own delimiter;
+Job names and comments may hold newlines, so lines are joined until the row has all of its fields. A line that has all
+of them by itself is a row again: after damage, reading resumes there. Values may hold ``|`` too, Slurm's own delimiter;
 a row with too many fields is rejected rather than guessed at, so ask sacct for another delimiter.
 """
 
@@ -40,7 +40,7 @@ class JobRows(RawRecord):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The columns that sacct was asked for, what stands between them, and the line itself."""
+    """The columns that sacct was asked for, the delimiter, and the line itself."""
 
     columns: tuple[str, ...]
     delimiter: bytes
@@ -48,12 +48,12 @@ class Header:
 
     @property
     def id_column(self) -> int:
-        """The raw id, which is the one that nodes know; else the one that people see."""
+        """The raw id, which nodes use, else the one that people see."""
         return self.columns.index("JobIDRaw" if "JobIDRaw" in self.columns else "JobID")
 
 
 def header_of(beginning: bytes) -> Header | None:
-    """The header in the first line; None if it is none."""
+    """The header in the first line; None if that is not a header."""
     line = beginning.partition(b"\n")[0].rstrip(b"\r")
     match = _HEADER.fullmatch(line)
     if match is None:
@@ -73,7 +73,7 @@ def first_cluster(header: Header, beginning: bytes) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row, or what is none (``job_id`` None): then ``damage`` says why, unless it is to be passed over."""
+    """A row, or something else (``job_id`` None): then ``damage`` says why, or is empty if it is to be skipped."""
 
     data: bytes
     job_id: bytes | None = None
@@ -159,7 +159,7 @@ class TextRecords:
         yield from built.rest()
 
     def _rows(self, read: Callable[[int], bytes]) -> Iterator[_Row]:
-        pending: list[bytes] = []  # lines that are not a whole row yet, their size and delimiters
+        pending: list[bytes] = []  # lines that are not a complete row yet, their size and delimiters
         size = found = 0
         for line in lines_of(read):
             count = line.count(self._header.delimiter)
