@@ -71,11 +71,13 @@ def test_three_roles_start_and_stop_together(site: Site) -> None:
     assert post(site.ingest_url, site, 1) == 200
     assert post(site.url, site, 2) == 200  # handed on to the writer
     assert site.api("overview")["ingest"]["batches"]["stored"] == 2
+    ready = f"jobsight: ready; API and pages on {site.url}"
+    wait_until(lambda: ready in site.log.read_text(), 30, lambda: "it never said that it is ready")
     site.process.terminate()
     assert site.process.wait(90) == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in roles.values())
     log = site.log.read_text()
-    assert log.count(f"jobsight: ready; API and pages on {site.url}") == 1
+    assert log.count(ready) == 1
     assert "Traceback" not in log
     assert "setup plugin" not in log
 
