@@ -16,13 +16,13 @@ import numpy as np
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
-from jobsight_server.offers.config import PlanConfig
-from jobsight_server.offers.offer import PlaceAnswer, PlaceRequest, answer_request
-from jobsight_server.offers.seller import PlaceSeller
-from jobsight_server.offers.standing_plan import StandingPlans
-from jobsight_server.queries.plan import plan_of
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
+from jobsight_server.systems.offers.config import PlanConfig
+from jobsight_server.systems.offers.offer import PlaceAnswer, PlaceRequest, answer_request
+from jobsight_server.systems.offers.queries import plan_of
+from jobsight_server.systems.offers.seller import PlaceSeller
+from jobsight_server.systems.offers.standing_plan import StandingPlans
 
 NOW = 1.7e9
 SAMPLE = 60

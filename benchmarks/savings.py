@@ -28,12 +28,12 @@ from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.queries.savings import BY, SavingsRequest, savings
 from jobsight_server.savings.totals import add_jobs, as_date
+from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.savings_to_do import DAY_S
-from jobsight_server.web.app import create_app
 
 DAYS = 365
 FIRST_DAY = 20_100

@@ -10,6 +10,7 @@ from importlib import metadata
 
 from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.errors import UserError
+from jobsight_server.systems.listed import SYSTEMS
 
 # Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``, perhaps ``PARSE``.
 COMMANDS = {
@@ -35,17 +36,12 @@ COMMANDS = {
     ),
     "seff": ("jobsight_server.commands.seff", "show what a job used of what it asked for"),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
-    "ranks": ("jobsight_server.commands.ranks", "rank machines for a job, for HTCondor and Slurm too"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
-    "simulate": (
-        "jobsight_server.commands.simulate",
-        "simulate a scheduling policy on a recorded or synthetic workload",
-    ),
-    "coallocate": (
-        "jobsight_server.commands.coallocate",
-        "simulate spreading jobs over several clusters",
-    ),
-    "match": ("jobsight_server.commands.match", "match the jobs of a file to its resources"),
+    **{
+        name: (f"{system.package}.commands.{name}", help_text)
+        for system in SYSTEMS
+        for name, help_text in system.commands.items()
+    },
     "experiment": ("jobsight_server.commands.experiment", "run a whole experiment on a recorded workload"),
 }
 

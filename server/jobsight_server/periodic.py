@@ -1,13 +1,19 @@
-"""Periodic work that survives an outage of the database: one log line when it begins, one when it is over."""
+"""Background work, done at intervals. It survives an outage of the database."""
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from jobsight_server.settings import Settings
 from jobsight_server.storage.fence import FencedError
 from jobsight_server.storage.outage import outage
 
@@ -15,7 +21,10 @@ log = logging.getLogger(__name__)
 
 
 class Periodic:
-    """Calls ``work``; if the database fails, the next call is the next attempt, after ``recover``."""
+    """Calls ``work``; if the database fails, the next call is the next attempt, after ``recover``.
+
+    One log line says when an outage begins, and one when it is over.
+    """
 
     def __init__(self, name: str, work: Callable[..., Any], recover: Callable[[], Any] = lambda: None) -> None:
         self._name, self._work, self._recover = name, work, recover
@@ -39,3 +48,58 @@ class Periodic:
                 log.info("%s: working again", self._name)
             else:
                 log.warning("%s: %s; trying again", self._name, trouble)
+
+
+class BackgroundWork:
+    """What is done again and again until ``stop`` is set, on one database.
+
+    All of it shares a thread, because two writers would only wait for each other; what takes long shares a second one.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings, clock: Callable[[], float], stop: threading.Event) -> None:
+        self.engine, self.settings, self.clock, self.stop = engine, settings, clock, stop
+        self._scheduler = BackgroundScheduler(
+            executors={name: ThreadPoolExecutor(1) for name in ("default", "long")},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+            timezone="UTC",
+        )
+        self._threads: list[threading.Thread] = []
+
+    def every(
+        self,
+        seconds: float,
+        name: str,
+        work: Callable[..., object],
+        *args: object,
+        takes_long: bool = False,
+        thread: str | None = None,
+        at_once: bool = False,
+        recover: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Calls ``work(*args)`` every ``seconds``; ``at_once``: the first time immediately.
+
+        ``thread`` names a thread of its own, for work that may hang; ``recover`` follows an outage.
+        """
+        executor = "long" if takes_long else thread or "default"
+        if thread is not None:
+            self._scheduler.add_executor(ThreadPoolExecutor(1), thread)
+        when = {"next_run_time": datetime.now(UTC)} if at_once else {}
+        self._scheduler.add_job(
+            Periodic(name, work, recover), "interval", seconds=seconds, args=args, id=name, executor=executor, **when
+        )
+
+    def beside(self, name: str, run: Callable[[], object]) -> None:
+        """Runs ``run``, which ends when ``stop`` is set, in a thread of its own."""
+        self._threads.append(threading.Thread(target=run, name=name))
+
+    def run(self) -> None:
+        """Works until ``stop`` is set; what is under way is finished first."""
+        self._scheduler.start()
+        for thread in self._threads:
+            thread.start()
+        # A wait without limit would not notice a signal that another thread of this process received.
+        while not self.stop.wait(1.0):
+            pass
+        for thread in self._threads:
+            thread.join()
+        self._scheduler.shutdown(wait=True)

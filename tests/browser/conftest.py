@@ -25,10 +25,6 @@ from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, rebuild
-from jobsight_server.offers.config import PlanConfig
-from jobsight_server.offers.offer import PlaceRequest, answer_request
-from jobsight_server.offers.outcome import confirm, report_end, report_start
-from jobsight_server.offers.standing_plan import StandingPlans
 from jobsight_server.requirements import Feedback, RequirementConfig, SubmittedJob, ask, take_feedback
 from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage import schema
@@ -36,6 +32,11 @@ from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.savings_to_do import mark_all
+from jobsight_server.systems.matching import tables as matching_tables
+from jobsight_server.systems.offers.config import PlanConfig
+from jobsight_server.systems.offers.offer import PlaceRequest, answer_request
+from jobsight_server.systems.offers.outcome import confirm, report_end, report_start
+from jobsight_server.systems.offers.standing_plan import StandingPlans
 
 from .chromium import NoChromiumError, check_driver, find_chromium
 
@@ -207,20 +208,22 @@ def add_node(connection: Connection, node_id: int, cluster: str, name: str, now:
 def add_matches(connection: Connection, now: float) -> None:
     """Two resources, a match with a hostile name that holds a part of one, and a job that waits."""
     connection.execute(
-        insert(schema.matching_state).values(version=1, removal_version=0, definition_version=0, id=1, next_match=3)
+        insert(matching_tables.matching_state).values(
+            version=1, removal_version=0, definition_version=0, id=1, next_match=3
+        )
     )
     for number, name in enumerate((SCRIPT.replace("/", ""), "n1"), 1):
         row = {"id": number, "name": name, "type": "compute", "attributes": json.dumps({"os": SCRIPT}), "cost": 1.0}
         row |= {"capacities": '{"slots": [8, 3]}', "is_static": number == 1, "state_at": now - 5000, "source": "test"}
-        connection.execute(insert(schema.resources).values(version=1, **row))
+        connection.execute(insert(matching_tables.resources).values(version=1, **row))
     need = {"name": SCRIPT, "type": "compute", "where": "os != 'x'", "amounts": {"slots": 2}}
     for number, state in ((1, "held"), (2, "queued")):
         job = json.dumps({"name": SCRIPT, "user": SCRIPT, "dependencies": [need]})
         row = {"id": number, "name": SCRIPT, "user": SCRIPT, "class": "ü" * 200, "priority": 1.0, "job": job}
         row |= {"state": state, "submitted_at": now, "rounds": 0, "version": 1, "until": now + 1e6, "matched_at": now}
-        connection.execute(insert(schema.matches).values(row))
+        connection.execute(insert(matching_tables.matches).values(row))
     hold = {"match_id": 1, "dependency": SCRIPT, "resource_id": 1, "resource": SCRIPT.replace("/", "")}
-    connection.execute(insert(schema.holds).values(amounts='{"slots": 2}', **hold))
+    connection.execute(insert(matching_tables.holds).values(amounts='{"slots": 2}', **hold))
 
 
 def add_requirement(connection: Connection, user: str, used_gib: int, now: float) -> None:

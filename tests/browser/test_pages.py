@@ -17,10 +17,12 @@ from sqlalchemy import delete, insert, select, update
 from jobsight_predictor.profile.answer import MeanError
 from jobsight_server.auth import create_token
 from jobsight_server.forecasts.prediction import NOWHERE, no_answer, read_prediction, written
-from jobsight_server.reliability.config import RankConfig
-from jobsight_server.reliability.round import update_machines
 from jobsight_server.storage import schema
-from jobsight_server.web.units import FORMATS
+from jobsight_server.systems.matching import tables as matching_tables
+from jobsight_server.systems.ranking import tables as ranking_tables
+from jobsight_server.systems.ranking.config import RankConfig
+from jobsight_server.systems.ranking.round import update_machines
+from jobsight_server.web.kit.units import FORMATS
 
 from .conftest import add_requirement
 
@@ -172,7 +174,7 @@ def test_tables_leave_room_at_the_width_of_a_screen(watched: Watched, address: A
     update_machines(address.engine, RankConfig(), time.time)
     with address.engine.begin() as connection:
         counts = {"sessions": 1234, "successes": 12_345, "evictions": 1234, "failures": 1234, "user_failures": 1234}
-        connection.execute(update(schema.machines).values(counts))
+        connection.execute(update(ranking_tables.machines).values(counts))
     for path, table in (("/machines", "#machines table"), ("/users/alpha/steady", "#present table")):
         page.goto(path)
         expect(page.locator(table).locator("tbody td.num").first).to_be_visible()
@@ -216,7 +218,7 @@ def queue_match(address: Any, number: int) -> None:
     row = {"id": number, "name": f"late-{number}", "priority": 1.0, "job": '{"dependencies": []}', "version": 1}
     row |= {"state": "queued", "submitted_at": time.time(), "rounds": 0}
     with address.engine.begin() as connection:
-        connection.execute(insert(schema.matches).values(row))
+        connection.execute(insert(matching_tables.matches).values(row))
 
 
 def test_matches_stay_up_to_date_after_a_try(watched: Watched, address: Any) -> None:
@@ -237,7 +239,7 @@ def test_only_a_page_that_is_logged_out_says_so(browser: Browser, address: Any) 
     page.goto("/matches/101")
     expect(page.locator("#live")).to_have_text("live")
     with address.engine.begin() as connection:
-        connection.execute(delete(schema.matches).where(schema.matches.c.id == 101))
+        connection.execute(delete(matching_tables.matches).where(matching_tables.matches.c.id == 101))
     expect(page.locator("#live")).to_have_text("not updated: status 404")
     context.clear_cookies()
     expect(page.locator("#live")).to_have_text("logged out; reload to log in again")

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, text
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
-from jobsight_server.storage.schema import metadata
+from jobsight_server.systems.whole_schema import whole_schema
 
 _SHAPE = """
 SELECT format('%s %s %s %s', relation.relname, name.attname, name.atttypid, name.attnotnull)
@@ -19,7 +19,7 @@ WHERE relation.relnamespace = 'public'::regnamespace AND name.attnum > 0 ORDER B
 # In one go: a statement for each of the tables takes longer than many a test.
 _EMPTY = "; ".join(
     [
-        *(f'DELETE FROM "{table.name}"' for table in reversed(metadata.sorted_tables)),
+        *(f'DELETE FROM "{table.name}"' for table in reversed(whole_schema().sorted_tables)),
         "SELECT setval(seqrelid, seqstart, false) FROM pg_sequence",
     ]
 )

@@ -12,10 +12,10 @@ from sqlalchemy import insert
 
 from jobsight_scheduler.coallocation.compared import variation
 from jobsight_server.cli import main
-from jobsight_server.simulations.site_communication import site_jobs
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
+from jobsight_server.systems.simulations.site_communication import site_jobs
 
 
 def site(folder: Path, *, jobs: int = 2000, spread: float = 2.0, measured: float = 0.9) -> str:

@@ -20,7 +20,7 @@ import pytest
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import write_swf
 from jobsight_server.cli import main
-from jobsight_server.commands import coallocate, simulate
+from jobsight_server.systems.simulations.commands import coallocate, simulate
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, insert, text
 
-from jobsight_server.background import run_until
 from jobsight_server.queries.overview import overview
 from jobsight_server.queries.prometheus import exposition
+from jobsight_server.serve.background import run_until
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.dialect import total_bytes, used_bytes
 from jobsight_server.storage.event_counts import read_event_counts

@@ -20,8 +20,8 @@ from jobsight_server.storage.engine import DatabaseError, open_engine
 from jobsight_server.storage.event_counts import add_event_counts, read_event_counts
 from jobsight_server.storage.lock import LockedError, role_lock
 from jobsight_server.storage.migrate import alembic_config, newest_version, present_version, upgrade
-from jobsight_server.storage.schema import metadata
 from jobsight_server.storage.upkeep import delete_old
+from jobsight_server.systems.whole_schema import whole_schema
 
 
 def test_every_connection_that_writes_is_durable(sqlite_engine: Engine) -> None:
@@ -55,13 +55,15 @@ def test_the_migrations_make_the_tables_that_the_program_declares(engine: Engine
     upgrade(engine)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, metadata) == []
+        assert compare_metadata(context, whole_schema()) == []
     if engine.dialect.name == "sqlite":
         with engine.connect() as connection:
             sql = dict(connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'table'")).all())
-        declared = {table.name for table in metadata.sorted_tables if not table.dialect_options["sqlite"]["with_rowid"]}
+        declared = {
+            table.name for table in whole_schema().sorted_tables if not table.dialect_options["sqlite"]["with_rowid"]
+        }
         assert {name for name, statement in sql.items() if "WITHOUT ROWID" in statement} == declared
-    assert set(inspect(engine).get_table_names()) == {*metadata.tables, "alembic_version"}
+    assert set(inspect(engine).get_table_names()) == {*whole_schema().tables, "alembic_version"}
 
 
 def test_a_new_database_is_its_owners_alone(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.command_line.arguments import open_existing
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts.workload import jobs_of_database
-from jobsight_server.simulations.site_trace import site_trace
+from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.storage.schema import jobs as jobs_table
 
 _URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
@@ -115,7 +115,8 @@ def write_site_trace(connection: Connection, cluster: str, directory: Path) -> P
         UserError: it has no finished job.
     """
     file = directory / "site.swf.gz"
-    file.write_bytes(site_trace(connection, cluster).content)
+    with gzip.open(file, "wt", encoding="ascii") as written:
+        written.writelines(site_trace(connection, cluster))
     return file
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from rich.console import Console
 from sqlalchemy import Connection, select
 
-from jobsight_server.accounting.withdraw import withdraw
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.commands.withdraw import withdraw
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import forecast_config, rebuild
 from jobsight_server.settings import ACCOUNTING_FORMATS

@@ -11,8 +11,8 @@ from jobsight_server.command_line.arguments import LEARNING, add_settings, open_
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.run_efficiency import RunEfficiency, run_efficiencies
-from jobsight_server.reports.efficiency import show
 from jobsight_server.storage.clusters import listed
+from jobsight_server.web.efficiency_text import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,10 +14,10 @@ from jobsight_server.front.prefork import run_workers
 from jobsight_server.front.record import recorder
 from jobsight_server.front.server import Front, listen, run
 from jobsight_server.front.wsgi import WsgiBridge
+from jobsight_server.serve.app import create_app
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.fetch import look_ups_wait
-from jobsight_server.web.app import create_app
 from jobsight_server.web.fast_path import StoredPredictions
 
 _GRACE_S = 10

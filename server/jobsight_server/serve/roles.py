@@ -45,7 +45,7 @@ def run_query(settings: Settings, beat: Callable[[], None]) -> None:
 
 def run_background(settings: Settings, _beat: Callable[[], None]) -> None:
     """Follows accounting, profiles jobs, maintains the database; one per database."""
-    from jobsight_server.background import run_until
+    from jobsight_server.serve.background import run_until
 
     engine = open_engine(settings.database)
     stop = threading.Event()

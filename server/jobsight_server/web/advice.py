@@ -14,10 +14,10 @@ from jobsight_server.advice.pbs_words import PbsRequest, pbs_request
 from jobsight_server.advice.slurm_words import SlurmRequest, slurm_request
 from jobsight_server.facts import FACTS_AT_MOST, facts_in, facts_of
 from jobsight_server.forecasts.job import job_question
-from jobsight_server.web.context import context
-from jobsight_server.web.inputs import parsed_body
-from jobsight_server.web.questions import DescribedJob, job_in_body
-from jobsight_server.web.routes import Route
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.inputs import parsed_body
+from jobsight_server.web.kit.questions import DescribedJob, job_in_body
+from jobsight_server.web.kit.routes import Route
 from jobsight_server.workflow_names import readable_name
 
 COMMENT_AT_MOST = 4096  # characters

@@ -7,11 +7,11 @@ from flask import request
 from jobsight_server.auth.munge import SCHEME
 from jobsight_server.queries.run_efficiency import RunEfficiency, run_efficiencies
 from jobsight_server.record import Record
-from jobsight_server.reports.efficiency import efficiency_text
-from jobsight_server.web.context import context
-from jobsight_server.web.guard import require_role
-from jobsight_server.web.inputs import not_found, one_cluster, required_name
-from jobsight_server.web.routes import NAME, Parameter, Route
+from jobsight_server.web.efficiency_text import efficiency_text
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.guard import require_role
+from jobsight_server.web.kit.inputs import not_found, one_cluster, required_name
+from jobsight_server.web.kit.routes import NAME, Parameter, Route
 
 _ROLES = ("scheduler",)
 

@@ -9,8 +9,8 @@ from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts.config import GROUP_FIELDS
 from jobsight_server.queries.groups import UserGroupList, user_group_list
-from jobsight_server.web.context import context
-from jobsight_server.web.inputs import (
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,
     choice_argument,
     cluster_argument,
@@ -18,8 +18,8 @@ from jobsight_server.web.inputs import (
     integer_argument,
     name_argument,
 )
-from jobsight_server.web.pages import clusters_offered, page
-from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, choice_of
+from jobsight_server.web.kit.pages import clusters_offered, page
+from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, choice_of
 
 
 def groups() -> UserGroupList:

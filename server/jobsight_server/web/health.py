@@ -15,8 +15,8 @@ from jobsight_server.addresses import split_address
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.record import Record
 from jobsight_server.storage.outage import AWAY, outage
-from jobsight_server.web.context import AppContext, context
-from jobsight_server.web.routes import Route, record_reply
+from jobsight_server.web.kit.context import AppContext, context
+from jobsight_server.web.kit.routes import Route, record_reply
 
 _WRITER_TIMEOUT_S = 2.0
 

@@ -9,8 +9,8 @@ from werkzeug.wrappers import Response
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.queries.jobs import Job, JobList, job_clusters, job_detail, job_list
 from jobsight_server.queries.timeline import POINTS
-from jobsight_server.web.context import context
-from jobsight_server.web.inputs import (
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,
     choice_argument,
     cluster_argument,
@@ -21,8 +21,8 @@ from jobsight_server.web.inputs import (
     one_cluster,
     required_name,
 )
-from jobsight_server.web.pages import clusters_offered, job_url, page
-from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.pages import clusters_offered, job_url, page
+from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
 
 
 def jobs() -> JobList:

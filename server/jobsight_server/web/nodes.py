@@ -8,8 +8,8 @@ from werkzeug.wrappers import Response
 
 from jobsight_server.queries.nodes import NodeDetail, NodeList, node_clusters, node_detail, node_list
 from jobsight_server.queries.timeline import POINTS
-from jobsight_server.web.context import context
-from jobsight_server.web.inputs import (
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.inputs import (
     cluster_argument,
     given,
     integer_argument,
@@ -18,8 +18,8 @@ from jobsight_server.web.inputs import (
     required_name,
     time_argument,
 )
-from jobsight_server.web.pages import clusters_offered, page
-from jobsight_server.web.routes import NAME, TIME, Parameter, Route, by_query
+from jobsight_server.web.kit.pages import clusters_offered, page
+from jobsight_server.web.kit.routes import NAME, TIME, Parameter, Route, by_query
 
 _HOURS, _HOURS_AT_MOST = 24, 10_000
 

@@ -19,10 +19,10 @@ from jobsight_server.record import Metric, Record
 from jobsight_server.requirements import Feedback, RequirementConfig, take_feedback
 from jobsight_server.requirements.stored import question_of_text, read_requirement
 from jobsight_server.storage.dialect import LARGEST_ID
-from jobsight_server.web.context import context, part
-from jobsight_server.web.inputs import amount_of, name_text, parsed_body
-from jobsight_server.web.questions import METRIC_CHOICES, RESERVED_AT_MOST, JobFields, request_of
-from jobsight_server.web.routes import NAME, Route, record_reply
+from jobsight_server.web.kit.context import context, part
+from jobsight_server.web.kit.inputs import amount_of, name_text, parsed_body
+from jobsight_server.web.kit.questions import METRIC_CHOICES, RESERVED_AT_MOST, JobFields, request_of
+from jobsight_server.web.kit.routes import NAME, Route, record_reply
 
 Amount = (
     Annotated[float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": RESERVED_AT_MOST})]

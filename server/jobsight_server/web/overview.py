@@ -8,9 +8,9 @@ from werkzeug.wrappers import Response
 from jobsight_server.queries.overview import Overview
 from jobsight_server.queries.overview import overview as read_overview
 from jobsight_server.queries.rejected import Rejected, rejected_data
-from jobsight_server.web.context import context
-from jobsight_server.web.pages import page
-from jobsight_server.web.routes import Route
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.pages import page
+from jobsight_server.web.kit.routes import Route
 
 
 def overview() -> Overview:

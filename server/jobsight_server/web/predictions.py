@@ -13,20 +13,10 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.prediction import Predictions
 from jobsight_server.record import Metric
-from jobsight_server.web.context import context
-from jobsight_server.web.inputs import (
-    cluster_argument,
-    metric_argument,
-    name_argument,
-    parsed_body,
-)
-from jobsight_server.web.questions import (
-    PARAMETERS,
-    JobFields,
-    request_in_query,
-    request_of,
-)
-from jobsight_server.web.routes import NAME, Parameter, Route, choice_of, json_text
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.inputs import cluster_argument, metric_argument, name_argument, parsed_body
+from jobsight_server.web.kit.questions import PARAMETERS, JobFields, request_in_query, request_of
+from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of, json_text
 
 QUESTIONS_AT_MOST = 10_000
 

@@ -14,11 +14,18 @@ from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.queries.requirements import RequirementGroups, requirement_group_list
 from jobsight_server.requirements import Requirement, RequirementConfig, SubmittedJob, ask
 from jobsight_server.storage.dialect import LARGEST_ID
-from jobsight_server.web.context import context, part
-from jobsight_server.web.inputs import PAGES_AT_MOST, amount_of, cluster_argument, given, integer_argument, parsed_body
-from jobsight_server.web.pages import page
-from jobsight_server.web.questions import MEMORY_AT_MOST_BYTES, DescribedJob, job_in_body
-from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, record_reply
+from jobsight_server.web.kit.context import context, part
+from jobsight_server.web.kit.inputs import (
+    PAGES_AT_MOST,
+    amount_of,
+    cluster_argument,
+    given,
+    integer_argument,
+    parsed_body,
+)
+from jobsight_server.web.kit.pages import page
+from jobsight_server.web.kit.questions import MEMORY_AT_MOST_BYTES, DescribedJob, job_in_body
+from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, record_reply
 
 Bytes = (
     Annotated[float, Meta(extra_json_schema={"minimum": 1, "maximum": MEMORY_AT_MOST_BYTES})]

@@ -17,8 +17,8 @@ from jobsight_server.addresses import split_address
 from jobsight_server.auth.tokens import AuthError
 from jobsight_server.ingest.wire import Batch
 from jobsight_server.record import Record
-from jobsight_server.web.context import AppContext, context
-from jobsight_server.web.routes import Route, error_reply
+from jobsight_server.web.kit.context import AppContext, context
+from jobsight_server.web.kit.routes import Route, error_reply
 
 _TIMEOUT_S = 15.0
 _HANDED_ON = ("Authorization", "Content-Encoding", "Content-Type", "User-Agent")

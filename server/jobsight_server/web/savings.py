@@ -12,8 +12,8 @@ from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.queries.savings import BY, DAYS_SHOWN, LISTED, Savings, SavingsRequest
 from jobsight_server.queries.savings import savings as read_savings
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.web.context import context
-from jobsight_server.web.inputs import (
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.inputs import (
     choice_argument,
     cluster_argument,
     day_argument,
@@ -22,8 +22,8 @@ from jobsight_server.web.inputs import (
     name_argument,
     one_cluster,
 )
-from jobsight_server.web.pages import page
-from jobsight_server.web.routes import NAME, TIME, Parameter, Route, choice_of
+from jobsight_server.web.kit.pages import page
+from jobsight_server.web.kit.routes import NAME, TIME, Parameter, Route, choice_of
 
 _LISTED_AT_MOST = 1000
 _MONTHS = 12

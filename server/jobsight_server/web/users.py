@@ -17,8 +17,8 @@ from jobsight_server.queries.users import (
     user_list,
     user_profile,
 )
-from jobsight_server.web.context import context
-from jobsight_server.web.inputs import (
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,
     choice_argument,
     cluster_argument,
@@ -29,8 +29,8 @@ from jobsight_server.web.inputs import (
     one_cluster,
     required_name,
 )
-from jobsight_server.web.pages import clusters_offered, page, user_url
-from jobsight_server.web.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
+from jobsight_server.web.kit.pages import clusters_offered, page, user_url
+from jobsight_server.web.kit.routes import NAME, PAGE, Parameter, Route, by_query, choice_of
 
 _HISTORY_AT_MOST = 5000
 _ORDERS = ("asc", "desc")

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, func, select
 from jobsight_server.accounting.parsers.gridengine import parse_line
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.accounting.runs import AccountingError, RunRecord
-from jobsight_server.accounting.withdraw import withdraw
+from jobsight_server.commands.withdraw import withdraw
 from jobsight_server.storage.schema import job_nodes, jobs, parallel_tasks
 
 SAMPLES = Path(os.environ.get("JOBSIGHT_TRACES", "../shared/traces")).parent / "accounting" / "sge"

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
-from jobsight_server.web.app import create_app
 from site_run import wait_until
 
 Serve = Callable[..., Any]

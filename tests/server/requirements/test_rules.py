@@ -17,9 +17,9 @@ from sqlalchemy import Engine
 
 from jobsight_predictor.estimators import ESTIMATORS
 from jobsight_server.auth import create_token
+from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.web.app import create_app
 
 ASK, REPORT = "/api/v1/requirements", "/api/v1/outcomes"
 MIB = 2**20

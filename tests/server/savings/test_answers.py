@@ -17,9 +17,9 @@ from sqlalchemy import Engine
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
 from jobsight_server.queries.savings import RowAdvice, SavingsRow
+from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.savings_to_do import DAY_S
-from jobsight_server.web.app import create_app
 
 from .runs import GIB, NOON, ended, learn, write
 

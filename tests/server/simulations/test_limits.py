@@ -16,12 +16,12 @@ from msgspec import to_builtins
 from sqlalchemy import Engine
 
 from jobsight_server.errors import UserError
-from jobsight_server.queries.simulations import simulation_detail
-from jobsight_server.simulations.execute import RunLimits, run_queued
-from jobsight_server.simulations.form import trace_of
-from jobsight_server.simulations.parameters import SimulationParameters
-from jobsight_server.simulations.runs import add_run
-from jobsight_server.simulations.traces import read_upload
+from jobsight_server.systems.simulations.execute import RunLimits, run_queued
+from jobsight_server.systems.simulations.form import trace_of
+from jobsight_server.systems.simulations.parameters import SimulationParameters
+from jobsight_server.systems.simulations.queries import simulation_detail
+from jobsight_server.systems.simulations.runs import add_run
+from jobsight_server.systems.simulations.traces import read_upload
 
 
 @pytest.fixture(autouse=True)

@@ -30,11 +30,12 @@ from jobsight_scheduler.workload.swf import Trace, parse_swf
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.auth import create_token
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.queries.site_trace import site_trace
+from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
-from jobsight_server.simulations.site_trace import site_trace
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
-from jobsight_server.web.app import create_app
+from jobsight_server.systems.simulations.traces import take_lines
 
 EPOCH = 1_700_000_000
 CAPACITY = 16
@@ -196,7 +197,7 @@ def test_the_sites_own_jobs_are_the_questions_that_the_server_learned(tmp_path: 
     log.write_text("".join(log_until(found, 1e12)))
     import_files(engine, [log], "c", lambda: 0.0)
     with engine.connect() as connection:
-        kept = site_trace(connection, "c")
+        kept = take_lines(site_trace(connection, "c"), "finished jobs of c")
     engine.dispose()
     again = canonical(kept.begin, CAPACITY)
     assert again.submit_s.tolist() == found.workload.submit_s.tolist()

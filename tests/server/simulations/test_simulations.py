@@ -23,12 +23,13 @@ from sqlalchemy import Engine, func, insert, select
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
+from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
-from jobsight_server.simulations.execute import run_queued
-from jobsight_server.simulations.runs import stop_interrupted
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.web.app import create_app
+from jobsight_server.systems.simulations import tables as simulations_tables
+from jobsight_server.systems.simulations.execute import run_queued
+from jobsight_server.systems.simulations.runs import stop_interrupted
 
 
 def swf(job: int, submit: float, run: float, processors: int, requested: float = -1) -> str:
@@ -160,7 +161,7 @@ def test_runs_of_the_same_jobs_are_compared_with_intervals(
     start(policy="fcfs", source="run:1")
     start(policy="fcfs", source="run:1", processors="9")
     with engine.connect() as connection:
-        assert connection.scalar(select(func.count()).select_from(schema.simulation_traces)) == 1
+        assert connection.scalar(select(func.count()).select_from(simulations_tables.simulation_traces)) == 1
     execute(engine)
     runs = ask(client, "/simulations/compare?run=1&run=2&run=3")["runs"]
     file = tmp_path / "t.swf"
@@ -280,8 +281,8 @@ def test_what_ran_when_the_server_was_killed_is_stopped_at_its_next_start(
     start()
     start()
     with engine.begin() as connection:
-        first = schema.simulations.c.id == 1
-        connection.execute(schema.simulations.update().where(first).values(state="running", started=1.0))
+        first = simulations_tables.simulations.c.id == 1
+        connection.execute(simulations_tables.simulations.update().where(first).values(state="running", started=1.0))
     stop_interrupted(engine, 5.0)
     found = ask(client, "/simulations/1")
     assert (found["state"], found["ended"]) == ("stopped", 5.0)
@@ -299,8 +300,8 @@ def test_only_so_many_are_kept_and_the_rest_is_counted(client: FlaskClient, star
     assert [run["id"] for run in data["simulations"]] == [4, 3, 2]
     assert (data["kept_at_most"], data["deleted"]) == (3, 1)
     with engine.connect() as connection:
-        assert connection.scalar(select(func.count()).select_from(schema.simulation_traces)) == 3
-        assert set(connection.scalars(select(schema.simulation_files.c.run_id))) == {2, 3}
+        assert connection.scalar(select(func.count()).select_from(simulations_tables.simulation_traces)) == 3
+        assert set(connection.scalars(select(simulations_tables.simulation_files.c.run_id))) == {2, 3}
         assert read_event_counts(connection)["simulations_deleted", "more than simulations_kept"] == 1
     assert client.get("/simulations/1").status_code == 404
 
@@ -324,7 +325,7 @@ def test_the_jobs_of_the_site_become_a_workload(client: FlaskClient, start: Star
     assert "finished on c" in client.get("/simulations").text
     assert start(source="cluster:c", policy="fcfs").status_code == 303
     with engine.connect() as connection:
-        content = connection.scalar(select(schema.simulation_traces.c.content))
+        content = connection.scalar(select(simulations_tables.simulation_traces.c.content))
     assert content is not None
     assert gzip.decompress(content).decode().splitlines() == [
         "; UnixStartTime: 90",
@@ -374,7 +375,7 @@ def test_the_child_reports_json_lines(tmp_path: Path) -> None:
 
 def worker(file: Path, folder: Path, policy: str) -> list[str]:
     parameters = json.dumps({"policy": policy})
-    command = [sys.executable, "-m", "jobsight_server.simulations.worker"]
+    command = [sys.executable, "-m", "jobsight_server.systems.simulations.worker"]
     return [*command, str(2**32), "600", str(file), parameters, str(folder)]
 
 

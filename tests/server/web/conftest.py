@@ -14,11 +14,11 @@ from sqlalchemy import Connection, Engine, insert
 
 from jobsight_server.auth import create_token
 from jobsight_server.forecasts import rebuild
+from jobsight_server.serve.app import create_app
 from jobsight_server.settings import Settings, load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.web.app import create_app
 
 NOW = 1_700_000_000.0
 HOSTILE = "<script>alert(1)</script>"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from jobsight_server.web.app import ROUTES
+from jobsight_server.serve.app import ROUTES
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

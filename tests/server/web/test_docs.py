@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from jobsight_predictor.forecasters import FIVE
-from jobsight_server.web.app import ROUTES
+from jobsight_server.serve.app import ROUTES
 from jobsight_server.web.openapi import openapi
 
 DOCS = (Path(__file__).parents[3] / "docs" / "http-api.md").read_text(encoding="utf-8")

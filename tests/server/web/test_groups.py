@@ -9,8 +9,8 @@ from sqlalchemy import update
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import ForecastConfig, rebuild
+from jobsight_server.serve.app import create_app
 from jobsight_server.storage.schema import jobs
-from jobsight_server.web.app import create_app
 
 HOSTILE = "<img src=x onerror=alert(1)>'; --"
 URL = "/api/v1/groups"

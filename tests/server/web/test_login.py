@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from jobsight_server.auth.sessions import create_login
-from jobsight_server.web.app import create_app
+from jobsight_server.serve.app import create_app
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import insert
 
 from jobsight_predictor.reliability.sessions import Presence
-from jobsight_server.reliability.config import RankConfig
-from jobsight_server.reliability.facts import StoredFacts
-from jobsight_server.reliability.learning import learn
-from jobsight_server.reliability.round import update_machines
-from jobsight_server.reliability.rows import MachineRow, Stretch, write_machines
-from jobsight_server.reliability.state import ReliabilityState, write_reliability
-from jobsight_server.storage import schema
+from jobsight_server.systems.ranking import tables as ranking_tables
+from jobsight_server.systems.ranking.config import RankConfig
+from jobsight_server.systems.ranking.facts import StoredFacts
+from jobsight_server.systems.ranking.learning import learn
+from jobsight_server.systems.ranking.round import update_machines
+from jobsight_server.systems.ranking.rows import MachineRow, Stretch, write_machines
+from jobsight_server.systems.ranking.state import ReliabilityState, write_reliability
 
 from .conftest import HOSTILE, NOW, Served
 
@@ -85,7 +85,7 @@ def test_the_answer_says_why(served: Served) -> None:
     with served.engine.begin() as connection:
         for start, end, ending in ((NOW - 9e5, NOW - 8e5, "shutdown"), (NOW - 9e4, NOW - 8e4, "owner")):
             values = {"machine_id": row.id, "start": start, "end": end, "ending": ending}
-            connection.execute(insert(schema.machine_sessions).values(values))
+            connection.execute(insert(ranking_tables.machine_sessions).values(values))
     (found,) = ask(served, **{"for": 60, "history_hours": 100})["machines"]
     assert found["history"] == [
         {"start": NOW - 9e4, "end": NOW - 8e4, "ending": "owner"},

@@ -12,15 +12,16 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import insert, select
 
-from jobsight_server.offers.calibration import read_calibration
-from jobsight_server.offers.config import PlanConfig
-from jobsight_server.offers.expiry import expire_all
-from jobsight_server.offers.follow import follow_jobs
-from jobsight_server.offers.places import nodes_of
-from jobsight_server.offers.rehearse import rehearse_plans
-from jobsight_server.offers.stored import STANDING
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.systems.offers import tables as offers_tables
+from jobsight_server.systems.offers.calibration import read_calibration
+from jobsight_server.systems.offers.config import PlanConfig
+from jobsight_server.systems.offers.expiry import expire_all
+from jobsight_server.systems.offers.follow import follow_jobs
+from jobsight_server.systems.offers.places import nodes_of
+from jobsight_server.systems.offers.rehearse import rehearse_plans
+from jobsight_server.systems.offers.stored import STANDING
 
 from .test_one_answer import T0, run
 
@@ -78,7 +79,7 @@ def add_history(
 
 def standing(served: Any) -> list[Any]:
     with served.engine.connect() as connection:
-        return list(connection.execute(select(schema.offers).where(schema.offers.c.state.in_(STANDING))))
+        return list(connection.execute(select(offers_tables.offers).where(offers_tables.offers.c.state.in_(STANDING))))
 
 
 def assert_nothing_is_sold_twice(rows: list[Any]) -> None:
@@ -166,7 +167,7 @@ def test_unconfirmed_offers_expire(restarted: Any, served: Any) -> None:
 
 def _all(served: Any) -> list[Any]:
     with served.engine.connect() as connection:
-        return list(connection.execute(select(schema.offers).order_by(schema.offers.c.id)))
+        return list(connection.execute(select(offers_tables.offers).order_by(offers_tables.offers.c.id)))
 
 
 def test_a_cancelled_place_is_free_and_a_smaller_cluster_sells_what_it_has(restarted: Any) -> None:

@@ -18,11 +18,11 @@ from sqlalchemy import Engine, insert
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts import rebuild
 from jobsight_server.queries.rejected import REJECTIONS
+from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage import schema
-from jobsight_server.web.app import create_app
-from jobsight_server.web.pages import job_url, node_url, user_url
-from jobsight_server.web.units import REJECTION_TITLES
+from jobsight_server.web.kit.pages import job_url, node_url, user_url
+from jobsight_server.web.kit.units import REJECTION_TITLES
 
 PATHS = ("/", "/savings", "/users", "/jobs", "/nodes", "/rejected")
 

@@ -14,9 +14,9 @@ import pytest
 from werkzeug.serving import make_server
 
 from jobsight_server.ingest.app import create_writer
+from jobsight_server.serve.app import create_app
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.web.app import create_app
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

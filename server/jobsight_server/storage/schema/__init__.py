@@ -25,27 +25,9 @@ from jobsight_server.storage.schema.nodes import (
     samples,
     shifts,
 )
-from jobsight_server.storage.schema.operation import event_counts, role_epochs
-from jobsight_server.storage.schema.plan import offers, plans
-from jobsight_server.storage.schema.reliability import (
-    machine_outcomes,
-    machine_sessions,
-    machines,
-    outcomes_pending,
-    owner_reports,
-    reliability_state,
-)
+from jobsight_server.storage.schema.operation import event_counts, owner_reports, role_epochs
 from jobsight_server.storage.schema.requirements import requirement_groups, requirement_state, requirements
-from jobsight_server.storage.schema.resources import (
-    holds,
-    matches,
-    matching_state,
-    resource_policies,
-    resource_types,
-    resources,
-)
 from jobsight_server.storage.schema.savings import savings, savings_groups, savings_to_do
-from jobsight_server.storage.schema.simulations import simulation_files, simulation_traces, simulations
 
 __all__ = [
     "accounting_files",
@@ -53,37 +35,24 @@ __all__ = [
     "batches",
     "event_counts",
     "group_series",
-    "holds",
     "job_nodes",
     "job_samples",
     "jobs",
     "late_batches",
-    "machine_outcomes",
-    "machine_sessions",
-    "machines",
     "marks",
-    "matches",
-    "matching_state",
     "metadata",
     "model_state",
     "nodes",
-    "offers",
     "outcomes",
-    "outcomes_pending",
     "owner_reports",
     "parallel_tasks",
     "pending_forecasts",
-    "plans",
     "profiles",
     "quarantine",
-    "reliability_state",
     "remeasure",
     "requirement_groups",
     "requirement_state",
     "requirements",
-    "resource_policies",
-    "resource_types",
-    "resources",
     "role_epochs",
     "running_use",
     "samples",
@@ -93,8 +62,5 @@ __all__ = [
     "series",
     "sessions",
     "shifts",
-    "simulation_files",
-    "simulation_traces",
-    "simulations",
     "tokens",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, Table, Text
 
 from jobsight_server.storage.schema.metadata import metadata
 
@@ -22,4 +22,16 @@ event_counts = Table(
     Column("name", Text, primary_key=True),
     Column("label", Text, primary_key=True),
     Column("value", BigInteger, nullable=False),
+)
+
+# Owners reported over HTTP and not taken in yet.
+owner_reports = Table(
+    "owner_reports",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("time", Double, nullable=False),
+    Column("present", Boolean, nullable=False),
+    sqlite_autoincrement=True,
 )

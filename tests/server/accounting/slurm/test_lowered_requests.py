@@ -16,9 +16,9 @@ from sqlalchemy import Engine, select
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.schema import model_state
-from jobsight_server.web.app import create_app
 
 from .conftest import MIB, NOON
 

@@ -1,0 +1,140 @@
+"""The query application: the API and the pages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from flask import Blueprint, Flask, request
+from jinja2 import ChoiceLoader, PackageLoader
+from sqlalchemy import Engine
+from werkzeug.wrappers import Response as AnyResponse
+
+from jobsight_server import web
+from jobsight_server.auth.client_address import TrustedProxies
+from jobsight_server.auth.login_rate import LoginFailures
+from jobsight_server.auth.munge import MungeUsers
+from jobsight_server.auth.tokens import TokenCache
+from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.requirements import requirement_config
+from jobsight_server.settings import Settings
+from jobsight_server.storage.clusters import KnownClusters
+from jobsight_server.storage.migrate import newest_version
+from jobsight_server.systems.listed import SYSTEMS
+from jobsight_server.web import (
+    advice,
+    efficiency,
+    groups,
+    health,
+    jobs,
+    nodes,
+    openapi,
+    outcomes,
+    overview,
+    predictions,
+    requirements,
+    samples_proxy,
+    savings,
+    users,
+)
+from jobsight_server.web.kit import units
+from jobsight_server.web.kit.context import AppContext, add_part
+from jobsight_server.web.kit.errors import answer_errors
+from jobsight_server.web.kit.guard import login, protect, require_login
+from jobsight_server.web.kit.pages import job_url, node_url, user_url
+from jobsight_server.web.kit.routes import Route, register
+
+
+class Noun(Protocol):
+    """A module with routes."""
+
+    @property
+    def ROUTES(self) -> Sequence[Route]: ...  # noqa: N802  (a constant of the module)
+
+
+class NounWithPages(Noun, Protocol):
+    """A module with routes and pages."""
+
+    def add_pages(self, pages: Blueprint) -> None: ...
+
+
+class SystemPages(NounWithPages, Protocol):
+    """The module ``pages`` of a placing system."""
+
+    def make_part(self, here: AppContext) -> object:
+        """What the system's views work with."""
+
+
+OF_SYSTEMS = tuple(cast(SystemPages, import_module(f"{system.package}.pages")) for system in SYSTEMS)
+NOUNS_WITH_PAGES: tuple[NounWithPages, ...] = (
+    overview,
+    savings,
+    users,
+    groups,
+    jobs,
+    nodes,
+    requirements,
+    *OF_SYSTEMS,
+)
+NOUNS: tuple[Noun, ...] = (
+    outcomes,
+    predictions,
+    advice,
+    efficiency,
+    *NOUNS_WITH_PAGES,
+    samples_proxy,
+    health,
+    openapi,
+)
+ROUTES = tuple(route for noun in NOUNS for route in noun.ROUTES)
+_TEMPLATES = ("jobsight_server.web", *(system.package for system in SYSTEMS))
+
+
+def create_app(
+    settings: Settings, read_engine: Engine, write_engine: Engine, clock: Callable[[], float] = time.time
+) -> Flask:
+    """The application of one query worker; ``write_engine`` stores what requests change, such as logins and offers."""
+    app = Flask(__name__, static_folder=None)
+    app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
+    answers = AnswerReader(read_engine, forecast_config(settings))
+    here = AppContext(
+        settings=settings,
+        read_engine=read_engine,
+        write_engine=write_engine,
+        clock=clock,
+        tokens=TokenCache(read_engine),
+        clusters=KnownClusters(read_engine, settings.declared_clusters),
+        answers=answers,
+        failures=LoginFailures(),
+        proxies=TrustedProxies(settings.trusted_proxies),
+        munge=MungeUsers(settings.munge_socket),
+        schema_version=newest_version(),
+    )
+    app.extensions["jobsight"] = here
+    for made in (requirement_config(settings), *(pages.make_part(here) for pages in OF_SYSTEMS)):
+        add_part(app, made)
+    app.extensions["jobsight_routes"] = ROUTES
+    register(app, ROUTES)
+    app.jinja_loader = ChoiceLoader([PackageLoader(package) for package in _TEMPLATES])
+    app.register_blueprint(login)
+    app.register_blueprint(_pages())
+    app.jinja_env.globals.update(units.FOR_TEMPLATES, user_url=user_url, job_url=job_url, node_url=node_url)
+    app.jinja_env.filters.update(units.FILTERS)
+    answer_errors(app, read_engine, write_engine)
+    app.after_request(protect)
+    return app
+
+
+def _pages() -> Blueprint:
+    """All pages, behind the login, and the stylesheet and scripts, which are open: the login form needs them."""
+    pages = Blueprint("pages", web.__name__, static_folder="static", static_url_path="/assets")
+    for noun in NOUNS_WITH_PAGES:
+        noun.add_pages(pages)
+
+    @pages.before_request
+    def guard() -> AnyResponse | None:
+        return None if request.endpoint == "pages.static" else require_login()
+
+    return pages

@@ -1,0 +1,106 @@
+"""Background work: following accounting, profiling jobs, retention, database upkeep, and that of placing systems."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from sqlalchemy import Engine
+
+from jobsight_server.accounting.follow_slurm import SlurmFollower
+from jobsight_server.accounting.read_logs import follow_once
+from jobsight_server.forecasts import forecast_config
+from jobsight_server.periodic import BackgroundWork
+from jobsight_server.profiler.late import profile_late
+from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.so_far import watch_running
+from jobsight_server.requirements import requirement_config
+from jobsight_server.requirements.expiry import expire
+from jobsight_server.requirements.relearn import relearn_if_changed
+from jobsight_server.seldom import Seldom
+from jobsight_server.settings import AccountingSource, Settings
+from jobsight_server.storage.dialect import refresh_statistics
+from jobsight_server.storage.size_cap import keep_size
+from jobsight_server.storage.upkeep import delete_old
+from jobsight_server.systems.listed import SYSTEMS
+from jobsight_server.systems.matching.periodic import schedule_node_reports
+from jobsight_server.systems.ranking.ask import ranks_of
+from jobsight_server.systems.ranking.board import MachineBoard
+from jobsight_server.systems.ranking.config import rank_config
+
+log = logging.getLogger(__name__)
+
+_UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files, per directory
+_LOOK_AT_REQUIREMENTS_S = 5.0
+_LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
+
+
+class SystemWork(Protocol):
+    """The module ``periodic`` of a placing system."""
+
+    def schedule(self, work: BackgroundWork) -> None: ...
+
+
+def run_until(
+    stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float] = time.time
+) -> None:
+    """Runs the periodic work until ``stop`` is set; work under way is finished first."""
+    work = BackgroundWork(engine, settings, clock, stop)
+    for number, source in enumerate(settings.accounting):
+        name, said = f"follow {source.cluster} {source.name}", Seldom(_UNREADABLE_S, _MOST_UNREADABLE)
+        if not source.sacct:
+            work.every(settings.follow_interval_s, name, _follow, stop, engine, source, clock, set(), said)
+        else:
+            # A command may hang until its deadline: nothing else waits for it.
+            follower = SlurmFollower(engine, source, clock, said)
+            work.every(source.interval_s, name, follower.read, stop, thread=f"commands {number}", at_once=True)
+    work.every(settings.profile_interval_s, "profile", _profile, stop, engine, settings, clock)
+    work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
+    work.every(_LOOK_AT_REQUIREMENTS_S, "requirements", _keep_requirements, stop, engine, settings, clock)
+    work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
+    for system in SYSTEMS:
+        cast(SystemWork, import_module(f"{system.package}.periodic")).schedule(work)
+    # The one figure that a placing system has from another.
+    schedule_node_reports(work, partial(ranks_of, MachineBoard(), replace(rank_config(settings), method="survival")))
+    log.info("following %d accounting logs", len(settings.accounting))
+    work.run()
+
+
+def _follow(
+    stop: threading.Event,
+    engine: Engine,
+    source: AccountingSource,
+    clock: Callable[[], float],
+    skipped: set[Path],
+    said: Seldom,
+) -> None:
+    if not stop.is_set():
+        follow_once(engine, source, clock, stop, skipped=skipped, said=said)
+
+
+def _profile(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    config = forecast_config(settings)
+    profile_finished(engine, settings.profile_grace_s, clock, stop=stop, config=config)
+    if not stop.is_set():
+        profile_late(engine, settings.profile_grace_s, clock, stop=stop, config=config)
+
+
+def _keep_requirements(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    config = requirement_config(settings)
+    if not stop.is_set():
+        expire(engine, clock() - config.expiry_s)
+        relearn_if_changed(engine, config, stop)
+
+
+def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    if not stop.is_set():
+        delete_old(engine, clock() - settings.retention_days * 86400, stop)
+        keep_size(engine, settings.database_bytes_at_most, clock(), stop)
+        refresh_statistics(engine)

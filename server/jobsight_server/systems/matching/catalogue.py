@@ -1,0 +1,169 @@
+"""All resources and who holds what, in the memory of one process, kept up to date by version.
+
+A process that knows one version reads only rows that changed since. Under READ COMMITTED its statements may see
+different commits; what is read too early is read again, and a match is checked again before it is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from jobsight_scheduler.matching.problem import Resource
+from jobsight_server.storage.fetch import fetch
+from jobsight_server.systems.matching.resource_types import SHIPPED, ResourceType
+from jobsight_server.systems.matching.stored_resource import (
+    HeldPart,
+    ResourcePolicy,
+    StoredResource,
+    decode_amounts,
+    decode_attributes,
+    decode_capacities,
+    present,
+)
+
+_STATE = "SELECT version, removal_version, definition_version, objectives FROM matching_state"
+_RESOURCES = (
+    "SELECT id, name, type, attributes, capacities, cost, is_static, state_at, owner_present, source "
+    "FROM resources WHERE version > ? ORDER BY id"
+)
+_HELD = (
+    'SELECT m.id, m.name, m."user", m.matched_at, m.until, h.resource_id, h.amounts '
+    "FROM matches m JOIN holds h ON h.match_id = m.id WHERE m.state = 'held' AND m.version > ?"
+)
+_ENDED = "SELECT id FROM matches WHERE version > ? AND state NOT IN ('held', 'queued')"
+
+DEFAULT_OBJECTIVES = ("throughput",)
+
+_decode_type = msgspec.json.Decoder(ResourceType).decode
+_decode_policy = msgspec.json.Decoder(ResourcePolicy).decode
+
+
+class Catalogue:
+    """What matches are made from. Not for several threads at once."""
+
+    def __init__(self, expiry_s: float) -> None:
+        self.version = 0
+        self.definitions = 0
+        self.types: dict[str, ResourceType] = dict(SHIPPED)
+        self.objectives: list[Any] = list(DEFAULT_OBJECTIVES)
+        self.policies: list[ResourcePolicy] = []
+        self.resources: dict[int, StoredResource] = {}
+        self.id_of: dict[str, int] = {}
+        self._expiry_s = expiry_s
+        self._by_type: dict[str, set[int]] = {}
+        self._held: dict[int, dict[int, list[HeldPart]]] = {}
+        self._holders: dict[int, tuple[int, ...]] = {}
+        self._present: dict[int, tuple[Resource, float]] = {}
+        """With the time at which the first of its holds ends."""
+
+    def refresh(self, connection: Connection, version: int | None = None) -> None:
+        """Reads what changed; ``version``: the newest that is committed, where the caller holds a change open."""
+        rows = fetch(connection, _STATE, ())
+        if not rows:
+            return
+        newest, removal, definition, objectives = rows[0]
+        newest = newest if version is None else version
+        if newest == self.version:
+            return
+        if removal > self.version > 0 or newest < self.version:
+            self._forget()
+        if definition > self.version or not self.version:
+            self._read_definitions(connection, objectives)
+        self._read_resources(connection)
+        self._read_matches(connection)
+        self.version = newest
+
+    def resources_of(self, types: Collection[str], now: float) -> tuple[Resource, ...]:
+        """All resources of these types at ``now``, in the order of their numbers."""
+        wanted = sorted(number for kind in types for number in self._by_type.get(kind, ()))
+        return tuple(self._as_of(number, now) for number in wanted)
+
+    def resource(self, number: int, now: float) -> Resource:
+        """One resource at ``now``."""
+        return self._as_of(number, now)
+
+    def parts_of(self, number: int, now: float) -> list[HeldPart]:
+        """Who holds the resource at ``now``, the first to end first."""
+        parts = [part for held in self._held.get(number, {}).values() for part in held if part.until > now]
+        return sorted(parts, key=lambda part: (part.until, part.match_id))
+
+    def _as_of(self, number: int, now: float) -> Resource:
+        stored = self.resources[number]
+        found, until = self._present.get(number, (None, 0.0))
+        if found is None or until <= now:
+            parts = self.parts_of(number, now)
+            found = present(stored, parts, self.policies)
+            self._present[number] = found, parts[0].until if parts else math.inf
+        if not stored.is_stale(now, self._expiry_s):
+            return found
+        return replace(
+            found, unavailable=f"its state is {now - stored.state_at:.0f} s old, more than {self._expiry_s:g} s"
+        )
+
+    def _forget(self) -> None:
+        """Has everything read again: a row that was deleted, or a database that was restored, has no newer version."""
+        self.version = 0
+        self.resources, self.id_of, self._by_type, self._present = {}, {}, {}, {}
+        self._held, self._holders = {}, {}
+
+    def _read_definitions(self, connection: Connection, objectives: str | None) -> None:
+        self.definitions += 1
+        self.objectives = list(DEFAULT_OBJECTIVES) if objectives is None else msgspec.json.decode(objectives)
+        defined = fetch(connection, "SELECT definition FROM resource_types", ())
+        self.types = SHIPPED | {kind.name: kind for kind in (_decode_type(row[0]) for row in defined)}
+        rules = fetch(connection, "SELECT rule FROM resource_policies ORDER BY id", ())
+        self.policies = [_decode_policy(row[0]) for row in rules]
+        self._present.clear()
+
+    def _read_resources(self, connection: Connection) -> None:
+        for number, name, kind, attributes, capacities, cost, static, at, owner, source in fetch(
+            connection, _RESOURCES, (self.version,)
+        ):
+            before = self.resources.get(number)
+            if before is not None and before.type != kind:
+                self._by_type[before.type].discard(number)
+            self.resources[number] = StoredResource(
+                number,
+                name,
+                kind,
+                decode_attributes(attributes),
+                decode_capacities(capacities),
+                cost,
+                bool(static),
+                at,
+                None if owner is None else bool(owner),
+                source,
+            )
+            self.id_of[name] = number
+            self._by_type.setdefault(kind, set()).add(number)
+            self._present.pop(number, None)
+
+    def _read_matches(self, connection: Connection) -> None:
+        if self.version:
+            for (ended,) in fetch(connection, _ENDED, (self.version,)):
+                self._drop(ended)
+        found: dict[int, list[tuple[int, HeldPart]]] = {}
+        for number, job, user, since_s, until, resource, amounts in fetch(connection, _HELD, (self.version,)):
+            part = HeldPart(number, job, user, since_s, until, decode_amounts(amounts))
+            found.setdefault(number, []).append((resource, part))
+        for number, parts in found.items():
+            self._drop(number)
+            self._add(number, parts)
+
+    def _add(self, number: int, parts: Iterable[tuple[int, HeldPart]]) -> None:
+        parts = list(parts)
+        for resource, part in parts:
+            self._held.setdefault(resource, {}).setdefault(number, []).append(part)
+            self._present.pop(resource, None)
+        self._holders[number] = tuple({resource for resource, _ in parts})
+
+    def _drop(self, number: int) -> None:
+        for resource in self._holders.pop(number, ()):
+            self._held[resource].pop(number, None)
+            self._present.pop(resource, None)

@@ -1,0 +1,84 @@
+"""``jobsight match``: matches the jobs of a file to its resources, without a server."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+from rich.console import Console
+
+from jobsight_scheduler.matching import OBJECTIVES, InvalidProblemError, Problem, match, read_problem
+from jobsight_scheduler.matching.ladder import DEADLINE_S, RUNGS
+from jobsight_scheduler.matching.read import read_objectives
+from jobsight_server.errors import UserError
+from jobsight_server.systems.matching.report import show
+
+LARGEST_FILE = 256 * 2**20
+LONGEST_S = 86_400.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE.json", help="resources, jobs and objectives; - is standard input")
+    parser.add_argument(
+        "--objective",
+        action="append",
+        metavar="NAME",
+        help=f"instead of those of the file; several are optimised in the order given: {', '.join(OBJECTIVES)}",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        default=DEADLINE_S,
+        metavar="SECONDS",
+        help=f"seconds of processor time after which the best matches so far are printed (default: {DEADLINE_S:g})",
+    )
+    parser.add_argument(
+        "--rung", choices=RUNGS, default=RUNGS[-1], help=f"highest rung of the ladder (default: {RUNGS[-1]})"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if not 0.0 < args.deadline <= LONGEST_S:
+        raise UserError(f"--deadline {args.deadline}: must be above 0 and at most {LONGEST_S:g} seconds")
+    problem = _problem(args)
+    answer = match(problem, clock=time.process_time, deadline_s=args.deadline, rung=args.rung)
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+    else:
+        show(answer, Console())
+    return 0
+
+
+def _problem(args: argparse.Namespace) -> Problem:
+    try:
+        problem = read_problem(_decoded(args.file))
+        if args.objective is not None:
+            problem = replace(problem, objectives=read_objectives(args.objective, "--objective"))
+    except InvalidProblemError as error:
+        raise UserError(f"{args.file}: {error}") from error
+    return problem
+
+
+def _decoded(file: str) -> object:
+    try:
+        if file == "-":
+            data = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        else:
+            with Path(file).open("rb") as stream:
+                data = stream.read(LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"{file}: cannot be read: {reason}") from error
+    if len(data) > LARGEST_FILE:
+        raise UserError(f"{file}: more than {LARGEST_FILE // 2**20} MiB; split the batch")
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError as error:
+        raise UserError(f"{file}: nested too deeply") from error
+    except msgspec.DecodeError as error:
+        raise UserError(f"{file}: not JSON: {error}") from error

@@ -1,0 +1,26 @@
+"""Routes and pages of matching, a module per noun."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+
+from jobsight_server.systems.matching.pages import matches, objectives, policies, resource_types, resources
+from jobsight_server.systems.matching.service import Matcher
+from jobsight_server.web.kit.context import AppContext
+
+ROUTES = (
+    *resources.ROUTES,
+    *matches.ROUTES,
+    *resource_types.ROUTES,
+    *policies.ROUTES,
+    *objectives.ROUTES,
+)
+
+
+def add_pages(pages: Blueprint) -> None:
+    resources.add_pages(pages)
+    matches.add_pages(pages)
+
+
+def make_part(here: AppContext) -> Matcher:
+    return Matcher(here.read_engine, here.write_engine, here.settings, here.answers, here.clock)

@@ -1,0 +1,319 @@
+"""Matches: jobs to resources, at once or in the queue; what they hold, until when, and why some wait."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from flask import Blueprint, Response, redirect, request, url_for
+from msgspec import Meta
+from werkzeug.exceptions import NotFound
+from werkzeug.wrappers import Response as AnyResponse
+
+from jobsight_server.errors import UserError
+from jobsight_server.record import Record
+from jobsight_server.storage.dialect import LARGEST_ID
+from jobsight_server.systems.matching.answers import BatchAnswer
+from jobsight_server.systems.matching.batch import read_chosen_objectives
+from jobsight_server.systems.matching.edit import put_objectives
+from jobsight_server.systems.matching.end_matches import release, renew
+from jobsight_server.systems.matching.pages.objectives import objectives
+from jobsight_server.systems.matching.pages.resource_forms import job_of, objective_fields, objective_of
+from jobsight_server.systems.matching.queries.matches import (
+    STATES,
+    MatchDetail,
+    MatchEntry,
+    MatchList,
+    match_entry,
+    match_list,
+)
+from jobsight_server.systems.matching.queue import SubmittedJobs, submit
+from jobsight_server.systems.matching.resource_types import ResourceError
+from jobsight_server.systems.matching.service import Matcher
+from jobsight_server.systems.matching.store_matches import LONGEST_HOLD_S
+from jobsight_server.systems.matching.submissions import SubmissionKey
+from jobsight_server.web.kit.context import context, part
+from jobsight_server.web.kit.guard import require_same_origin
+from jobsight_server.web.kit.inputs import (
+    PAGES_AT_MOST,
+    choice_argument,
+    given,
+    integer_argument,
+    name_argument,
+    parsed_body,
+)
+from jobsight_server.web.kit.pages import page
+from jobsight_server.web.kit.routes import BODY_ERRORS, NAME, PAGE, Parameter, Route, choice_of, record_reply
+
+RELEASED_AT_MOST = 10_000
+
+_SHAPE = '{"jobs": [{"name": N, "dependencies": [{"name": D, "type": T, "amounts": {...}}]}]}'
+_FLAG = {"type": "string", "enum": ["1", "0"]}
+
+Number = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
+
+
+Jobs = Annotated[list[Any], Meta(max_length=10_000)]
+
+
+class JobBatch(msgspec.Struct, forbid_unknown_fields=True):
+    """Jobs to match (docs/matching.md); ``objectives`` instead of those that the administrator chose.
+
+    With a ``key``, the batch can be sent again: jobs that it had matched keep their match.
+    """
+
+    jobs: Jobs
+    objectives: list[Any] | None = None
+    key: SubmissionKey | None = None
+
+
+class QueuedBatch(msgspec.Struct, forbid_unknown_fields=True):
+    """Jobs to queue (docs/matching.md). With a ``key``, they can be sent again: no job is queued twice."""
+
+    jobs: Jobs
+    key: SubmissionKey | None = None
+
+
+class Renewal(msgspec.Struct, forbid_unknown_fields=True):
+    """How long the match should hold from now on."""
+
+    duration_s: Annotated[float, Meta(gt=0, le=LONGEST_HOLD_S)]
+
+
+class MatchNumbers(msgspec.Struct, forbid_unknown_fields=True):
+    """Matches to release, and queued jobs to cancel."""
+
+    ids: Annotated[list[Number], Meta(max_length=RELEASED_AT_MOST)]
+
+
+class ReleasedMatches(Record):
+    """Those that were still open."""
+
+    released: list[int]
+
+
+def match_batch() -> Response:
+    is_dry = choice_argument("dry_run", ("1", "0")) == "1"
+    here = context()
+    batch = parsed_body(JobBatch, _SHAPE, here.settings.max_body_bytes)
+    answer = part(Matcher).match(batch.jobs, batch.objectives, is_dry, batch.key)
+    return record_reply(answer)
+
+
+def queue_batch() -> Response:
+    """Queued jobs are matched by the administrator's objectives."""
+    here = context()
+    batch = parsed_body(QueuedBatch, _SHAPE, here.settings.max_body_bytes)
+    return record_reply(submit(part(Matcher), here.write_engine, batch.jobs, here.clock(), batch.key))
+
+
+def matches() -> MatchList:
+    state, user = choice_argument("state", STATES), name_argument("user")
+    here, page = context(), integer_argument("page", 1, PAGES_AT_MOST)
+    with here.read_engine.connect() as connection:
+        return match_list(connection, here.clock(), state, user, page)
+
+
+def match_of_path() -> MatchDetail:
+    number, here = _number(), context()
+    with here.read_engine.connect() as connection:
+        found = match_entry(connection, number, here.clock())
+    if found is None:
+        raise NotFound(f"no match {number}; the oldest that ended are deleted")
+    entry, document = found
+    eligible = part(Matcher).eligible(document) if entry.state in ("queued", "held") else None
+    return MatchDetail(entry, document, eligible)
+
+
+def renew_match() -> Response:
+    number, here = _number(), context()
+    sent, now = parsed_body(Renewal, '{"duration_s": 900}'), here.clock()
+    renew(here.write_engine, number, now + sent.duration_s, now)
+    return record_reply(_entry(number))
+
+
+def release_match() -> Response:
+    """A match that has ended already stays as it is."""
+    number, here = _number(), context()
+    release(here.write_engine, [number], here.clock())
+    return record_reply(_entry(number))
+
+
+def release_matches() -> Response:
+    here = context()
+    sent = parsed_body(MatchNumbers, '{"ids": [1, 2]}', here.settings.max_body_bytes)
+    return record_reply(ReleasedMatches(release(here.write_engine, sent.ids, here.clock())))
+
+
+def _entry(number: int) -> MatchEntry:
+    here = context()
+    with here.read_engine.connect() as connection:
+        found = match_entry(connection, number, here.clock())
+    if found is None:
+        raise NotFound(f"no match {number}; the oldest that ended are deleted")
+    return found[0]
+
+
+def _number() -> int:
+    return int((request.view_args or {})["id"])
+
+
+MATCHES = Route(
+    "GET",
+    "/api/v1/matches",
+    matches,
+    ("scheduler",),
+    "Queued jobs and matches, newest first; 50 a page",
+    (
+        Parameter("state", "only those in this state", choice_of(STATES)),
+        Parameter("user", "only this user's jobs", NAME),
+        Parameter("page", "from 1", PAGE),
+    ),
+)
+MATCH = Route(
+    "GET",
+    "/api/v1/matches/{id}",
+    match_of_path,
+    ("scheduler",),
+    "One job: its match or why it waits, and which resources each dependency may use now",
+    errors=(404,),
+)
+ROUTES = (
+    MATCHES,
+    MATCH,
+    Route(
+        "POST",
+        "/api/v1/matches",
+        match_batch,
+        ("scheduler",),
+        "Matches a batch: each job gets everything it needs or nothing; a match holds until released or expired",
+        (Parameter("dry_run", "1: dry run; nothing is held", _FLAG),),
+        answer=BatchAnswer,
+        body=JobBatch,
+        errors=(400, 409, 413, 415),
+    ),
+    Route(
+        "POST",
+        "/api/v1/matches/queue",
+        queue_batch,
+        ("scheduler",),
+        "Queues jobs for the rounds of matching; GET /api/v1/matches/{id} shows the state of each",
+        answer=SubmittedJobs,
+        body=QueuedBatch,
+        errors=(400, 409, 413, 415),
+    ),
+    Route(
+        "POST",
+        "/api/v1/matches/release",
+        release_matches,
+        ("scheduler",),
+        "Releases many matches, and cancels queued jobs",
+        answer=ReleasedMatches,
+        body=MatchNumbers,
+        errors=(400, 413, 415),
+    ),
+    Route(
+        "PUT",
+        "/api/v1/matches/{id}",
+        renew_match,
+        ("scheduler",),
+        "Renews a match that still holds",
+        answer=MatchEntry,
+        body=Renewal,
+        errors=BODY_ERRORS,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/matches/{id}",
+        release_match,
+        ("scheduler",),
+        "Releases a match, or cancels a queued job",
+        answer=MatchEntry,
+        errors=(404,),
+    ),
+)
+
+_EXAMPLE = """[{"name": "compute", "type": "compute", "where": "memory_gib >= 4", "amounts": {"slots": 2}},
+ {"name": "files", "type": "filesystem", "amounts": {"capacity_gb": 10}}]"""
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/matches", endpoint="matches")
+    def show() -> AnyResponse:
+        return _page({}, None)
+
+    @pages.get("/matches/<id:id>", endpoint="match")
+    def show_one(**_names: int) -> AnyResponse:
+        return page("match.html", match_of_path(), MATCH, problem=None)
+
+    @pages.post("/matches/submit", endpoint="match_submit")
+    def submit_job() -> AnyResponse:
+        require_same_origin()
+        form, here = request.form.to_dict(), context()
+        try:
+            job = job_of(form)
+            if form.get("action") == "queue":
+                queued = submit(part(Matcher), here.write_engine, [job], here.clock())
+                if not queued.refused:
+                    return redirect(url_for("pages.match", id=queued.queued[0].id), 303)
+                raise UserError(queued.refused[0].reason)
+            answer = part(Matcher).match([job], is_dry=form.get("action") != "match")
+        except UserError as error:
+            return _page(form, str(error), status=400)
+        if answer.matches and answer.matches[0].id is not None:
+            return redirect(url_for("pages.match", id=answer.matches[0].id), 303)
+        return _page(form, None, answer)
+
+    @pages.post("/matches/objectives", endpoint="match_objectives")
+    def save_objectives() -> AnyResponse:
+        require_same_origin()
+        entered = [text.strip() for text in request.form.getlist("objective") if text.strip()]
+        try:
+            chosen = [objective_of(text) for text in entered]
+            read_chosen_objectives(chosen)
+        except UserError as error:
+            return _page({}, str(error), status=400)
+        put_objectives(context().write_engine, chosen)
+        return redirect(url_for("pages.matches"), 303)
+
+    @pages.post("/matches/<id:id>/end", endpoint="match_end")
+    def end(**_names: int) -> AnyResponse:
+        require_same_origin()
+        release(context().write_engine, [_number()], context().clock())
+        return redirect(url_for("pages.match", id=_number()), 303)
+
+    @pages.post("/matches/<id:id>/renew", endpoint="match_renew")
+    def renew_one(**_names: int) -> AnyResponse:
+        require_same_origin()
+        here, now = context(), context().clock()
+        try:
+            renew(here.write_engine, _number(), now + here.settings.match_hold_s, now)
+        except ResourceError as error:
+            if error.status == 404:
+                raise
+            return page("match.html", match_of_path(), MATCH, error.status, problem=str(error))
+        return redirect(url_for("pages.match", id=_number()), 303)
+
+
+def _page(
+    form: dict[str, str], problem: str | None, answer: BatchAnswer | None = None, status: int = 200
+) -> AnyResponse:
+    chosen = objectives()
+    return page(
+        "matches.html",
+        matches(),
+        MATCHES,
+        status,
+        page_url=url_for("pages.matches") if request.method == "POST" else None,
+        states=STATES,
+        chosen=given("state"),
+        form=form,
+        problem=problem,
+        answer=answer,
+        example=_EXAMPLE,
+        shipped=chosen.shipped,
+        chosen_objectives=objective_fields(chosen.objectives),
+        objectives_text=", then ".join(
+            entry if isinstance(entry, str) else str(entry.get("name", "own")) for entry in chosen.objectives
+        ),
+    )

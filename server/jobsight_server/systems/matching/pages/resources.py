@@ -1,0 +1,213 @@
+"""Resources that jobs are matched to, reports of their state, and the page with their types and policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from flask import Blueprint, Response, redirect, request, url_for
+from msgspec import Meta
+from werkzeug.exceptions import NotFound
+from werkzeug.wrappers import Response as AnyResponse
+
+from jobsight_server.errors import UserError
+from jobsight_server.systems.matching.edit import delete_resource, put_policies, put_resource, put_type
+from jobsight_server.systems.matching.pages.holding_bars import holding_bar
+from jobsight_server.systems.matching.pages.policies import policies
+from jobsight_server.systems.matching.pages.resource_forms import policies_of, resource_of, type_of
+from jobsight_server.systems.matching.pages.resource_types import types
+from jobsight_server.systems.matching.queries.resources import (
+    Removed,
+    ResourceDetail,
+    ResourceList,
+    resource_detail,
+    resource_list,
+)
+from jobsight_server.systems.matching.reports import ReportsTaken, take_reports
+from jobsight_server.systems.matching.resource_report import ResourceBody, ResourceReport, sent
+from jobsight_server.systems.matching.service import Matcher
+from jobsight_server.web.kit.context import context, part
+from jobsight_server.web.kit.guard import require_same_origin
+from jobsight_server.web.kit.inputs import (
+    DEFINITION_BYTES,
+    PAGES_AT_MOST,
+    given,
+    integer_argument,
+    name_argument,
+    name_text,
+    parsed_body,
+    required_name,
+)
+from jobsight_server.web.kit.pages import page
+from jobsight_server.web.kit.routes import BODY_ERRORS, NAME, PAGE, Parameter, Route, record_reply
+
+REPORTS_AT_MOST = 20_000
+SIZE_AT_MOST = 20_000
+_PAGE_SIZE = 50
+_OBJECTIVES_AT_MOST = 10
+
+T = TypeVar("T")
+
+
+class StateReports(msgspec.Struct, forbid_unknown_fields=True):
+    """Reports of many resources, each judged by itself; ``source`` says who sent them."""
+
+    resources: Annotated[list[ResourceReport], Meta(max_length=REPORTS_AT_MOST)]
+    source: Annotated[str, Meta(min_length=1, max_length=60)] = "reported"
+
+
+class EachReport(StateReports, forbid_unknown_fields=True):
+    """The same, decoded one by one, so that a wrong report does not affect the others."""
+
+    resources: Annotated[list[dict[str, Any]], Meta(max_length=REPORTS_AT_MOST)]  # type: ignore[assignment]
+
+
+def resources() -> ResourceList:
+    kind, page = name_argument("type"), integer_argument("page", 1, PAGES_AT_MOST)
+    size = integer_argument("size", _PAGE_SIZE, SIZE_AT_MOST)
+    return part(Matcher).look(lambda catalogue, now: resource_list(catalogue, now, kind, page, size))
+
+
+def resource() -> ResourceDetail:
+    name = required_name("name")
+    found = part(Matcher).look(lambda catalogue, now: resource_detail(catalogue, name, now))
+    if found is None:
+        raise NotFound(f"no resource {name[:60]!r}; it may have been removed")
+    return found
+
+
+def define_resource() -> Response:
+    name = required_name("name")
+    shape = '{"type": T, "attributes": {...}, "capacities": {NAME: TOTAL}}'
+    body = sent(parsed_body(dict[str, Any], shape, DEFINITION_BYTES), ResourceBody, "resource")
+    here = context()
+    put_resource(here.write_engine, name, body, here.clock())
+    return record_reply(resource())
+
+
+def remove_resource() -> Response:
+    name, here = required_name("name"), context()
+    lost = delete_resource(here.write_engine, name, here.clock())
+    return record_reply(Removed(name, lost))
+
+
+def report_state() -> Response:
+    here = context()
+    shape = '{"resources": [{"name": N, "capacities": {"slots": {"used": 2}}}]}'
+    body = parsed_body(EachReport, shape, here.settings.max_body_bytes)
+    name_text(body.source, "source")
+    taken = take_reports(here.write_engine, body.resources, body.source, here.clock(), here.settings.max_future_s)
+    return record_reply(taken)
+
+
+RESOURCES = Route(
+    "GET",
+    "/api/v1/resources",
+    resources,
+    ("scheduler",),
+    "Resources: attributes, capacities, what is free, who holds what; 50 a page",
+    (
+        Parameter("type", "only resources of this type", NAME),
+        Parameter("page", "from 1", PAGE),
+        Parameter(
+            "size",
+            f"resources per page, up to {SIZE_AT_MOST}",
+            {"type": "integer", "minimum": 1, "maximum": SIZE_AT_MOST},
+        ),
+    ),
+)
+ROUTES = (
+    RESOURCES,
+    Route(
+        "POST",
+        "/api/v1/resources/state",
+        report_state,
+        ("scheduler",),
+        f"Reports of the state of up to {REPORTS_AT_MOST} resources, each stored or rejected by itself",
+        answer=ReportsTaken,
+        body=StateReports,
+        errors=BODY_ERRORS,
+    ),
+    Route(
+        "GET", "/api/v1/resources/{name}", resource, ("scheduler",), "One resource and who holds it", errors=(400, 404)
+    ),
+    Route(
+        "PUT",
+        "/api/v1/resources/{name}",
+        define_resource,
+        (),
+        "Defines a resource; its holds stay",
+        answer=ResourceDetail,
+        body=ResourceBody,
+        errors=BODY_ERRORS,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/resources/{name}",
+        remove_resource,
+        (),
+        "Removes a resource; its matches are lost",
+        answer=Removed,
+        errors=(400, 404),
+    ),
+)
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/resources", endpoint="resources")
+    def show() -> AnyResponse:
+        return _page({}, None)
+
+    @pages.post("/resources/define", endpoint="resource_define")
+    def define() -> AnyResponse:
+        def store(form: dict[str, str]) -> None:
+            put_resource(context().write_engine, form.get("name", "").strip(), resource_of(form), context().clock())
+
+        return _posted(store)
+
+    @pages.post("/resources/remove", endpoint="resource_remove")
+    def remove() -> AnyResponse:
+        def store(form: dict[str, str]) -> None:
+            delete_resource(context().write_engine, form.get("name", ""), context().clock())
+
+        return _posted(store)
+
+    @pages.post("/resources/types", endpoint="resource_type_define")
+    def define_kind() -> AnyResponse:
+        return _posted(lambda form: put_type(context().write_engine, type_of(form)))
+
+    @pages.post("/resources/policies", endpoint="resource_policies")
+    def save_policies() -> AnyResponse:
+        return _posted(lambda form: put_policies(context().write_engine, policies_of(form)))
+
+
+def _posted(store: Callable[[dict[str, str]], None]) -> AnyResponse:
+    """Stores what a form sends, and shows the list again, with the problem where there is one."""
+    require_same_origin()
+    form = request.form.to_dict()
+    try:
+        for name, value in form.items():
+            if "\0" in value:
+                raise UserError(f"{name} contains a NUL character")
+        store(form)
+    except UserError as error:
+        return _page(form, str(error), 400)
+    return redirect(url_for("pages.resources"), 303)
+
+
+def _page(form: dict[str, str], problem: str | None, status: int = 200) -> AnyResponse:
+    return page(
+        "resources.html",
+        resources(),
+        RESOURCES,
+        status,
+        page_url=url_for("pages.resources") if request.method == "POST" else None,
+        types=types().types,
+        policies=form.get("policies") or msgspec.json.format(msgspec.json.encode(policies().policies)).decode(),
+        kind=given("type"),
+        bar=holding_bar,
+        expiry_s=context().settings.resource_expiry_s,
+        form=form,
+        problem=problem,
+    )

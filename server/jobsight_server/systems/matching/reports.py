@@ -1,0 +1,134 @@
+"""Takes in reports of the state of resources: many at once, each for itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Engine, bindparam, insert, select, update
+
+from jobsight_server.record import Record
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.owner_reports import report_owner
+from jobsight_server.systems.matching.changes import begin_change
+from jobsight_server.systems.matching.edit import known_type, require_room, types_in
+from jobsight_server.systems.matching.resource_report import ResourceReport, Value, sent, state_row
+from jobsight_server.systems.matching.resource_types import ResourceError, ResourceType, check_name
+from jobsight_server.systems.matching.tables import resources
+
+REJECTED = "resource_reports_rejected"
+"""Counted by reason."""
+
+_AT_ONCE = 300  # names in a statement, below the number of parameters that any SQLite accepts
+_decode_attributes = msgspec.json.Decoder(dict[str, Value]).decode
+_decode_capacities = msgspec.json.Decoder(dict[str, tuple[float, float]]).decode
+_KEPT = ("attributes", "capacities", "state_at", "owner_present", "source", "version")
+
+
+class RejectedReport(Record):
+    """A report that was not stored, and why."""
+
+    name: str
+    reason: str
+
+
+class ReportsTaken(Record):
+    """How many reports changed a resource, how many made a new one, and those that did neither."""
+
+    stored: int
+    created: int
+    rejected: list[RejectedReport]
+
+
+def take_reports(
+    engine: Engine,
+    reports: Sequence[ResourceReport | dict[str, Any]],
+    source: str,
+    now: float,
+    future_s: float,
+    refuse_late: bool = True,
+) -> ReportsTaken:
+    """Stores all that can be, of each resource the last report; the others are counted by reason. A report older than
+    the stored state is late.
+
+    Without ``refuse_late``, reports that are not newer than the stored state are left out and not counted.
+
+    Raises:
+        ResourceError: there would be too many resources.
+    """
+    last = {entry.name if isinstance(entry, ResourceReport) else str(entry.get("name", "")): entry for entry in reports}
+    if not last:
+        return ReportsTaken(0, 0, [])
+    with engine.begin() as connection:
+        change = begin_change(connection)
+        types = types_in(connection)
+        known = {row["name"]: row for row in _rows(connection, last)}
+        changed: list[dict[str, Any]] = []
+        new: list[dict[str, Any]] = []
+        refused: list[RejectedReport] = []
+        counts: Counter[tuple[str, str]] = Counter()
+        for name, entry in last.items():
+            try:
+                report = entry if isinstance(entry, ResourceReport) else sent(entry, ResourceReport, "report")
+                if not refuse_late and name in known and (report.time or now) <= known[name]["state_at"]:
+                    continue
+                row = _row(report, known.get(name), types, now, future_s)
+            except ResourceError as error:
+                refused.append(RejectedReport(name[:200], str(error)))
+                counts[REJECTED, "late" if error.status == 409 else "invalid"] += 1
+                continue
+            row |= {"source": source, "version": change.version}
+            (changed if name in known else new).append(row)
+            if report.owner_present is not None:
+                _report_owner(connection, report, row)
+        if changed:
+            values: dict[str, Any] = {name: bindparam(name) for name in _KEPT}
+            connection.execute(update(resources).where(resources.c.id == bindparam("number")).values(values), changed)
+        if new:
+            require_room(connection, len(new))
+            connection.execute(insert(resources), new)
+        add_event_counts(connection, counts)
+    return ReportsTaken(len(changed), len(new), refused)
+
+
+def _rows(connection: Connection, names: Iterable[str]) -> Iterable[Any]:
+    asked = [name for name in names if "\0" not in name]
+    for begin in range(0, len(asked), _AT_ONCE):
+        query = select(resources).where(resources.c.name.in_(asked[begin : begin + _AT_ONCE]))
+        yield from connection.execute(query).mappings()
+
+
+def _row(
+    report: ResourceReport, before: Any, types: dict[str, ResourceType], now: float, future_s: float
+) -> dict[str, Any]:
+    check_name(report.name, "name")
+    at = now if report.time is None else report.time
+    if at > now + future_s:
+        raise ResourceError(f"time = {at:.0f} is {at - now:.0f} s ahead of the server's clock; set the clock")
+    at = min(at, now)
+    if before is None and report.type is None:
+        raise ResourceError("unknown resource; give its type to have it created")
+    if before is not None and report.type not in (None, before["type"]):
+        raise ResourceError(f"type = {report.type!r}, but it is a {before['type']!r}; delete it first")
+    if before is not None and at < before["state_at"]:
+        raise ResourceError(f"measured {before['state_at'] - at:.0f} s before the state that is stored", 409)
+    kind = known_type(types, report.type or before["type"])
+    row: dict[str, Any] = {"state_at": at, "owner_present": report.owner_present}
+    if before is None:
+        new = {"name": report.name, "type": kind.name, "cost": 1.0, "is_static": False}
+        return row | state_row(report, kind, ({}, {})) | new
+    if report.owner_present is None:
+        row["owner_present"] = before["owner_present"]
+    stored = _decode_attributes(before["attributes"]), _decode_capacities(before["capacities"])
+    return row | state_row(report, kind, stored) | {"number": before["id"]}
+
+
+def _report_owner(connection: Connection, report: ResourceReport, row: dict[str, Any]) -> None:
+    """Passes the presence of an owner on to the machine that the resource is: ``CLUSTER/NODE``, or its attributes."""
+    attributes = _decode_attributes(row["attributes"])
+    cluster, node = attributes.get("cluster"), attributes.get("node")
+    if not (isinstance(cluster, str) and isinstance(node, str) and cluster and node):
+        cluster, _, node = report.name.rpartition("/")
+    report_owner(connection, cluster or None, node, bool(report.owner_present), row["state_at"])

@@ -1,0 +1,221 @@
+"""Matches a batch at once: reads the state, decides, and holds what was decided if it still fits by then."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from msgspec.structs import asdict
+from sqlalchemy import Engine, insert
+
+from jobsight_scheduler.matching import match
+from jobsight_scheduler.matching.answer import Answer, Match, Unmatched
+from jobsight_scheduler.matching.problem import MatchJob, Objective, Problem
+from jobsight_scheduler.matching.rounds import RoundAnswer, WaitingJob, match_round
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.settings import Settings
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.systems.matching.answers import (
+    BatchAnswer,
+    EligibleResources,
+    MadeMatch,
+    TimeSpent,
+    eligible_resources,
+)
+from jobsight_server.systems.matching.batch import (
+    CheckedBatch,
+    problem_of,
+    read_batch,
+    read_chosen_objectives,
+    require_size,
+    types_of,
+)
+from jobsight_server.systems.matching.catalogue import Catalogue
+from jobsight_server.systems.matching.end_matches import expire_matches
+from jobsight_server.systems.matching.resource_types import ResourceError
+from jobsight_server.systems.matching.store_matches import Seen, add_holds, begin_storing, match_row, until_of
+from jobsight_server.systems.matching.submissions import Earlier, earlier
+from jobsight_server.systems.matching.tables import matches
+
+T = TypeVar("T")
+
+RUNGS_FAILED = "match_rungs_failed"
+"""Counted by rung."""
+
+_ATTEMPTS = 3
+FORESTALLED = "other requests took what it was matched to, three times in a row; send it again"
+
+StoreRound = Callable[[Catalogue, Problem, Sequence[Match], Sequence[Unmatched], Seen], int]
+
+
+class Matcher:
+    """One process's way to matches. Several processes, or servers on one PostgreSQL, may match at the same time."""
+
+    def __init__(
+        self,
+        read_engine: Engine,
+        write_engine: Engine,
+        settings: Settings,
+        answers: AnswerReader,
+        clock: Callable[[], float],
+    ) -> None:
+        self.settings = settings
+        self._read_engine, self._write_engine = read_engine, write_engine
+        self._answers, self._clock = answers, clock
+        self._catalogue, self._shown = Catalogue(settings.resource_expiry_s), Catalogue(settings.resource_expiry_s)
+        self._turn, self._looking = threading.Lock(), threading.Lock()
+
+    def match(
+        self, jobs: Sequence[Any], objectives: object | None = None, is_dry: bool = False, key: str | None = None
+    ) -> BatchAnswer:
+        """A whole match or none for each job, held unless ``is_dry``; jobs that were matched with the same ``key``
+
+        before are answered with that match.
+
+        Raises:
+            ResourceError: the batch is invalid; nothing is held then.
+        """
+        with self._turn:
+            return self._match(jobs, objectives, is_dry, None if is_dry else key)
+
+    def match_round(self, waiting: Sequence[WaitingJob], store: StoreRound) -> int:
+        """Matches queued jobs and has ``store`` hold what is matched; returns what that returns."""
+        if not waiting:
+            return 0
+        with self._turn:
+            problem, seen = self._present([entry.job for entry in waiting])
+            answer = match_round(
+                problem.resources,
+                waiting,
+                now_s=problem.now_s,
+                clock=time.monotonic,
+                deadline_s=self.settings.match_deadline_s,
+                objectives=problem.objectives,
+                hour=problem.hour,
+            )
+            self._count_failed(answer)
+            return store(self._catalogue, problem, answer.matches, answer.unmatched, seen)
+
+    def look(self, read: Callable[[Catalogue, float], T]) -> T:
+        """``read`` of the present state; not held up by a batch that is being matched."""
+        with self._looking, self._read_engine.connect().execution_options(reading=True) as connection:
+            self._shown.refresh(connection)
+            return read(self._shown, self._clock())
+
+    def read(self, jobs: Sequence[Any], key: str | None = None) -> CheckedBatch:
+        """A batch as it would be matched.
+
+        Raises:
+            ResourceError: it is invalid.
+        """
+        with self._read_engine.connect().execution_options(reading=True) as connection:
+            types = self.look(lambda catalogue, _: catalogue.types)
+            batch = read_batch(jobs, types, self._answers, connection, key)
+        require_size(batch.jobs, ())
+        return batch
+
+    def eligible(self, document: Any) -> list[EligibleResources] | None:
+        """E(j, d) of a stored job now; None where its types are not there any more."""
+        try:
+            jobs = self.read([document]).jobs
+        except ResourceError:
+            return None
+
+        def found(catalogue: Catalogue, now: float) -> list[EligibleResources]:
+            resources = catalogue.resources_of(types_of(jobs), now)
+            return eligible_resources(problem_of(jobs, resources, (Objective("throughput"),), now))
+
+        return self.look(found) if jobs else None
+
+    def _match(self, jobs: Sequence[Any], objectives: object | None, is_dry: bool, key: str | None) -> BatchAnswer:
+        spent, begin = TimeSpent(), time.perf_counter()
+        with self._read_engine.connect().execution_options(reading=True) as connection:
+            self._catalogue.refresh(connection)
+            batch = read_batch(jobs, self._catalogue.types, self._answers, connection, key)
+            before = earlier(connection, key)
+        problem, seen = self._present([job for job in batch.jobs if job.name not in before.numbers], objectives)
+        require_size(problem.jobs, problem.resources)
+        spent.query_s = time.perf_counter() - begin
+        first = answer = self._decide(problem, spent)
+        conflicts, pending, made = 0, problem, list(before.made)
+        unmatched = [*batch.refused, *before.waiting, *answer.unmatched]
+        if is_dry:
+            made = [MadeMatch(one.job, one.resources) for one in answer.matches]
+        for attempt in range(0 if is_dry else _ATTEMPTS):
+            stored, lost = self._store(pending, answer.matches, seen, batch, key, spent)
+            made += stored
+            conflicts += len(lost)
+            if not lost:
+                break
+            if attempt == _ATTEMPTS - 1:
+                unmatched += [Unmatched(job.name, "held", FORESTALLED) for job in lost]
+                break
+            pending, seen = self._present(lost, objectives)
+            answer = self._decide(pending, spent)
+            unmatched += answer.unmatched
+        whole = asdict(first) | {"matches": tuple(made), "unmatched": tuple(unmatched), "predicted": batch.predicted}
+        eligible = eligible_resources(problem) if is_dry else None
+        return BatchAnswer(**whole, conflicts=conflicts, time=spent, eligible=eligible)
+
+    def _present(self, jobs: Sequence[MatchJob], objectives: object | None = None) -> tuple[Problem, Seen]:
+        """``jobs`` with the resources as they are now."""
+        with self._read_engine.connect().execution_options(reading=True) as connection:
+            self._catalogue.refresh(connection)
+        chosen = read_chosen_objectives(self._catalogue.objectives if objectives is None else objectives)
+        now = self._clock()
+        problem = problem_of(jobs, self._catalogue.resources_of(types_of(jobs), now), chosen, now)
+        return problem, Seen.of(self._catalogue, problem)
+
+    def _decide(self, problem: Problem, spent: TimeSpent) -> Answer:
+        begin = time.perf_counter()
+        answer = match(problem, clock=time.monotonic, deadline_s=self.settings.match_deadline_s)
+        spent.solve_s += time.perf_counter() - begin
+        self._count_failed(answer)
+        return answer
+
+    def _count_failed(self, answer: Answer | RoundAnswer) -> None:
+        counts = Counter((RUNGS_FAILED, rung.split(":")[0]) for rung in answer.failed)
+        if counts:
+            with self._write_engine.begin() as connection:
+                add_event_counts(connection, counts)
+
+    def _store(
+        self,
+        problem: Problem,
+        found: Sequence[Match],
+        seen: Seen,
+        batch: CheckedBatch,
+        key: str | None,
+        spent: TimeSpent,
+    ) -> tuple[list[MadeMatch], list[MatchJob]]:
+        """Holds the matches that still fit; the jobs of the others are returned."""
+        if not found:
+            return [], []
+        begin, now = time.perf_counter(), problem.now_s
+        jobs = {job.name: job for job in problem.jobs}
+        with self._write_engine.begin() as connection:
+            known = self._catalogue.version
+            change, fitting = begin_storing(connection, self._catalogue, problem, found, seen)
+            # The same submission, by another process meanwhile.
+            before = Earlier() if change.version - 1 == known else earlier(connection, key)
+            numbered = list(enumerate((one for one in fitting if one.job not in before.numbers), change.first_match))
+            made = [one for one in before.made if one.job in jobs]
+            rows = []
+            for number, one in numbered:
+                until = until_of(jobs[one.job], self.settings.match_hold_s, now)
+                rows.append(
+                    match_row(jobs[one.job], batch.documents[one.job])
+                    | {"id": number, "state": "held", "submitted_at": now, "matched_at": now}
+                    | {"until": until, "rounds": 0, "version": change.version}
+                )
+                made.append(MadeMatch(one.job, one.resources, number, until))
+            if rows:
+                connection.execute(insert(matches), rows)
+                add_holds(connection, self._catalogue, problem, numbered)
+            expire_matches(connection, now, change.version)
+        spent.store_s += time.perf_counter() - begin
+        kept = {one.job for one in fitting} | before.numbers.keys()
+        return made, [jobs[one.job] for one in found if one.job not in kept]

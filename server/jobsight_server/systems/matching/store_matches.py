@@ -1,0 +1,95 @@
+"""Stores matches with what they hold, each only if it still fits what is committed by then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from jobsight_scheduler.matching.answer import Match
+from jobsight_scheduler.matching.check import faults
+from jobsight_scheduler.matching.eligibility import Eligibility
+from jobsight_scheduler.matching.problem import MatchJob, Problem
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.fetch import write_many
+from jobsight_server.systems.matching.catalogue import Catalogue
+from jobsight_server.systems.matching.changes import Change, begin_change
+from jobsight_server.systems.matching.stored_resource import StoredResource
+
+MADE = "matches_made"
+CONFLICTS = "match_conflicts"
+LONGEST_HOLD_S = 366 * 86400.0
+
+_HOLD = "INSERT INTO holds (match_id, dependency, resource_id, resource, amounts) VALUES (?, ?, ?, ?, ?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a batch was matched from: the definitions' state, and each resource as it was stored."""
+
+    definitions: int
+    resources: Mapping[str, StoredResource]
+
+    @classmethod
+    def of(cls, catalogue: Catalogue, problem: Problem) -> Seen:
+        stored, id_of = catalogue.resources, catalogue.id_of
+        return cls(catalogue.definitions, {r.name: stored[id_of[r.name]] for r in problem.resources})
+
+
+def begin_storing(
+    connection: Connection, catalogue: Catalogue, problem: Problem, found: Sequence[Match], seen: Seen
+) -> tuple[Change, list[Match]]:
+    """Starts a change, with a number for each match; those of ``found`` that fit what is committed by now.
+
+    One on a resource that was changed since it was seen, or under other definitions, has to be made again.
+    """
+    change = begin_change(connection, len(found))
+    if change.version - 1 == catalogue.version:
+        return change, list(found)
+    catalogue.refresh(connection, change.version - 1)
+    numbers = {name: catalogue.id_of.get(name, 0) for name in seen.resources}
+    same = {n for n, stored in seen.resources.items() if catalogue.resources.get(numbers[n]) is stored}
+    if catalogue.definitions != seen.definitions:
+        same = set()
+    now = tuple(catalogue.resource(number, problem.now_s) for name, number in numbers.items() if name in same)
+    present = replace(problem, resources=now)
+    kept = [one for one in found if same.issuperset(name for names in one.resources.values() for name in names)]
+    wrong = faults(Eligibility(present), kept)
+    fitting = [one for one in kept if one.job not in wrong]
+    add_event_counts(connection, {(CONFLICTS, ""): len(found) - len(fitting)})
+    return change, fitting
+
+
+def add_holds(
+    connection: Connection, catalogue: Catalogue, problem: Problem, found: Sequence[tuple[int, Match]]
+) -> None:
+    """Stores what these matches hold, within the caller's change."""
+    jobs = {job.name: job for job in problem.jobs}
+    rows: list[tuple[int, str, int, str, str]] = []
+    for number, match in found:
+        for dependency in jobs[match.job].dependencies:
+            amounts = msgspec.json.encode(dependency.amounts).decode()
+            names = match.resources[dependency.name]
+            rows += [(number, dependency.name, catalogue.id_of[name], name, amounts) for name in names]
+    write_many(connection, _HOLD, rows)
+    add_event_counts(connection, {(MADE, ""): len(found)})
+
+
+def until_of(job: MatchJob, hold_s: float, now: float) -> float:
+    """When the hold ends by itself: after the job's duration, else after ``hold_s``."""
+    return now + min(hold_s if job.duration_s is None else job.duration_s, LONGEST_HOLD_S)
+
+
+def match_row(job: MatchJob, document: str) -> dict[str, Any]:
+    """The columns of a match that are the job's own."""
+    return {
+        "name": job.name,
+        "user": job.user,
+        "class": job.job_class or None,
+        "priority": job.priority,
+        "job": document,
+    }

@@ -1,0 +1,112 @@
+"""How promises were kept: failures predicted against failures seen, and the correction learned from them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Self
+
+import msgspec
+from sqlalchemy import Connection, select, text
+
+from jobsight_predictor.runtime.recalibrate import Correct, Recalibration
+from jobsight_server.record import Record, Share
+from jobsight_server.systems.offers.tables import plans
+
+_WRITE = text(
+    "INSERT INTO plans (cluster, version, calibration) VALUES (:cluster, 0, :calibration) "
+    "ON CONFLICT (cluster) DO UPDATE SET calibration = excluded.calibration"
+)
+EDGES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Upper ends of the classes of promised probability of failure; the last class ends at 1."""
+
+_NEW: list[float] = [0, 0.0, 0.0, 0]
+
+
+class PromiseClass(Record):
+    """Ended jobs promised a probability of failure up to ``up_to``, and above the class before.
+
+    ``promised`` is its mean, ``observed`` the share that was killed or failed, ``predicted`` the mean probability of
+    being killed before recalibration; null without jobs.
+    """
+
+    up_to: Share
+    jobs: int
+    failed: int
+    predicted: Share | None
+    promised: Share | None
+    observed: Share | None
+
+
+class Calibration:
+    """The correction of predicted probabilities of failure on one cluster, and the counts by class."""
+
+    def __init__(self, recalibration: Recalibration | None = None) -> None:
+        """``recalibration``: what was learned before the first offer."""
+        self.recalibration = recalibration or Recalibration()
+        self._classes: list[list[float]] = [list(_NEW) for _ in range(len(EDGES) + 1)]
+
+    def correction(self, now_h: float) -> Correct:
+        """From the predicted probability of failure to the one that it stands for."""
+        return self.recalibration.as_of(now_h)
+
+    def learn(self, predicted: float, promised: float, outcome: str, at_h: float) -> None:
+        """Take in how a job ended: finished, killed because its time was over, or failed for another reason.
+
+        ``predicted`` was the probability that it is killed, before correction; ``promised`` that of any failure. Where
+        a node failed, it is unknown whether the job would have ended in time: the correction learns nothing from it.
+        """
+        if outcome != "failed" and predicted > 0.0:
+            self.recalibration.learn(predicted, outcome == "killed", at_h)
+        of_class = self._classes[bisect_left(EDGES, promised)]
+        for place, amount in enumerate((1, predicted, promised, outcome != "finished")):
+            of_class[place] += amount
+
+    def classes(self) -> list[PromiseClass]:
+        """What was promised and what came of it, the class of the smallest probability first."""
+        return [_class(up_to, counts) for up_to, counts in zip((*EDGES, 1.0), self._classes, strict=True)]
+
+    def total(self) -> PromiseClass:
+        """The same over all classes."""
+        return _class(1.0, [sum(column) for column in zip(*self._classes, strict=True)])
+
+    def to_text(self) -> str:
+        """The whole state."""
+        return msgspec.json.encode([self.recalibration.state(), self._classes]).decode()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing has been learned yet."""
+        return self.recalibration.jobs == 0
+
+    @classmethod
+    def from_text(cls, stored: str) -> Self:
+        """The one whose ``to_text()`` this was; a new one for the empty text."""
+        found = cls()
+        if stored:
+            state, classes, *refused = msgspec.json.decode(stored)
+            if "predicted" in state:  # release 0.2 kept another kind of evidence
+                found.recalibration = Recalibration.from_state({"refused": sum(refused)} | state)
+            found._classes = classes
+        return found
+
+
+def read_calibration(connection: Connection, cluster: str) -> Calibration:
+    """The calibration of a cluster; a new one where no offer was made yet."""
+    stored = connection.scalar(select(plans.c.calibration).where(plans.c.cluster == cluster))
+    return Calibration.from_text(stored or "")
+
+
+def write_calibration(connection: Connection, cluster: str, calibration: Calibration) -> None:
+    """Stores it; the caller has locked the plan."""
+    row = {"cluster": cluster, "calibration": calibration.to_text()}
+    connection.execute(_WRITE, row)
+
+
+def _class(up_to: float, counts: Sequence[float]) -> PromiseClass:
+    jobs, predicted, promised, failed = counts
+    if not jobs:
+        return PromiseClass(up_to, 0, 0, None, None, None)
+    return PromiseClass(
+        up_to, int(jobs), int(failed), min(predicted / jobs, 1.0), min(promised / jobs, 1.0), failed / jobs
+    )

@@ -1,0 +1,137 @@
+"""Answers a job that asks for a place: the acceptance test against the plan, and the offer that holds the place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from jobsight_predictor.question import Question
+from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
+from jobsight_scheduler.overbooking.accept import OfferDecision, decide, decide_corrected
+from jobsight_scheduler.overbooking.booking import JobOffer
+from jobsight_server.requirements.stored import question_text
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.systems.offers.calibration import read_calibration, write_calibration
+from jobsight_server.systems.offers.config import PlanConfig
+from jobsight_server.systems.offers.expiry import expire_offers
+from jobsight_server.systems.offers.places import places_text
+from jobsight_server.systems.offers.risk import HOUR_S, stakes
+from jobsight_server.systems.offers.standing_plan import StandingPlans, accuracy_of_text, accuracy_text
+from jobsight_server.systems.offers.stored import REJECTIONS, add_offer, lock_plan, note_touched
+
+CELLS = 4_000_000
+"""Nodes times planned jobs, up to which a plan is searched: some 150 MB."""
+
+FULL = "the plan is full"
+
+_NEW = -1  # the number of a job that has no offer yet
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRequest:
+    """A job that asks for ``nodes`` of the ``cluster_nodes`` for ``requested_s``, from ``release`` to ``deadline``."""
+
+    cluster: str
+    cluster_nodes: int
+    job: Question
+    nodes: int
+    requested_s: float
+    release: float
+    deadline: float
+    job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceAnswer:
+    """``number`` is that of the offer; None: rejected, for the ``reason``. ``candidates`` counts places looked at."""
+
+    number: int | None
+    reason: str
+    candidates: int
+
+
+def answer_request(
+    connection: Connection,
+    plans: StandingPlans,
+    config: PlanConfig,
+    request: PlaceRequest,
+    accuracy: RuntimeAccuracy,
+    now: float,
+) -> PlaceAnswer:
+    """Tests the request against the plan within the caller's transaction, and stores the offer if it is accepted.
+
+    Of the jobs that only the correction of their risk refuses, a small share is accepted, or it would never learn that
+    jobs have become more reliable again.
+    """
+    cluster = request.cluster
+    lock_plan(connection, cluster)
+    expire_offers(connection, cluster, now)
+    calibration = read_calibration(connection, cluster)
+    stored = accuracy_text(accuracy)
+    charge_h, penalty_h = stakes(config, request.requested_s)
+    offer = JobOffer(
+        job=_NEW,
+        nodes=request.nodes,
+        requested_h=request.requested_s / HOUR_S,
+        release_h=max(request.release, now) / HOUR_S,
+        deadline_h=request.deadline / HOUR_S,
+        # As it will be read again, so that each decision rests on the same figures.
+        accuracy=accuracy_of_text(stored, accuracy.jobs, accuracy.source),
+        charge=charge_h,
+        penalty=penalty_h,
+    )
+    with plans.lock:
+        standing = plans.of(connection, cluster, request.cluster_nodes, now)
+        if (len(standing.plan.bookings) + 1) * standing.nodes > CELLS:
+            return _rejected(connection, FULL, 0)
+        now_h = now / HOUR_S
+        test = partial(decide, standing.plan, offer, now_h, config.rule, config.machine, risk=standing.risk)
+        decision, explored = decide_corrected(test, calibration.recalibration, now_h)
+        if explored is not None:
+            write_calibration(connection, cluster, calibration)
+    if decision.place is None or decision.success is None:
+        return _rejected(connection, decision.reason, decision.candidates)
+    note_touched(connection, {other.job: other.raw_pof for other in decision.touched})
+    number = add_offer(connection, cluster, _row(config, request, offer, decision, stored, now))
+    return PlaceAnswer(number, "", decision.candidates)
+
+
+def _rejected(connection: Connection, reason: str, candidates: int) -> PlaceAnswer:
+    add_event_counts(connection, {(REJECTIONS, reason): 1})
+    return PlaceAnswer(None, reason, candidates)
+
+
+def _row(
+    config: PlanConfig, request: PlaceRequest, offer: JobOffer, decision: OfferDecision, run_times: str, now: float
+) -> dict[str, Any]:
+    place, success = decision.place, decision.success
+    assert place is not None
+    assert success is not None
+    predicted = 0.0 if not config.overbooks else decision.raw_pof
+    return {
+        "question": question_text(request.job),
+        "nodes": request.nodes,
+        "places": places_text(place.processors.tolist()),
+        "requested_s": request.requested_s,
+        "release": request.release,
+        "planned_start": max(place.start_h * HOUR_S, request.release),
+        "planned_end": min(place.end_h * HOUR_S, request.deadline),
+        "deadline": request.deadline,
+        "p_available": success.available,
+        "p_executable": success.executable,
+        "p_success": success.survives,
+        "pos": success.pos,
+        "predicted": predicted,
+        "charge": offer.charge,
+        "penalty": offer.penalty,
+        "source": offer.accuracy.source,
+        "source_jobs": offer.accuracy.jobs,
+        "run_times": run_times,
+        "strategy": config.strategy,
+        "offered_at": now,
+        "expires_at": now + config.hold_s,
+        "job_id": request.job_id,
+    }

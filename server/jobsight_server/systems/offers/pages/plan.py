@@ -1,0 +1,45 @@
+"""The plan of a cluster: its jobs in time and on nodes, the gaps, and how promises were kept."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+from werkzeug.wrappers import Response
+
+from jobsight_server.queries.nodes import cluster_names
+from jobsight_server.systems.offers.queries import StoredPlan, plan_of, planned_clusters
+from jobsight_server.systems.offers.seller import PlaceSeller
+from jobsight_server.web.kit.context import context, part
+from jobsight_server.web.kit.inputs import cluster_argument
+from jobsight_server.web.kit.pages import page
+from jobsight_server.web.kit.routes import NAME, Parameter, Route
+
+
+def plan() -> StoredPlan:
+    here, seller = context(), part(PlaceSeller)
+    cluster = cluster_argument()
+    with here.read_engine.connect() as connection:
+        if cluster is None:
+            cluster = next(iter(planned_clusters(connection, seller.config)), None)
+        return plan_of(connection, seller, cluster, here.clock())
+
+
+PLAN = Route(
+    "GET",
+    "/api/v1/plan",
+    plan,
+    ("scheduler",),
+    "The plan of a cluster: jobs with a place, gaps and what they are worth, promises and how they were kept",
+    (Parameter("cluster", "default: the first with a plan, by name", NAME),),
+    errors=(400, 404),
+)
+ROUTES = (PLAN,)
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/plan", endpoint="plan")
+    def show() -> Response:
+        found = plan()
+        here = context()
+        with here.read_engine.connect() as connection:
+            clusters = cluster_names(connection)
+        return page("plan.html", found, PLAN, clusters=clusters, listen=here.settings.listen)

@@ -1,0 +1,28 @@
+"""Background work of offers: jobs in the plan are watched, and plans are rehearsed."""
+
+from __future__ import annotations
+
+from jobsight_server.periodic import BackgroundWork
+from jobsight_server.systems.offers.config import plan_config
+from jobsight_server.systems.offers.expiry import expire_all
+from jobsight_server.systems.offers.follow import follow_jobs
+from jobsight_server.systems.offers.rehearse import rehearse_plans
+
+_LOOK_AT_PLAN_S = 5.0
+_REHEARSE_S = 600.0
+
+
+def schedule(work: BackgroundWork) -> None:
+    work.every(_LOOK_AT_PLAN_S, "plan", _keep_plan, work)
+    work.every(_REHEARSE_S, "rehearsals", _rehearse, work, takes_long=True, at_once=True)
+
+
+def _keep_plan(work: BackgroundWork) -> None:
+    if not work.stop.is_set():
+        follow_jobs(work.engine, work.clock(), work.stop)
+        expire_all(work.engine, work.clock(), work.settings.plan_kept)
+
+
+def _rehearse(work: BackgroundWork) -> None:
+    if not work.stop.is_set():
+        rehearse_plans(work.engine, plan_config(work.settings), work.clock(), work.stop)

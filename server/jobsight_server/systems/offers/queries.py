@@ -1,0 +1,192 @@
+"""The plan of a cluster: the jobs that have a place, the gaps between them, and how promises were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from jobsight_server.record import Record, Share
+from jobsight_server.requirements.stored import question_of_text
+from jobsight_server.storage.clusters import stored_clusters
+from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.systems.offers.calibration import Calibration, PromiseClass, read_calibration
+from jobsight_server.systems.offers.cluster_nodes import cluster_nodes
+from jobsight_server.systems.offers.config import PlanConfig
+from jobsight_server.systems.offers.gaps import Gaps, PlanGap, gaps_of
+from jobsight_server.systems.offers.in_plan import InPlan
+from jobsight_server.systems.offers.places import places_of
+from jobsight_server.systems.offers.risk import HOUR_S
+from jobsight_server.systems.offers.seller import PlaceSeller
+from jobsight_server.systems.offers.standing_plan import StandingPlan
+from jobsight_server.systems.offers.stored import OUTCOMES, REJECTIONS, OfferState
+from jobsight_server.systems.offers.tables import offers
+from jobsight_server.systems.offers.tables import plans as plan_rows
+
+LISTED = 300
+"""Jobs of a plan that are listed and drawn, those that begin first."""
+
+
+class Offer(Record):
+    """A job's place in the plan. Charge and penalty are in hours of requested time.
+
+    ``places``: its nodes, numbered from 0, as ranges of first and last. It starts between ``earliest_start`` and
+    ``latest_start``, which is its planned start, and has to end by ``latest_end``, which its ``deadline`` or the next
+    job on its nodes sets. ``pos`` = ``p_available`` * ``p_executable`` * ``p_success`` was promised;
+    ``pos_now`` is the same as the plan stands; null for one that has ended. An offer holds its place until
+    ``expires_at``; of a confirmed one, that is how long a report of its end is awaited.
+    """
+
+    id: int
+    cluster: str
+    state: OfferState
+    user: str | None
+    application: str | None
+    queue: str | None
+    job_id: str | None
+    nodes: int
+    places: list[tuple[int, int]]
+    requested_s: float
+    release: float
+    earliest_start: float | None
+    latest_start: float
+    latest_end: float
+    deadline: float
+    p_available: Share
+    p_executable: Share
+    p_success: Share
+    pos: Share
+    pof: Share
+    pos_now: Share | None
+    charge_h: float
+    penalty_h: float
+    expected_charge_h: float
+    expected_penalty_h: float
+    source: str
+    source_jobs: float
+    strategy: str
+    offered_at: float
+    expires_at: float
+    started: float | None
+    ended: float | None
+
+
+class Count(Record):
+    """How often something happened."""
+
+    label: str
+    value: int
+
+
+class StoredPlan(Record):
+    """The plan of a cluster, as of ``now``.
+
+    ``jobs`` are the first of ``standing`` by their start. ``promises``: ended jobs by promised probability of failure;
+    ``promised`` is of all of them. ``outcomes`` and ``rejected`` count offers and rejections on all clusters since the
+    database began.
+    """
+
+    cluster: str | None
+    now: float
+    nodes: int
+    nodes_from: str
+    strategy: str
+    max_failure: Share
+    penalty_ratio: float
+    standing: int
+    jobs: list[Offer]
+    gaps: list[PlanGap]
+    gaps_left_out: int
+    expected_charge_h: float
+    expected_penalty_h: float
+    promises: list[PromiseClass]
+    promised: PromiseClass
+    outcomes: list[Count]
+    rejected: list[Count]
+
+
+def one_offer(connection: Connection, seller: PlaceSeller, number: int, now: float) -> Offer | None:
+    """One offer; None if there is none, or if it is no longer kept."""
+    row = connection.execute(select(offers).where(offers.c.id == number)).first()
+    if row is None:
+        return None
+    nodes, _ = cluster_nodes(connection, seller.config, row.cluster)
+    with seller.plans.lock:
+        standing = seller.plans.of(connection, row.cluster, nodes, now) if nodes else None
+        return _offers(standing, [row], now)[0]
+
+
+def planned_clusters(connection: Connection, config: PlanConfig) -> list[str]:
+    """The clusters with a plan, or with nodes to plan with, by name; those with a plan come first."""
+    stored = connection.scalars(select(plan_rows.c.cluster).order_by(plan_rows.c.cluster)).all()
+    return list(dict.fromkeys([*stored, *sorted(config.nodes), *sorted(stored_clusters(connection))]))
+
+
+def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, now: float) -> StoredPlan:
+    """The plan of a cluster; an empty one for None, where there is no cluster yet."""
+    nodes, nodes_from = (0, "agents") if cluster is None else cluster_nodes(connection, seller.config, cluster)
+    listed: list[Offer] = []
+    gaps, standing_count, charge_h, penalty_h = Gaps([], 0), 0, 0.0, 0.0
+    calibration = Calibration() if cluster is None else read_calibration(connection, cluster)
+    if cluster is not None and nodes:
+        accuracy = seller.run_times.of_any(connection, cluster)
+        with seller.plans.lock:
+            standing = seller.plans.of(connection, cluster, nodes, now)
+            rows = sorted(standing.rows.values(), key=lambda row: (row.planned_start, row.id))
+            listed = _offers(standing, rows[:LISTED], now)
+            gaps = gaps_of(standing.plan, seller.config, accuracy, calibration.correction(now / HOUR_S), now)
+        standing_count = len(rows)
+        charge_h = sum(row.pos * row.charge for row in rows)
+        penalty_h = sum((1.0 - row.pos) * row.penalty for row in rows)
+    counts = read_event_counts(connection)
+    return StoredPlan(
+        cluster=cluster,
+        now=now,
+        nodes=nodes,
+        nodes_from=nodes_from,
+        strategy=seller.config.strategy,
+        max_failure=seller.config.max_failure,
+        penalty_ratio=seller.config.penalty_ratio,
+        standing=standing_count,
+        jobs=listed,
+        gaps=gaps.listed,
+        gaps_left_out=gaps.left_out,
+        expected_charge_h=charge_h,
+        expected_penalty_h=penalty_h,
+        promises=calibration.classes(),
+        promised=calibration.total(),
+        outcomes=_counts(counts, OUTCOMES),
+        rejected=_counts(counts, REJECTIONS),
+    )
+
+
+def _offers(standing: StandingPlan | None, rows: Sequence[Row[Any]], now: float) -> list[Offer]:
+    """The rows as answers, with their state in the plan."""
+    as_of_now = InPlan(standing, now) if standing is not None else None
+    return [_offer(row, as_of_now) for row in rows]
+
+
+def _offer(row: Row[Any], in_plan: InPlan | None) -> Offer:
+    job = question_of_text(row.question)
+    executable = None if in_plan is None else in_plan.executable(row.id)
+    return Offer.of_row(
+        row,
+        user=job.user,
+        application=job.application,
+        queue=job.queue,
+        places=places_of(row.places),
+        earliest_start=None if in_plan is None else in_plan.earliest_start(row.id),
+        latest_start=row.planned_start,
+        latest_end=row.planned_end,
+        pof=1.0 - row.pos,
+        pos_now=None if executable is None else min(row.p_available * executable * row.p_success, 1.0),
+        charge_h=row.charge,
+        penalty_h=row.penalty,
+        expected_charge_h=row.pos * row.charge,
+        expected_penalty_h=(1.0 - row.pos) * row.penalty,
+    )
+
+
+def _counts(counts: Mapping[tuple[str, str], int], name: str) -> list[Count]:
+    return [Count(label, value) for (of, label), value in counts.items() if of == name]

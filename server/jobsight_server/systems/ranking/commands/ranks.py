@@ -1,0 +1,183 @@
+"""``jobsight ranks``: machines by their rank for a job, also for HTCondor and Slurm; reads HTCondor's event log."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from sqlalchemy import Connection
+
+from jobsight_predictor.reliability.exports import classad, exportable, rank_expression, slurm_weights
+from jobsight_server.amounts import span_s
+from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
+from jobsight_server.errors import UserError
+from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
+from jobsight_server.forecasts.job import job_question
+from jobsight_server.queries.users import user_clusters
+from jobsight_server.settings.load import LONGEST_NAME
+from jobsight_server.storage.clusters import listed, stored_clusters
+from jobsight_server.systems.ranking.ask import RankQuestion
+from jobsight_server.systems.ranking.board import MachineBoard, MachineColumns
+from jobsight_server.systems.ranking.condor_attempts import count_attempts
+from jobsight_server.systems.ranking.condor_log import LONGEST_LINE, read_condor_log
+from jobsight_server.systems.ranking.config import rank_config
+from jobsight_server.systems.ranking.queries import MachineRanking, machine_ranking
+from jobsight_server.systems.ranking.report import show
+
+_LISTED = 20
+_ALL = 10**9
+_LONGEST_S = 1e11
+_FORMATS = ("table", "json", "condor", "slurm")
+_RANKS = (
+    "rank_method",
+    "rank_weight_availability",
+    "rank_weight_success",
+    "rank_weight_capacity",
+    "rank_availability_base",
+    "rank_availability_cap_s",
+    "rank_success_initial",
+    "rank_success_reward",
+    "rank_success_penalty",
+    "rank_success_cap",
+    "rank_success_by_work",
+    "rank_blame_users",
+    "rank_raw_capacity",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_settings(parser, "database", *_RANKS, *LEARNING)
+    job = parser.add_mutually_exclusive_group()
+    job.add_argument("--for", dest="run_time", type=_run_time, metavar="TIME", help="run time of the job (default: 1h)")
+    job.add_argument("--user", metavar="NAME", help="take the run time that is predicted for this user's next job")
+    job.add_argument(
+        "--read-condor", type=Path, metavar="FILE", help="count evictions and ends of jobs from HTCondor's event log"
+    )
+    parser.add_argument("--application", metavar="NAME", help="application of the user's job")
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster's machines; with a log, its machines'")
+    parser.add_argument("--name", metavar="NAME", help="only the machine of this name")
+    parser.add_argument("--free", action="store_true", help="leave out machines that are busy or absent")
+    parser.add_argument(
+        "--format",
+        choices=_FORMATS,
+        default=_FORMATS[0],
+        help="table, json, lines of ClassAds, or of slurm.conf (default: table)",
+    )
+    parser.add_argument("--limit", type=int, metavar="COUNT", help=f"machines printed (default: {_LISTED} in a table)")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.limit is not None and args.limit < 1:
+        raise UserError(f"--limit {args.limit} is not above 0")
+    if args.read_condor is not None:
+        return _read_condor(args, Console(stderr=True))
+    engine = open_existing(args, "read")
+    settings = settings_of(args)
+    config = rank_config(settings)
+    try:
+        with engine.connect().execution_options(reading=True) as connection:
+            columns = MachineBoard().columns(connection)
+            _check_cluster(connection, columns, args.cluster)
+            run_time_s, predicted = 3600.0 if args.run_time is None else args.run_time, False
+            if args.user is not None:
+                reader = AnswerReader(engine, forecast_config(settings))
+                run_time_s, predicted = _predicted(connection, reader, args), True
+            question = RankQuestion(run_time_s, config.method, args.cluster, everywhere=not args.free)
+            limit = args.limit or (_LISTED if args.format == "table" else _ALL)
+            found = machine_ranking(
+                connection,
+                columns,
+                config,
+                question,
+                time.time(),
+                predicted=predicted,
+                name=args.name,
+                limit=limit,
+            )
+    finally:
+        engine.dispose()
+    if args.format == "json":
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    elif args.format == "table":
+        show(found, Console())
+    else:
+        _print_for(args.format, found, alone=args.name is not None)
+    return 0
+
+
+def _check_cluster(connection: Connection, columns: MachineColumns, cluster: str | None) -> None:
+    """Clusters known only from HTCondor's event log may have neither jobs nor nodes."""
+    known = {of for of, _ in columns.names} | stored_clusters(connection)
+    if cluster is not None and cluster not in known:
+        raise UserError(f"unknown cluster {cluster!r}; known: {listed(known)}")
+
+
+def _print_for(form: str, found: MachineRanking, alone: bool) -> None:
+    scores = {row.name: row.score for row in found.machines}
+    if len(scores) < len(found.machines):
+        raise UserError("several clusters have machines of the same name; add --cluster NAME")
+    names, left_out = exportable(list(scores))
+    if form == "slurm":
+        print("\n".join(slurm_weights((name, scores[name]) for name in names)))
+    elif alone:
+        print("\n".join(classad(scores[name]) for name in names))
+    else:
+        print(f"# {rank_expression()}")
+        for name in names:
+            print(f"# {name}\n{classad(scores[name])}")
+    if left_out:
+        print(f"jobsight ranks: left out {len(left_out)} names that no configuration can hold", file=sys.stderr)
+
+
+def _read_condor(args: argparse.Namespace, console: Console) -> int:
+    if args.cluster is None:
+        raise UserError("--read-condor needs --cluster NAME: the name under which its machines are ranked")
+    if not args.cluster.isprintable() or not 0 < len(args.cluster) <= LONGEST_NAME:
+        raise UserError(f"--cluster {args.cluster[:60]!r}: give 1 to {LONGEST_NAME} printable characters")
+    engine = open_existing(args)
+    try:
+        with args.read_condor.open("rb") as file:
+            newest = args.read_condor.stat().st_mtime
+            log = read_condor_log(iter(lambda: file.readline(LONGEST_LINE + 1), b""), newest)
+        done = count_attempts(engine, rank_config(settings_of(args)), args.cluster, "", log.attempts)
+    except OSError as error:
+        raise UserError(f"{args.read_condor}: {error.strerror}") from error
+    finally:
+        engine.dispose()
+    ends = Counter(attempt.outcome for attempt in log.attempts)
+    listed_ends = ", ".join(f"{count:,} {end}" for end, count in ends.most_common()) or "none"
+    console.print(
+        f"{log.events:,} events; {len(log.attempts):,} attempts on {done.machines:,} machines ({listed_ends}); "
+        f"{done.counted:,} counted, {done.known:,} known before; {log.checkpoints:,} periodic checkpoints",
+        highlight=False,
+    )
+    for reason, count in log.skipped.most_common():
+        console.print(f"skipped: {count:,} x {reason}", highlight=False)
+    return 0 if log.events or not log.skipped else 1
+
+
+def _predicted(connection: Connection, reader: AnswerReader, args: argparse.Namespace) -> float:
+    clusters = [args.cluster] if args.cluster else user_clusters(connection, args.user)
+    if len(clusters) != 1:
+        known = f"is known on {listed(clusters)}; give --cluster NAME" if clusters else "has no history"
+        raise UserError(f"user {args.user!r} {known}")
+    question = ForecastRequest(clusters[0], job_question(args.user, args.application), "runtime")
+    (answer,) = reader.answers(connection, [question])
+    if answer.value is None:
+        raise UserError(f"no run time of user {args.user!r} can be predicted: {answer.reason}; give --for TIME")
+    return answer.value
+
+
+def _run_time(text: str) -> float:
+    try:
+        found = span_s(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if not 0 < found <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0 and at most {_LONGEST_S:g} s")
+    return found

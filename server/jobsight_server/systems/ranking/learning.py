@@ -1,0 +1,85 @@
+"""The survival model in the database: what it knows of each machine in the machine's row, the rest in one text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+from sqlalchemy import Connection, text
+
+from jobsight_predictor.reliability.fading import faded
+from jobsight_predictor.reliability.survival import Survival
+from jobsight_server.storage.fetch import fetch
+from jobsight_server.systems.ranking.rows import MachineRow
+from jobsight_server.systems.ranking.state import ReliabilityState
+
+DAY_S = 86_400.0
+_ROWS = "SELECT id, events, seconds, weighted FROM machines ORDER BY id"
+_FADE = text(
+    "UPDATE machines SET events = events * :factor, seconds = seconds * :factor, weighted = weighted * :factor, "
+    "sound = sound * :factor, failed = failed * :factor, version = :version "
+    "WHERE seconds > 0 OR events > 0 OR sound > 0 OR failed > 0"
+)
+_UPDATE = text(
+    "UPDATE machines SET events = :events, seconds = :seconds, weighted = :weighted, "
+    "learned_until = :learned_until, version = :version WHERE id = :id"
+)
+
+
+class StoredAges(msgspec.Struct):
+    """What all machines share."""
+
+    age_events: list[float]
+    age_weighted: list[float]
+
+
+def learn(connection: Connection, state: ReliabilityState, learners: Iterable[MachineRow], version: int) -> bool:
+    """Has the survival model learn the stretches of these machines, whose rows must be written; changes ``state``.
+
+    Returns whether there were any.
+    """
+    some = [machine for machine in learners if machine.stretches]
+    if not some:
+        return False
+    ids, *known = zip(*fetch(connection, _ROWS, ()), strict=True)
+    survival = survival_of(state.hazard, len(ids))
+    survival.events, survival.seconds, survival.weighted = np.array(known, dtype=np.float64)
+    place = {number: at for at, number in enumerate(ids)}
+    rows = [(place[machine.id or 0], *one) for machine in some for one in machine.stretches]
+    number, began, since, until, ended, now = (np.array(column) for column in zip(*rows, strict=True))
+    survival.learn(number, began, since, until, ended, now)
+    stored = StoredAges(survival.age_events.tolist(), survival.age_weighted.tolist())
+    state.hazard, state.hazard_version = msgspec.json.encode(stored).decode(), version
+    values = []
+    for machine in some:
+        at = place[machine.id or 0]
+        machine.events, machine.seconds = float(survival.events[at]), float(survival.seconds[at])
+        machine.weighted, machine.version, machine.stretches = float(survival.weighted[at]), version, []
+        names = ("id", "events", "seconds", "weighted", "learned_until", "version")
+        values.append({name: getattr(machine, name) for name in names})
+    connection.execute(_UPDATE, values)
+    return True
+
+
+def fade(connection: Connection, state: ReliabilityState, now: float, version: int) -> bool:
+    """Once a day, what is known of machines counts less; returns whether it now does. Changes ``state``."""
+    passed, state.faded_at = now - state.faded_at, state.faded_at or now
+    if state.faded_at == now or passed < DAY_S:
+        return False
+    state.faded_at, factor = now, faded(passed)
+    connection.execute(_FADE, {"factor": factor, "version": version})
+    if state.hazard:
+        shared = msgspec.json.decode(state.hazard, type=StoredAges)
+        faded_ages = StoredAges(*([factor * one for one in sums] for sums in msgspec.structs.astuple(shared)))
+        state.hazard, state.hazard_version = msgspec.json.encode(faded_ages).decode(), version
+    return True
+
+
+def survival_of(hazard: str, machines: int) -> Survival:
+    """The model of so many machines with what all share; of the machines it knows nothing."""
+    survival = Survival(machines)
+    if hazard:
+        stored = msgspec.json.decode(hazard, type=StoredAges)
+        survival.age_events[:], survival.age_weighted[:] = stored.age_events, stored.age_weighted
+    return survival

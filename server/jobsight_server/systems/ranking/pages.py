@@ -1,0 +1,192 @@
+"""Machines by their rank for a job: ``/api/v1/resources/rank`` and its page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, request
+from sqlalchemy import Connection
+from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.wrappers import Response
+
+from jobsight_predictor.reliability.machine_facts import HardRequirements
+from jobsight_server.amounts import MEMORY_PATTERN, SPAN_PATTERN, memory_bytes, span_s
+from jobsight_server.forecasts import ForecastRequest
+from jobsight_server.forecasts.job import job_question
+from jobsight_server.queries.users import user_clusters
+from jobsight_server.systems.ranking.ask import RankQuestion
+from jobsight_server.systems.ranking.config import RANK_METHODS, RankMethod, rank_config
+from jobsight_server.systems.ranking.queries import MachineRanking, machine_ranking
+from jobsight_server.systems.ranking.ranker import MachineRanker
+from jobsight_server.web.kit.context import AppContext, context, part
+from jobsight_server.web.kit.inputs import (
+    amount_argument,
+    choice_argument,
+    cluster_argument,
+    given,
+    integer_argument,
+    name_argument,
+    name_text,
+    not_found,
+    one_cluster,
+)
+from jobsight_server.web.kit.pages import clusters_offered, page
+from jobsight_server.web.kit.questions import MEMORY_AT_MOST_BYTES, PROCESSORS_AT_MOST, WALLTIME_AT_MOST_S
+from jobsight_server.web.kit.routes import NAME, Parameter, Route, choice_of
+
+MACHINES_AT_MOST = 10_000
+HOURS_AT_MOST = 10_000
+_LISTED = 100
+_WORDS_AT_MOST = 64
+_FREE, _ALL = "free", "all"
+
+# Run times that the page offers.
+RUN_TIMES = ("10min", "1h", "6h", "24h")
+_PAGE_RUN_TIME = "6h"
+_PAGE_HOURS = 168
+
+
+def rank() -> MachineRanking:
+    return _ranking(given("for"), _FREE, None)
+
+
+def _ranking(run_time: str | None, include: str, hours: int | None) -> MachineRanking:
+    here = context()
+    cluster, name = cluster_argument(), name_argument("name")
+    method = _method()
+    needs = HardRequirements(
+        system=name_argument("system"),
+        memory_bytes=amount_argument("memory", memory_bytes, MEMORY_AT_MOST_BYTES),
+        storage_bytes=amount_argument("storage", memory_bytes, MEMORY_AT_MOST_BYTES),
+        interconnect=name_argument("interconnect"),
+        compilers=_words("compilers"),
+        libraries=_words("libraries"),
+    )
+    processors = integer_argument("processors", 1, PROCESSORS_AT_MOST)
+    everywhere = (choice_argument("include", (_FREE, _ALL)) or include) == _ALL
+    limit = integer_argument("limit", _LISTED, MACHINES_AT_MOST)
+    if given("history_hours") is not None:
+        hours = integer_argument("history_hours", 1, HOURS_AT_MOST)
+    with here.read_engine.connect() as connection:
+        run_time_s, predicted = _run_time(connection, run_time, cluster)
+        question = RankQuestion(run_time_s, method, cluster, processors, needs, everywhere)
+        return machine_ranking(
+            connection,
+            part(MachineRanker).board.columns(connection),
+            part(MachineRanker).config,
+            question,
+            here.clock(),
+            predicted=predicted,
+            name=name,
+            limit=limit,
+            history_s=None if hours is None else 3600.0 * hours,
+        )
+
+
+def _method() -> RankMethod:
+    chosen = choice_argument("method", RANK_METHODS)
+    return next((method for method in RANK_METHODS if method == chosen), part(MachineRanker).config.method)
+
+
+def _run_time(connection: Connection, run_time: str | None, cluster: str | None) -> tuple[float, bool]:
+    """The run time, and whether it was predicted for the user's job."""
+    user, application = name_argument("user"), name_argument("application")
+    if user is None:
+        if application is not None:
+            raise BadRequest("application needs the user of the job: add user=NAME")
+        if run_time is None:
+            raise BadRequest(
+                "query parameter for is missing; add for=6h, or user=NAME to use the run time predicted for that user"
+            )
+        found = amount_argument("for", span_s, WALLTIME_AT_MOST_S) if given("for") is not None else span_s(run_time)
+        assert found is not None
+        return found, False
+    if given("for") is not None:
+        raise BadRequest("give for=RUN_TIME or user=NAME, not both")
+    of_user = cluster or one_cluster(user_clusters(connection, user), "user")
+    if of_user is None:
+        raise not_found("user", user, None)
+    question = ForecastRequest(of_user, job_question(user, application), "runtime")
+    (answer,) = context().answers.answers(connection, [question])
+    if answer.value is None:
+        raise NotFound(f"no run time of user {user[:60]!r} can be predicted: {answer.reason}; give for=RUN_TIME")
+    return max(answer.value, 0.0), True
+
+
+def _words(name: str) -> frozenset[str]:
+    words = [word for word in request.args.getlist(name) if word]
+    if len(words) > _WORDS_AT_MOST:
+        raise BadRequest(f"{name} has {len(words)} values; give at most {_WORDS_AT_MOST}")
+    return frozenset(name_text(word, f"query parameter {name}") for word in words)
+
+
+_WORDS: dict[str, Any] = {"type": "array", "items": NAME, "maxItems": _WORDS_AT_MOST}
+_AMOUNT: dict[str, Any] = {"type": "string", "pattern": MEMORY_PATTERN}
+RANK = Route(
+    "GET",
+    "/api/v1/resources/rank",
+    rank,
+    ("scheduler",),
+    "Machines in order of their rank for a job: the chance that it succeeds there, or the grid resource vector",
+    (
+        Parameter(
+            "for", "run time of the job: 6h, 10min, seconds or 01:00:00", {"type": "string", "pattern": SPAN_PATTERN}
+        ),
+        Parameter("user", "instead of `for`: use the run time predicted for this user's next job", NAME),
+        Parameter("application", "application of the user's job", NAME),
+        Parameter("cluster", "only this cluster's machines", NAME),
+        Parameter("name", "only the machine of this name, with its rank among all", NAME),
+        Parameter("method", "default: the setting rank_method", choice_of(RANK_METHODS)),
+        Parameter(
+            "processors",
+            "processors that must be free (default 1)",
+            {"type": "integer", "minimum": 1, "maximum": PROCESSORS_AT_MOST},
+        ),
+        Parameter("system", "such as linux-x86_64", NAME),
+        Parameter("memory", "minimum memory of the machine, such as 64G", _AMOUNT),
+        Parameter("storage", "minimum size of its scratch file system", _AMOUNT),
+        Parameter("interconnect", "its fastest network: infiniband, opa, ethernet", NAME),
+        Parameter("compilers", "all of these", _WORDS),
+        Parameter("libraries", "all of these", _WORDS),
+        Parameter("include", "all: busy and absent machines too, after the free ones", choice_of((_FREE, _ALL))),
+        Parameter(
+            "limit",
+            f"machines in the answer (default {_LISTED})",
+            {"type": "integer", "minimum": 1, "maximum": MACHINES_AT_MOST},
+        ),
+        Parameter(
+            "history_hours",
+            "include each machine's sessions of the last hours",
+            {"type": "integer", "minimum": 1, "maximum": HOURS_AT_MOST},
+        ),
+    ),
+    errors=(400, 404),
+)
+ROUTES = (RANK,)
+
+
+def add_pages(pages: Blueprint) -> None:
+    @pages.get("/machines", endpoint="machines")
+    def show() -> Response:
+        found = _ranking(given("for") or _PAGE_RUN_TIME, _ALL, _PAGE_HOURS)
+        run_time = None if given("user") else given("for") or _PAGE_RUN_TIME
+        defaults = {"include": _ALL, "history_hours": str(_PAGE_HOURS)}
+        return page(
+            "machines.html",
+            found,
+            RANK,
+            cluster=given("cluster"),
+            clusters=clusters_offered(),
+            name=given("name"),
+            user=given("user"),
+            application=given("application"),
+            run_time=run_time,
+            run_times=RUN_TIMES,
+            method=found.method,
+            methods=RANK_METHODS,
+            defaults=defaults if run_time is None else {"for": run_time, **defaults},
+        )
+
+
+def make_part(here: AppContext) -> MachineRanker:
+    return MachineRanker(rank_config(here.settings))

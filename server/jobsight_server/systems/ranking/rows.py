@@ -1,0 +1,298 @@
+"""Machines as rows: read by name, changed in memory, written back within the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, insert, text
+
+from jobsight_predictor.reliability.resource_vector import JobEnd, SuccessRecord
+from jobsight_predictor.reliability.sessions import Presence, Session, Step
+from jobsight_server.storage.fetch import fetch, write_many
+from jobsight_server.systems.ranking.facts import UNKNOWN, StoredFacts, dump_facts, load_facts
+from jobsight_server.systems.ranking.tables import machine_sessions, machines
+
+Name = tuple[str, str]
+"""Cluster and name of a machine."""
+
+SESSIONS_KEPT = 500
+_EARLIER_BOOTS = 20
+_AT_ONCE = 300  # below the number of parameters that any SQLite accepts
+
+_COLUMNS = tuple(column.name for column in machines.c if column.name != "id")
+_UPDATE = text(f"UPDATE machines SET {', '.join(f'{name} = :{name}' for name in _COLUMNS)} WHERE id = :id")
+_NAMED = f"SELECT id, {', '.join(_COLUMNS)} FROM machines WHERE cluster = ? AND name IN"
+# Nearly all of a round: machines that are still there.
+_SEEN = (
+    "UPDATE machines SET presence = ?, sequence = ?, received_at = ?, late_batches = ?, learned_until = ? WHERE id = ?"
+)
+_FORGET = text(
+    "DELETE FROM machine_sessions WHERE machine_id = :machine_id AND id <= ("
+    "SELECT id FROM machine_sessions WHERE machine_id = :machine_id ORDER BY id DESC LIMIT 1 OFFSET :kept)"
+)
+_KEEP_OUTCOME = text(
+    'INSERT INTO machine_outcomes (machine_id, job_id, start, outcome, "end", work_h, cluster, "user", application) '
+    "VALUES (:machine_id, :job_id, :start, :outcome, :end, :work_h, :cluster, :user, :application) "
+    "ON CONFLICT DO NOTHING"
+)
+_UNSEEN = Presence()
+_NO_JOBS = SuccessRecord()
+_read_presence = msgspec.json.Decoder(Presence).decode
+_read_boots = msgspec.json.Decoder(list[str]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Stretch(NamedTuple):
+    """A part of a session for the survival model to learn; ``now``: as of when it is as old as it is."""
+
+    began: float
+    since: float
+    until: float
+    ended: bool
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class NewOutcome:
+    """How a run left a machine, to be written with it."""
+
+    job_id: str
+    start: float
+    end: float
+    outcome: JobEnd
+    work_h: float
+    user: str
+    application: str
+
+
+@dataclass(slots=True)
+class MachineRow:
+    """A row of ``machines``. ``shown``: what questions read has changed, not only when it was last seen."""
+
+    id: int | None
+    cluster: str
+    name: str
+    presence: Presence = _UNSEEN
+    facts: StoredFacts = UNKNOWN
+    earlier_boots: list[str] = field(default_factory=list)
+    boot_id: str | None = None
+    sequence: int | None = None
+    booted: float | None = None
+    received_at: float | None = None
+    busy_processors: int = 0
+    record: SuccessRecord = _NO_JOBS
+    sessions: int = 0
+    late_batches: int = 0
+    events: float = 0.0
+    seconds: float = 0.0
+    weighted: float = 0.0
+    learned_until: float | None = None
+    sound: float = 0.0
+    failed: float = 0.0
+    version: int = 0
+    touched: bool = False
+    shown: bool = False
+    ended: list[Session] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
+    outcomes: list[NewOutcome] = field(default_factory=list)
+
+    def take(self, step: Step, fresh: SuccessRecord) -> None:
+        """Takes in a step of the machine's presence; ``fresh`` is the record of a machine that had no job."""
+        before = self.presence
+        self.presence, self.touched = step.presence, True
+        if step.ended is not None:
+            self.ended.append(step.ended)
+            self.sessions += 1
+        if step.forget:
+            self.record, self.stretches, self.learned_until = fresh, [], None
+            self.events = self.seconds = self.weighted = self.sound = self.failed = 0.0
+        elif step.ended is not None:
+            self._learn(step.ended.start_s, step.ended.end_s, step.ended.is_event)
+        self.shown |= step.ended is not None or _shown(before) != _shown(step.presence)
+
+    def learn_open(self, at_least_s: float) -> None:
+        """Has the open session learned as far as it was seen, if that is ``at_least_s`` more than before."""
+        since, seen = self.presence.since_s, self.presence.seen_s
+        if since is not None and seen is not None and seen - max(since, self.learned_until or since) >= at_least_s:
+            self._learn(since, seen, ended=False)
+
+    def learn_attempt(self, start: float, end: float, now: float, *, is_event: bool) -> None:
+        """Has a job's life on a machine that no agent watches learned as a session: ended by the machine, or cut short
+        by the job's own end. Attempts side by side are sessions side by side."""
+        if self.boot_id is None:
+            self.stretches.append(Stretch(start, start, max(start, end), is_event, max(end, now)))
+
+    def begin_boot(self, boot_id: str, time: float) -> None:
+        """A boot whose batches have not been seen before."""
+        if self.boot_id is not None:
+            self.earlier_boots = [*self.earlier_boots, self.boot_id][-_EARLIER_BOOTS:]
+        self.boot_id, self.booted, self.sequence = boot_id, time, None
+
+    def _learn(self, began: float, until: float, ended: bool) -> None:
+        # A clock that was set back may have moved the session before what was learned of it.
+        since = began if self.learned_until is None else min(max(began, self.learned_until), until)
+        self.stretches.append(Stretch(began, since, until, ended, until))
+        self.learned_until = until
+
+
+class _StoredRow(NamedTuple):
+    """The columns of ``machines``, in their order."""
+
+    id: int
+    cluster: str
+    name: str
+    presence: str
+    facts: str
+    earlier_boots: str
+    boot_id: str | None
+    sequence: int | None
+    booted: float | None
+    received_at: float | None
+    since: float | None
+    busy_processors: int
+    score: float
+    successes: int
+    evictions: int
+    failures: int
+    user_failures: int
+    sessions: int
+    late_batches: int
+    events: float
+    seconds: float
+    weighted: float
+    learned_until: float | None
+    sound: float
+    failed: float
+    version: int
+
+
+def read_machines(connection: Connection, names: Collection[Name], fresh: SuccessRecord) -> dict[Name, MachineRow]:
+    """The rows of these machines; new ones, not stored yet, where there are none."""
+    found = {name: MachineRow(None, *name, record=fresh) for name in names}
+    by_cluster: dict[str, list[str]] = {}
+    for cluster, name in found:
+        by_cluster.setdefault(cluster, []).append(name)
+    for cluster, own in by_cluster.items():
+        for begin in range(0, len(own), _AT_ONCE):
+            some = own[begin : begin + _AT_ONCE]
+            query = f"{_NAMED} ({', '.join('?' * len(some))})"
+            for row in fetch(connection, query, (cluster, *some)):
+                machine = machine_of_row(_StoredRow(*row))
+                found[cluster, machine.name] = machine
+    return found
+
+
+def machine_of_row(row: Any) -> MachineRow:
+    """The record of a row of ``machines``."""
+    record = SuccessRecord(row.score, row.successes, row.evictions, row.failures, row.user_failures)
+    return MachineRow(
+        row.id,
+        row.cluster,
+        row.name,
+        presence=_read_presence(row.presence),
+        facts=load_facts(row.facts),
+        earlier_boots=_read_boots(row.earlier_boots),
+        boot_id=row.boot_id,
+        sequence=row.sequence,
+        booted=row.booted,
+        received_at=row.received_at,
+        busy_processors=row.busy_processors,
+        record=record,
+        sessions=row.sessions,
+        late_batches=row.late_batches,
+        events=row.events,
+        seconds=row.seconds,
+        weighted=row.weighted,
+        learned_until=row.learned_until,
+        sound=row.sound,
+        failed=row.failed,
+        version=row.version,
+    )
+
+
+def write_machines(connection: Connection, changed: Iterable[MachineRow], version: int) -> bool:
+    """Writes rows that were touched, and the sessions that ended; returns whether any answer changes by it."""
+    rows = [machine for machine in changed if machine.touched or machine.id is None]
+    shown = [machine for machine in rows if machine.shown or machine.id is None]
+    for machine in shown:
+        machine.version = version
+    # In the order of their names, so that those seen at once are numbered alike on every database: numbers break ties.
+    new = sorted(
+        (machine for machine in rows if machine.id is None), key=lambda machine: (machine.cluster, machine.name)
+    )
+    if new:
+        ids = connection.execute(
+            insert(machines).returning(machines.c.id, sort_by_parameter_order=True), [_values(one) for one in new]
+        ).scalars()
+        for machine, number in zip(new, ids, strict=True):
+            machine.id = number
+    fresh = {id(machine) for machine in new}
+    older = [machine for machine in shown if id(machine) not in fresh]
+    if older:
+        connection.execute(_UPDATE, [{"id": machine.id, **_values(machine)} for machine in older])
+    write_many(
+        connection, _SEEN, [_seen(machine) for machine in rows if not machine.shown and id(machine) not in fresh]
+    )
+    ended = [(machine.id, session) for machine in rows for session in machine.ended]
+    if ended:
+        values = [
+            {"machine_id": number, "start": one.start_s, "end": one.end_s, "ending": one.ending}
+            for number, one in ended
+        ]
+        connection.execute(insert(machine_sessions), values)
+        for number in {number for number, _ in ended}:
+            connection.execute(_FORGET, {"machine_id": number, "kept": SESSIONS_KEPT})
+    outcomes = [_outcome(machine, one) for machine in rows for one in machine.outcomes]
+    if outcomes:
+        connection.execute(_KEEP_OUTCOME, outcomes)
+    for machine in rows:
+        machine.touched, machine.shown, machine.ended, machine.outcomes = False, False, [], []
+    return bool(shown)
+
+
+def _shown(presence: Presence) -> tuple[object, ...]:
+    """What answers show of it."""
+    return presence.since_s, presence.owner, presence.boots, presence.clock_jumps
+
+
+def _seen(machine: MachineRow) -> tuple[Any, ...]:
+    presence = _encode(machine.presence).decode()
+    return presence, machine.sequence, machine.received_at, machine.late_batches, machine.learned_until, machine.id
+
+
+def _outcome(machine: MachineRow, one: NewOutcome) -> dict[str, Any]:
+    return {"machine_id": machine.id, "cluster": machine.cluster, **asdict(one)}
+
+
+def _values(machine: MachineRow) -> dict[str, Any]:
+    record = machine.record
+    return {
+        "cluster": machine.cluster,
+        "name": machine.name,
+        "presence": _encode(machine.presence).decode(),
+        "facts": dump_facts(machine.facts),
+        "earlier_boots": _encode(machine.earlier_boots).decode(),
+        "boot_id": machine.boot_id,
+        "sequence": machine.sequence,
+        "booted": machine.booted,
+        "received_at": machine.received_at,
+        "since": machine.presence.since_s,
+        "busy_processors": machine.busy_processors,
+        "score": record.score,
+        "successes": record.successes,
+        "evictions": record.evictions,
+        "failures": record.failures,
+        "user_failures": record.user_failures,
+        "sessions": machine.sessions,
+        "late_batches": machine.late_batches,
+        "events": machine.events,
+        "seconds": machine.seconds,
+        "weighted": machine.weighted,
+        "learned_until": machine.learned_until,
+        "sound": machine.sound,
+        "failed": machine.failed,
+        "version": machine.version,
+    }

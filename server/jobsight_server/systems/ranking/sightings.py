@@ -1,0 +1,174 @@
+"""From the batches of agents to the presence of their machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, bindparam, select
+
+from jobsight_predictor.reliability.resource_vector import new_record
+from jobsight_predictor.reliability.sessions import SessionSettings, Sighting, seen
+from jobsight_server.storage.fetch import fetch
+from jobsight_server.storage.schema import nodes
+from jobsight_server.systems.ranking.config import RankConfig
+from jobsight_server.systems.ranking.facts import facts_of_node, installation_of
+from jobsight_server.systems.ranking.rows import MachineRow, Name, read_machines
+from jobsight_server.systems.ranking.state import ReliabilityState
+
+# Batches that were being committed when others, received later, had been: they are looked for this long.
+_OVERLAP_S = 120.0
+# How long a gap in the sequence is waited for, before it counts as silence.
+_MISSING_S = 90.0
+# Batches that crossed on the way are both there by then.
+_SETTLE_S = 2.0
+_AT_ONCE = 20_000
+_KEYS_AT_ONCE = 500
+
+_TOP = (
+    "SELECT received_at FROM batches WHERE received_at > ? AND received_at <= ? ORDER BY received_at LIMIT 1 OFFSET ?"
+)
+_BATCHES = (
+    "SELECT node_id, boot_id, sequence, first_time, last_time, received_at, uptime_s, owner_present "
+    "FROM batches WHERE received_at > ? AND received_at <= ? ORDER BY node_id, received_at, sequence"
+)
+
+
+class SeenBatch(NamedTuple):
+    """What a batch says of its machine's presence."""
+
+    node_id: int
+    boot_id: str
+    sequence: int
+    first_time: float
+    last_time: float
+    received_at: float
+    uptime_s: float | None
+    owner_present: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBatches:
+    """The machines of new batches; ``until``: up to when received batches are taken in; ``more`` are left."""
+
+    machines: list[MachineRow]
+    until: float
+    more: bool
+
+
+def take_batches(connection: Connection, config: RankConfig, state: ReliabilityState, now: float) -> TakenBatches:
+    """Takes in what arrived since ``state.batches_until``, at most some 20,000 batches at once. Changes no row."""
+    since = min(state.batches_until, now)  # the server's clock may have been set back
+    settled = now - _SETTLE_S
+    top = fetch(connection, _TOP, (since, settled, _AT_ONCE - 1))
+    until = top[0][0] if top else max(settled, since)
+    rows = fetch(connection, _BATCHES, (since - _OVERLAP_S, until))
+    by_node: dict[int, list[SeenBatch]] = {}
+    for row in rows:
+        by_node.setdefault(row[0], []).append(SeenBatch(*row))
+    described = _describe(connection, list(by_node))
+    found = read_machines(connection, [name for name, _ in described.values()], new_record(config.vector))
+    for node_id, batches in by_node.items():
+        if node_id not in described:
+            continue
+        name, node = described[node_id]
+        machine = found[name]
+        taken = False
+        for batch in in_order(batches):
+            installation = installation_of(node.machine) if batch.boot_id == node.boot_id else None
+            took = take_batch(machine, batch, installation, config, now, since)
+            if took is None:
+                break
+            taken |= took
+        if taken:
+            facts = facts_of_node(node.cpus, node.memory_total_bytes, node.interfaces, node.machine)
+            machine.shown |= facts != machine.facts
+            machine.facts = facts
+    return TakenBatches([one for one in found.values() if one.touched], until, bool(top))
+
+
+def in_order(batches: Iterable[SeenBatch]) -> list[SeenBatch]:
+    """By boot, in the order in which the boots appeared, then as the agent numbered them."""
+    boots: dict[str, int] = {}
+    ordered = sorted(batches, key=lambda batch: (batch.received_at, batch.first_time))
+    for batch in ordered:
+        boots.setdefault(batch.boot_id, len(boots))
+    return sorted(ordered, key=lambda batch: (boots[batch.boot_id], batch.sequence))
+
+
+def take_batch(
+    machine: MachineRow, batch: SeenBatch, installation: str | None, config: RankConfig, now: float, since: float
+) -> bool | None:
+    """Takes one batch in; False if it was before, or came too late to count; None if one before it is waited for."""
+    if batch.boot_id == machine.boot_id:
+        known = machine.sequence
+        if known is not None and batch.sequence <= known:
+            _count_late(machine, batch, since)
+            return False
+        last = machine.presence.seen_s
+        hole = known is not None and batch.sequence > known + 1
+        gap = last is not None and batch.first_time - last > config.sessions.silence_s
+        if hole and gap and now - batch.received_at < _MISSING_S:
+            return None
+    elif batch.boot_id in machine.earlier_boots or _found_again(machine, batch, since):
+        _count_late(machine, batch, since)
+        return False
+    else:
+        machine.begin_boot(batch.boot_id, batch.first_time)
+    _see(machine, batch, installation, config)
+    machine.sequence = batch.sequence
+    machine.received_at = max(batch.received_at, machine.received_at or 0.0)
+    return True
+
+
+def _see(machine: MachineRow, batch: SeenBatch, installation: str | None, config: RankConfig) -> None:
+    fresh = new_record(config.vector)
+    at_first, at_last = _from(machine, batch, config.sessions), batch.last_time
+    span = max(at_last - at_first, 0.0)
+    uptime_s = None if batch.uptime_s is None or batch.uptime_s < span else batch.uptime_s - span
+    first = Sighting(at_first, batch.boot_id, uptime_s, installation=installation)
+    machine.take(seen(machine.presence, first, config.sessions), fresh)
+    # The agent was reading all the time, however seldom; a long batch is no silence.
+    machine.presence = replace(machine.presence, seen_s=max(at_first, at_last), uptime_s=batch.uptime_s)
+    owner = None if batch.owner_present is None else bool(batch.owner_present)
+    last = Sighting(max(at_first, at_last), batch.boot_id, batch.uptime_s, owner, installation)
+    machine.take(seen(machine.presence, last, config.sessions), fresh)
+
+
+def _from(machine: MachineRow, batch: SeenBatch, settings: SessionSettings) -> float:
+    """When the batch begins; readings of job hooks may be a little older than the last regular one."""
+    last = machine.presence.seen_s
+    if last is not None and 0.0 < last - batch.first_time <= settings.clock_slack_s and batch.last_time >= last:
+        return last
+    return batch.first_time
+
+
+def _found_again(machine: MachineRow, batch: SeenBatch, since: float) -> bool:
+    """Whether a batch received before ``since`` is of a boot long forgotten, as after a backlog of many boots."""
+    return batch.received_at <= since and machine.booted is not None and batch.first_time <= machine.booted
+
+
+def _count_late(machine: MachineRow, batch: SeenBatch, since: float) -> None:
+    """Batches that were taken in before are found again for a while, and do not count."""
+    if batch.received_at > since:
+        machine.late_batches += 1
+        machine.touched = True
+
+
+def _describe(connection: Connection, ids: list[int]) -> dict[int, tuple[Name, Any]]:
+    query = select(
+        nodes.c.id,
+        nodes.c.cluster,
+        nodes.c.name,
+        nodes.c.cpus,
+        nodes.c.memory_total_bytes,
+        nodes.c.interfaces,
+        nodes.c.machine,
+        nodes.c.boot_id,
+    ).where(nodes.c.id.in_(bindparam("ids", expanding=True)))
+    found: dict[int, tuple[Name, Any]] = {}
+    for begin in range(0, len(ids), _KEYS_AT_ONCE):
+        for row in connection.execute(query, {"ids": ids[begin : begin + _KEYS_AT_ONCE]}):
+            found[row.id] = ((row.cluster, row.name), row)
+    return found

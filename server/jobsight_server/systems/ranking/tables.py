@@ -1,0 +1,99 @@
+"""Machines as places for jobs: their presence, their sessions, and how jobs ended on them."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
+
+from jobsight_server.storage.schema.metadata import metadata
+
+# One row per machine, whether an agent runs on it or only an accounting log names it. ``presence`` and ``facts`` are
+# JSON (predictor's Presence, reliability.facts); ``boot_id`` and ``sequence`` are those of the newest batch taken in,
+# ``booted`` is when that boot was first seen, ``since`` when the present session began. ``score`` is JS before it is
+# mapped to [0, 1]; ``events``, ``seconds`` and ``weighted`` are what the survival model knows of the machine, up to
+# ``learned_until``; ``sound`` and ``failed`` the jobs that ended well and those that it failed. These five fade.
+# ``version`` is that of the round that last changed what answers show.
+machines = Table(
+    "machines",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("presence", Text, nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("earlier_boots", Text, nullable=False),
+    Column("boot_id", Text),
+    Column("sequence", BigInteger),
+    Column("booted", Double),
+    Column("received_at", Double),
+    Column("since", Double),
+    Column("busy_processors", Integer, nullable=False),
+    Column("score", Double, nullable=False),
+    Column("successes", BigInteger, nullable=False),
+    Column("evictions", BigInteger, nullable=False),
+    Column("failures", BigInteger, nullable=False),
+    Column("user_failures", BigInteger, nullable=False),
+    Column("sessions", BigInteger, nullable=False),
+    Column("late_batches", BigInteger, nullable=False),
+    Column("events", Double, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("weighted", Double, nullable=False),
+    Column("learned_until", Double),
+    Column("sound", Double, nullable=False, server_default="0"),  # jobs that ended well, fading
+    Column("failed", Double, nullable=False, server_default="0"),  # jobs that the machine failed, fading
+    Column("version", BigInteger, nullable=False),
+    UniqueConstraint("cluster", "name"),
+    Index(None, "version"),
+)
+
+# Sessions that have ended, the newest of each machine; ending: owner, shutdown, silence, reinstall.
+machine_sessions = Table(
+    "machine_sessions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("machine_id", Integer, nullable=False),
+    Column("start", Double, nullable=False),
+    Column("end", Double, nullable=False),
+    Column("ending", Text, nullable=False),
+    Index(None, "machine_id", "end"),
+)
+
+# How runs of jobs left a machine; outcome: success, evicted, requeued, checkpointed, failed, user-failed. A run is
+# counted once on each of its machines, however often it is read.
+machine_outcomes = Table(
+    "machine_outcomes",
+    metadata,
+    Column("machine_id", Integer, primary_key=True),
+    Column("job_id", Text, primary_key=True),
+    Column("start", Double, primary_key=True),
+    Column("outcome", Text, primary_key=True),
+    Column("end", Double, nullable=False),
+    Column("work_h", Double, nullable=False),
+    Column("cluster", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("application", Text, nullable=False),
+    Index(None, "machine_id", "end"),
+    Index(None, "cluster", "user", "application", "end"),
+    sqlite_with_rowid=False,
+)
+
+# Runs that ended badly and whose machines have not all been seen since.
+outcomes_pending = Table(
+    "outcomes_pending",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("since", Double, nullable=False),
+)
+
+# One row: the newest version, how far batches and jobs are taken in (when they were received and recorded), and the
+# part of the survival model that all machines share, as JSON, with the version of its last change.
+reliability_state = Table(
+    "reliability_state",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("batches_until", Double, nullable=False),
+    Column("jobs_until", Double, nullable=False),
+    Column("hazard", Text, nullable=False),
+    Column("hazard_version", BigInteger, nullable=False),
+    Column("faded_at", Double, nullable=False, server_default="0"),
+)

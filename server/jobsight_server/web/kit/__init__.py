@@ -1,0 +1,1 @@
+"""What all pages and routes share: context, access, parameters, units, errors."""

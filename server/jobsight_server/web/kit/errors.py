@@ -1,0 +1,118 @@
+"""Answers to failed requests: JSON under /api, a page elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from functools import partial
+
+from flask import Flask, Response, request
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+from werkzeug.exceptions import HTTPException, NotFound, ServiceUnavailable, Unauthorized, default_exceptions
+from werkzeug.wrappers import Response as AnyResponse
+
+from jobsight_server.auth.tokens import AuthError
+from jobsight_server.errors import RefusedError
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.outage import driver_outage, outage
+from jobsight_server.web.kit.guard import is_api
+from jobsight_server.web.kit.pages import error_page
+from jobsight_server.web.kit.routes import error_reply
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 2.0
+_SHOWN = 100
+
+
+def answer_errors(app: Flask, read_engine: Engine, write_engine: Engine) -> None:
+    """Answers every error of ``app``; requests that fail because of the database are counted."""
+    app.register_error_handler(HTTPException, _on_http_error)
+    app.register_error_handler(AuthError, _on_auth_error)
+    app.register_error_handler(RefusedError, _on_refused)
+    unavailable = UnavailableCount(write_engine)
+    # Errors of the driver itself come from look-ups that bypass SQLAlchemy.
+    for kind in (SQLAlchemyError, read_engine.dialect.loaded_dbapi.Error):
+        app.register_error_handler(kind, partial(_on_database_error, unavailable))
+
+
+def _on_http_error(error: HTTPException) -> AnyResponse:
+    if error.code is None or error.code < 400:
+        return Response(error.get_response().response, headers=error.get_headers())
+    if not is_api():
+        return error_page(error)
+    headers = {name: value for name, value in error.get_headers() if name not in {"Content-Type", "Content-Length"}}
+    return error_reply(_message(error), error.code, headers)
+
+
+def _message(error: HTTPException) -> str:
+    if isinstance(error, NotFound) and error.description == NotFound.description:  # no route matched
+        return f"{request.path[:_SHOWN]!r} is not an address of this API; GET /api/v1/openapi.json lists them"
+    return error.description or error.name
+
+
+def _on_auth_error(error: AuthError) -> AnyResponse:
+    if not is_api():
+        return error_page(Unauthorized(str(error)))
+    return error_reply(str(error), error.status, error.headers)
+
+
+def _on_refused(error: RefusedError) -> AnyResponse:
+    if not is_api():
+        return error_page(default_exceptions[error.status](str(error)))
+    return error_reply(str(error), error.status)
+
+
+def _on_database_error(unavailable: UnavailableCount, error: Exception) -> AnyResponse:
+    """The database is unreachable, busy or full. An error caused by content would be a bug of this program."""
+    reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
+    if reason is None:
+        raise error
+    log.warning("%s %s was answered 503: %s", request.method, request.path, reason)
+    unavailable.add(reason)
+    message = f"{reason}; try again"
+    if not is_api():
+        return error_page(ServiceUnavailable(message))
+    return error_reply(message, 503, {"Retry-After": "5"})
+
+
+class UnavailableCount:
+    """Counts requests answered 503, and writes the counts once the database works again.
+
+    Its thread runs only while there are counts to write.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._writing = False
+
+    def add(self, reason: str) -> None:
+        """One more request answered 503 for ``reason``."""
+        with self._lock:
+            self._counts["requests_unavailable", reason] += 1
+            if self._writing:
+                return
+            self._writing = True
+        threading.Thread(target=self._write, name="unavailable", daemon=True).start()
+
+    def _write(self) -> None:
+        while True:
+            time.sleep(_RETRY_S)
+            with self._lock:
+                counts, self._counts = self._counts, Counter()
+            try:
+                with self._engine.begin() as connection:
+                    add_event_counts(connection, counts)
+            except SQLAlchemyError:
+                with self._lock:
+                    self._counts += counts
+                continue
+            with self._lock:
+                if not self._counts:
+                    self._writing = False
+                    return

@@ -1,0 +1,84 @@
+"""Parts of every page: the template over a record, the address of the same record in the API, links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from flask import make_response, render_template, request, url_for
+from werkzeug.exceptions import HTTPException
+from werkzeug.wrappers import Response
+
+from jobsight_server.queries.nodes import cluster_names
+from jobsight_server.record import Record
+from jobsight_server.web.kit.context import context
+from jobsight_server.web.kit.guard import COOKIE
+from jobsight_server.web.kit.routes import Route
+
+
+def page(
+    template: str,
+    data: Record,
+    route: Route,
+    status: int = 200,
+    defaults: Mapping[str, str] = MappingProxyType({}),
+    page_url: str | None = None,
+    **shown: Any,
+) -> Response:
+    """The page for ``data``, which ``route`` returns as JSON; ``shown`` is for the template only.
+
+    ``defaults`` are the page's own values of the route's parameters. ``page_url`` is where its script gets it again, if
+    not from the address of the request: that of a form cannot be read.
+    """
+    text = render_template(template, data=data, json_url=json_url(route, defaults), page_url=page_url, **shown)
+    return make_response(text, status)
+
+
+def json_url(route: Route, defaults: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The API address of the current page's data: the same names in path and query, as far as the API has them."""
+    asked = {name: values for name, values in request.args.to_dict(flat=False).items() if values != [""]}
+    known = {**defaults, **asked, **(request.view_args or {})}
+    path = route.path.format(**{name: quote(str(value)) for name, value in (request.view_args or {}).items()})
+    query = {
+        parameter.name: known[parameter.name]
+        for parameter in route.parameters
+        if known.get(parameter.name) not in (None, [""])
+    }
+    return f"{path}?{urlencode(query, doseq=True)}" if query else path
+
+
+def clusters_offered() -> list[str]:
+    """The clusters by which a list may be narrowed."""
+    with context().read_engine.connect() as connection:
+        return cluster_names(connection)
+
+
+def error_page(error: HTTPException) -> Response:
+    """An error page for people."""
+    # Only by the cookie: the database may be what has failed.
+    logged_in = COOKIE in request.cookies
+    return make_response(render_template("error.html", error=error, logged_in=logged_in), error.code or 500)
+
+
+def user_url(cluster: str, user: str) -> str:
+    return _url("user", cluster, user)
+
+
+def job_url(cluster: str, job_id: str) -> str:
+    return _url("job", cluster, job_id)
+
+
+def node_url(cluster: str, node: str) -> str:
+    return _url("node", cluster, node)
+
+
+def _url(noun: str, cluster: str, name: str) -> str:
+    # A path cannot carry every name: browsers resolve `.` and `..`, proxies merge `//`, and a cluster with a slash
+    # could not be distinguished from the name after it; line ends are cut off on the way. Such names go into the query.
+    segments = [cluster, *name.split("/")]
+    plain = (cluster + name).isprintable() and "/" not in cluster and "\\" not in name
+    if not plain or any(segment in {"", ".", ".."} for segment in segments):
+        return url_for(f"pages.{noun}_by_query", cluster=cluster, name=name)
+    return url_for(f"pages.{noun}", cluster=cluster, name=name)

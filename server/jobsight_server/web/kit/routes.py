@@ -1,0 +1,172 @@
+"""A route of the API: its handler, roles, parameters and answer.
+
+The application, the access check, the check of parameters and ``openapi.json`` are all generated from these records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_type_hints
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+from flask import Flask, Response, request
+from werkzeug.exceptions import BadRequest
+from werkzeug.routing import BaseConverter, IntegerConverter
+
+from jobsight_server.record import Record
+from jobsight_server.storage.dialect import LARGEST_ID
+from jobsight_server.web.kit.guard import require_role
+from jobsight_server.web.kit.inputs import LATEST_TIME_S, PAGES_AT_MOST
+
+NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}
+TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S}
+ID: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}
+PAGE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": PAGES_AT_MOST}
+BODY_ERRORS = (400, 404, 409, 413, 415)
+"""Error statuses of a route that takes a body and changes something."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Error(Record):
+    """An error: the value, its place, and what to do."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter; ``schema`` is JSON Schema, of an array if it may be given several times."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path. ``roles`` None: open; an empty tuple: admins only.
+
+    The answer has the return type of ``handler``, or is ``answer`` if the handler writes the response itself.
+    """
+
+    method: str
+    path: str
+    handler: Callable[[], Record | Response]
+    roles: tuple[str, ...] | None
+    summary: str
+    parameters: tuple[Parameter, ...] = ()
+    answer: Any = None
+    body: Any = None
+    media_type: str = "application/json"
+    errors: tuple[int, ...] = ()
+    checks_roles_itself: bool = False
+
+    @property
+    def endpoint(self) -> str:
+        return f"{self.method} {self.path}".replace(".", "_")
+
+    @property
+    def rule(self) -> str:
+        """The path in Werkzeug's syntax."""
+        return re.sub(r"\{(\w+)\}", lambda found: f"<{'id' if found[1] == 'id' else 'name'}:{found[1]}>", self.path)
+
+    @property
+    def has_tag(self) -> bool:
+        """Whether the answer has an ETag, so that an unchanged one is not sent again."""
+        return self.method == "GET" and self.answer is None
+
+    @property
+    def answer_type(self) -> Any:
+        return self.answer or get_type_hints(self.handler)["return"]
+
+
+class NameConverter(BaseConverter):
+    """Any text, slashes and line ends included: names of users, jobs and nodes come from outside."""
+
+    regex = r"[\s\S]+?"
+    part_isolating = False
+
+
+class IdConverter(IntegerConverter):
+    """A row's number; one too large for the database is 0, which no row has.
+
+    A converter that refused it would have Werkzeug answer 405 where the path has several methods.
+    """
+
+    def to_python(self, value: str) -> int:
+        number = int(value) if len(value) <= len(str(LARGEST_ID)) else 0
+        return number if number <= LARGEST_ID else 0
+
+
+def register(app: Flask, routes: Iterable[Route]) -> None:
+    """Serves ``routes``, each after the check of its roles and parameters."""
+    app.url_map.converters |= {"name": NameConverter, "id": IdConverter}
+    for route in routes:
+        app.add_url_rule(route.rule, route.endpoint, _guarded(route), methods=[route.method], merge_slashes=False)
+
+
+def by_query(route: Route, path: str) -> Route:
+    """The same for names that no path can carry, such as ``..`` or ``a//b``: with ``name`` as a query parameter."""
+    return replace(route, path=path, parameters=(Parameter("name", "its name", NAME, required=True), *route.parameters))
+
+
+def choice_of(values: Sequence[str]) -> dict[str, Any]:
+    """The schema of one of ``values``."""
+    return {"type": "string", "enum": list(values)}
+
+
+def record_reply(record: msgspec.Struct, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A record as JSON; NaN, which JSON lacks, becomes null."""
+    return json_text(_encode(record), status, headers)
+
+
+def json_text(body: bytes | str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """JSON that is already written."""
+    return Response(body, status, headers, content_type="application/json")
+
+
+def error_reply(message: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """The JSON of an error, as everywhere under /api."""
+    return record_reply(Error(message), status, headers)
+
+
+def _require_utf8() -> None:
+    """Names that are not UTF-8 would be read as other names."""
+    sent = request.environ.get("QUERY_STRING", "").encode("latin-1"), request.environ["PATH_INFO"].encode("latin-1")
+    for place, text in zip(("query", "path"), (unquote_to_bytes(sent[0]), sent[1]), strict=True):
+        try:
+            text.decode()
+        except UnicodeDecodeError as error:
+            where = text[max(0, error.start - 10) : error.end]
+            raise BadRequest(f"the {place} is not UTF-8 text, at {where!r}; percent-encode names as UTF-8") from error
+
+
+def _guarded(route: Route) -> Callable[..., Response]:
+    known = {parameter.name: parameter.schema.get("type") == "array" for parameter in route.parameters}
+
+    def view(**_names: str) -> Response:
+        if route.roles is not None and not route.checks_roles_itself:
+            require_role(route.roles)
+        _require_utf8()
+        for name, values in request.args.lists():
+            if name not in known:
+                takes = ", ".join(sorted(known)) or "none"
+                raise BadRequest(f"query parameter {name[:100]!r} is unknown; {route.path} takes: {takes}")
+            if len(values) > 1 and not known[name]:
+                raise BadRequest(f"query parameter {name!r} was given {len(values)} times; give it once")
+        found = route.handler()
+        if not isinstance(found, Record):
+            return found
+        response = record_reply(found)
+        if route.has_tag:
+            response.set_etag(hashlib.sha256(response.data).hexdigest()[:32])
+            response.make_conditional(request)
+        return response
+
+    return view

@@ -1,0 +1,152 @@
+"""Machines whose agents report, and jobs that run on them: rows as the writer and the accounting log make them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, insert, select, update
+
+from jobsight_server.ingest.store import SampleStore
+from jobsight_server.ingest.submission import Submission
+from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMachine
+from jobsight_server.storage.schema import job_nodes, jobs
+from jobsight_server.systems.ranking.ask import MachineRanks, RankQuestion, rank_machines
+from jobsight_server.systems.ranking.board import MachineBoard
+from jobsight_server.systems.ranking.config import RankConfig
+from jobsight_server.systems.ranking.round import update_machines
+from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
+
+START = 1_700_000_000.0
+HOUR_S = 3600.0
+
+
+@dataclass
+class Farm:
+    """A site of machines; its clock stands until it is moved. What is received is received now."""
+
+    engine: Engine
+    now: float = START
+    config: RankConfig = field(default_factory=RankConfig)
+    sequences: dict[tuple[str, str], int] = field(default_factory=dict)
+    jobs: int = 0
+    boot: dict[str, str] = field(default_factory=dict)
+
+    def report(
+        self,
+        name: str,
+        since: float,
+        until: float,
+        boot: str = "boot-1",
+        *,
+        cluster: str = "alpha",
+        sequence: int | None = None,
+        **machine: Any,
+    ) -> None:
+        """A batch with readings from ``since`` to ``until``."""
+        number = self.sequences.get((name, boot), 0) + 1 if sequence is None else sequence
+        self.sequences[name, boot] = max(number, self.sequences.get((name, boot), 0))
+        batch = Batch(
+            format=1,
+            cluster=cluster,
+            node=name,
+            boot_id=boot,
+            sequence=number,
+            cpus=16,
+            memory_total_bytes=64 * 2**30,
+            interfaces=[BatchInterface("eth0", "ethernet", 64, 1e9)],
+            time=[since, until] if until > since else [since],
+            bytes_in=[[0, 1] if until > since else [0]],
+            bytes_out=[[0, 1] if until > since else [0]],
+            memory_used_bytes=[0] * (1 + (until > since)),
+            cpu_busy_s=[0.0] * (1 + (until > since)),
+            agent=AgentReport(),
+            machine=BatchMachine(**{"benchmark_flops": 5e7, "cores": 16, "system": "linux-x86_64", **machine}),
+        )
+        SampleStore(self.engine, 1e10, 10**6).apply([Submission(batch, number, self.now)])
+
+    def up(self, name: str, hours: float, boot: str = "boot-1", **more: Any) -> None:
+        """Half-hour batches over the last ``hours``, up to now."""
+        begin = self.now - hours * HOUR_S
+        for number in range(int(hours * 2)):
+            self.report(name, begin + number * 1800.0, begin + (number + 1) * 1800.0 - 60.0, boot, **more)
+
+    def job(
+        self,
+        nodes: Sequence[str],
+        *,
+        start: float,
+        end: float | None,
+        exit_status: int | None = 0,
+        failure: str | None = None,
+        state: str = "ended",
+        user: str = "ada",
+        name: str = "cfd",
+        cluster: str = "alpha",
+    ) -> int:
+        """A run on ``nodes``, recorded now."""
+        self.jobs += 1
+        row = {
+            "cluster": cluster,
+            "job_id": f"{self.jobs}.server",
+            "start": start,
+            "end": end,
+            "state": state if end is not None else "running",
+            "user": user,
+            "name": name,
+            "exit_status": exit_status,
+            "failure": failure,
+            "recorded_at": self.now,
+            "profiled": True,
+        }
+        with self.engine.begin() as connection:
+            number = int(connection.execute(insert(jobs).values(row).returning(jobs.c.id)).scalar_one())
+            places = [{"run_id": number, "node": node, "processors": 16} for node in nodes]
+            connection.execute(insert(job_nodes), places)
+        return number
+
+    def finish(self, number: int, end: float, state: str = "ended", exit_status: int | None = 0) -> None:
+        """The end of a running job is recorded now."""
+        values = {"end": end, "state": state, "exit_status": exit_status, "recorded_at": self.now}
+        with self.engine.begin() as connection:
+            connection.execute(update(jobs).where(jobs.c.id == number).values(values))
+
+    def round(self, after_s: float = 5.0) -> None:
+        """A round of the background, a little later than now."""
+        self.now += after_s
+        update_machines(self.engine, self.config, lambda: self.now)
+
+    def row(self, name: str, cluster: str = "alpha") -> Any:
+        with self.engine.connect() as connection:
+            query = select(machines).where(machines.c.name == name, machines.c.cluster == cluster)
+            return connection.execute(query).one()
+
+    def sessions(self, name: str) -> list[tuple[float, float, str]]:
+        """Of ended sessions begin, end and what ended them."""
+        with self.engine.connect() as connection:
+            query = select(machine_sessions.c.start, machine_sessions.c.end, machine_sessions.c.ending)
+            number = self.row(name).id
+            return [tuple(row) for row in connection.execute(query.where(machine_sessions.c.machine_id == number))]
+
+    def outcomes_of(self, name: str, cluster: str = "alpha") -> list[str]:
+        with self.engine.connect() as connection:
+            number = self.row(name, cluster).id
+            query = select(machine_outcomes.c.outcome).where(machine_outcomes.c.machine_id == number)
+            return list(connection.scalars(query.order_by(machine_outcomes.c.end)))
+
+    def ranks(self, hours: float = 6.0, method: Any = "survival", **more: Any) -> MachineRanks:
+        question = replace(RankQuestion(hours * HOUR_S, method), **more)
+        with self.engine.connect() as connection:
+            return rank_machines(MachineBoard().columns(connection), self.config, question, self.now)
+
+    def order(self, hours: float = 6.0, method: Any = "survival", **more: Any) -> list[str]:
+        """The names of the ranked machines, best first."""
+        ranks = self.ranks(hours, method, **more)
+        return [ranks.columns.names[number][1] for number in ranks.order]
+
+
+@pytest.fixture
+def farm(engine: Engine) -> Farm:
+    return Farm(engine)

@@ -1,0 +1,147 @@
+"""How jobs leave machines: each once, on the machine that it was the fault of."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobsight_predictor.reliability.resource_vector import VectorSettings
+from jobsight_server.systems.ranking.config import RankConfig
+
+from .conftest import START, Farm
+
+
+def fleet(farm: Farm, *names: str, hours: float = 3) -> None:
+    for name in names:
+        farm.report(name, farm.now - hours * 3600, farm.now - 1)
+    farm.round()
+
+
+def test_success_and_requeue_move_the_score_by_one(farm: Farm) -> None:
+    fleet(farm, "n1", "n2")
+    for _ in range(3):
+        farm.job(["n1"], start=START - 4000, end=START - 3000)
+    farm.job(["n1"], start=START - 2000, end=START - 1000, state="requeued", exit_status=None)
+    farm.job(["n1"], start=START - 2000, end=START - 1000, state="deleted", exit_status=None)
+    farm.job(["n2"], start=START - 2000, end=None)
+    farm.round()
+    row = farm.row("n1")
+    assert (row.score, row.successes, row.evictions, row.failures) == (2.0, 3, 1, 0)
+    assert farm.row("n2").busy_processors == 16
+    assert farm.order() == ["n1"]
+
+
+@pytest.mark.storage
+def test_the_score_is_clipped_where_the_settings_say(farm: Farm) -> None:
+    farm.config = RankConfig(vector=VectorSettings(success_cap=3.0, success_penalty=2.0, success_initial=1.0))
+    fleet(farm, "n1")
+    for number in range(9):
+        farm.job(["n1"], start=START - 4000, end=START - 3000 + number)
+    farm.job(["n1"], start=START - 900, end=START - 500, state="requeued")
+    farm.round()
+    assert farm.row("n1").score == 1.0  # 3, less 2
+
+
+@pytest.mark.storage
+def test_of_several_machines_the_one_that_went_away_has_the_eviction(farm: Farm) -> None:
+    """While it is off no one can tell; the others are not blamed meanwhile."""
+    fleet(farm, "n1", "n2", "n3")
+    farm.now = START + 600
+    run = farm.job(["n1", "n2", "n3"], start=START - 3000, end=None)
+    for name in ("n1", "n3"):
+        farm.report(name, START + 1, START + 599)
+    farm.report("n2", START + 1, START + 290)
+    farm.round()
+    farm.finish(run, START + 300.0, "requeued", None)
+    farm.round()
+    assert [farm.row(name).score for name in ("n1", "n2", "n3")] == [0.0, 0.0, 0.0]
+    farm.now = START + 900
+    farm.report("n2", START + 800, START + 899, boot="boot-2")
+    farm.round()
+    assert [farm.row(name).score for name in ("n1", "n2", "n3")] == [0.0, -1.0, 0.0]
+    assert farm.outcomes_of("n2") == ["requeued"]
+    farm.round()
+    assert farm.row("n2").evictions == 1
+
+
+@pytest.mark.storage
+def test_where_no_machine_went_away_each_has_the_requeue(farm: Farm) -> None:
+    fleet(farm, "n1", "n2")
+    run = farm.job(["n1", "n2"], start=START - 3000, end=None)
+    farm.now = START + 400
+    farm.finish(run, START + 300.0, "requeued", None)
+    for name in ("n1", "n2"):
+        farm.report(name, START + 1, START + 399)
+    farm.round()
+    assert [farm.row(name).score for name in ("n1", "n2")] == [-1.0, -1.0]
+
+
+@pytest.mark.storage
+def test_a_failure_follows_the_user_who_fails_everywhere_or_the_machine_where_all_fail(farm: Farm) -> None:
+    names = ["n1", "n2", "n3"]
+    farm.now = START
+    for name in names:
+        farm.report(name, START - 9000, START - 1)
+    farm.round()
+    for number in range(10):  # ben fails on every machine, everyone fails on n3, ada succeeds elsewhere
+        for name in names:
+            at = START - 8000 + 60 * number
+            farm.job([name], start=at, end=at + 30, exit_status=1, user="ben")
+            farm.job([name], start=at, end=at + 31, exit_status=1 if name == "n3" else 0, user="ada")
+            farm.job([name], start=at, end=at + 32, exit_status=1 if name == "n3" else 0, user="cyd")
+        farm.round(after_s=1)
+    rows = {name: farm.row(name) for name in names}
+    for name in ("n1", "n2"):
+        assert rows[name].successes == 20
+        assert rows[name].user_failures >= 8
+        assert rows[name].failures <= 2  # before anything was known
+        assert rows[name].score >= 18.0
+    assert rows["n3"].failures >= 18
+    assert rows["n3"].score <= -18.0
+
+
+@pytest.mark.parametrize(("status", "score"), [(271, 0.0), (-11, 0.0), (0, 1.0), (None, 0.0), (265, -1.0), (-3, -1.0)])
+def test_what_an_exit_status_says_of_the_machine(farm: Farm, status: int | None, score: float) -> None:
+    fleet(farm, "n1")
+    farm.job(["n1"], start=START - 4000, end=START - 3000, exit_status=status)
+    farm.round()
+    assert farm.row("n1").score == score
+
+
+@pytest.mark.parametrize(("status", "failure"), [(-27, "memory"), (137, "time"), (137, None)])
+def test_a_job_that_ran_out_of_what_it_asked_for_does_not_count_against_its_machine(
+    farm: Farm, status: int, failure: str | None
+) -> None:
+    fleet(farm, "n1")
+    farm.job(["n1"], start=START - 4000, end=START - 3000, exit_status=status, failure=failure)
+    farm.round()
+    assert farm.row("n1").score == (-1.0 if failure is None else 0.0)
+
+
+def test_blame_for_users_and_work_done_are_options(farm: Farm) -> None:
+    farm.config = RankConfig(vector=VectorSettings(by_work=True, blame_users=True))
+    fleet(farm, "n1")
+    farm.job(["n1"], start=START - 7200, end=START - 5400)  # half an hour on 16 processors
+    farm.job(["n1"], start=START - 5000, end=START - 3000, exit_status=271)
+    farm.round()
+    assert (farm.row("n1").score, farm.row("n1").user_failures) == (7.0, 1)
+
+
+def test_a_machine_that_only_the_log_names_has_a_rank_but_is_not_first(farm: Farm) -> None:
+    fleet(farm, "n1", hours=30)
+    farm.job(["n1"], start=START - 7200, end=START - 5400)
+    farm.job(["ghost"], start=START - 7200, end=START - 5400)
+    farm.round()
+    assert farm.order() == ["n1", "ghost"]
+    assert farm.order(method="grv") in (["n1", "ghost"], ["ghost", "n1"])
+    assert farm.row("ghost").successes == 1
+
+
+def test_a_run_that_never_ended_in_the_log_does_not_hold_a_machine_that_booted_since(farm: Farm) -> None:
+    farm.report("n1", START - 9000, START - 5000)
+    farm.report("n1", START - 4000, START - 1, boot="boot-2")
+    farm.job(["n1"], start=START - 6000, end=None)
+    farm.round()
+    assert farm.row("n1").busy_processors == 0
+    farm.job(["n1"], start=START - 3000, end=None)
+    farm.round()
+    assert farm.row("n1").busy_processors == 16

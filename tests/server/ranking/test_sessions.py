@@ -1,0 +1,248 @@
+"""Sessions of machines from the batches of their agents: boots, silence, owners, clocks, reinstallations."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import partial
+
+import pytest
+from sqlalchemy import select, text
+
+from jobsight_server.storage.owner_reports import report_owner
+from jobsight_server.systems.matching.from_agents import report_nodes
+from jobsight_server.systems.matching.reports import take_reports
+from jobsight_server.systems.matching.resource_report import ResourceReport
+from jobsight_server.systems.matching.tables import resources
+from jobsight_server.systems.ranking.ask import ranks_of
+from jobsight_server.systems.ranking.board import MachineBoard
+from jobsight_server.systems.ranking.round import update_machines
+from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
+
+from .conftest import HOUR_S, START, Farm
+
+
+def test_a_boot_ends_a_session_and_the_next_begins(farm: Farm) -> None:
+    farm.report("n1", START - 3000, START - 2000)
+    farm.report("n1", START - 1990, START - 1500)
+    farm.report("n1", START - 1200, START - 10, boot="boot-2")
+    farm.round()
+    assert farm.sessions("n1") == [(START - 3000, START - 1500, "shutdown")]
+    row = farm.row("n1")
+    assert (row.since, row.booted, row.boot_id) == (START - 1200, START - 1200, "boot-2")
+
+
+def test_one_long_batch_is_no_silence_and_an_agent_that_pauses_is_one(farm: Farm) -> None:
+    farm.report("n1", START - 9 * HOUR_S, START - 5 * HOUR_S)
+    farm.report("n1", START - 5 * HOUR_S + 60, START - 4 * HOUR_S)
+    farm.report("n1", START - 2 * HOUR_S, START - 10)
+    farm.round()
+    assert farm.sessions("n1") == [(START - 9 * HOUR_S, START - 4 * HOUR_S, "silence")]
+    assert farm.row("n1").since == START - 2 * HOUR_S
+
+
+def test_silence_is_judged_by_when_something_was_received(farm: Farm) -> None:
+    """A backlog of a week, delivered now, does not make the machine silent; nothing for ten minutes does."""
+    farm.report("n1", START - 7 * 24 * HOUR_S, START - 6 * 24 * HOUR_S)
+    farm.round()
+    assert farm.sessions("n1") == []
+    farm.round(after_s=500)
+    assert farm.sessions("n1") == []
+    farm.round(after_s=200)
+    assert farm.sessions("n1") == [(START - 7 * 24 * HOUR_S, START - 6 * 24 * HOUR_S, "silence")]
+    assert farm.row("n1").since is None
+    assert farm.order() == []
+
+
+def test_silence_alone_is_no_eviction(farm: Farm) -> None:
+    farm.up("n1", 2)
+    farm.round()
+    farm.round(after_s=3600)
+    assert (farm.row("n1").evictions, farm.row("n1").score) == (0, 0.0)
+
+
+def test_batches_that_cross_on_the_way_are_taken_in_order(farm: Farm) -> None:
+    """The second half of a long batch arrives first, in another round: the gap is waited for."""
+    farm.report("n1", START - 8 * HOUR_S, START - 6 * HOUR_S, sequence=1)
+    farm.round()
+    farm.report("n1", START - 3 * HOUR_S, START - 60, sequence=3)
+    farm.round()
+    assert farm.row("n1").sequence == 1
+    farm.report("n1", START - 6 * HOUR_S + 60, START - 3 * HOUR_S - 60, sequence=2)
+    farm.round()
+    assert farm.sessions("n1") == []
+    assert (farm.row("n1").sequence, farm.row("n1").since) == (3, START - 8 * HOUR_S)
+
+
+def test_a_missing_batch_is_not_waited_for_forever_and_counts_when_it_comes(farm: Farm) -> None:
+    farm.report("n1", START - 8 * HOUR_S, START - 6 * HOUR_S, sequence=1)
+    farm.round()
+    farm.report("n1", START - 3 * HOUR_S, START - 60, sequence=3)
+    farm.round()
+    farm.round(after_s=95)
+    assert farm.row("n1").sequence == 3
+    farm.report("n1", START - 6 * HOUR_S + 60, START - 3 * HOUR_S - 60, sequence=2)
+    farm.round()
+    farm.round()
+    assert farm.row("n1").late_batches == 1
+    assert farm.sessions("n1") == [(START - 8 * HOUR_S, START - 6 * HOUR_S, "silence")]
+
+
+@pytest.mark.storage
+def test_rounds_repeated_and_interrupted_change_nothing(farm: Farm) -> None:
+    farm.up("n1", 3)
+    farm.report("n1", START + 30, START + 60, boot="boot-2")
+    farm.job(["n1"], start=START - 7200, end=START - 3600)
+    farm.round(after_s=70)
+
+    def everything() -> list[list[tuple[object, ...]]]:
+        tables = (machines, machine_sessions, machine_outcomes)
+        columns = [[column for column in table.c if column.name != "late_batches"] for table in tables]
+        with farm.engine.connect() as connection:
+            return [[tuple(row) for row in connection.execute(select(*some))] for some in columns]
+
+    once = everything()
+    for _ in range(3):
+        update_machines(farm.engine, farm.config, lambda: farm.now)
+    with farm.engine.begin() as connection:  # as if only the position had been lost
+        connection.execute(text("UPDATE reliability_state SET batches_until = 0, jobs_until = 0"))
+    update_machines(farm.engine, farm.config, lambda: farm.now)
+    assert everything() == once
+
+
+def test_any_cut_of_the_same_reports_gives_the_same_sessions(farm: Farm) -> None:
+    """Three machines by the same batches: a round after all of them, after each, after some."""
+    rng = random.Random(4)
+    spans: list[tuple[float, float, str]] = []
+    time, boot = START - 40 * HOUR_S, 1
+    for _ in range(25):
+        length = rng.choice((60.0, 1800.0, 4000.0))
+        spans.append((time, time + length, f"boot-{boot}"))
+        time += length + rng.choice((30.0, 300.0, 2000.0))
+        boot += rng.random() < 0.2
+    for span in spans:
+        farm.report("each", *span)
+        farm.round(after_s=1)
+        farm.report("some", *span)
+        if rng.random() < 0.3:
+            farm.round(after_s=1)
+    for span in spans:
+        farm.report("all", *span)
+    farm.round()
+    assert farm.sessions("each") == farm.sessions("some") == farm.sessions("all") != []
+
+
+def test_the_owner_ends_a_session_and_leaving_begins_one(farm: Farm) -> None:
+    farm.report("pc", START - 3600, START - 3000, owner_present=False)
+    farm.report("pc", START - 2990, START - 2500, owner_present=True)
+    farm.report("pc", START - 2490, START - 2000)  # not told: as before
+    farm.report("pc", START - 1990, START - 1500, owner_present=False)
+    farm.report("pc", START - 1490, START - 10, owner_present=False)
+    farm.round()
+    assert farm.sessions("pc") == [(START - 3600, START - 2500, "owner")]
+    assert farm.row("pc").since == START - 1500
+
+
+def test_an_owner_is_reported_over_http_with_and_without_an_agent(farm: Farm) -> None:
+    farm.report("pc", START - 3600, START - 10)
+    farm.round()
+    with farm.engine.begin() as connection:
+        report_owner(connection, "alpha", "pc", True, farm.now)
+        report_owner(connection, "alpha", "bare", False, farm.now - 300)
+        report_owner(connection, "alpha", "bare", True, farm.now)
+    farm.round(after_s=10)
+    assert farm.sessions("pc") == [(START - 3600, START + 5, "owner")]
+    assert farm.sessions("bare") == [(START + 5 - 300, START + 5, "owner")]
+    assert farm.order() == []
+    with farm.engine.begin() as connection:
+        report_owner(connection, "alpha", "pc", False, farm.now)
+    farm.round(after_s=10)
+    assert farm.order() == ["pc"]
+
+
+@pytest.mark.storage
+def test_a_clock_that_jumps_neither_ends_nor_prolongs_a_session(farm: Farm) -> None:
+    farm.report("n1", START - 7200, START - 3700, uptime_s=10_000.0)
+    farm.report("n1", START - 100_000, START - 97_000, uptime_s=13_060.0)  # set back by a day
+    farm.report("n1", START - 3000, START - 10, uptime_s=16_100.0)  # and forward again
+    farm.round()
+    row = farm.row("n1")
+    assert farm.sessions("n1") == []
+    assert row.since == START - 9610  # 9,600 s by the uptime, up to the last reading
+    assert '"clock_jumps":' in row.presence
+    assert '"clock_jumps":0' not in row.presence
+
+
+@pytest.mark.storage
+def test_a_name_used_again_after_a_reinstallation_is_another_machine(farm: Farm) -> None:
+    farm.up("n1", 30, id="a" * 32)
+    for number in range(5):
+        farm.job(["n1"], start=START - 9000 + number, end=START - 5000 + number)
+    farm.round()
+    before = farm.row("n1")
+    assert (before.successes, before.score) == (5, 5.0)
+    farm.report("n1", farm.now + 100, farm.now + 200, boot="boot-2", id="b" * 32)
+    farm.round(after_s=300)
+    after = farm.row("n1")
+    assert (after.successes, after.score, after.events, after.seconds) == (0, 0.0, 0.0, 0.0)
+    assert [ending for _, _, ending in farm.sessions("n1")] == ["reinstall"]
+    assert not farm.ranks().stays.known[0]
+
+
+@pytest.mark.storage
+def test_both_kinds_of_agents_are_understood(farm: Farm) -> None:
+    """An agent of the first version sends no description: unknown is unknown, not 0."""
+    farm.report("old", START - 3600, START - 10)
+    with farm.engine.begin() as connection:
+        connection.execute(text("UPDATE nodes SET machine = NULL"))
+    farm.report("new", START - 3600, START - 10, compilers=["gcc-12"])
+    farm.round()
+    with farm.engine.connect() as connection:
+        facts = {row.name: row.facts for row in connection.execute(select(machines.c.name, machines.c.facts))}
+    assert "flops" not in facts["old"]
+    assert '"processors":16' in facts["old"]
+    assert '"flops":5e7' in facts["new"].replace("50000000.0", "5e7")
+    ranks = farm.ranks(method="grv")
+    assert 0.0 < ranks.vectors.capacity[0] <= 1.0
+
+
+@pytest.mark.storage
+def test_reports_of_resources_carry_owners_to_their_machines(farm: Farm) -> None:
+    farm.report("pc1", START - 3600, START - 1)
+    farm.report("pc2", START - 3600, START - 1, cluster="beta")
+    farm.round()
+    reports = [
+        ResourceReport("alpha/pc1", "compute", owner_present=True),
+        ResourceReport("pc2", "compute", owner_present=True),  # the only one of this name
+        ResourceReport("rack/7", "compute", attributes={"cluster": "alpha", "node": "pc3"}, owner_present=False),
+        ResourceReport("pc4", "compute", owner_present=True),
+    ]
+    assert take_reports(farm.engine, reports, "test", farm.now, 60.0).created == 4
+    farm.round()
+    assert farm.order() == ["pc3"]
+    assert farm.row("pc4", "default").since is None
+    assert [ending for _, _, ending in farm.sessions("pc1")] == ["owner"]
+    assert farm.row("pc2", "beta").since is None
+
+
+@pytest.mark.storage
+def test_nodes_that_are_resources_have_their_reliability_as_an_attribute(farm: Farm) -> None:
+    farm.up("n1", 30)
+    farm.round()
+    scores = partial(ranks_of, MachineBoard(), farm.config)
+    assert report_nodes(farm.engine, lambda: farm.now, 90.0, scores) == 1
+    with farm.engine.connect() as connection:
+        attributes = json.loads(connection.execute(select(resources.c.attributes)).scalar_one())
+    assert 0.5 < attributes["reliability"] < 1.0
+
+
+def test_a_backlog_of_many_boots_counts_once(farm: Farm) -> None:
+    for number in range(45):
+        begin = START - (50 - number) * HOUR_S
+        farm.report("n1", begin, begin + 1800, boot=f"boot-{number}")
+    farm.round()
+    once = farm.sessions("n1")
+    assert len(once) == 44
+    for _ in range(3):
+        farm.round()
+    assert farm.sessions("n1") == once
