@@ -13,7 +13,7 @@ BENCH = $(VENV)/bench
 # The hundreds of processes that are started load compiled modules, whatever the image says that this runs in.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy coallocation constraints dist clean
+.PHONY: demo test check lint types contract docs bench bench-agent bench-predictor accuracy coallocation papers constraints dist clean
 
 $(SITE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -48,7 +48,7 @@ contract: $(STAMP)
 	$(BIN)/lint-imports
 
 docs: $(STAMP)
-	$(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' -o testpaths= --ignore=server/jobsight_server/storage/migrations README.md docs agent predictor scheduler server
+	$(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' -o testpaths= --ignore=server/jobsight_server/storage/migrations README.md docs agent predictor scheduler server papers
 	$(BIN)/python docs/check.py
 
 check: EXHAUSTIVE = 1
@@ -74,6 +74,10 @@ accuracy: $(STAMP)
 
 coallocation: $(STAMP)
 	$(BIN)/python benchmarks/coallocation.py
+
+# All papers, with their tables and pictures in papers/out; hours on two cores. One of them: `make papers NAME=ranking`.
+papers: $(STAMP)
+	$(BIN)/python -m jobsight_papers $(or $(NAME),all) --plot papers/out
 
 # The versions that this release was tried with. Needs a package registry.
 constraints:

@@ -28,7 +28,7 @@ from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.quality import pqm
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
-from jobsight_server.plots.backtest import draw_backtest
+from jobsight_server.commands.backtest_plot import draw_backtest
 
 ROOT = Path(__file__).parents[1]
 

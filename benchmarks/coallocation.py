@@ -18,14 +18,14 @@ from typing import Any
 
 from coallocation_document import document
 
-from jobsight_server.commands.experiment_coallocation import TRACES
-from jobsight_server.plots.coallocation import draw
+from jobsight_papers.coallocation.command import TRACES
+from jobsight_papers.coallocation.plot import draw
 
 ROOT = Path(__file__).parents[1]
 
 
 def experiment(*options: str) -> dict[str, Any]:
-    """What ``jobsight experiment coallocation`` prints; SystemExit where it fails or is interrupted."""
+    """What ``python -m jobsight_papers coallocation`` prints; SystemExit where it fails or is interrupted."""
     command = [sys.executable, "-m", "jobsight_server.cli", "experiment", "coallocation", "--json", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:

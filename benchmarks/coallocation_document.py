@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from jobsight_scheduler.experiments.coallocation_results import RIVALS
+from jobsight_papers.coallocation.results import RIVALS
 from jobsight_server.amounts import percent
 
 Row = Mapping[str, Any]

@@ -2,7 +2,7 @@
 
 python benchmarks/matching.py [--sizes 100x100 500x200 1000x500 5000x2000] [--deadline 1] [--peers-s 30] [--json]
 
-All get the same batch of the generator of `jobsight experiment matching`, at load 1.3. Jobsight's time is processor
+All get the same batch of the generator of the paper on matching, at load 1.3. Jobsight's time is processor
 time from the records of the batch to the checked answer; that of a peer is what its solver takes, on one thread,
 without building its model. A peer that is not installed is named. Every answer, theirs as well, goes through the check
 of Jobsight.
@@ -21,7 +21,7 @@ from typing import Any
 import highspy
 import numpy as np
 
-from jobsight_scheduler.experiments.matching_workload import MatchingWorkload, instances_of, matching_file
+from jobsight_papers.matching.workload import MatchingWorkload, instances_of, matching_file
 from jobsight_scheduler.matching import Problem, match, read_problem
 from jobsight_scheduler.matching.check import faults
 from jobsight_scheduler.matching.classes import job_classes

@@ -2,7 +2,7 @@
 
 python benchmarks/matching_parts.py [--sizes 30 40x80 100x100 500x200] [--parts none sets ...]
 
-The batches are those of `jobsight experiment matching`: 30 jobs on the published 19 resources, or JOBSxRESOURCES at
+The batches are those of the paper on matching: 30 jobs on the published 19 resources, or JOBSxRESOURCES at
 load 1.3. Times are processor time from the records of a batch to the checked answer; lines are of code with comments.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_scheduler.experiments.matching_workload import MatchingWorkload, instances_of, matching_file
+from jobsight_papers.matching.workload import MatchingWorkload, instances_of, matching_file
 from jobsight_scheduler.matching import (
     Problem,
     exact_fit,

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)|<img[^>]+src=\"([^\"]+)\"")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 CITATION = re.compile(r"docs/definitions\.md, ([^)]*)\)")
-WINGS = ("agent", "predictor", "scheduler", "server")
+WINGS = ("agent", "predictor", "scheduler", "server", "papers")
 COMMAND = re.compile(r"\b(jobsight|jobsight-agent) ([a-z-]+)((?: [^\n`|]*)?)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 PROGRAMS = {"jobsight": "jobsight_server.cli", "jobsight-agent": "jobsight_agent.cli"}

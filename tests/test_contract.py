@@ -15,6 +15,7 @@ PACKAGES = {
     "predictor": ("jobsight_predictor",),
     "scheduler": ("jobsight_scheduler",),
     "server": ("jobsight_server",),
+    "papers": ("jobsight_papers",),
 }
 
 

@@ -15,15 +15,15 @@ from jobsight_server.systems.listed import SYSTEMS
 # Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``, perhaps ``PARSE``.
 COMMANDS = {
     "serve": ("jobsight_server.commands.serve", "run the collector, the API and the pages"),
-    "setup": ("jobsight_server.commands.setup", "install Jobsight beside a scheduler, after showing what it will do"),
-    "check": ("jobsight_server.commands.check", "check an installation, with one test job from submission to seff"),
+    "setup": ("jobsight_server.commands.setup", "install Jobsight beside a scheduler; shows first what it does"),
+    "check": ("jobsight_server.commands.check", "check an installation with a job, from submission to seff"),
     "import": ("jobsight_server.commands.import_logs", "read accounting files once"),
     "predict": ("jobsight_server.commands.predict", "forecast a user's next job from the database"),
     "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),
     "quarantine": ("jobsight_server.commands.quarantine", "list rejected data, show and retry quarantined batches"),
     "backtest": (
         "jobsight_server.commands.backtest",
-        "show how accurate forecasts would have been on a recorded workload",
+        "show how accurate forecasts would have been on a workload",
     ),
     "imported": (
         "jobsight_server.commands.imported",
@@ -38,11 +38,10 @@ COMMANDS = {
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
     "rebuild": ("jobsight_server.commands.rebuild", "retrain all forecasts from the stored profiles"),
     **{
-        name: (f"{system.package}.commands.{name}", help_text)
+        name: (f"{system.package}.commands.{name.replace('-', '_')}", help_text)
         for system in SYSTEMS
         for name, help_text in system.commands.items()
     },
-    "experiment": ("jobsight_server.commands.experiment", "run a whole experiment on a recorded workload"),
 }
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from jobsight_predictor.question import Question
 
+DEADLINE_FACTOR = 5.0
+"""Deadline after the release, as a multiple of the requested time (Birkenheuer, Brinkmann and Karl 2010)."""
+
 
 @dataclass(frozen=True, slots=True)
 class OfferedJob:

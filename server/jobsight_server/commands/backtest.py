@@ -17,8 +17,8 @@ from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, parse_job_group
 from jobsight_server.command_line.five_parameters import add_parameters, parameters_of
 from jobsight_server.command_line.trace_argument import add_trace, read_jobs
+from jobsight_server.commands.backtest_report import show
 from jobsight_server.errors import UserError
-from jobsight_server.reports.backtest import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
             )
             return 130
     if args.plot is not None:
-        from jobsight_server.plots.backtest import draw_backtest  # takes half a second to load
+        from jobsight_server.commands.backtest_plot import draw_backtest
 
         draw_backtest(account, args.plot)
         print(f"jobsight backtest: plot written to {args.plot}", file=sys.stderr)

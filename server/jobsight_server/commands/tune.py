@@ -29,10 +29,10 @@ from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.amounts import percent
 from jobsight_server.command_line.arguments import add_settings, settings_of
+from jobsight_server.command_line.progress import watched
 from jobsight_server.command_line.trace_argument import read_jobs
+from jobsight_server.command_line.workers import in_processes
 from jobsight_server.errors import UserError
-from jobsight_server.experiments.progress import watched
-from jobsight_server.experiments.workers import in_processes
 
 LEAST = 20
 """Fewest jobs with a value for which a metric is tuned."""

@@ -25,7 +25,8 @@ SYSTEMS = (
     PlacingSystem(
         "simulations",
         {
-            "simulate": "simulate a scheduling policy on a recorded or synthetic workload",
+            "simulate": "simulate a scheduling policy on a workload",
+            "simulate-memory": "simulate reserving memory as needed, not as requested",
             "coallocate": "simulate spreading jobs over several clusters",
         },
     ),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from jobsight_scheduler.experiments.matching_workload import MatchingWorkload, matching_file
+from jobsight_papers.matching.workload import MatchingWorkload, matching_file
 from jobsight_scheduler.matching import match, read_problem
 
 # So long that every rung ends by itself: HiGHS' own limit is in time on the wall.

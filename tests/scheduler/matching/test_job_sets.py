@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobsight_scheduler.experiments.matching_workload import MatchingWorkload, matching_file
+from jobsight_papers.matching.workload import MatchingWorkload, matching_file
 from jobsight_scheduler.matching import match, read_problem
 from jobsight_scheduler.matching.check import faults
 from jobsight_scheduler.matching.classes import job_classes

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import to_builtins
 
-from jobsight_scheduler.experiments.matching_workload import MatchingWorkload, matching_file
+from jobsight_papers.matching.workload import MatchingWorkload, matching_file
 from jobsight_scheduler.matching import match, read_problem
 from jobsight_scheduler.matching.units import in_units
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobsight_papers.overbooking.jobs import OverbookingSource
+from jobsight_papers.overbooking.results import interval
+from jobsight_papers.overbooking.runs import OverbookingCase, run_figures, run_overbooking
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy_history import SimpleAccuracy, TimeSliceAccuracy
 from jobsight_predictor.runtime.machine_failure import MachineFailure
-from jobsight_scheduler.experiments.overbooking_jobs import OverbookingSource
-from jobsight_scheduler.experiments.overbooking_results import interval
-from jobsight_scheduler.experiments.overbooking_runs import OverbookingCase, run_figures, run_overbooking
 from jobsight_scheduler.overbooking.accept import AcceptanceRule
 from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS, Downtimes
 from jobsight_scheduler.overbooking.simulation import OverbookingSimulation

@@ -8,11 +8,10 @@ import threading
 from sqlalchemy import Engine, select
 
 from jobsight_predictor.runtime.recalibrate import Recalibration
-from jobsight_scheduler.experiments.overbooking_jobs import DEADLINE_FACTOR
 from jobsight_scheduler.overbooking.node_failures import Downtimes
 from jobsight_scheduler.overbooking.simulation import OverbookingSimulation
 from jobsight_scheduler.overbooking.strategies import HISTORIES, STRATEGIES
-from jobsight_scheduler.overbooking.workload_job import OfferedJob
+from jobsight_scheduler.overbooking.workload_job import DEADLINE_FACTOR, OfferedJob
 from jobsight_server.systems.offers.calibration import Calibration, read_calibration, write_calibration
 from jobsight_server.systems.offers.cluster_nodes import cluster_nodes
 from jobsight_server.systems.offers.config import PlanConfig

@@ -251,7 +251,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _draw(simulation: CoSimulation, account: dict[str, Any], directory: Path, table: JobTable) -> None:
-    from jobsight_server.plots.coallocation import draw_links  # loading it takes half a second
+    from jobsight_server.systems.simulations.coallocation_plot import draw_links
     from jobsight_server.systems.simulations.plot import draw_simulation
 
     clusters = "x".join(map(str, (len(simulation.clusters.processors), simulation.clusters.largest)))

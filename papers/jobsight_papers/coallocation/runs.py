@@ -1,0 +1,93 @@
+"""Does a scheduler that asks about bandwidth before it spreads a job over clusters do better?
+
+A run takes a whole trace, draws communication for its jobs by the seed, and simulates one policy. Policies are compared
+on the same jobs, seed by seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS
+from jobsight_scheduler.coallocation.bandwidth_sources import NO_ERROR, bandwidth_source
+from jobsight_scheduler.coallocation.clusters import Clusters
+from jobsight_scheduler.coallocation.cosimulation import CoSimulation
+from jobsight_scheduler.coallocation.placement import PLACEMENTS
+from jobsight_scheduler.coallocation.results import figures, job_table
+from jobsight_scheduler.coallocation.scheduler import Scheduler
+from jobsight_scheduler.coallocation.sharing import SHARINGS
+from jobsight_scheduler.coallocation.synthetic import draw_communication
+from jobsight_scheduler.workload.canonical import Workload, canonical
+from jobsight_scheduler.workload.load import scaled_to
+from jobsight_scheduler.workload.swf import Trace, read_swf
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentCase:
+    """One run, of the first ``jobs`` jobs of the trace; 0: of all."""
+
+    trace: str
+    scenario: str
+    policy: str
+    seed: int
+    jobs: int = 0
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Everything that the result depends on, as JSON values."""
+        scenario, policy = SCENARIOS[self.scenario], POLICIES[self.policy]
+        return (*asdict(self).values(), repr(scenario), repr(policy))
+
+
+def cases(
+    traces: Sequence[str], seeds: int, scenarios: Sequence[str], policies: Sequence[str], jobs: int = 0
+) -> Iterator[ExperimentCase]:
+    """Every run, with ``none`` in each scenario; seed by seed, so that an interrupted experiment has whole seeds."""
+    for seed in range(seeds):
+        for trace in traces:
+            for scenario in scenarios:
+                for policy in dict.fromkeys(("none", *policies)):
+                    yield ExperimentCase(trace, scenario, policy, seed, jobs)
+
+
+def run_case(case: ExperimentCase, file: Path) -> dict[str, Any]:
+    """Figures of one run, on the trace in ``file``.
+
+    Raises:
+        ValueError: too few jobs, or all of them were submitted at once.
+    """
+    scenario, policy = SCENARIOS[case.scenario], POLICIES[case.policy]
+    clusters = Clusters(scenario.processors, tuple(1e6 * rate for rate in scenario.uplinks_mbps))
+    trace, whole = _read(file, clusters.total if scenario.has_wide else clusters.largest)
+    jobs = scaled_to(first(whole, case.jobs), clusters.total, scenario.load)
+    drawn = draw_communication(trace, jobs, case.seed, scenario.habits, scenario.labels)
+    error = NO_ERROR if policy.bandwidth == "oracle" else scenario.error
+    source = bandwidth_source(policy.bandwidth, drawn, error, case.seed, constant_bps=1e6 * policy.constant_mbps)
+    simulation = CoSimulation(
+        drawn.work,
+        clusters,
+        lambda requests: Scheduler(requests, PLACEMENTS[policy.placement], source),
+        SHARINGS[policy.sharing],
+    )
+    simulation.advance(2 * len(jobs))
+    return figures(simulation, job_table(simulation, np.empty(0)))
+
+
+def first(whole: Workload, jobs: int) -> Workload:
+    """The first ``jobs`` jobs; all of them if ``jobs`` is 0."""
+    if not jobs:
+        return whole
+    columns = ("submit_s", "run_s", "estimate_s", "processors", "row")
+    return replace(whole, **{name: getattr(whole, name)[:jobs] for name in columns})
+
+
+@lru_cache(maxsize=4)
+def _read(file: Path, largest: int) -> tuple[Trace, Workload]:
+    trace = read_swf(file)
+    return trace, canonical(trace, largest)

@@ -1,0 +1,174 @@
+"""The in-process part of the matching experiment: objectives, sizes, shapes and greedy orders on the same batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from jobsight_papers.matching.workload import PUBLISHED, MatchingWorkload, matching_file
+from jobsight_scheduler.matching import Answer, Problem, match, read_problem
+from jobsight_scheduler.matching.eligibility import Eligibility
+from jobsight_scheduler.matching.heuristics import best_fit, by_density, greedy
+from jobsight_scheduler.matching.objectives import linear_forms
+from jobsight_scheduler.matching.packing import Packing
+from jobsight_scheduler.matching.problem import Objective
+
+OBJECTIVE_LISTS = (
+    ("throughput",),
+    ("priority",),
+    ("throughput", "preferences"),
+    ("throughput", "fewest"),
+    ("throughput", "balance"),
+    ("throughput", "utilisation"),
+    ("preferences",),
+    ("best-to-priority",),
+    ("utilisation",),
+    ("fewest",),
+    ("balance",),
+)
+SIZES = (1, 2, 5, 10, 15, 20, 30, 40, 50, 60)
+DEPENDENCIES = (1, 2, 4, 8, 16)
+PREDICATES = (1, 5, 20)
+GREEDY_ORDERS = ("as submitted", "smallest first", "largest first", "highest priority first")
+_SHAPE_BATCHES = 3
+_MEASURES = ("throughput", "priority", "preferences", "utilisation", "fewest", "balance")
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingCase:
+    """One batch of the experiment. ``part`` is objectives, sizes, shapes or greedy."""
+
+    part: str
+    workload: MatchingWorkload
+    number: int
+    objectives: tuple[str, ...] = ("throughput",)
+
+
+def cases(batches: int, seed: int) -> Iterator[MatchingCase]:
+    """All batches of the experiment."""
+    for objectives in OBJECTIVE_LISTS:
+        for number in range(batches):
+            yield MatchingCase("objectives", MatchingWorkload(seed=seed), number, objectives)
+    for size in SIZES:
+        for number in range(batches):
+            yield MatchingCase("sizes", MatchingWorkload(jobs=size, seed=seed), number)
+    for dependencies in DEPENDENCIES:
+        for predicates in PREDICATES:
+            for number in range(min(_SHAPE_BATCHES, batches)):
+                shape = MatchingWorkload(dependencies=dependencies, predicates=predicates, seed=seed)
+                yield MatchingCase("shapes", shape, number)
+    for number in range(batches):
+        yield MatchingCase("greedy", MatchingWorkload(seed=seed), number)
+
+
+def run_case(case: MatchingCase, clock: Clock, deadline_s: float) -> dict[str, Any]:
+    """What came of one batch. Times are by ``clock``, from the records to the checked answer."""
+    file = matching_file(case.workload, case.number) | {"objectives": list(case.objectives)}
+    problem = read_problem(file)
+    answer = match(problem, clock=clock, deadline_s=deadline_s)
+    row: dict[str, Any] = {
+        "part": case.part,
+        "number": case.number,
+        "jobs": case.workload.jobs,
+        "is_optimal": answer.status == "optimal",
+        "solve_s": answer.cpu_s,
+        "rung": answer.rung,
+        "rows": answer.rows,
+        "columns": answer.columns,
+        "gap": answer.gap,
+        "matched": len(answer.matches),
+    }
+    if case.part == "objectives":
+        row |= {"objectives": list(case.objectives), "values": measured(problem, answer)}
+    elif case.part == "shapes":
+        row |= {"dependencies": case.workload.dependencies, "predicates": case.workload.predicates}
+    elif case.part == "greedy":
+        row |= {"greedy": {order: greedily(problem, order) for order in GREEDY_ORDERS}}
+    return row
+
+
+def measured(problem: Problem, answer: Answer) -> dict[str, float]:
+    """The value of every objective for the matches of ``answer``."""
+    eligibility = Eligibility(problem)
+    candidates = eligibility.eligible()
+    numbers = {job.name: index for index, job in enumerate(problem.jobs)}
+    placed = {numbers[one.job]: eligibility.placement(numbers[one.job], one.resources) for one in answer.matches}
+    objectives = [Objective(name) for name in _MEASURES]
+    return {
+        objective.name: linear_forms(objective, eligibility, candidates)[0].value(eligibility, candidates, placed)
+        for objective in objectives
+    }
+
+
+def greedily(problem: Problem, order: str) -> int:
+    """How many jobs greedy matching in this order matches, best fit."""
+    eligibility = Eligibility(problem)
+    packing = Packing(eligibility, eligibility.eligible())
+    density = by_density(eligibility, np.ones(len(problem.jobs)))
+    orders = {
+        "as submitted": list(range(len(problem.jobs))),
+        "smallest first": density,
+        "largest first": density[::-1],
+        "highest priority first": sorted(range(len(problem.jobs)), key=lambda job: -problem.jobs[job].priority),
+    }
+    greedy(packing, orders[order], best_fit(packing))
+    return len(packing.placed)
+
+
+def matching_account(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The results by part: means and medians over the batches of each setting."""
+    of: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        of.setdefault(row["part"], []).append(row)
+    return {
+        "repository": dict(PUBLISHED),
+        "workload": asdict(MatchingWorkload()),
+        "objectives": [
+            {"objectives": list(key), **_summary(group), "values": _means([row["values"] for row in group])}
+            for key, group in _grouped(of.get("objectives", []), "objectives")
+        ],
+        "sizes": [{"jobs": key[0], **_summary(group)} for key, group in _grouped(of.get("sizes", []), "jobs")],
+        "shapes": [
+            {"dependencies": key[0], "predicates": key[1], **_summary(group)}
+            for key, group in _grouped(of.get("shapes", []), "dependencies", "predicates")
+        ],
+        "greedy": [
+            {
+                "order": order,
+                "of_optimum": float(np.mean([row["greedy"][order] / row["matched"] for row in of["greedy"]])),
+                "worst": float(min(row["greedy"][order] / row["matched"] for row in of["greedy"])),
+            }
+            for order in GREEDY_ORDERS
+            if of.get("greedy")
+        ],
+    }
+
+
+def _grouped(rows: list[dict[str, Any]], *fields: str) -> Iterator[tuple[tuple[Any, ...], list[dict[str, Any]]]]:
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        key = tuple(tuple(row[field]) if isinstance(row[field], list) else row[field] for field in fields)
+        found.setdefault(key[0] if fields == ("objectives",) else key, []).append(row)
+    yield from found.items()
+
+
+def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    times = [row["solve_s"] for row in rows]
+    return {
+        "batches": len(rows),
+        "optimal": sum(row["is_optimal"] for row in rows),
+        "median_s": float(np.median(times)),
+        "longest_s": max(times),
+        "matched": float(np.mean([row["matched"] for row in rows])),
+        "rows": max(row["rows"] for row in rows),
+        "columns": max(row["columns"] for row in rows),
+    }
+
+
+def _means(values: list[dict[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([one[name] for one in values])) for name in values[0]}

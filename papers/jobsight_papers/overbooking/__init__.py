@@ -1,0 +1,1 @@
+"""Jobs accepted into gaps shorter than they request (docs/overbooking.md)."""

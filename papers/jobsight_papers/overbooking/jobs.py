@@ -1,0 +1,213 @@
+"""The jobs of the overbooking experiment: the last of a trace, offered with drawn times, and those before them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobsight_predictor.question import Question
+from jobsight_predictor.runtime.accuracy_history import AccuracyHistory
+from jobsight_scheduler.overbooking.plan import LARGEST_PLAN
+from jobsight_scheduler.overbooking.strategies import HISTORIES, HistoryName
+from jobsight_scheduler.overbooking.workload_job import DEADLINE_FACTOR, OfferedJob
+from jobsight_scheduler.workload.canonical import TIME_AT_MOST_S
+from jobsight_scheduler.workload.questions import questions_of
+from jobsight_scheduler.workload.swf import Trace, read_swf
+
+LAST_JOBS = 1000
+RELEASE_MEAN_H = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTrace:
+    """Nodes and mean inter-arrival time in hours, as published."""
+
+    nodes: int
+    arrival_h: float
+
+
+PUBLISHED_TRACES: dict[str, PublishedTrace] = {
+    "BLUE": PublishedTrace(144, 1.0),  # before SDSC, whose name its header has, too
+    "CTC": PublishedTrace(430, 0.1),
+    "KTH": PublishedTrace(100, 0.1),
+    "SDSC": PublishedTrace(128, 0.5),
+}
+ARRIVAL_H = 0.5
+"""Mean inter-arrival time for other traces."""
+
+LOW_LOAD_ARRIVAL_H = 1.0
+"""Mean inter-arrival time with ``--low-load``."""
+
+_OTHER_NAMES = {"BLUE HORIZON": "BLUE", "CORNELL THEORY": "CTC"}
+
+
+@dataclass(frozen=True, slots=True)
+class OverbookingSource:
+    """Which jobs: the last ``last_jobs`` of a trace but for the last ``skipped``.
+
+    ``exact_estimates``: run time = requested time.
+    """
+
+    file: Path
+    last_jobs: int = LAST_JOBS
+    exact_estimates: bool = False
+    skipped: int = 0
+
+    @property
+    def before(self) -> OverbookingSource:
+        """As many jobs right before these, for a rehearsal."""
+        return replace(self, skipped=self.skipped + self.last_jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class OverbookingJobs:
+    """Jobs in the order of the trace, arrays of shape (jobs,) in hours. The first ``learned`` are history.
+
+    ``name`` is the published name of the trace, or its file's. ``counts`` and ``dropped``: jobs by reason.
+    """
+
+    name: str
+    published: PublishedTrace | None
+    max_processors: int | None
+    questions: list[Question]
+    requested_h: NDArray[np.float64]
+    run_h: NDArray[np.float64]
+    nodes: NDArray[np.int64]
+    learned: int
+    counts: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+def published_name(file: Path, header: list[str]) -> str | None:
+    """The published trace that ``file`` is, by its name or else by its header."""
+    for text in (file.name.upper(), *(line.upper() for line in header if line.startswith(("Computer", "Install")))):
+        names = {name: name for name in PUBLISHED_TRACES} | _OTHER_NAMES
+        for found, name in names.items():
+            if found in text:
+                return name
+    return None
+
+
+@lru_cache(maxsize=2)
+def _trace(file: Path) -> Trace:
+    return read_swf(file)
+
+
+@lru_cache(maxsize=4)
+def overbooking_jobs(source: OverbookingSource) -> OverbookingJobs:
+    """The usable jobs of the trace. Run times beyond the requested time are cut, and counted.
+
+    Raises:
+        TraceError: the file is not a trace.
+        ValueError: it has no usable job, or ``last_jobs`` is less than 1.
+        OSError: the file cannot be read.
+    """
+    if source.last_jobs < 1:
+        raise ValueError(f"{source.last_jobs} jobs are nothing to simulate; give at least 1")
+    trace = _trace(source.file)
+    nodes = np.where(trace["requested_processors"] > 0, trace["requested_processors"], trace["processors"])
+    usable, dropped = _usable(trace, nodes)
+    rows = np.flatnonzero(usable)
+    rows = rows[: max(0, len(rows) - source.skipped)]
+    if not len(rows):
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        raise ValueError(f"{source.file.name}: no job has a requested time, a run time and processors: {reasons}")
+    requested, run = trace["requested_s"][rows] / 3600.0, trace["run_s"][rows] / 3600.0
+    clamped = int(np.count_nonzero(run > requested))
+    name = published_name(source.file, trace.header)
+    learned = max(0, len(rows) - source.last_jobs)
+    return OverbookingJobs(
+        name or source.file.name.removesuffix(".gz").removesuffix(".swf"),
+        PUBLISHED_TRACES.get(name or ""),
+        trace.max_processors,
+        questions_of(trace, rows),
+        requested,
+        requested.copy() if source.exact_estimates else np.minimum(run, requested),
+        nodes[rows].astype(np.int64),
+        learned,
+        Counter({"in the trace": len(trace), "learned from": learned, "offered": len(rows) - learned, "cut": clamped}),
+        dropped,
+    )
+
+
+def _usable(trace: Trace, nodes: NDArray[np.float64]) -> tuple[NDArray[np.bool_], Counter[str]]:
+    longest = np.maximum(trace["requested_s"], trace["run_s"])
+    faults = (
+        ("without a requested time", ~(trace["requested_s"] > 0.0)),
+        ("without a run time", ~(trace["run_s"] >= 0.0)),
+        (f"with times beyond {TIME_AT_MOST_S:.0e} s", longest > TIME_AT_MOST_S),
+        ("without processors", ~(nodes > 0.0)),
+        ("with a fractional number of processors", nodes != np.floor(nodes)),
+        ("with more processors than any machine", nodes > 2.0**53),
+    )
+    usable = np.ones(len(trace), dtype=bool)
+    dropped: Counter[str] = Counter()
+    for reason, faulty in faults:
+        found = usable & faulty
+        if found.any():
+            dropped[reason] = int(found.sum())
+        usable &= ~found
+    return usable, dropped
+
+
+@lru_cache(maxsize=8)
+def learned_history(source: OverbookingSource, name: HistoryName) -> AccuracyHistory:
+    """What is known of run times before the first job is offered. Not to be changed: take a ``fork``."""
+    jobs = overbooking_jobs(source)
+    history = HISTORIES[name]()
+    ratios = (jobs.run_h[: jobs.learned] / jobs.requested_h[: jobs.learned]).tolist()
+    for question, ratio in zip(jobs.questions, ratios, strict=False):
+        history.learn(question, ratio)
+    return history
+
+
+def nodes_of(jobs: OverbookingJobs, nodes: int | None) -> int:
+    """Nodes of the machine: as given, as published, or as in the header of the trace.
+
+    Raises:
+        ValueError: nothing is known, or it is out of range.
+    """
+    found = nodes or (jobs.published.nodes if jobs.published else jobs.max_processors)
+    if found is None:
+        raise ValueError(f"{jobs.name}: the header does not have MaxProcs; give --nodes")
+    if not 1 <= found <= LARGEST_PLAN:
+        raise ValueError(f"{jobs.name}: {found:,} nodes; give --nodes from 1 to {LARGEST_PLAN:,}")
+    return found
+
+
+def arrival_of(jobs: OverbookingJobs, arrival_h: float | None) -> float:
+    """Mean inter-arrival time in hours: as given, as published, or ``ARRIVAL_H``."""
+    return arrival_h or (jobs.published.arrival_h if jobs.published else ARRIVAL_H)
+
+
+def offered_jobs(
+    jobs: OverbookingJobs,
+    arrival_h: float,
+    seed: int,
+    release_mean_h: float = RELEASE_MEAN_H,
+    deadline_factor: float = DEADLINE_FACTOR,
+) -> list[OfferedJob]:
+    """The jobs after the learned ones: submitted and released after exponential delays, deadline r + 5 e."""
+    rng = np.random.default_rng(seed)
+    count = len(jobs.requested_h) - jobs.learned
+    submitted = np.cumsum(rng.exponential(arrival_h, count))
+    released = submitted + rng.exponential(release_mean_h, count)
+    requested = jobs.requested_h[jobs.learned :]
+    return [
+        OfferedJob(
+            number,
+            jobs.questions[jobs.learned + number],
+            int(jobs.nodes[jobs.learned + number]),
+            float(requested[number]),
+            float(submitted[number]),
+            float(released[number]),
+            float(released[number] + deadline_factor * requested[number]),
+            float(jobs.run_h[jobs.learned + number]),
+        )
+        for number in range(count)
+    ]

@@ -1,0 +1,108 @@
+"""Shows the overbooking experiment on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jobsight_papers.overbooking.results import CONTROLS
+from jobsight_server.amounts import percent
+
+Row = Mapping[str, Any]
+
+VARIED = ("penalty_ratio", "arrival_factor", "failures", "migration_h")
+
+
+def show(account: Mapping[str, Any], console: Console) -> None:
+    """The jobs, then rows by trace and set-up, and what the best of each strategy gains over the controls."""
+    for note in account["jobs"]:
+        _jobs(note, console)
+    gain_of = {_key(gain): gain for gain in account["gains"]}
+    for (trace, *_), group in groupby(account["rows"], key=_setting):
+        rows = list(group)
+        setting = ", ".join(f"{name.replace('_', ' ')} {rows[0][name]}" for name in VARIED if name in rows[0])
+        table = _table(f"{trace}, {rows[0]['seeds']} seeds{', ' + setting if setting else ''}")
+        for row in _distinct(rows):
+            table.add_row(
+                row["strategy"],
+                f"{row['pmax']:g}",
+                f"{row['accepted']:,.0f}",
+                f"{row['net_jobs']['mean']:,.0f}",
+                f"{row['net_hours']['mean']:,.0f}",
+                f"{_half(row['net_hours']):,.0f}",
+                f"{row['node_hours']['mean']:,.0f}",
+                percent(row["predicted_failure"], 1),
+                percent(row["observed_failure"], 1),
+            )
+        console.print(table)
+        _best(rows, gain_of, console)
+        if (known := account["published"].get(trace)) and not setting:
+            console.print(
+                f"Published: backfilling {known['net_jobs']} jobs net, {known['net_hours']:,} hours net; time-slice at "
+                f"its best {100.0 * known['time_slice_gain']:+.0f} % at P_max {known['at_pmax']:g}."
+            )
+    console.print(
+        "net: successful minus failed jobs, their requested hours, and these times nodes; +-: 95 % confidence; pred., "
+        "obs.: share of accepted jobs that fail, as predicted and as observed."
+    )
+
+
+def _jobs(note: Row, console: Console) -> None:
+    counts = ", ".join(f"{count:,} {reason}" for reason, count in note["counts"].items())
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in note["dropped"].items())
+    console.print(f"{note['trace']}: jobs: {counts}; dropped: {dropped or 'none'}.", markup=False)
+
+
+def _best(rows: Sequence[Row], gain_of: Mapping[Any, Row], console: Console) -> None:
+    """For each strategy, the P_max with the highest profit, and what that gains over the controls."""
+    for strategy in dict.fromkeys(row["strategy"] for row in rows):
+        best = max((row for row in rows if row["strategy"] == strategy), key=lambda row: row["net_hours"]["mean"])
+        gain = gain_of[_key(best)]
+        texts = [
+            f"{_signed(gain[control], 'net_hours')} profit, {_signed(gain[control], 'node_hours')} node-hours over "
+            f"{control}"
+            for control in CONTROLS
+            if control in gain
+        ]
+        if texts:
+            console.print(f"{strategy}, best at P_max {best['pmax']:g}: {'; '.join(texts)}.")
+
+
+def _signed(gain: Row, measure: str) -> str:
+    """The gain in per cent; marked if zero is within its confidence interval."""
+    found = gain[measure]
+    text = "?" if found["ratio"] is None else f"{100.0 * (found['ratio'] - 1.0):+.1f} %"
+    return text if found["low"] > 0.0 or found["high"] < 0.0 else f"{text} (not significant)"
+
+
+def _distinct(rows: Sequence[Row]) -> list[Row]:
+    """Strategies without P_max once."""
+    found: dict[Any, Row] = {}
+    for row in rows:
+        found.setdefault((row["strategy"], *(str(value) for name, value in row.items() if name != "pmax")), row)
+    return list(found.values())
+
+
+def _half(interval: Row) -> float:
+    return float(interval["high"] - interval["low"]) / 2.0
+
+
+def _setting(row: Row) -> tuple[Any, ...]:
+    return row["trace"], *(row.get(name) for name in VARIED)
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return *_setting(row), row["strategy"], row["pmax"]
+
+
+def _table(title: str) -> Table:
+    table = Table(title=Text(title, "bold"), box=SIMPLE, padding=(0, 1), title_justify="left")
+    for column in ("strategy", "P_max", "jobs", "net", "hours", "+-", "node-h", "pred.", "obs."):
+        table.add_column(column, justify="left" if column == "strategy" else "right")
+    return table

@@ -1,0 +1,122 @@
+"""The results of the overbooking experiment: means over seeds with 95 % confidence, and gains over controls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import sqrt
+from typing import Any
+
+from scipy.special import stdtrit
+
+from jobsight_papers.overbooking.jobs import OverbookingSource, learned_history, overbooking_jobs
+from jobsight_predictor.runtime.accuracy_history import TimeSliceAccuracy
+
+Figures = Mapping[str, Any]
+
+CONFIDENCE = 0.95
+
+MEASURED = (
+    "net_jobs", "net_hours", "node_hours", "successful_jobs", "failed_jobs", "profit_hours", "penalty_hours",
+)  # fmt: skip
+COUNTED = ("killed_jobs", "node_failed_jobs", "overbooked_jobs", "moves", "averted")
+CONTROLS = ("conservative", "release", "release-filter")
+
+PUBLISHED_RESULTS: dict[str, dict[str, Any]] = {
+    "SDSC": {"net_jobs": 570, "net_hours": 2600, "time_slice_gain": 0.30, "at_pmax": 0.1, "loses_from": 0.3},
+    "KTH": {"net_jobs": 400, "net_hours": 2100, "time_slice_gain": 0.23, "at_pmax": 0.05, "loses_from": None},
+    "BLUE": {"net_jobs": 330, "net_hours": 2500, "time_slice_gain": 0.55, "at_pmax": 0.25, "loses_from": 0.8},
+    "CTC": {"net_jobs": 840, "net_hours": 7700, "time_slice_gain": 0.04, "at_pmax": 0.1, "loses_from": 0.3},
+}
+"""Backfilling as published, the largest gain of the time-slice strategy over it, and from which P_max it loses."""
+
+
+def interval(values: Sequence[float]) -> dict[str, float]:
+    """Mean and 95 % confidence interval by Student's t; for a single value the interval is the value."""
+    count = len(values)
+    mean = sum(values) / count
+    if count < 2:
+        return {"mean": mean, "low": mean, "high": mean}
+    variance = sum((value - mean) ** 2 for value in values) / (count - 1)
+    half = float(stdtrit(count - 1, 0.5 + CONFIDENCE / 2.0)) * sqrt(variance / count)
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def seeds_row(names: Figures, runs: Sequence[Figures]) -> dict[str, Any]:
+    """The row of runs that differ only by seed; ``names`` begins it: trace, strategy, P_max and so on.
+
+    ``predicted_failure`` and ``observed_failure`` are over all accepted jobs, ``overbooked`` over those whose gap is
+    shorter than their requested time.
+    """
+    accepted = sum(run["accepted"] for run in runs)
+    risky = sum(run["overbooked_jobs"] for run in runs)
+    rejected: Counter[str] = Counter()
+    for run in runs:
+        rejected.update(run["rejected"])
+    return {
+        **names,
+        "seeds": len(runs),
+        "accepted": accepted / len(runs),
+        **{name: interval([run[name] for run in runs]) for name in MEASURED},
+        "predicted_failure": _share(sum(run["predicted_failure"] * run["accepted"] for run in runs), accepted),
+        "observed_failure": _share(sum(run["failed_jobs"] for run in runs), accepted),
+        "overbooked": {
+            "jobs": risky / len(runs),
+            "predicted_failure": _share(sum(run["overbooked_predicted"] for run in runs), risky),
+            "observed_failure": _share(sum(run["overbooked_failed"] for run in runs), risky),
+        },
+        **{name: sum(run[name] for run in runs) / len(runs) for name in COUNTED},
+        "rejected": {reason: count / len(runs) for reason, count in sorted(rejected.items())},
+        "calibration": {
+            part: [sum(values) for values in zip(*(run["calibration"][part] for run in runs), strict=True)]
+            for part in ("jobs", "predicted", "failed")
+        },
+    }
+
+
+def gains(names: Figures, runs: Sequence[Figures], controls: Mapping[str, Sequence[Figures]]) -> dict[str, Any]:
+    """Gain over each control, seed by seed: the difference with its confidence interval, and the ratio of means."""
+    return {
+        **names,
+        **{
+            control: {
+                measure: interval([run[measure] - beside[measure] for run, beside in zip(runs, others, strict=True)])
+                | {"ratio": _ratio(sum(run[measure] for run in runs), sum(beside[measure] for beside in others))}
+                for measure in ("net_jobs", "net_hours", "node_hours")
+            }
+            for control, others in controls.items()
+        },
+    }
+
+
+def accuracy_curves(source: OverbookingSource) -> dict[str, Any]:
+    """Figures 2 and 3: the PDF and CDF of run / requested time of the earlier jobs, by class of requested time."""
+    history = learned_history(source, "time-slice")
+    if not isinstance(history, TimeSliceAccuracy):
+        raise TypeError(f"{type(history).__name__} has no classes of requested time")
+    found = history.distributions()
+    return {
+        "jobs": {name: of.jobs for name, of in found.items()},
+        "pdf": _differences(found["site"].cdf.tolist()),
+        "cdf": {name: of.cdf.tolist() for name, of in found.items()},
+    }
+
+
+def jobs_note(source: OverbookingSource) -> dict[str, Any]:
+    """How many jobs there are and what was dropped, by reason."""
+    jobs = overbooking_jobs(source)
+    return {"trace": jobs.name, "counts": dict(jobs.counts), "dropped": dict(jobs.dropped)}
+
+
+def _differences(values: Iterable[float]) -> list[float]:
+    kept = list(values)
+    return [high - low for low, high in pairwise(kept)]
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _ratio(one: float, other: float) -> float | None:
+    return one / other if other > 0.0 else None

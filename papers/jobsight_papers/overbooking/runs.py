@@ -1,0 +1,140 @@
+"""Does it pay to sell the same hours twice (Birkenheuer, Brinkmann and Karl 2010)?
+
+A run simulates one strategy and P_max on the last jobs of one trace. Runs are independent of one another; the seed
+draws submissions, releases and failures, the same for all strategies.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jobsight_papers.overbooking.jobs import (
+    RELEASE_MEAN_H,
+    OverbookingSource,
+    arrival_of,
+    learned_history,
+    nodes_of,
+    offered_jobs,
+    overbooking_jobs,
+)
+from jobsight_predictor.runtime.machine_failure import (
+    PUBLISHED_FAILURES_PER_H,
+    PUBLISHED_REPAIRS_PER_H,
+    MachineFailure,
+)
+from jobsight_scheduler.overbooking.accept import RiskForm
+from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS
+from jobsight_scheduler.overbooking.plan import Choice
+from jobsight_scheduler.overbooking.simulation import OverbookingSimulation
+from jobsight_scheduler.overbooking.strategies import STRATEGIES
+from jobsight_scheduler.overbooking.workload_job import DEADLINE_FACTOR, AcceptedJob
+
+REHEARSAL_SEED = 2**31
+"""Draws of the rehearsal, which no run has."""
+
+CALIBRATION_BINS = (0.0, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+"""Edges of predicted probability of failure in the calibration plot."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverbookingCase:
+    """One run. None takes the published value of the trace."""
+
+    strategy: str = "time-slice"
+    pmax: float = 0.1
+    seed: int = 0
+    nodes: int | None = None
+    arrival_h: float | None = None
+    arrival_factor: float = 1.0
+    penalty_ratio: float = 1.0
+    failures: str = "constant"
+    failures_per_h: float = PUBLISHED_FAILURES_PER_H
+    repairs_per_h: float = PUBLISHED_REPAIRS_PER_H
+    release_mean_h: float = RELEASE_MEAN_H
+    deadline_factor: float = DEADLINE_FACTOR
+    place: Choice | None = None
+    form: RiskForm = "exact"
+    migration_h: float | None = None
+
+    @property
+    def without_pmax(self) -> OverbookingCase:
+        """The same run for every P_max if P_max makes no difference, else itself."""
+        return self if STRATEGIES[self.strategy].has_pmax else replace(self, pmax=0.0)
+
+
+def run_overbooking(case: OverbookingCase, source: OverbookingSource) -> dict[str, Any]:
+    """The figures of one run."""
+    simulation = simulated(case, source)
+    return run_figures(simulation.accepted, simulation.rejected) | {"candidates": simulation.candidates}
+
+
+def simulated(case: OverbookingCase, source: OverbookingSource) -> OverbookingSimulation:
+    """The simulation of one run, finished."""
+    jobs = overbooking_jobs(source)
+    nodes = nodes_of(jobs, case.nodes)
+    arrival = arrival_of(jobs, case.arrival_h) * case.arrival_factor
+    offers = offered_jobs(jobs, arrival, case.seed, case.release_mean_h, case.deadline_factor)
+    strategy = STRATEGIES[case.strategy].at(case.pmax)
+    can_rehearse = strategy.rehearses and source.skipped == 0
+    rule = replace(strategy.rule, form=case.form, choice=case.place or strategy.rule.choice)
+    machine = MachineFailure(case.failures_per_h, case.repairs_per_h)
+    horizon = max(job.deadline_h for job in offers)
+    simulation = OverbookingSimulation(
+        nodes,
+        replace(strategy, rule=rule),
+        learned_history(source, strategy.history),
+        machine,
+        FAILURE_MODELS[case.failures](nodes, machine, horizon, case.seed),
+        case.penalty_ratio,
+        case.migration_h,
+        _rehearsed(replace(case, seed=REHEARSAL_SEED), source) if can_rehearse else None,
+    )
+    simulation.run(offers)
+    return simulation
+
+
+@lru_cache(maxsize=64)
+def _rehearsed(case: OverbookingCase, source: OverbookingSource) -> dict[str, Any] | None:
+    """State of the recalibration after a simulation of the jobs before, None if these are too few."""
+    if overbooking_jobs(source).learned < 2 * source.last_jobs:
+        return None
+    return simulated(case, source.before).recalibration_state()
+
+
+def run_figures(accepted: list[AcceptedJob], rejected: Counter[str]) -> dict[str, Any]:
+    """Sums over the jobs of a run. Hours are charges and penalties, node-hours these times nodes."""
+    good = [job for job in accepted if job.has_succeeded]
+    bad = [job for job in accepted if not job.has_succeeded]
+    pof, failed = [job.pof for job in accepted], [not job.has_succeeded for job in accepted]
+    risky = [job for job in accepted if job.is_overbooked]
+    bins = np.clip(np.searchsorted(CALIBRATION_BINS, pof, side="right") - 1, 0, len(CALIBRATION_BINS) - 2)
+    return {
+        "accepted": len(accepted),
+        "successful_jobs": len(good),
+        "failed_jobs": len(bad),
+        "net_jobs": len(good) - len(bad),
+        "profit_hours": sum(job.charge for job in good),
+        "penalty_hours": sum(job.penalty for job in bad),
+        "net_hours": sum(job.profit for job in accepted),
+        "node_hours": sum(job.profit * job.nodes for job in accepted),
+        "predicted_failure": float(np.mean(pof)) if pof else 0.0,
+        "observed_failure": float(np.mean(failed)) if failed else 0.0,
+        "killed_jobs": sum(job.was_killed for job in accepted),
+        "node_failed_jobs": sum(job.node_failed for job in accepted),
+        "overbooked_jobs": len(risky),
+        "overbooked_predicted": float(sum(job.pof for job in risky)),
+        "overbooked_failed": sum(not job.has_succeeded for job in risky),
+        "averted": sum(job.moves > 0 and job.has_succeeded for job in accepted),
+        "moves": sum(job.moves for job in accepted),
+        "rejected": dict(rejected),
+        "calibration": {
+            "jobs": np.bincount(bins, minlength=len(CALIBRATION_BINS) - 1).tolist(),
+            "predicted": np.bincount(bins, pof, minlength=len(CALIBRATION_BINS) - 1).tolist(),
+            "failed": np.bincount(bins, failed, minlength=len(CALIBRATION_BINS) - 1).tolist(),
+        },
+    }

@@ -1,0 +1,75 @@
+"""How much memory should a cluster's nodes have, given a budget and a log (Yom-Tov and Aridor 2006, section 4)?
+
+A cluster has nodes of the largest size, on which every job can run, and as many nodes of a second size as the rest of
+the budget buys. The smaller that size, the more nodes; but fewer jobs can be lowered to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobsight_papers.overprovisioning.results import helped_processors
+from jobsight_scheduler.memory.cases import MemoryCase
+from jobsight_scheduler.memory.jobs import MemoryJobs
+from jobsight_scheduler.memory.nodes import MIB, NodeClass
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The price of a node without memory, and of a MB of memory, in the currency of the budget."""
+
+    node: float
+    mb: float
+
+    def of(self, memory_mb: float) -> float:
+        """One node with ``memory_mb``."""
+        return self.node + self.mb * memory_mb
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A cluster that the budget buys. ``helped_processors`` is the horizontal axis of Figure 8."""
+
+    classes: str
+    second_mb: float
+    nodes: int
+    cost: float
+    helped_processors: float
+
+
+def designs(
+    jobs: MemoryJobs, first: NodeClass, budget: float, prices: Prices, sizes_mb: Sequence[float]
+) -> list[Design]:
+    """A design for each size that the budget buys at least one node of; most helped processors first.
+
+    Raises:
+        ValueError: the budget does not buy the first nodes and one more of any size.
+    """
+    largest_mb = first.memory_bytes / MIB
+    left = budget - first.count * prices.of(largest_mb)
+    found = []
+    for size in sizes_mb:
+        count = int(left // prices.of(size))
+        if not 0.0 < size <= largest_mb or count < 1:
+            continue
+        found.append(
+            Design(
+                classes=f"{first.count}x{largest_mb:g}M,{count}x{size:g}M",
+                second_mb=size,
+                nodes=first.count + count,
+                cost=first.count * prices.of(largest_mb) + count * prices.of(size),
+                helped_processors=helped_processors(jobs, size * MIB),
+            )
+        )
+    if not found:
+        raise ValueError(
+            f"a budget of {budget:g} leaves {left:g} after {first.count} nodes with {largest_mb:g} MB: too little for "
+            "one node of another size"
+        )
+    return sorted(found, key=lambda design: (-design.helped_processors, -design.nodes))
+
+
+def verifying_case(design: Design, estimator: str, policy: str, load: float, reference_nodes: int) -> MemoryCase:
+    """The simulation of ``design`` with jobs that would load ``reference_nodes`` to ``load``, whatever its own size."""
+    return MemoryCase(design.classes, policy=policy, load=load * reference_nodes / design.nodes, estimator=estimator)

@@ -1,0 +1,220 @@
+"""Memory requirements learned from feedback, simulated on a trace."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jobsight_papers.outcome import add_outcome_arguments, check_outcome, give_out
+from jobsight_papers.overprovisioning.choice import field_sets, ranked, step_cases
+from jobsight_papers.overprovisioning.groups import SIMILARITY_RANGE, cycles, example_group, similarity
+from jobsight_papers.overprovisioning.report import show
+from jobsight_papers.overprovisioning.results import failure_delay, figure_8_fit, ratios
+from jobsight_papers.overprovisioning.runs import (
+    CLASSES,
+    PUBLISHED_ORDER,
+    SATURATED,
+    chosen_cases,
+    published_cases,
+    with_second,
+)
+from jobsight_predictor.estimators.base import SIMILAR
+from jobsight_predictor.question import FIELDS
+from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
+from jobsight_scheduler.memory.job_source import JobSource, jobs_of, offered_load, trace_of
+from jobsight_scheduler.memory.nodes import MIB, ORDERS, parse_classes
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
+from jobsight_scheduler.policies.base import QueueTooLongError
+from jobsight_scheduler.workload.load import LOAD_AT_MOST
+from jobsight_scheduler.workload.swf import TraceError
+from jobsight_server.command_line.progress import watched
+from jobsight_server.command_line.workers import in_processes
+from jobsight_server.errors import UserError
+from jobsight_server.systems.simulations.commands.simulate_memory import source_of
+
+TRACE = "LANL-CM5-1994-4.1-cln.swf.gz"
+Task = tuple[str, MemoryCase, JobSource]
+"""Each run with its purpose."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trace",
+        metavar="TRACE",
+        type=Path,
+        help="jobs with their memory, in Standard Workload Format (default: LANL-CM5 in the directory JOBSIGHT_TRACES)",
+    )
+    parser.add_argument(
+        "--classes",
+        default=CLASSES,
+        metavar="CLASSES",
+        help=f"nodes by memory (default: {CLASSES})",
+    )
+    parser.add_argument(
+        "--second-mb",
+        nargs="+",
+        type=float,
+        metavar="MB",
+        help="memory of the smaller nodes (default: as --classes has it)",
+    )
+    parser.add_argument(
+        "--orders",
+        nargs="+",
+        choices=tuple(ORDERS),
+        metavar="ORDER",
+        help=f"which nodes to fill first: {', '.join(ORDERS)} (default: {PUBLISHED_ORDER})",
+    )
+    parser.add_argument("--policy", choices=tuple(MEMORY_POLICIES), default="fcfs", help="scheduling policy (fcfs)")
+    parser.add_argument(
+        "--loads",
+        nargs="+",
+        type=float,
+        metavar="LOAD",
+        help=f"offered loads (default: {SATURATED})",
+    )
+    parser.add_argument(
+        "--estimators",
+        "--estimator",
+        nargs="+",
+        choices=tuple(VARIANTS),
+        metavar="NAME",
+        help=f"how the memory of a job is estimated: {', '.join(VARIANTS)} (default: all)",
+    )
+    parser.add_argument(
+        "--group-by",
+        nargs="+",
+        choices=FIELDS,
+        default=list(SIMILAR),
+        metavar="FIELD",
+        help=f"what similar jobs share: some of {', '.join(FIELDS)} (default: {' '.join(SIMILAR)})",
+    )
+    parser.add_argument(
+        "--similarity-range",
+        type=float,
+        default=SIMILARITY_RANGE,
+        metavar="RATIO",
+        help=f"largest ratio of maximum to minimum use at which jobs count as alike (default: {SIMILARITY_RANGE})",
+    )
+    parser.add_argument(
+        "--raw", action="store_true", help="processors as used and run times beyond the requested time, as published"
+    )
+    parser.add_argument(
+        "--steps", action="store_true", help="also compare alpha, beta and the next try at the restored estimate"
+    )
+    parser.add_argument("--search-groups", action="store_true", help="also find the fields that gain the most")
+    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    add_outcome_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    source = source_of(Path(_trace(args)).resolve(), args.classes, args.raw, args.group_by)
+    try:
+        jobs = jobs_of(source)
+        offered_load(jobs, 1)  # raises where the load cannot be scaled
+        tasks = list(_tasks(args, source))
+    except OSError as error:
+        raise UserError(f"--trace {source.file}: cannot be read: {error.strerror or error}") from error
+    except (TraceError, ValueError) as error:
+        raise UserError(str(error)) from error
+    workers = min(args.workers or os.cpu_count() or 1, len(tasks))
+    try:
+        runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
+        finished = dict(watched("overprovisioning", runs, len(tasks)))
+    except QueueTooLongError as error:
+        raise UserError(str(error)) from error
+    rows = [finished[key] for key in tasks if key[0] == "rows"]
+    found = ratios(rows)
+    groups = similarity(trace_of(source.file), source.fields, args.similarity_range)
+    example = example_group(jobs)
+    account: dict[str, Any] = {
+        "groups": groups["groups"],
+        "jobs": len(jobs),
+        "dropped": dict(jobs.dropped),
+        "rows": rows,
+        "ratios": found,
+        "figure_8_fit": figure_8_fit(found, jobs),
+        "failure_delay": failure_delay(rows, [finished[key] for key in tasks if key[0] == "at once"]),
+        "similarity": groups,
+        "cycles": [] if example is None else cycles(jobs, example, _powers(source)),
+    }
+    if args.steps:
+        account["steps"] = ranked(
+            [
+                {"alpha": case.alpha, "beta": case.beta, "retry": case.retry} | finished[kind, case, of]
+                for kind, case, of in tasks
+                if kind == "steps"
+            ]
+        )
+    if args.search_groups:
+        account["group_fields"] = ranked(
+            [{"fields": of.fields} | finished[kind, case, of] for kind, case, of in tasks if kind == "fields"]
+        )
+    give_out(account, args, "jobsight_papers.overprovisioning.plot", show)
+    return 0
+
+
+def task(of: Task) -> dict[str, Any]:
+    """Does one run; called in worker processes."""
+    _, case, source = of
+    return run_case(case, source)
+
+
+def _tasks(args: argparse.Namespace, source: JobSource) -> Sequence[Task]:
+    sizes = args.second_mb
+    is_chosen = any(value is not None for value in (sizes, args.orders, args.loads, args.estimators))
+    if is_chosen or args.classes != CLASSES or args.policy != "fcfs":
+        cases = list(
+            chosen_cases(
+                [args.classes] if sizes is None else [with_second(args.classes, size) for size in sizes],
+                args.orders or [PUBLISHED_ORDER],
+                args.policy,
+                args.loads or [SATURATED],
+                args.estimators or list(VARIANTS),
+            )
+        )
+    else:
+        cases = list(published_cases())
+    first = MemoryCase(cases[0].classes, cases[0].load, args.policy, cases[0].order)
+    tasks: list[Task] = [("rows", case, source) for case in cases]
+    if not is_chosen:
+        tasks += [
+            ("at once", case.without_failure_cost, source)
+            for case in cases
+            if case.estimator not in ("none", "oracle") and replace(case, estimator=first.estimator) == first
+        ]
+    if args.steps:
+        tasks += [("steps", case, source) for case in step_cases(first)]
+    if args.search_groups:
+        by = replace(first, estimator="successive-approximation")
+        tasks += [
+            ("fields", by, JobSource(source.file, source.classes, source.raw, fields)) for fields in field_sets(source)
+        ]
+    return tasks
+
+
+def _check(args: argparse.Namespace) -> None:
+    for flag, values, good in (
+        ("--loads", args.loads, all(0.0 < load <= LOAD_AT_MOST for load in args.loads or ())),
+        ("--workers", [args.workers], args.workers is None or args.workers >= 1),
+        ("--similarity-range", [args.similarity_range], args.similarity_range >= 1.0),
+    ):
+        if not good:
+            raise UserError(f"{flag} {' '.join(map(str, values))}: out of range; see --help for an example")
+    check_outcome(args)
+
+
+def _trace(args: argparse.Namespace) -> str:
+    if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
+        raise UserError("no trace: give --trace, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
+    return args.trace or str(Path(os.environ["JOBSIGHT_TRACES"]) / TRACE)
+
+
+def _powers(source: JobSource) -> list[float]:
+    """Capacities of a cluster that has nodes of every half of the largest size: 32, 16, 8, ... MB."""
+    largest = parse_classes(source.classes)[-1].memory_bytes / MIB
+    return [largest / 2.0**power for power in range(5, -1, -1)]

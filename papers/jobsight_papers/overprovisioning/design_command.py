@@ -1,0 +1,166 @@
+"""Which memory sizes suit the jobs of a log, within a budget."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from jobsight_papers.overprovisioning.cluster_design import Prices, designs, verifying_case
+from jobsight_papers.overprovisioning.command import TRACE
+from jobsight_papers.overprovisioning.runs import SATURATED
+from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
+from jobsight_scheduler.memory.job_source import JobSource, jobs_of, offered_load
+from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
+from jobsight_scheduler.workload.load import LOAD_AT_MOST
+from jobsight_scheduler.workload.swf import TraceError
+from jobsight_server.amounts import percent
+from jobsight_server.command_line.progress import watched
+from jobsight_server.command_line.workers import in_processes
+from jobsight_server.errors import UserError
+
+Task = tuple[MemoryCase, JobSource]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="trace with memory, Standard Workload Format (default: LANL-CM5 in the directory JOBSIGHT_TRACES)",
+    )
+    parser.add_argument(
+        "--first", default="512x32M", metavar="NODES", help="nodes of the largest size, as 512x32M (the default)"
+    )
+    parser.add_argument(
+        "--budget", type=float, metavar="PRICE", help="price of the cluster (default: twice that of the first nodes)"
+    )
+    parser.add_argument(
+        "--price-node", type=float, default=1.0, metavar="PRICE", help="price of a node without memory (default: 1)"
+    )
+    parser.add_argument(
+        "--price-mb", type=float, default=0.03, metavar="PRICE", help="price of a MB of memory (default: 0.03)"
+    )
+    parser.add_argument(
+        "--sizes-mb", nargs="+", type=float, metavar="MB", help="sizes of the other nodes (default: each whole MB)"
+    )
+    parser.add_argument(
+        "--estimator",
+        choices=tuple(VARIANTS),
+        default="jobsight",
+        metavar="NAME",
+        help=f"how the memory of a job is estimated: {', '.join(VARIANTS)} (default: jobsight)",
+    )
+    parser.add_argument("--policy", choices=tuple(MEMORY_POLICIES), default="fcfs", help="scheduling policy (fcfs)")
+    parser.add_argument(
+        "--load",
+        type=float,
+        default=SATURATED,
+        metavar="LOAD",
+        help=f"offered to twice the first nodes (default: {SATURATED})",
+    )
+    parser.add_argument(
+        "--verify", type=int, default=5, metavar="COUNT", help="number of best designs to simulate (default: 5)"
+    )
+    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    first, source = _source(args)
+    prices = Prices(args.price_node, args.price_mb)
+    largest_mb = first.memory_bytes / MIB
+    budget = args.budget if args.budget is not None else 2.0 * first.count * prices.of(largest_mb)
+    sizes = args.sizes_mb or [float(size) for size in range(1, int(largest_mb) + 1)]
+    try:
+        jobs = jobs_of(source)
+        offered_load(jobs, first.count)  # which is scaled below
+        found = designs(jobs, first, budget, prices, sizes)
+    except (TraceError, ValueError) as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"--trace {source.file}: cannot be read: {error.strerror or error}") from error
+    # For comparison: nodes of the largest size for the same money, where estimation gains nothing.
+    alike = [design for design in found if design.second_mb == largest_mb]
+    verified = found[: args.verify] + [design for design in alike if design not in found[: args.verify]]
+    tasks: list[Task] = [
+        (verifying_case(design, args.estimator, args.policy, args.load, 2 * first.count), source) for design in verified
+    ]
+    workers = min(args.workers or os.cpu_count() or 1, max(len(tasks), 1))
+    runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
+    finished = dict(watched("design-cluster", runs, len(tasks)))
+    names = ("utilisation", "failed_share", "mean_slowdown", "mean_bounded_slowdown")
+    simulated = [
+        asdict(design)
+        | {name: finished[key][name] for name in names}
+        | {"busy_nodes": design.nodes * finished[key]["utilisation"]}
+        for design, key in zip(verified, tasks, strict=True)
+    ]
+    simulated.sort(key=lambda row: -row["busy_nodes"])
+    account: dict[str, Any] = {
+        "budget": budget,
+        "designs": [asdict(design) for design in found],
+        "simulated": simulated,
+        "best": simulated[0] if simulated else None,
+    }
+    if args.json:
+        print(json.dumps(account, indent=2))
+    else:
+        _show(account, Console())
+    return 0
+
+
+def task(of: Task) -> dict[str, Any]:
+    """Does one run; called in worker processes."""
+    return run_case(*of)
+
+
+def _show(account: dict[str, Any], console: Console) -> None:
+    table = Table(title=f"Simulated, of a budget of {account['budget']:,.0f}", box=SIMPLE, title_justify="left")
+    for column in ("cluster", "cost", "helped", "busy nodes", "use", "failed", "slow"):
+        table.add_column(column, justify="left" if column == "cluster" else "right")
+    for row in account["simulated"]:
+        table.add_row(
+            row["classes"],
+            f"{row['cost']:,.0f}",
+            f"{row['helped_processors']:,.0f}",
+            f"{row['busy_nodes']:.0f}",
+            percent(row["utilisation"], 1),
+            percent(row["failed_share"], 2),
+            f"{row['mean_bounded_slowdown']:,.0f}",
+        )
+    console.print(table)
+    console.print(
+        "helped: processors of jobs that fit on the smaller nodes only by actual use; busy nodes: utilisation times "
+        "nodes; slow: mean bounded slowdown."
+    )
+
+
+def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
+    if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
+        raise UserError("no trace: give --trace FILE, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
+    for flag, value, good in (
+        ("--load", args.load, 0.0 < args.load <= LOAD_AT_MOST),
+        ("--verify", args.verify, args.verify >= 1),
+        ("--price-node", args.price_node, args.price_node > 0.0),
+        ("--price-mb", args.price_mb, args.price_mb >= 0.0),
+        ("--workers", args.workers, args.workers is None or args.workers >= 1),
+    ):
+        if not good:
+            raise UserError(f"{flag} {value}: out of range; see --help for an example")
+    try:
+        (first,) = parse_classes(args.first)
+    except ValueError as error:
+        raise UserError(f"--first {args.first}: give one kind of nodes, such as 512x32M") from error
+    file = args.trace or Path(os.environ["JOBSIGHT_TRACES"]) / TRACE
+    largest = f"{first.count}x{first.memory_bytes / MIB:g}M"
+    # With as many smaller nodes: decides which jobs are too large for any design.
+    return first, JobSource(file.resolve(), f"{largest},{first.count}x{first.memory_bytes / MIB / 2.0:g}M")

@@ -1,0 +1,149 @@
+"""The profile-guided experiment, the campaign: 600 jobs of many users, the last 50 to test (docs/profile-guided.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from statsmodels.stats.weightstats import DescrStatsW
+
+from jobsight_papers.profile_guided.users import UNCLIPPED, forecast_series
+from jobsight_predictor.evaluation.scores import accuracies
+from jobsight_predictor.evaluation.tuning import FORECASTER_OF, GRID
+from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
+from jobsight_predictor.quality import pqm
+
+TESTED = 50
+"""Jobs of the campaign, the last, on which forecasts are tested."""
+
+ALIKE = 0.8
+"""PQM above which a user's jobs count as alike."""
+
+PUBLISHED = {
+    "memory": {"share_above": 0.61, "accuracy": 0.80, "accuracy_above": 0.85},
+    "bandwidth": {"share_above": 0.40, "accuracy": 0.72, "accuracy_above": 0.80},
+}
+"""The paper's: share of users with PQM above .8, accuracy of the exponential forecast for all and for those."""
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignJobs:
+    """The jobs of a campaign in order of completion: the user of each, and its use of one metric, (n,)."""
+
+    users: tuple[str, ...]
+    values: Floats
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (len(self.users),) or not len(self.users):
+            raise ValueError(
+                f"{len(self.users)} users of values of shape {self.values.shape}: one for each job, please"
+            )
+
+
+def campaign_account(jobs: CampaignJobs, parameters: FiveParameters) -> dict[str, Any]:
+    """One campaign in one metric: the share of users with PQM above .8, and per forecaster the accuracies.
+
+    ``accuracy`` is the mean over the tested jobs that have a forecast, each forecast from all jobs of its user before,
+    ``accuracy_above`` that for the users with PQM above .8, ``accuracy_frozen`` that of forecasts from the jobs before
+    the first tested one alone.
+    """
+    n = len(jobs.users)
+    tested = np.arange(n) >= n - TESTED
+    members = _members(jobs.users)
+    alike = {user for user, of in members.items() if (pqm(jobs.values[of].tolist()) or 0.0) > ALIKE}
+    above = np.array([user in alike for user in jobs.users])
+    said, frozen = _forecasts(jobs.values, members, tested, parameters)
+    forecast = tested & ~np.isnan(said["locality"])
+    return {
+        "jobs": n,
+        "tested": int(tested.sum()),
+        "without_forecast": int((tested & ~forecast).sum()),
+        "users": len(members),
+        "users_above": len(alike),
+        "share_above": len(alike) / len(members),
+        "tested_above": int((forecast & above).sum()),
+        "forecasters": {
+            name: {
+                "accuracy": _mean(accuracies(said[name], jobs.values)[forecast]),
+                "accuracy_above": _mean(accuracies(said[name], jobs.values)[forecast & above]),
+                "accuracy_below": _mean(accuracies(said[name], jobs.values)[forecast & ~above]),
+                "accuracy_frozen": _mean(accuracies(frozen[name], jobs.values)[forecast & ~np.isnan(frozen[name])]),
+            }
+            for name in said
+        },
+    }
+
+
+def sensitivity(jobs: CampaignJobs) -> dict[str, list[float | None]]:
+    """Accuracy over the tested jobs by value of each parameter in ``GRID``."""
+    n = len(jobs.users)
+    tested = np.arange(n) >= n - TESTED
+    members = _members(jobs.users)
+    found: dict[str, list[float | None]] = {}
+    for parameter, name in FORECASTER_OF.items():
+        found[parameter] = []
+        for value in GRID[parameter]:
+            whole: Any = value if parameter == "alpha" else int(value)
+            forecaster = make_five(replace(DEFAULT_PARAMETERS, **{parameter: whole}))[name]
+            said = np.full(n, np.nan)
+            for of in members.values():
+                said[of] = forecaster.replay(jobs.values[of])
+            there = tested & ~np.isnan(said)
+            found[parameter].append(_mean(accuracies(said, jobs.values)[there]))
+    return found
+
+
+def over_seeds(accounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Means of several campaigns, each figure as ``mean`` and the 95 % interval ``low`` to ``high`` (Student)."""
+    return {
+        "seeds": len(accounts),
+        "share_above": interval([one["share_above"] for one in accounts]),
+        "forecasters": {
+            name: {
+                figure: interval([one["forecasters"][name][figure] for one in accounts])
+                for figure in ("accuracy", "accuracy_above", "accuracy_below", "accuracy_frozen")
+            }
+            for name in accounts[0]["forecasters"]
+        },
+    }
+
+
+def interval(values: Sequence[float | None]) -> dict[str, float | None]:
+    """Mean of the known values, and its 95 % confidence interval; None where it takes more values."""
+    known = np.array([value for value in values if value is not None], dtype=np.float64)
+    if len(known) < 2 or np.ptp(known) == 0.0:
+        mean = float(known.mean()) if len(known) else None
+        return {"mean": mean, "low": mean if len(known) > 1 else None, "high": mean if len(known) > 1 else None}
+    low, high = DescrStatsW(known).tconfint_mean()
+    return {"mean": float(known.mean()), "low": float(low), "high": float(high)}
+
+
+def _members(users: Sequence[str]) -> dict[str, NDArray[np.intp]]:
+    found: dict[str, list[int]] = {}
+    for i, user in enumerate(users):
+        found.setdefault(user, []).append(i)
+    return {user: np.array(of, dtype=np.intp) for user, of in found.items()}
+
+
+def _forecasts(
+    values: Floats, members: Mapping[str, NDArray[np.intp]], tested: NDArray[np.bool_], parameters: FiveParameters
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Forecasts of each job from all of its user's before, and from those that are not tested; both (n,)."""
+    names = (*make_five(parameters), UNCLIPPED)
+    said, frozen = ({name: np.full(len(values), np.nan) for name in names} for _ in range(2))
+    for of in members.values():
+        series = forecast_series(values[of], parameters)
+        learned = of[~tested[of]]
+        before = forecast_series(values[learned], parameters).following if len(learned) else {}
+        for name in names:
+            said[name][of] = series.forecasts[name]
+            frozen[name][of[tested[of]]] = before.get(name, np.nan)
+    return said, frozen
+
+
+def _mean(values: Floats) -> float | None:
+    return float(values.mean()) if len(values) else None

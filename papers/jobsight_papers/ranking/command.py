@@ -1,0 +1,184 @@
+"""Which machine of a campus grid a job should start on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jobsight_papers.outcome import add_outcome_arguments, check_outcome, give_out
+from jobsight_papers.ranking.draws import OWNERS, machines_of
+from jobsight_papers.ranking.job_sets import SETS
+from jobsight_papers.ranking.report import show
+from jobsight_papers.ranking.results import by_seed, gains, published, row
+from jobsight_papers.ranking.runs import (
+    LOAD,
+    RANKS,
+    THIRDS,
+    RankingCase,
+    chosen_cases,
+    curve_cases,
+    published_cases,
+    run_case,
+    variant_cases,
+)
+from jobsight_server.command_line.progress import watched
+from jobsight_server.command_line.workers import in_processes
+from jobsight_server.errors import UserError
+
+SEEDS = 10
+SEEDS_AT_MOST = 1000
+LOAD_AT_LEAST, LOAD_AT_MOST = 0.01, 2.0
+WEIGHT_AT_MOST = 1e6
+Task = tuple[str, RankingCase]
+"""Each run with the part of the account that it belongs to: ``rows`` or the name of a variant."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"runs of each kind (default: {SEEDS})")
+    parser.add_argument(
+        "--sets",
+        nargs="+",
+        type=int,
+        choices=tuple(SETS),
+        metavar="SET",
+        help="published job sets, 1 to 4 (default: all)",
+    )
+    parser.add_argument(
+        "--ranks",
+        nargs="+",
+        choices=tuple(RANKS),
+        metavar="NAME",
+        help=f"how a machine is chosen: {', '.join(RANKS)} (default: all)",
+    )
+    parser.add_argument(
+        "--weights",
+        nargs=3,
+        type=float,
+        action="append",
+        metavar=("W1", "W2", "W3"),
+        help="weights of RA, JS and CA, for grv; can be repeated (default: 1/3 each, and 1/2 1/2 0)",
+    )
+    parser.add_argument(
+        "--loads",
+        nargs="+",
+        type=float,
+        metavar="LOAD",
+        help=f"offered loads (default: {LOAD}, and .1 to 1.0 for three ranks)",
+    )
+    parser.add_argument(
+        "--owners",
+        choices=tuple(OWNERS),
+        metavar="NAME",
+        help="when owners use their machines: departments (opening hours), uniform, prefer-fast, fickle",
+    )
+    parser.add_argument(
+        "--on-eviction", choices=("restart", "checkpoint"), help="what a job that lost its machine does"
+    )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="event_trace.tab of the Failure Trace Archive, plain or .gz: its machines instead of the emulated campus",
+    )
+    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    add_outcome_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    tasks = list(_tasks(args))
+    workers = min(args.workers or os.cpu_count() or 1, len(tasks))
+    runs = in_processes(task, tasks, workers) if workers > 1 else ((one, task(one)) for one in tasks)
+    finished = dict(watched("ranking", runs, len(tasks)))
+    account = _account([(part, case, finished[part, case]) for part, case in tasks], args.trace)
+    give_out(account, args, "jobsight_papers.ranking.plot", show)
+    return 0
+
+
+def task(of: Task) -> dict[str, Any]:
+    """Does one run; called in worker processes."""
+    _, case = of
+    return run_case(case)
+
+
+def _account(finished: Sequence[tuple[str, RankingCase, dict[str, Any]]], trace: Path | None) -> dict[str, Any]:
+    found = by_seed((case, figures) for part, case, figures in finished if part == "rows")
+    rows = [row(case, runs) for case, runs in found.items()]
+    variants = []
+    for name in dict.fromkeys(part for part, *_ in finished if part != "rows"):
+        of_variant = by_seed((case, figures) for part, case, figures in finished if part == name)
+        variants.append(
+            {
+                "variant": name,
+                "rows": [row(case, runs) for case, runs in of_variant.items()],
+                "gains": gains(of_variant),
+            }
+        )
+    return {
+        "rows": rows,
+        "published": [] if trace else published(rows),
+        "gains": gains(found),
+        "variants": variants,
+        "unfinished": sum(figures.get("unfinished", 0) for _, _, figures in finished),
+    }
+
+
+def _tasks(args: argparse.Namespace) -> Sequence[Task]:
+    chosen = (args.sets, args.ranks, args.weights, args.loads, args.owners, args.on_eviction, args.trace)
+    if all(value is None for value in chosen):
+        tasks = [("rows", case) for case in (*published_cases(args.seeds), *curve_cases(args.seeds))]
+        return tasks + list(variant_cases(args.seeds))
+    cases = chosen_cases(
+        args.sets or list(SETS),
+        args.ranks or list(RANKS),
+        [tuple(weights) for weights in args.weights or [THIRDS]],
+        args.loads or [LOAD],
+        args.seeds,
+        args.owners or "departments",
+        args.on_eviction or "restart",
+        None if args.trace is None else str(args.trace),
+    )
+    return [("rows", case) for case in dict.fromkeys(cases)]
+
+
+def _check(args: argparse.Namespace) -> None:
+    weights = [weight for each in args.weights or () for weight in each]
+    for flag, values, good, example in (
+        ("--seeds", [args.seeds], 1 <= args.seeds <= SEEDS_AT_MOST, f"give 1 to {SEEDS_AT_MOST}"),
+        (
+            "--loads",
+            args.loads,
+            all(LOAD_AT_LEAST <= load <= LOAD_AT_MOST for load in args.loads or ()),
+            f"give loads from {LOAD_AT_LEAST} to {LOAD_AT_MOST:g}",
+        ),
+        (
+            "--weights",
+            weights,
+            all(0.0 <= weight <= WEIGHT_AT_MOST for weight in weights)
+            and all(sum(each) > 0.0 for each in args.weights or ()),
+            f"give three from 0 to {WEIGHT_AT_MOST:g}, not all 0",
+        ),
+        ("--workers", [args.workers], args.workers is None or args.workers >= 1, "give at least 1"),
+    ):
+        if not good:
+            raise UserError(f"{flag} {' '.join(map(str, values or ()))}: out of range; {example}")
+    if args.trace is not None:
+        _check_trace(args)
+    check_outcome(args)
+
+
+def _check_trace(args: argparse.Namespace) -> None:
+    if args.owners is not None:
+        raise UserError(f"--owners {args.owners}: a trace has its own owners; leave it out")
+    try:
+        found = machines_of(str(args.trace))
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"--trace {args.trace}: {error}") from error
+    span = (found.availability.to_s - found.availability.from_s) / 86_400.0
+    print(f"{len(found)} machines, {span:.0f} days", file=sys.stderr)
+    for reason, count in found.skipped.items():
+        print(f"{count:>10}  skipped: {reason}", file=sys.stderr)

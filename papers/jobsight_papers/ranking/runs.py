@@ -1,0 +1,195 @@
+"""Which machine of a campus grid should a job start on, so that its owner does not evict it?
+
+A run draws machines, owners and the jobs of one published set from its seed, and simulates one rank on them; ranks are
+compared on the same draws, pair by pair. No rank knows how they were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jobsight_papers.ranking.choosers.base import Chooser, GridView, Observed, new_view
+from jobsight_papers.ranking.choosers.baselines import AvailabilityOracle, FastestFirst, FirstCome, Lazy, Random
+from jobsight_papers.ranking.choosers.history import (
+    Figure,
+    HistoryRank,
+    fewest_evictions,
+    longest_last,
+    longest_mean,
+    longest_present,
+    share_of_time,
+)
+from jobsight_papers.ranking.choosers.survival import SurvivalRank
+from jobsight_papers.ranking.choosers.vector import ObservedVectorRank, ResourceVectorRank
+from jobsight_papers.ranking.draws import Drawn, Owners, draw, draw_on_trace, observed
+from jobsight_papers.ranking.grid import CampusGrid, OnEviction
+from jobsight_papers.ranking.job_sets import SETS
+from jobsight_papers.ranking.machines import HOUR_S
+from jobsight_predictor.reliability.resource_vector import VectorSettings
+
+LOAD = 0.3
+LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+THIRDS = (1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0)
+HALVES = (0.5, 0.5, 0.0)
+COMPARED = ("first-come", "grv", "fewest-evictions", "survival")
+CURVE_SEEDS = 4
+
+EXCHANGED_WORK_H = 5.2
+"""Mean work of set 4 if its rows were exchanged in print: fitted to the 67.58 % that first come then has."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankingCase:
+    """One run. ``mean_work_h`` of None is the set's; ``trace`` a file of the Failure Trace Archive, whose machines
+    stand in for the campus's.
+    """
+
+    set: int
+    rank: str
+    weights: tuple[float, float, float] = THIRDS
+    load: float = LOAD
+    seed: int = 0
+    owners: Owners = "departments"
+    on_eviction: OnEviction = "restart"
+    mean_work_h: float | None = None
+    trace: str | None = None
+
+    @property
+    def of_seed(self) -> RankingCase:
+        """The same whatever the seed."""
+        return replace(self, seed=0)
+
+
+MakeChooser = Callable[[GridView, Drawn, RankingCase], Chooser]
+
+
+def _vector(raw: bool = False) -> MakeChooser:
+    return lambda view, _, case: ResourceVectorRank(view, VectorSettings(weights=case.weights, raw_capacity=raw))
+
+
+def _seen(drawn: Drawn) -> Observed:
+    return observed(drawn.availability, float(drawn.jobs.submit_s[0]))
+
+
+def _observed_vector(view: GridView, drawn: Drawn, case: RankingCase) -> Chooser:
+    run_s = float(drawn.jobs.predicted_s.mean())
+    return ObservedVectorRank(view, VectorSettings(weights=case.weights), run_s, _seen(drawn))
+
+
+def _history(figure: Figure) -> MakeChooser:
+    return lambda view, drawn, _: HistoryRank(view, figure, _seen(drawn))
+
+
+def _survival(by_age: bool) -> MakeChooser:
+    return lambda view, drawn, _: SurvivalRank(
+        view, by_age, drawn.jobs.predicted_s, _seen(drawn), float(drawn.jobs.submit_s[0])
+    )
+
+
+RANKS: dict[str, MakeChooser] = {
+    "first-come": lambda view, *_: FirstCome(view),
+    "fastest-first": lambda view, *_: FastestFirst(view),
+    "random": lambda view, _, case: Random(view, np.random.default_rng((case.seed, 1))),
+    "eager": lambda view, *_: FirstCome(view),
+    "lazy": lambda view, *_: Lazy(view),
+    "grv": _vector(),
+    "grv-raw": _vector(raw=True),
+    "grv-observed": _observed_vector,
+    "fewest-evictions": _history(fewest_evictions),
+    "longest-present": _history(longest_present),
+    "longest-last": _history(longest_last),
+    "longest-mean": _history(longest_mean),
+    "share-of-time": _history(share_of_time),
+    "survival": _survival(by_age=True),
+    "survival-no-age": _survival(by_age=False),
+    "oracle": lambda view, drawn, _: AvailabilityOracle(view, drawn.availability.ends, drawn.jobs.work_s),
+}
+"""The choices of ``--ranks``, and how each is made. ``first-come`` and all but ``eager`` bind a job when it starts."""
+
+
+def published_cases(seeds: int) -> Iterator[RankingCase]:
+    """All ranks on the four sets at the published load, GRV with both published weights, seed by seed."""
+    for seed in range(seeds):
+        for number in SETS:
+            for rank in RANKS:
+                if rank != "grv-raw":
+                    yield RankingCase(number, rank, seed=seed)
+            yield RankingCase(number, "grv", HALVES, seed=seed)
+
+
+def curve_cases(seeds: int) -> Iterator[RankingCase]:
+    """First come, GRV, fewest evictions and survival at the other loads."""
+    for seed in range(min(seeds, CURVE_SEEDS)):
+        for number in SETS:
+            for load in LOADS:
+                if load != LOAD:
+                    for rank in COMPARED:
+                        yield RankingCase(number, rank, load=load, seed=seed)
+
+
+def variant_cases(seeds: int) -> Iterator[tuple[str, RankingCase]]:
+    """What was left open: both readings of set 4's row, other owners, and checkpoints."""
+    for seed in range(seeds):
+        for rank in COMPARED:
+            yield "set 4, rows exchanged", RankingCase(4, rank, seed=seed, mean_work_h=EXCHANGED_WORK_H)
+        for rank in ("first-come", "grv-raw", "survival"):
+            yield "set 4, owners prefer fast machines, raw CA", RankingCase(4, rank, seed=seed, owners="prefer-fast")
+        for number in (2, 3):
+            for rank in COMPARED:
+                yield "owners without opening hours", RankingCase(number, rank, seed=seed, owners="uniform")
+            for rank in (*COMPARED, "grv-observed", "longest-present", "share-of-time", "survival-no-age"):
+                yield "sessions that end early or last", RankingCase(number, rank, seed=seed, owners="fickle")
+            for rank in COMPARED:
+                yield "hourly checkpoints", RankingCase(number, rank, seed=seed, on_eviction="checkpoint")
+
+
+def chosen_cases(
+    sets: Sequence[int],
+    ranks: Sequence[str],
+    weights: Sequence[tuple[float, float, float]],
+    loads: Sequence[float],
+    seeds: int,
+    owners: Owners,
+    on_eviction: OnEviction,
+    trace: str | None = None,
+) -> Iterator[RankingCase]:
+    """Every combination; ``weights`` only for ranks by GRV, scaled to a sum of 1."""
+    scaled = [(w1 / (w1 + w2 + w3), w2 / (w1 + w2 + w3), w3 / (w1 + w2 + w3)) for w1, w2, w3 in weights]
+    for seed in range(seeds):
+        for number in sets:
+            for load in loads:
+                for rank in ranks:
+                    for each in scaled if rank.startswith("grv") else [THIRDS]:
+                        yield RankingCase(number, rank, each, load, seed, owners, on_eviction, trace=trace)
+
+
+def run_case(case: RankingCase) -> dict[str, Any]:
+    """The figures of one run."""
+    if case.trace is None:
+        drawn = draw(case.set, case.mean_work_h, case.load, case.seed, case.owners)
+    else:
+        drawn = draw_on_trace(case.trace, case.set, case.load, case.seed)
+    grid = simulate(case, drawn)
+    begin_s, is_done = float(drawn.jobs.submit_s[0]), np.isfinite(grid.end_s)
+    last_s = float(grid.end_s.max()) if is_done.all() else drawn.availability.to_s
+    return {
+        "completed_share": float((is_done & (grid.evictions == 0)).mean()),
+        "makespan_s": last_s - begin_s,
+        "lost_cpu_h": float(grid.lost_s.sum()) / HOUR_S,
+        "mean_wait_s": float(grid.waited_s.mean()),
+        "evictions": int(grid.evictions.sum()),
+        "unfinished": int((~is_done).sum()),
+    }
+
+
+def simulate(case: RankingCase, drawn: Drawn) -> CampusGrid:
+    """The grid after the run."""
+    view = new_view(drawn.machines.speed)
+    chooser = RANKS[case.rank](view, drawn, case)
+    grid = CampusGrid(drawn.jobs, drawn.availability, chooser, view, case.on_eviction, eager=case.rank == "eager")
+    grid.run()
+    return grid

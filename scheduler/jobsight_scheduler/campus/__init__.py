@@ -1,1 +1,0 @@
-"""A campus grid: machines whose owners come and go (docs/ranking.md)."""

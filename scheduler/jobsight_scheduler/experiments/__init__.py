@@ -1,1 +1,0 @@
-"""Reproducible experiments: their runs, the result of each, and the conclusions."""

@@ -1,1 +1,0 @@
-"""Runs of experiments: executed by many workers, stored as they finish."""

@@ -1,1 +1,0 @@
-"""Terminal output of commands, 80 columns wide."""

@@ -1,0 +1,180 @@
+"""``jobsight simulate-memory``: what reserving the memory that jobs need is worth in waiting time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
+from jobsight_scheduler.memory.job_source import JobSource, jobs_of, offered_load, source_for
+from jobsight_scheduler.memory.nodes import parse_classes
+from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
+from jobsight_scheduler.policies.base import QueueTooLongError
+from jobsight_scheduler.workload.load import LOAD_AT_MOST
+from jobsight_scheduler.workload.swf import TraceError
+from jobsight_server.amounts import percent
+from jobsight_server.command_line.progress import watched
+from jobsight_server.command_line.trace_argument import cluster_of, open_database_trace, write_site_trace
+from jobsight_server.command_line.workers import in_processes
+from jobsight_server.errors import UserError
+from jobsight_server.systems.simulations.site_nodes import node_classes
+
+ESTIMATORS = ("none", "jobsight", "oracle")
+
+Row = Mapping[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        help="jobs with their memory: a Jobsight database (file or URL), whose finished jobs are taken, or a file in "
+        "Standard Workload Format",
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="cluster of a database (default: the only one)")
+    parser.add_argument(
+        "--classes",
+        metavar="CLASSES",
+        help="processors by memory, such as 512x32M,512x24M (default for a database: those of the cluster's nodes)",
+    )
+    parser.add_argument(
+        "--policy",
+        choices=tuple(MEMORY_POLICIES),
+        default="easy",
+        metavar="POLICY",
+        help=f"scheduling policy: {', '.join(MEMORY_POLICIES)} (default: easy)",
+    )
+    parser.add_argument(
+        "--load",
+        type=float,
+        metavar="LOAD",
+        help="offered load to stretch submissions to (default: their own)",
+    )
+    parser.add_argument(
+        "--estimators",
+        nargs="+",
+        choices=tuple(VARIANTS),
+        default=list(ESTIMATORS),
+        metavar="NAME",
+        help=f"how the memory of a job is estimated: {', '.join(VARIANTS)} (default: {' '.join(ESTIMATORS)})",
+    )
+    parser.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.workers is not None and args.workers < 1:
+        raise UserError(f"--workers {args.workers}: give 1 or more")
+    if args.load is not None and not 0.0 < args.load <= LOAD_AT_MOST:
+        raise UserError(f"--load {args.load:g}: give a load above 0 and up to {LOAD_AT_MOST:g}, such as 0.9")
+    with TemporaryDirectory() as directory:
+        file, classes = trace_with_nodes(args.trace, args.cluster, args.classes, Path(directory))
+        rows = _rows(args, source_of(file, classes), classes)
+    if args.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        show(rows, Console())
+    return 0
+
+
+def trace_with_nodes(trace: str, cluster: str | None, classes: str | None, directory: Path) -> tuple[Path, str]:
+    """The file of a trace, and its nodes by memory. A database's jobs are written to ``directory``.
+
+    Raises:
+        UserError: the trace cannot be read, or the nodes of a file are not given.
+    """
+    try:
+        with open_database_trace(trace) as connection:
+            if connection is not None:
+                of = cluster_of(connection, cluster)
+                nodes = classes or node_classes(connection, of)
+                return write_site_trace(connection, of, directory), nodes
+    except OSError as error:
+        raise UserError(f"{trace}: cannot be read: {error.strerror or error}") from error
+    if cluster is not None:
+        raise UserError(f"--cluster {cluster!r}: {trace} is not a Jobsight database, so it has no clusters")
+    if classes is None:
+        raise UserError(f"{trace} does not say which nodes there are: give --classes, such as 512x32M,512x24M")
+    return Path(trace).resolve(), classes
+
+
+def source_of(file: Path, classes: str, raw: bool = False, fields: Sequence[str] | None = None) -> JobSource:
+    """The jobs of ``file`` for such nodes.
+
+    Raises:
+        UserError: ``classes`` are not nodes by memory.
+    """
+    try:
+        return source_for(file, classes, raw, fields)
+    except ValueError as error:
+        raise UserError(f"--classes: {error}") from error
+
+
+def show(rows: Sequence[Row], console: Console) -> None:
+    """The runs by nodes, fill order and policy, and what the memory set free is worth in waiting time."""
+    without = {machine_of(row): row["utilisation"] for row in rows if row["estimator"] == "none"}
+    for (classes, order, policy, _), same in groupby(rows, key=lambda row: (*machine_of(row)[:3], "")):
+        title = Text(f"{classes}, {order}, {policy}", "bold")
+        table = Table(title=title, box=SIMPLE, padding=(0, 1), title_justify="left")
+        for column in ("load", "estimator", "use", "gain", "failed", "lowered", "wait"):
+            table.add_column(column, justify="left" if column == "estimator" else "right")
+        for row in same:
+            beside = without.get(machine_of(row)) if row["estimator"] != "none" else None
+            table.add_row(
+                f"{row['load']:g}",
+                row["estimator"],
+                percent(row["utilisation"], 1),
+                f"{row['utilisation'] / beside:.2f}" if beside else "",
+                percent(row["failed_share"], 2),
+                percent(row["lowered_share"], 1),
+                f"{row['mean_wait_s'] / 3600.0:,.1f}",
+            )
+        console.print(table)
+    console.print(
+        "use: utilisation; gain: of utilisation, over no estimation; failed: of attempts, for want of memory; lowered: "
+        "jobs that finished on less than they requested; wait: mean wait in hours."
+    )
+    _show_worth(rows, console)
+
+
+def machine_of(row: Row) -> tuple[Any, ...]:
+    """What runs are compared within."""
+    return row["classes"], row["order"], row["policy"], row["load"]
+
+
+def _rows(args: argparse.Namespace, source: JobSource, classes: str) -> list[dict[str, Any]]:
+    try:
+        load = args.load or offered_load(jobs_of(source), sum(entry.count for entry in parse_classes(classes)))
+        cases = [MemoryCase(classes, load, args.policy, estimator=name) for name in args.estimators]
+        runs = in_processes(partial(_one, source), cases, min(args.workers or os.cpu_count() or 1, len(cases)))
+        found = dict(watched("memory", runs, len(cases)))
+    except (TraceError, ValueError, QueueTooLongError) as error:
+        raise UserError(str(error)) from error
+    return [found[case] for case in cases]
+
+
+def _one(source: JobSource, case: MemoryCase) -> dict[str, Any]:
+    return run_case(case, source)
+
+
+def _show_worth(rows: Sequence[Row], console: Console) -> None:
+    """What the memory set free is worth in waiting time, on the first machine."""
+    first = {row["estimator"]: row for row in rows if machine_of(row) == machine_of(rows[0])}
+    if {"none", "jobsight"} <= first.keys() and (asked := first["none"]["mean_wait_s"]):
+        given = first["jobsight"]["mean_wait_s"]
+        console.print(
+            f"With what they request, jobs wait {asked / 3600.0:,.1f} hours on average; with what jobsight gives them, "
+            f"{given / 3600.0:,.1f} ({percent(abs(1.0 - given / asked))} {'less' if given <= asked else 'more'})."
+        )

@@ -1,0 +1,214 @@
+"""The campus grid: a schedule worked by hand, one simulated second by second, and what must hold in every run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobsight_papers.ranking.choosers.base import Chooser, new_view
+from jobsight_papers.ranking.choosers.baselines import AvailabilityOracle, FirstCome, Lazy, Random
+from jobsight_papers.ranking.choosers.vector import ResourceVectorRank
+from jobsight_papers.ranking.grid import Attempt, CampusGrid, OnEviction
+from jobsight_papers.ranking.job_sets import CampusJobs
+from jobsight_papers.ranking.owners import Availability
+from jobsight_predictor.reliability.resource_vector import VectorSettings
+
+Sessions = list[list[tuple[float, float]]]
+
+
+def availability(sessions: Sessions, to_s: float = 1e6) -> Availability:
+    return Availability(
+        [np.array([begin for begin, _ in of]) for of in sessions],
+        [np.array([end for _, end in of]) for of in sessions],
+        0.0,
+        to_s,
+    )
+
+
+def jobs_of(submit: list[float], work: list[float]) -> CampusJobs:
+    work_s = np.array(work, dtype=float)
+    return CampusJobs(np.array(submit, dtype=float), work_s, work_s)
+
+
+def run(
+    sessions: Sessions,
+    jobs: CampusJobs,
+    kind: str = "first-come",
+    speed: list[float] | None = None,
+    on_eviction: OnEviction = "restart",
+    eager: bool = False,
+) -> CampusGrid:
+    known = availability(sessions)
+    view = new_view(np.array(speed or [1.0] * len(sessions)))
+    choosers: dict[str, Chooser] = {
+        "first-come": FirstCome(view),
+        "lazy": Lazy(view),
+        "random": Random(view, np.random.default_rng(1)),
+        "grv": ResourceVectorRank(view, VectorSettings()),
+        "oracle": AvailabilityOracle(view, known.ends, jobs.work_s),
+    }
+    grid = CampusGrid(jobs, known, choosers[kind], view, on_eviction, eager)
+    grid.run()
+    return grid
+
+
+FOREVER = (0.0, 1e9)
+
+
+def test_an_evicted_job_starts_over_before_those_that_wait() -> None:
+    """Machine 0 is lost at 100 and back at 150; jobs 0 and 1 start at once, 2 and 3 wait."""
+    grid = run([[(0.0, 100.0), (150.0, 1e9)], [FOREVER]], jobs_of([10, 10, 20, 20], [120, 130, 30, 30]))
+    assert sorted(grid.attempts, key=lambda one: one.end_s) == [
+        Attempt(0, 0, 10.0, 100.0, False),
+        Attempt(1, 1, 10.0, 140.0, True),
+        Attempt(2, 0, 150.0, 180.0, True),
+        Attempt(3, 0, 180.0, 210.0, True),
+        Attempt(0, 1, 140.0, 260.0, True),
+    ]
+    assert grid.end_s.tolist() == [260.0, 140.0, 180.0, 210.0]
+    assert grid.lost_s.tolist() == [90.0, 0.0, 0.0, 0.0]
+    assert grid.waited_s.tolist() == [40.0, 0.0, 130.0, 160.0]
+    assert grid.evictions.tolist() == [1, 0, 0, 0]
+
+
+def test_an_oracle_takes_the_machine_that_is_left_soonest_after_the_end() -> None:
+    sessions: Sessions = [[(0.0, 100.0)], [FOREVER], [(0.0, 300.0)]]
+    grid = run(sessions, jobs_of([10, 20, 30], [200, 50, 400]), "oracle")
+    assert [(one.job, one.machine) for one in sorted(grid.attempts, key=lambda one: one.job)] == [
+        (0, 2),
+        (1, 0),
+        (2, 1),
+    ]
+    assert grid.evictions.sum() == 0
+
+
+def test_checkpoints_keep_full_hours() -> None:
+    grid = run([[(0.0, 9000.0), (10_000.0, 1e9)]], jobs_of([0], [10_000]), on_eviction="checkpoint")
+    assert grid.lost_s.tolist() == [9000.0 - 7200.0]
+    assert grid.end_s.tolist() == [10_000.0 + 2800.0]
+
+
+def test_a_faster_machine_takes_less_time_and_checkpoints_more_work() -> None:
+    sessions: Sessions = [[(0.0, 3700.0), (5000.0, 1e9)]]
+    grid = run(sessions, jobs_of([0], [10_000]), speed=[2.0], on_eviction="checkpoint")
+    assert grid.end_s.tolist() == [5000.0 + (10_000.0 - 7200.0) / 2.0]
+
+
+def test_eager_binding_waits_for_its_own_machine() -> None:
+    sessions: Sessions = [[(500.0, 1e9)], [FOREVER]]
+    jobs = jobs_of([0, 10, 20], [100, 100, 100])
+    assert run(sessions, jobs, eager=True).end_s.tolist() == [600.0, 110.0, 700.0]
+    assert run(sessions, jobs, "lazy").end_s.tolist() == [100.0, 200.0, 300.0]
+
+
+def second_by_second(sessions: Sessions, submit: list[int], work: list[int]) -> list[int]:
+    """First come on machines of speed 1, with no events: looks at every second."""
+    queue: list[int] = []
+    left, running, end = dict(enumerate(work)), {}, {}
+    second = 0
+    while len(end) < len(work):
+        available = [any(begin <= second < stop for begin, stop in of) for of in sessions]
+        for machine, job in list(running.items()):
+            if left[job] == 0:
+                end[job] = second
+                del running[machine]
+        evicted = [machine for machine in running if not available[machine]]
+        for machine in evicted:
+            left[running[machine]] = work[running[machine]]
+            queue.insert(0, running.pop(machine))
+        queue += [job for job, at in enumerate(submit) if at == second]
+        for machine, is_there in enumerate(available):
+            if is_there and machine not in running and queue:
+                running[machine] = queue.pop(0)
+        for job in running.values():
+            left[job] -= 1
+        second += 1
+    return [end[job] for job in range(len(work))]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Sessions, list[int], list[int]]:
+    """Instants of different kinds never coincide, so that no order is open."""
+    machines = draw(st.integers(1, 4))
+    sessions: Sessions = []
+    for machine in range(machines):
+        cuts = draw(st.lists(st.integers(1, 60), min_size=0, max_size=8, unique=True))
+        times = [float(10 * cut + 2 * machine + 1) for cut in sorted(cuts)]
+        if len(times) % 2:
+            times.append(1e9)
+        sessions.append(list(zip(times[::2], times[1::2], strict=True)))
+    sessions[0].append((max([1000.0, *[end for _, end in sessions[0] if end < 1e9]]) + 1.0, 2e9))
+    sessions[0] = [one for one in sessions[0] if one[1] != 1e9]
+    submit = sorted(10 * at for at in draw(st.lists(st.integers(0, 60), min_size=1, max_size=8, unique=True)))
+    work = [10 * draw(st.integers(1, 12)) + 5 for _ in submit]
+    return sessions, submit, work
+
+
+@settings(max_examples=60)
+@given(cases())
+def test_first_come_agrees_with_a_simulation_second_by_second(case: tuple[Sessions, list[int], list[int]]) -> None:
+    sessions, submit, work = case
+    grid = run(sessions, jobs_of(list(map(float, submit)), list(map(float, work))))
+    assert grid.end_s.tolist() == pytest.approx(second_by_second(sessions, submit, work))
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(["first-come", "lazy", "random", "grv", "oracle"]),
+    st.sampled_from(["restart", "checkpoint"]),
+    st.booleans(),
+)
+def test_what_holds_in_every_run(seed: int, kind: str, on_eviction: OnEviction, eager: bool) -> None:
+    rng = np.random.default_rng(seed)
+    sessions: Sessions = []
+    for _ in range(5):
+        bounds = np.cumsum(rng.exponential(9000.0, 40))
+        sessions.append(list(zip(bounds[::2].tolist(), bounds[1::2].tolist(), strict=True)))
+        sessions[-1].append((float(bounds[-1]) + 10.0, 1e9))
+    speed = rng.uniform(0.5, 2.0, 5)
+    jobs = jobs_of(np.sort(rng.uniform(1000.0, 50_000.0, 25)).tolist(), rng.exponential(5000.0, 25).tolist())
+    grid = run(sessions, jobs, kind, speed.tolist(), on_eviction, eager)
+    spans: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    of_job: dict[int, list[Attempt]] = defaultdict(list)
+    for one in grid.attempts:
+        spans[one.machine].append((one.start_s, one.end_s))
+        of_job[one.job].append(one)
+        assert any(begin <= one.start_s and one.end_s <= end for begin, end in sessions[one.machine])
+    for of in spans.values():
+        of.sort()
+        assert all(before[1] <= after[0] for before, after in pairwise(of)), "two jobs at once"
+    lost = 0.0
+    for job, of in of_job.items():
+        assert [one.completed for one in of] == [False] * int(grid.evictions[job]) + [True]
+        assert of[0].start_s >= jobs.submit_s[job]
+        busy = sum(one.end_s - one.start_s for one in of)
+        assert grid.waited_s[job] == pytest.approx(grid.end_s[job] - jobs.submit_s[job] - busy)
+        evicted = [one.end_s - one.start_s for one in of if not one.completed]
+        lost += sum(evicted) if on_eviction == "restart" else sum(length % 3600.0 for length in evicted)
+        if on_eviction == "restart":
+            assert (of[-1].end_s - of[-1].start_s) * speed[of[-1].machine] == pytest.approx(jobs.work_s[job])
+        else:
+            done = sum(
+                speed[one.machine]
+                * ((one.end_s - one.start_s) if one.completed else (one.end_s - one.start_s) // 3600.0 * 3600.0)
+                for one in of
+            )
+            assert done == pytest.approx(jobs.work_s[job])
+    assert len(of_job) == len(jobs), "completed and restarted jobs are all jobs"
+    assert grid.lost_s.sum() == pytest.approx(lost)
+
+
+def test_no_jobs_and_a_time_that_ends() -> None:
+    assert len(run([[FOREVER]], jobs_of([], [])).end_s) == 0
+    known = Availability([np.array([0.0])], [np.array([50.0])], 0.0, 100.0)
+    view = new_view(np.ones(1))
+    grid = CampusGrid(jobs_of([0], [60]), known, FirstCome(view), view)
+    grid.run()
+    assert np.isinf(grid.end_s).all()
+    assert grid.evictions.tolist() == [1]

@@ -1,0 +1,215 @@
+"""``python -m jobsight_papers overprovisioning``: rows, figures, choices, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from jobsight_papers.__main__ import main
+from jobsight_papers.overprovisioning.report import show
+from jobsight_scheduler.workload.swf import FIELDS, Trace, write_swf
+
+COUNT = 400
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Jobs of 40 groups that request 32 MB on up to 4 of 8 nodes; half of the groups use 7 MB, the others 20.
+
+    Neither the user nor the application alone says which.
+    """
+    rng = np.random.default_rng(1)
+    group = rng.integers(0, 40, COUNT)
+    columns = {name: np.full(COUNT, -1.0) for name in FIELDS}
+    columns |= {
+        "job": np.arange(1.0, COUNT + 1.0),
+        "submit_s": np.sort(rng.integers(0, 40_000, COUNT)).astype(float),
+        "run_s": rng.integers(100, 900, COUNT).astype(float),
+        "processors": rng.integers(1, 5, COUNT).astype(float),
+        "requested_s": np.full(COUNT, 900.0),
+        "requested_memory_kb": np.full(COUNT, 32.0 * 1024),
+        "memory_kb": np.where((group + group // 10) % 2, 7.0, 20.0) * 1024,
+        "user": group % 10.0,
+        "application": (group // 10).astype(float),
+    }
+    file = tmp_path_factory.mktemp("traces") / "t.swf.gz"
+    write_swf(Trace(columns), file)
+    return file
+
+
+def found(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    assert main([*map(str, arguments), "--json"]) == 0
+    account: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return account
+
+
+EVERY_NAME = [
+    "none", "smallest-node", "successive-approximation", "robust-search", "last-instance", "reinforcement",
+    "regression", "jobsight", "jobsight-implicit", "oracle",
+]  # fmt: skip
+
+
+def test_all_estimators_where_none_are_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--trace", trace, "--classes", "4x32M,4x24M", "--policy", "easy", "--workers", 1]
+    account = found(capsys, "overprovisioning", *options)
+    assert [row["estimator"] for row in account["rows"]] == EVERY_NAME
+    assert {(row["second_mb"], row["order"], row["policy"], row["load"]) for row in account["rows"]} == {
+        (24.0, "smallest-fit", "easy", 1.2)
+    }
+    delay = {row["estimator"]: row for row in account["failure_delay"]}
+    assert list(delay) == EVERY_NAME[1:-1]
+    assert all(
+        (row["failed_node_hours"] > 0.0) or row["mean_wait_s"] == row["mean_wait_without_s"] for row in delay.values()
+    )
+
+
+def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--trace", trace, "--classes", "4x32M,4x24M", "--second-mb", "16", "18", "24", "32"]
+    options += ["--loads", "1.2", "0.5", "--orders", "smallest-fit", "proportional", "--workers", "2"]
+    options += ["--estimators", *(name for name in EVERY_NAME if name != "regression")]
+    account = found(capsys, "overprovisioning", *options, "--plot", tmp_path / "plots")
+    assert account["jobs"] == COUNT
+    assert account["groups"] == 40
+    assert account["dropped"] == {}
+    assert len(account["rows"]) == 4 * 2 * 2 * 9
+    rows = {(row["second_mb"], row["order"], row["load"], row["estimator"]): row for row in account["rows"]}
+    for second in (16.0, 24.0):
+        none = rows[second, "smallest-fit", 1.2, "none"]
+        oracle = rows[second, "smallest-fit", 1.2, "oracle"]
+        assert none["failed_share"] == none["lowered_share"] == oracle["failed_share"] == 0.0
+        assert none["utilisation"] < 0.51  # half of the nodes are of no use
+        assert oracle["utilisation"] > 1.5 * none["utilisation"]
+        # Used 7 MB: half of the jobs fit on 16 MB; all fit on 24.
+        assert oracle["lowered_share"] == pytest.approx(1.0 if second == 24.0 else 0.5, abs=0.06)
+        # Half of the jobs need more than 16 MB: they fail each time that they do not happen to get more.
+        failed = rows[second, "smallest-fit", 1.2, "smallest-node"]["failed_share"]
+        assert failed == 0.0 if second == 24.0 else 0.1 < failed < 1 / 3 + 0.04
+        for name in ("successive-approximation", "last-instance", "jobsight", "jobsight-implicit"):
+            row = rows[second, "smallest-fit", 1.2, name]
+            assert none["utilisation"] < row["utilisation"]
+            # Without feedback on use, each group of jobs alike in everything is tried once.
+            assert row["failed_share"] < (0.2 if name == "jobsight-implicit" else 0.06)
+            assert (row["failed_share"] > 0.0) == (row["failed_node_hours"] > 0.0)
+    assert all(
+        rows[32.0, "smallest-fit", 1.2, name]["utilisation"]
+        == pytest.approx(rows[32.0, "smallest-fit", 1.2, "none"]["utilisation"])
+        for name in ("jobsight", "oracle")
+    )
+    assert all(row["utilisation"] <= 1.0 and row["mean_slowdown"] >= 1.0 for row in account["rows"])
+    ratio = next(row for row in account["ratios"] if row["estimator"] == "oracle" and row["second_mb"] == 24.0)
+    none, oracle = rows[24.0, "smallest-fit", 1.2, "none"], rows[24.0, "smallest-fit", 1.2, "oracle"]
+    assert ratio["utilisation_ratio"] == pytest.approx(oracle["utilisation"] / none["utilisation"])
+    assert ratio["slowdown_ratio"] == pytest.approx(none["mean_slowdown"] / oracle["mean_slowdown"])
+    assert account["figure_8_fit"]["second_mb"] == [16.0, 18.0, 24.0]
+    assert account["cycles"][0] == {"given_mb": 32.0, "used_mb": 7.0}
+    assert [row["given_mb"] for row in account["cycles"]][1:5] == [16.0, 8.0, 4.0, 8.0]
+    for number in (1, 3, 4, 5, 6, 7, 8):
+        assert "</svg>" in (tmp_path / "plots" / f"figure-{number}.svg").read_text()
+    assert found(capsys, "overprovisioning", *options, "--workers", 1)["rows"] == account["rows"]
+
+
+def test_similarity_is_that_of_the_whole_trace(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--trace", trace, "--classes", "4x32M,4x24M", "--estimators", "none", "--workers", 1]
+    whole = found(capsys, "overprovisioning", *options)["similarity"]
+    assert whole["request_over_use"]["at_least_double_share"] == pytest.approx(0.5, abs=0.06)
+    assert whole["request_over_use"]["largest"] == pytest.approx(32.0 / 7.0)
+    assert whole["group_sizes"]["jobs_share"][0] == 1.0
+    assert whole["gain"]["alike_share"] == 1.0
+    by_user = found(capsys, "overprovisioning", *options, "--group-by", "user")["similarity"]
+    assert by_user["groups"] == 10
+    assert by_user["gain"]["alike_share"] == 0.0  # each uses 7 and 20
+
+
+def test_steps_and_groups_are_ranked_by_what_they_bring(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--trace", trace, "--classes", "4x32M,4x16M", "--estimators", "none", "--steps", "--search-groups"]
+    options += ["--workers", 1]
+    account = found(capsys, "overprovisioning", *options)
+    assert len(account["steps"]) == 19
+    assert {row["retry"] for row in account["steps"]} == {"request", "estimate"}
+    by_use = [row["utilisation"] for row in account["steps"]]
+    assert by_use == sorted(by_use, reverse=True)
+    assert {row["alpha"] for row in account["steps"] if row["utilisation"] == by_use[0]} & {2.0, 4.0}
+    # 32 / 1.5 is rounded to 32 again: nothing is ever lowered.
+    assert all(row["lowered_share"] == 0.0 for row in account["steps"] if row["alpha"] < 2.0)
+    fields = [set(row["fields"]) for row in account["group_fields"]]
+    assert {"user", "application"} <= fields[0]
+    assert len(fields) == 7  # what is the same for all jobs makes no groups
+    text = StringIO()
+    show(account, Console(file=text, width=80))
+    shown = text.getvalue()
+    assert "Steps of successive approximation" in shown
+    assert "400 jobs in 40 similarity groups." in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--classes", "four"], "node class 'four': give COUNTxMEMORYM"),
+        (["--second-mb", "64"], "the larger ones have 32 MB"),
+        (["--classes", "2x32M,2x24M,2x16M", "--second-mb", "8"], "only be set for two classes"),
+        (["--loads", "0"], "--loads 0.0"),
+        (["--classes", "4x8M,4x4M"], "no job fits on 4x4M,4x8M: 400 request more memory"),
+        (["--workers", "0"], "--workers 0"),
+    ],
+)
+def test_bad_input_is_named(trace: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
+    arguments = ["--trace", str(trace), "--classes", "4x32M,4x24M", *options]
+    assert main(["overprovisioning", *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["overprovisioning --classes 2x32M,2x24M", "design-cluster --first 2x32M"])
+@pytest.mark.parametrize(
+    ("run_s", "message"), [(10, "the load of a single job cannot be scaled"), (0, "no job fits on ")]
+)
+def test_a_trace_of_one_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, run_s: int, message: str
+) -> None:
+    file = tmp_path / "one.swf"
+    file.write_text(f"1 0 0 {run_s} 1 -1 1024 1 20 2048 1 1 1 1 1 -1 -1 -1\n")
+    assert main([*command.split(), "--trace", str(file)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_trace_that_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["overprovisioning", "--trace", str(tmp_path / "no.swf")]) == 1
+    assert "cannot be read: No such file" in capsys.readouterr().err
+    monkeypatch.delenv("JOBSIGHT_TRACES", raising=False)
+    assert main(["overprovisioning"]) == 1
+    assert "give --trace, or" in capsys.readouterr().err
+
+
+LANL = (
+    Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[3] / "shared/traces"))
+    / "LANL-CM5-1994-4.1-cln.swf.gz"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not LANL.exists(), reason="LANL-CM5 is not there (JOBSIGHT_TRACES)")
+def test_published_gain_on_the_published_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--trace", LANL, "--second-mb", "8", "16", "24", "30"]
+    options += ["--estimators", "none", "successive-approximation", "jobsight", "jobsight-implicit", "oracle"]
+    account = found(capsys, "overprovisioning", *options)
+    assert (account["groups"], account["jobs"]) == (9885, 122_049)
+    use = {(row["second_mb"], row["estimator"]): row["utilisation"] for row in account["rows"]}
+    failed = {(row["second_mb"], row["estimator"]): row["failed_share"] for row in account["rows"]}
+    gain = {mb: use[mb, "successive-approximation"] / use[mb, "none"] for mb in (8.0, 16.0, 24.0, 30.0)}
+    assert gain == pytest.approx({8.0: 1.0, 16.0: 1.285, 24.0: 1.58, 30.0: 1.82}, abs=0.01)
+    assert max(failed[mb, "successive-approximation"] for mb in gain) <= 0.0026
+    assert use[24.0, "jobsight"] >= 0.97 * use[24.0, "oracle"]
+    assert failed[24.0, "jobsight"] <= 0.001
+    for mb in (16.0, 24.0):
+        assert use[mb, "jobsight-implicit"] > use[mb, "successive-approximation"]
+    assert use[30.0, "jobsight-implicit"] >= use[30.0, "oracle"]

@@ -1,0 +1,68 @@
+"""``python -m jobsight_papers profile-guided``, with the emulator and a real server as processes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobsight_papers.__main__ import main
+
+COMMAND = ["profile-guided"]
+
+
+def test_users_and_campaign_are_as_published(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plots = tmp_path / "plots"
+    assert main([*COMMAND, "--seeds", "3", "--site-seeds", "0", "--workers", "1", "--json", "--plot", str(plots)]) == 0
+    account = json.loads(capsys.readouterr().out)
+    assert {file.name for file in plots.iterdir()} == {"users.svg", "campaign.svg", "sensitivity.svg"}
+    assert account["parameters"]["published"] == {"window": 6, "bins": 10, "alpha": 0.1}
+    published, default = account["users"]["published"], account["users"]["default"]
+    assert published["X"]["jobs"] > 30
+    assert published["X"]["pqm"] == pytest.approx(0.89, abs=0.005)
+    for figures in published["X"]["over_seeds"]["forecasters"].values():
+        assert figures["accuracy"]["mean"] > 0.97
+        assert figures["next"]["mean"] == pytest.approx(30.0, rel=0.03)
+    assert 2 <= default["Y"]["over_seeds"]["overshoots"]["mean"] <= 3
+    assert max(default["Y"]["forecasters"]["exponential"]["forecasts"][1:]) <= max(default["Y"]["values"])
+    z = published["Z"]["over_seeds"]["forecasters"]
+    assert z["weighted"]["next"]["mean"] == pytest.approx(53.0, abs=2.0)
+    assert z["weighted"]["accuracy"]["mean"] == max(figures["accuracy"]["mean"] for figures in z.values())
+    for metric, share in (("memory", 0.61), ("bandwidth", 0.40)):
+        found = account["campaign"]["published"][metric]
+        assert found["share_above"]["mean"] == pytest.approx(share, abs=0.01)
+        exponential = found["forecasters"]["exponential"]
+        assert exponential["accuracy_above"]["mean"] > exponential["accuracy"]["mean"]
+    assert account["site"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_a_real_server_gives_the_same_accuracies(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, "--seeds", "1", "--site-seeds", "1", "--workers", "1", "--json"]) == 0
+    (site,) = json.loads(capsys.readouterr().out)["site"]
+    assert (site["jobs"], site["profiled"]) == (600, 600)
+    for row in site["metrics"].values():
+        assert row["within_1_percent"] > 0.99
+        assert row["users_above"]["pure"] == row["users_above"]["site"]
+        for accuracies in row["accuracy"].values():
+            assert accuracies["site"] == pytest.approx(accuracies["pure"], abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--seeds", "0"], "--seeds 0: give 1 to 1000"),
+        (["--seeds", "1" + "0" * 30], "give 1 to 1000"),
+        (["--seeds", "2", "--site-seeds", "3"], "--site-seeds 3: give 0 to 2"),
+        (["--alpha", "nan"], "--alpha is nan"),
+        (["--window", "-1"], "--window is -1"),
+        (["--bins", "99999"], "--bins is 99999"),
+        (["--workers", "0"], "--workers 0"),
+        (["--plot", __file__], "is a file; name a directory"),
+    ],
+)
+def test_a_wrong_flag_is_named(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, *flags]) == 1
+    assert message in capsys.readouterr().err

@@ -1,0 +1,102 @@
+"""``python -m jobsight_papers ranking``: rows as documented, plots, what is refused."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from jobsight_papers.__main__ import main
+from jobsight_papers.ranking import command
+from jobsight_papers.ranking.plot import draw
+from jobsight_papers.ranking.report import show
+from jobsight_papers.ranking.runs import RANKS, RankingCase, run_case
+
+SMALL = ["ranking", "--sets", "2", "--seeds", "2", "--ranks", "first-come", "grv", "--workers", "2"]
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Two loads and two weights."""
+    args = argparse.Namespace(
+        seeds=2, sets=[2], ranks=["first-come", "grv", "survival"], weights=[[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]],
+        loads=[0.3, 0.9], owners=None, on_eviction=None, trace=None,
+    )  # fmt: skip
+    cases = [case for _, case in command._tasks(args)]
+    tasks = [("rows", case) for case in cases]
+    finished = [(part, case, command.task((part, case))) for part, case in tasks]
+    return command._account(finished, None)
+
+
+def test_json_is_as_documented(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main([*SMALL, "--json", "--plot", str(tmp_path / "plots")]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["rank"] for row in rows] == ["first-come", "grv"]
+    for row in rows:
+        assert list(row) == [
+            "set", "rank", "weights", "load", "seeds", "completed_share", "makespan_s", "lost_cpu_h", "mean_wait_s"
+        ]  # fmt: skip
+        assert (row["set"], row["weights"], row["load"], row["seeds"]) == (2, [0.33, 0.33, 0.33], 0.3, 2)
+        share = row["completed_share"]
+        assert 0.0 < share["mean"] < 1.0
+        assert share["low"] < share["mean"] < share["high"]
+        assert row["makespan_s"] > 86_400.0
+        assert row["lost_cpu_h"] > 0.0
+        runs = [run_case(RankingCase(2, row["rank"], seed=seed)) for seed in (0, 1)]
+        assert share["mean"] == pytest.approx(sum(run["completed_share"] for run in runs) / 2)
+        assert row["makespan_s"] == pytest.approx(sum(run["makespan_s"] for run in runs) / 2)
+    assert rows[1]["completed_share"]["mean"] > rows[0]["completed_share"]["mean"]
+    assert "<svg" in (tmp_path / "plots" / "sets.svg").read_text()
+
+
+def test_report_and_plots(account: dict[str, Any], tmp_path: Path) -> None:
+    console = Console(file=StringIO(), width=80)
+    show(account, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert all(len(line) <= 80 for line in text.splitlines())
+    for expected in ("printed", "58.4", "Set 2, load 0.9", "survival", "paired by seed"):
+        assert expected in text
+    draw(account, tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {"sets.svg", "loads.svg"}
+
+
+def test_all_that_was_published_is_run_where_nothing_is_chosen() -> None:
+    chosen = dict.fromkeys(("sets", "ranks", "weights", "loads", "owners", "on_eviction", "trace"))
+    args = argparse.Namespace(seeds=1, **chosen)
+    tasks = command._tasks(args)
+    assert len(tasks) == len(set(tasks))
+    assert {case.rank for part, case in tasks if part == "rows"} == set(RANKS) - {"grv-raw"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--seeds", "0"], "--seeds 0"),
+        (["--seeds", str(10**30)], "give 1 to 1000"),
+        (["--loads", "nan"], "--loads nan"),
+        (["--loads", "1e30"], "--loads 1e+30"),
+        (["--loads", "-1"], "--loads -1"),
+        (["--weights", "0", "0", "0"], "not all 0"),
+        (["--weights", "nan", "1", "1"], "--weights nan"),
+        (["--weights", "1e400", "1", "1"], "--weights inf"),
+        (["--workers", "0"], "--workers 0"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ranking", *flags]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_plot_directory_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["ranking", "--plot", str(tmp_path / "file")]) == 1
+    assert "is a file" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["ranking", "--sets", "5"])
+    with pytest.raises(SystemExit):
+        main(["ranking", "--ranks", "best"])
