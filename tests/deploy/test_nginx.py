@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from jobsight_server.auth.login_rate import ALLOWED
-from jobsight_server.settings import SETTINGS
+from jobsight_server.settings import SETTINGS, Settings
+from jobsight_server.systems.simulations.settings import SimulationLimits
 from site_run import Site, free_address, wait_until
 
 CONF = Path(__file__).parents[2] / "deploy" / "nginx.conf"
@@ -45,9 +46,9 @@ def test_each_path_goes_to_its_process(location: str, setting: str) -> None:
 def test_a_batch_may_be_as_long_as_for_the_server() -> None:
     """A larger limit would turn the server's 413 into a 502, which the agent answers by sending again."""
     (megabytes, of_traces) = re.findall(r"client_max_body_size (\d+)m;", CONF.read_text())
-    assert int(megabytes) * 2**20 == DEFAULTS["max_body_bytes"]
+    assert int(megabytes) * 2**20 == Settings().max_body_bytes
     assert f"client_max_body_size {of_traces}m;" in block("location = /simulations")
-    assert (int(of_traces) - 1) * 2**20 == DEFAULTS["simulation_trace_bytes"]
+    assert (int(of_traces) - 1) * 2**20 == SimulationLimits().trace_bytes
 
 
 def test_tls_only_and_the_origin_kept() -> None:

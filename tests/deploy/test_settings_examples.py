@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from jobsight_agent.config import OPTIONS, load_config
-from jobsight_server.settings import SETTINGS, AccountingSource, load_settings
+from jobsight_server.settings import SETTINGS, AccountingSource, load_settings, settings_in
+from jobsight_server.systems.all_settings import all_sections
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMMENTED = re.compile(r"^# (\w+) = (.+)$", re.MULTILINE)
@@ -23,7 +24,7 @@ def commented(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("file", "declared"), [("jobsight.toml", SETTINGS), ("agent.toml", OPTIONS)])
 def test_every_setting_stands_there_with_its_default_and_help(file: str, declared: Any) -> None:
-    text = (DEPLOY / file).read_text().partition("# [[accounting]]")[0]
+    text = re.split(r"^# \[", (DEPLOY / file).read_text(), flags=re.MULTILINE)[0]
     found = commented(text)
     expected = {one.name: list(one.default) if isinstance(one.default, tuple) else one.default for one in declared}
     assert list(found) == list(expected)
@@ -31,6 +32,17 @@ def test_every_setting_stands_there_with_its_default_and_help(file: str, declare
     assert {name: type(value) for name, value in found.items()} == {n: type(v) for n, v in expected.items()}
     for one in declared:
         assert f"# {one.help[0].upper()}{one.help[1:]}.\n# {one.name} = " in text
+
+
+def test_the_tables_of_placing_systems_stand_there_too() -> None:
+    text = (DEPLOY / "jobsight.toml").read_text()
+    for kind in all_sections():
+        declared = settings_in(kind, kind.SECTION)
+        table = text.partition(f"# [{kind.SECTION}]\n")[2].partition("# [")[0]
+        assert commented(table) == {
+            one.field: list(one.default) if isinstance(one.default, tuple) else one.default for one in declared
+        }
+        assert all(f"# {one.help[0].upper()}{one.help[1:]}.\n# {one.field} = " in table for one in declared)
 
 
 def test_server_reads_its_example() -> None:

@@ -11,16 +11,20 @@ import pytest
 from jobsight_predictor.forecasters.parameters import FiveParameters
 from jobsight_server.addresses import split_address
 from jobsight_server.forecasts import forecast_config
-from jobsight_server.settings import SETTINGS, AccountingSource, Settings, SettingsError, load_settings
+from jobsight_server.settings import SETTINGS, AccountingSource, Settings, SettingsError, load_settings, settings_in
+from jobsight_server.systems.all_settings import all_sections
+from jobsight_server.systems.matching.settings import MatchingSettings
+from jobsight_server.systems.offers.settings import OffersSettings
+from jobsight_server.systems.ranking.config import rank_config
 
 
 def test_the_later_source_wins(tmp_path: Path) -> None:
     file = tmp_path / "jobsight.toml"
     file.write_text('listen = "0.0.0.0:1"\nquery_workers = 3\nretention_days = 7\n')
     environment = {"JOBSIGHT_QUERY_WORKERS": "4", "JOBSIGHT_RETENTION_DAYS": "8", "PATH": "/bin"}
-    settings = load_settings(file, environment, {"retention_days": "9", "max_future_s": None})
+    settings = load_settings(file, environment, {"retention_days": "9", "coverage": None})
     assert (settings.listen, settings.query_workers, settings.retention_days) == ("0.0.0.0:1", 4, 9.0)
-    assert settings.max_future_s == 300.0
+    assert settings.coverage == 0.95
 
 
 def test_accounting_directories_from_file_and_flag(tmp_path: Path) -> None:
@@ -83,7 +87,6 @@ def test_the_parameters_of_the_five_may_differ_by_metric(tmp_path: Path, text: s
         ("listen = ", "jobsight.toml: Invalid"),
         ("coverage = 1", "coverage = 1: expected `float` < 1.0"),
         ("coverage = nan", "coverage = nan: expected `float` > 0.0"),
-        ('templates = ["user"]', "setting 'templates' is now called 'job_groups'"),
         ("job_groups = []", r"job_groups = \[\]: expected `array` of length >= 1"),
         ("job_groups = [1]", r"job_groups = \[1\]: expected `str`, got `int`"),
         ('job_groups = ["user", "usr+queue"]', "unknown field 'usr'"),
@@ -125,10 +128,8 @@ def test_a_fraction_and_a_missing_file_in_plain_words(tmp_path: Path) -> None:
 def test_environment_and_flags_are_named_too() -> None:
     with pytest.raises(SettingsError, match=r"JOBSIGHT_QUERY_WORKERS: query_workers = '-1'"):
         load_settings(None, {"JOBSIGHT_QUERY_WORKERS": "-1"})
-    with pytest.raises(SettingsError, match="JOBSIGHT_TEMPLATES is now called JOBSIGHT_JOB_GROUPS"):
-        load_settings(None, {"JOBSIGHT_TEMPLATES": "user site"})
-    with pytest.raises(SettingsError, match=r"--max-future-s: max_future_s = 'soon'"):
-        load_settings(None, {}, {"max_future_s": "soon"})
+    with pytest.raises(SettingsError, match=r"--profile-grace-s: profile_grace_s = 'soon'"):
+        load_settings(None, {}, {"profile_grace_s": "soon"})
 
 
 @pytest.mark.parametrize("address", ["8470", "localhost", "localhost:", ":8470", "host:99999", "host:-1"])
@@ -142,13 +143,55 @@ def test_an_accounting_directory_is_not_empty() -> None:
         load_settings(None, {}, {"accounting": ["alpha="]})
 
 
-def test_every_default_is_within_its_own_bounds() -> None:
-    assert [setting.parse(setting.default, "default") for setting in SETTINGS] == [one.default for one in SETTINGS]
+def test_placing_systems_have_tables_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "jobsight.toml"
+    file.write_text('[matching]\nhold_s = 60\n[offers]\nnodes = ["alpha=4"]\n')
+    environment = {"JOBSIGHT_RANKING_METHOD": "grv", "JOBSIGHT_MATCHING_HOLD_S": "70"}
+    settings = load_settings(file, environment, {"matching_hold_s": "80"}, all_sections())
+    again = Settings.from_json(settings.to_json())
+    assert again.section(MatchingSettings) == MatchingSettings(hold_s=80.0)
+    assert again.section(OffersSettings).nodes == ("alpha=4",)
+    assert rank_config(again).method == "grv"
+    assert load_settings(file, environment).section(MatchingSettings) == MatchingSettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[matching]\nhold_s = 0", r"matching_hold_s = 0: expected `float` >= 1"),
+        ("[matching]\nkept = 3", r"unknown setting \[matching\] 'kept'; known: from_agents, hold_s"),
+        ("[offers]\nnodes = ['alpha']", r"'alpha' is not CLUSTER=NODES"),
+        ("[lending]\nnodes = 1", r"unknown setting \[lending\] 'nodes'; known: matching, offers, ranking"),
+        ("matching = 1", "unknown setting 'matching'"),
+    ],
+)
+def test_a_wrong_setting_of_a_placing_system_is_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "jobsight.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=message):
+        load_settings(file, {}, {}, all_sections())
+
+
+def test_settings_of_an_earlier_release_are_left_out_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "jobsight.toml"
+    file.write_text("session_hours = 3\nquery_workers = 4\n")
+    assert load_settings(file, {}).query_workers == 4
+    assert "there is no setting 'session_hours' any more; remove it" in caplog.text
+
+
+ALL = (*SETTINGS, *(one for kind in all_sections() for one in settings_in(kind, kind.SECTION)))
+
+
+def test_there_are_few_settings_and_every_default_is_within_its_own_bounds() -> None:
+    assert len(ALL) <= 30
+    assert [setting.parse(setting.default, "default") for setting in ALL] == [one.default for one in ALL]
 
 
 def test_every_setting_is_in_the_operations_document_with_its_default() -> None:
     document = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
-    for setting in SETTINGS:
+    for setting in ALL:
         assert f"| `{setting.name}` | `{setting.default_text}` | {setting.help} |" in document
 
 

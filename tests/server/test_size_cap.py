@@ -13,7 +13,7 @@ from sqlalchemy import Engine, insert, text
 from jobsight_server.queries.overview import overview
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.serve.background import run_until
-from jobsight_server.settings import load_settings
+from jobsight_server.settings import Settings
 from jobsight_server.storage.dialect import total_bytes, used_bytes
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs
@@ -143,9 +143,7 @@ def test_the_server_keeps_it_and_shows_it(engine: Engine, database_url: str) -> 
     now = time.time()
     fill(engine, now - 5 * DAY_S, now)
     limit = used_bytes(engine, READINGS) * 9 // 10
-    settings = load_settings(
-        flags={"database": database_url, "upkeep_interval_s": "1", "database_bytes_at_most": str(limit)}
-    )
+    settings = Settings(database=database_url, upkeep_interval_s=1.0, database_bytes_at_most=limit)
     stop = threading.Event()
     background = threading.Thread(target=run_until, args=(stop, engine, settings))
     background.start()

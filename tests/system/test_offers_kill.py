@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 
 def test_a_killed_server_keeps_the_places_that_it_sold(tmp_path: Path) -> None:
-    flags = ("--plan-nodes", "alpha=4", "--plan-strategy", "conservative")
+    flags = ("--offers-nodes", "alpha=4", "--offers-strategy", "conservative")
     site = Site(tmp_path / "site", ["alpha"], free_address(), flags)
     engine = open_engine(site.database)
     with engine.begin() as connection:

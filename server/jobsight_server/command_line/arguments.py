@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from jobsight_server.settings import SETTINGS, Setting, Settings, load_settings
+from jobsight_server.settings import SETTINGS, Section, Setting, Settings, load_settings, settings_in
 from jobsight_server.storage.dialect import database_file
 from jobsight_server.storage.engine import Access, DatabaseError, open_engine
 from jobsight_server.storage.migrate import newest_version, present_version, upgrade
@@ -39,11 +39,11 @@ LEARNING = (
 """Settings that affect learning; commands that learn or answer must use the server's values."""
 
 
-def add_settings(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Adds ``--config`` and a flag for each named setting (all of them when none is named)."""
+def add_settings(parser: argparse.ArgumentParser, *names: str, sections: Sequence[type[Section]] = ()) -> None:
+    """Adds ``--config`` and a flag for each named setting of the core (all where none is named) and of ``sections``."""
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings file (TOML)")
-    for setting in SETTINGS:
-        if not names or setting.name in names:
+    for setting in (*SETTINGS, *(one for kind in sections for one in settings_in(kind, kind.SECTION))):
+        if not names or setting.section or setting.name in names:
             default = setting.default_text
             if isinstance(setting.default, tuple) and len(setting.default) > 1:
                 default = f"{len(setting.default)} entries, see docs/operations.md"
@@ -59,9 +59,9 @@ def _metavar(setting: Setting) -> str:
     return _UNITS.get(last) or {int: "COUNT", float: "NUMBER", tuple: "LIST"}.get(type(setting.default), "TEXT")
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
-    """The settings, from defaults, file, environment and these flags."""
-    return load_settings(args.config, os.environ, vars(args))
+def settings_of(args: argparse.Namespace, sections: Sequence[type[Section]] | None = None) -> Settings:
+    """The settings, from defaults, file, environment and these flags; of placing systems those of ``sections``."""
+    return load_settings(args.config, os.environ, vars(args), sections)
 
 
 def open_database(args: argparse.Namespace) -> Engine:

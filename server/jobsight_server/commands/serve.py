@@ -19,10 +19,11 @@ from jobsight_server.command_line.arguments import (
 from jobsight_server.serve.supervisor import Supervisor
 from jobsight_server.settings import Settings
 from jobsight_server.storage.server_lock import ServerLock
+from jobsight_server.systems.all_settings import all_sections
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser)
+    add_settings(parser, sections=all_sections())
     parser.add_argument(
         "--accounting",
         action="append",
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s serve %(levelname)s %(message)s")
-    settings = settings_of(args)
+    settings = settings_of(args, all_sections())
     logging.getLogger("alembic").setLevel(logging.WARNING)
     check_addresses(settings.listen, settings.ingest_listen)
     lock = lock_database(args)

@@ -18,6 +18,7 @@ from jobsight_server.serve.app import create_app
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.fetch import look_ups_wait
+from jobsight_server.systems.simulations.settings import SimulationLimits
 from jobsight_server.web.fast_path import StoredPredictions
 
 _GRACE_S = 10
@@ -39,7 +40,7 @@ def _query_worker(settings: Settings, listener: socket.socket, beat: Callable[[]
     write_engine = open_engine(settings.database)
     app = create_app(settings, open_engine(settings.database, "read"), write_engine)
     answering, relaying, batches = Lane("answers", _ANSWERING), Lane("relays", _ASKING_WRITER), Lane("batches", 1)
-    upload_bytes = settings.simulation_trace_bytes + _FORM_BYTES
+    upload_bytes = settings.section(SimulationLimits).trace_bytes + _FORM_BYTES
 
     def lane_of(method: str, path: str, length: int) -> Lane | None:
         if path in _AT_ONCE and method == "GET":

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingFormat, AccountingSource, Settings
-from jobsight_server.settings.load import LONGEST_NAME, SETTINGS, Setting, SettingsError, load_settings
+from jobsight_server.settings.declared import (
+    ACCOUNTING_FORMATS,
+    LONGEST_NAME,
+    AccountingFormat,
+    AccountingSource,
+    Section,
+    Settings,
+)
+from jobsight_server.settings.load import SETTINGS, Setting, SettingsError, load_settings, settings_in
 
 __all__ = [
     "ACCOUNTING_FORMATS",
@@ -11,8 +18,10 @@ __all__ = [
     "SETTINGS",
     "AccountingFormat",
     "AccountingSource",
+    "Section",
     "Setting",
     "Settings",
     "SettingsError",
     "load_settings",
+    "settings_in",
 ]

@@ -1,12 +1,15 @@
 """Settings from their sources; later sources override earlier ones.
 
-Default, TOML file, environment (``JOBSIGHT_`` and the name in capitals), command line flag.
+Default, TOML file, environment (``JOBSIGHT_`` and the name in capitals), command line flag. Those of a placing system
+stand in a table of the file, and have its name in front elsewhere: ``hold_s`` of ``[matching]`` is
+``JOBSIGHT_MATCHING_HOLD_S`` and ``--matching-hold-s``.
 """
 
 from __future__ import annotations
 
+import logging
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -15,17 +18,17 @@ import msgspec
 from msgspec import Struct
 
 from jobsight_predictor.choices import BINS_AT_MOST, WINDOW_AT_MOST
-from jobsight_predictor.job_groups import parse_job_group
-from jobsight_predictor.question import FIELDS
-from jobsight_server.amounts import memory_bytes
-from jobsight_server.auth.client_address import trusted_proxy
 from jobsight_server.errors import UserError
 from jobsight_server.settings.by_metric import parse_alphas, parse_counts
-from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingSource, Settings, from_text
+from jobsight_server.settings.declared import (
+    ACCOUNTING_FORMATS,
+    AccountingSource,
+    Section,
+    Settings,
+    from_text,
+)
 
-LONGEST_NAME = 255
-MOST_NODES = 100_000
-GROUP_FIELDS = tuple(field for field in FIELDS if field != "requested_memory_bytes")
+log = logging.getLogger(__name__)
 
 
 class SettingsError(UserError):
@@ -33,13 +36,20 @@ class SettingsError(UserError):
 
 
 class Setting(Struct, frozen=True):
-    """One field of ``Settings``, as used in help, documents and the environment."""
+    """A declared setting, as used in help, documents and the environment; ``section`` is empty for the core's."""
 
-    name: str
+    section: str
+    field: str
     type: Any
     default: Any
     help: str
     metavar: str | None
+    check: Callable[[str], object] | None
+
+    @property
+    def name(self) -> str:
+        """Unique: with the section in front."""
+        return f"{self.section}_{self.field}" if self.section else self.field
 
     @property
     def flag(self) -> str:
@@ -75,8 +85,9 @@ class Setting(Struct, frozen=True):
             parts = [str(one) if _is_number(one) else one for one in parts]
         try:
             parsed = msgspec.convert(parts, self.type, strict=False)
-            for text in parsed if self.name in _CHECKS else ():
-                _CHECKS[self.name](text)
+            if self.check is not None:
+                for text in parsed:
+                    self.check(text)
             if self.name in _BY_METRIC:
                 _BY_METRIC[self.name](parsed)
         except ValueError as error:
@@ -93,103 +104,97 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _cluster_name(value: str) -> None:
-    if not value.isprintable() or not 0 < len(value) <= LONGEST_NAME:
-        raise ValueError(f"a cluster's name has 1 to {LONGEST_NAME} printable characters")
-
-
-def _group_field(value: str) -> None:
-    if value not in GROUP_FIELDS:
-        raise ValueError(f"no field {value!r}; choose from {', '.join(GROUP_FIELDS)}")
-
-
-def _capacity(value: str) -> None:
-    if not memory_bytes(value) >= 1.0:
-        raise ValueError(f"{value!r} is less than a byte")
-
-
-def plan_nodes(value: str) -> tuple[str, int]:
-    """The cluster and its number of nodes in ``CLUSTER=NODES``.
-
-    Raises:
-        ValueError: it has another form.
-    """
-    cluster, equals, nodes = value.rpartition("=")
-    if not (equals and nodes.isascii() and nodes.isdigit() and 1 <= int(nodes[:9]) <= MOST_NODES and len(nodes) < 9):
-        raise ValueError(f"{value!r} is not CLUSTER=NODES with 1 to {MOST_NODES} nodes")
-    _cluster_name(cluster)
-    return cluster, int(nodes)
-
-
-# Checks of each text of a list beyond its type; they raise ValueError.
-_CHECKS: Mapping[str, Callable[[str], object]] = {
-    "clusters": _cluster_name,
-    "job_groups": parse_job_group,
-    "memory_capacities": _capacity,
-    "plan_nodes": plan_nodes,
-    "requirements_group": _group_field,
-    "trusted_proxies": trusted_proxy,
-}
 _BY_METRIC: Mapping[str, Callable[[tuple[str, ...]], object]] = {
     "window": partial(parse_counts, most=WINDOW_AT_MOST),
     "bins": partial(parse_counts, most=BINS_AT_MOST),
     "alpha": parse_alphas,
 }
-_RENAMED = {"templates": "job_groups"}
+_GONE = frozenset(
+    {
+        "ingest_threads",
+        "max_body_bytes",
+        "max_unpacked_bytes",
+        "max_future_s",
+        "assumed_speed_bps",
+        "quarantine_keep",
+        "upkeep_interval_s",
+        "session_hours",
+    }
+)
+"""Settings of 0.1 that are none any more."""
 
 
-def _declared() -> tuple[Setting, ...]:
-    kinds = get_type_hints(Settings, include_extras=True)
+def settings_in(kind: type[Struct], section: str = "") -> tuple[Setting, ...]:
+    """The settings that ``kind`` declares."""
+    kinds = get_type_hints(kind, include_extras=True)
     found = []
-    for field in msgspec.structs.fields(Settings):
-        if field.name != "accounting":
-            (meta,) = kinds[field.name].__metadata__
-            found.append(Setting(field.name, kinds[field.name], field.default, meta.description, meta.extra["metavar"]))
+    for field in msgspec.structs.fields(kind):
+        (meta,) = getattr(kinds[field.name], "__metadata__", (None,))
+        if meta is not None:
+            found.append(Setting(section, field.name, kinds[field.name], field.default, meta.description, **meta.extra))
     return tuple(found)
 
 
-SETTINGS = _declared()
+SETTINGS = settings_in(Settings)
+"""Those of the core."""
 
 
 def load_settings(
-    file: Path | None = None, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+    file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    sections: Sequence[type[Section]] | None = None,
 ) -> Settings:
     """Settings from defaults, then ``file``, then ``environ``, then ``flags`` (None there means not given).
 
-    ``flags["accounting"]`` is a list of ``CLUSTER=DIRECTORY`` texts that are added to the file's.
+    ``flags["accounting"]`` is a list of ``CLUSTER=DIRECTORY`` texts that are added to the file's. ``sections`` are
+    those of the placing systems; without them, tables of the file are left unread.
 
     Raises:
         SettingsError: an unknown name, or an invalid value; the message gives its place.
     """
-    known = {setting.name: setting for setting in SETTINGS}
-    values: dict[str, Any] = {}
+    known = [*SETTINGS, *(one for kind in sections or () for one in settings_in(kind, kind.SECTION))]
+    values: dict[tuple[str, str], Any] = {}
     sources: tuple[AccountingSource, ...] = ()
-    if file is not None:
-        for name, value in _read_toml(file).items():
-            if name == "accounting":
-                sources += _accounting(value, str(file))
-            elif name in known:
-                values[name] = known[name].parse(value, str(file))
-            elif name in _RENAMED:
-                raise SettingsError(f"{file}: setting {name!r} is now called {_RENAMED[name]!r}; rename it there")
-            else:
-                raise SettingsError(f"{file}: unknown setting {name!r}; known: {', '.join(sorted(known))}")
-    for old, new in _RENAMED.items():
-        if f"JOBSIGHT_{old.upper()}" in (environ or {}):
-            raise SettingsError(f"JOBSIGHT_{old.upper()} is now called JOBSIGHT_{new.upper()}; rename it")
-    for setting in SETTINGS:
-        text = (environ or {}).get(setting.environment)
+    for name, value in ({} if file is None else _read_toml(file)).items():
+        if name == "accounting":
+            sources += _accounting(value, str(file))
+        elif isinstance(value, dict) and sections is None:
+            continue
+        elif name in _GONE:
+            log.warning("%s: there is no setting %r any more; remove it", file, name)
+        else:
+            values |= _parsed(known, name, value, str(file))
+    for one in known:
+        text = (environ or {}).get(one.environment)
         if text is not None:
-            values[setting.name] = setting.parse(text, setting.environment)
-        flag = (flags or {}).get(setting.name)
+            values[one.section, one.field] = one.parse(text, one.environment)
+        flag = (flags or {}).get(one.name)
         if flag is not None:
-            values[setting.name] = setting.parse(flag, setting.flag)
+            values[one.section, one.field] = one.parse(flag, one.flag)
     for flag in (flags or {}).get("accounting") or ():
         cluster, equals, directory = flag.partition("=")
         if not equals:
             raise SettingsError(f"--accounting {flag!r}: write CLUSTER=DIRECTORY")
         sources += _accounting([{"cluster": cluster, "directory": directory}], "--accounting")
-    return Settings(**values, accounting=sources)
+    core = {field: value for (section, field), value in values.items() if not section}
+    tables: dict[str, dict[str, Any]] = {}
+    for (section, field), value in values.items():
+        if section:
+            tables.setdefault(section, {})[field] = value
+    return Settings(**core, accounting=sources, sections=tables)
+
+
+def _parsed(known: Sequence[Setting], name: str, value: Any, source: str) -> dict[tuple[str, str], Any]:
+    """A line or a table of the file."""
+    section, fields = (name, value) if isinstance(value, dict) else ("", {name: value})
+    here = {one.field: one for one in known if one.section == section}
+    for field in fields:
+        if field not in here:
+            among = ", ".join(sorted(here)) or ", ".join(sorted({one.section for one in known} - {""}))
+            place = f"[{section}] " if section else ""
+            raise SettingsError(f"{source}: unknown setting {place}{field!r}; known: {among}")
+    return {(section, field): here[field].parse(one, source) for field, one in fields.items()}
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """The placing systems, one package each; none imports another, and the core imports none.
 
-``listed`` has their table. Each has ``pages`` (routes and pages), ``tables``, ``periodic`` (background work) as far as
-it needs them, and its commands.
+``listed`` has their table. Each has ``pages`` (routes and pages), ``tables``, ``periodic`` (background work),
+``settings`` and its commands.
 """

@@ -19,7 +19,7 @@ from jobsight_server.auth.tokens import create_token
 from jobsight_server.ingest.app import create_writer
 from jobsight_server.ingest.committer import GroupCommitter
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMark
-from jobsight_server.settings import load_settings
+from jobsight_server.settings import Settings
 from jobsight_server.storage.event_counts import read_event_counts
 
 MakeBatch = Callable[..., Batch]
@@ -121,14 +121,8 @@ def serving(engine: Engine, clock: Callable[[], float] = lambda: NOW, **flags: A
     """A writer on ``engine`` while the block runs; what it has stored before does not matter to it."""
     with engine.begin() as connection:
         tokens = [create_token(connection, role, "test", 0.0)[1] for role in ("agent", "scheduler")]
-    limits = {
-        "database": "unused",
-        "clusters": "alpha",
-        "max_body_bytes": 100_000,
-        "max_unpacked_bytes": 1_000_000,
-        **flags,
-    }
-    app = create_writer(load_settings(flags=limits), engine, clock=clock)
+    fixed: dict[str, Any] = {"database": "unused", "clusters": ("alpha",), "max_body_bytes": 100_000}
+    app = create_writer(Settings(**fixed | {"max_unpacked_bytes": 1_000_000} | flags), engine, clock=clock)
     server = make_server("127.0.0.1", 0, app, threaded=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

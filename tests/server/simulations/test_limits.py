@@ -55,7 +55,7 @@ def test_a_run_that_needs_more_memory_than_it_may_fails_and_says_so(sqlite_engin
     small = RunLimits(memory_bytes=400_000_000)
     found = run(sqlite_engine, swf(5).replace(b"MaxProcs: 8", b"MaxProcs: 10000000"), "fcfs", small)
     assert found["state"] == "failed"
-    assert "more than 400,000,000 bytes of memory (setting simulation_memory_bytes)" in found["error"]
+    assert "more than 400,000,000 bytes of memory: simulate a part of the trace" in found["error"]
     assert run(sqlite_engine, swf(50), "fcfs", small)["state"] == "done"
 
 
@@ -63,7 +63,7 @@ def test_a_run_that_takes_longer_than_it_may_is_ended_and_says_so(sqlite_engine:
     began = time.monotonic()
     found = run(sqlite_engine, swf(15_000, 0.01), "conservative", RunLimits(time_s=3.0))
     assert (found["state"], time.monotonic() - began < 60) == ("failed", True)
-    assert "it took longer than 3 s (setting simulation_time_s)" in found["error"]
+    assert "it took longer than 3 s: simulate a part of the trace" in found["error"]
 
 
 def test_figures_by_user_stay_in_the_child(sqlite_engine: Engine) -> None:

@@ -24,7 +24,7 @@ from sqlalchemy import Engine, func, insert, select
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import load_settings
+from jobsight_server.settings import Settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.simulations import tables as simulations_tables
@@ -49,8 +49,8 @@ def path_for_children(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def app(engine: Engine, database_url: str) -> Flask:
-    flags = {"database": database_url, "simulations_kept": 3, "simulation_trace_bytes": 400_000}
-    return create_app(load_settings(flags=flags), engine, engine, time.time)
+    settings = Settings(database=database_url, sections={"simulations": {"kept": 3, "trace_bytes": 400_000}})
+    return create_app(settings, engine, engine, time.time)
 
 
 @pytest.fixture

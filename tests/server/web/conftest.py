@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, insert
 
 from jobsight_server.auth import create_token
 from jobsight_server.forecasts import rebuild
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import Settings, load_settings
+from jobsight_server.settings import SETTINGS, Settings, load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts
@@ -32,6 +33,9 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+DECLARED = {setting.name for setting in SETTINGS}
 
 
 @dataclass
@@ -53,7 +57,13 @@ class Served:
 @pytest.fixture
 def serve(database_url: str) -> Callable[..., Settings]:
     fixed = {"database": database_url, "ingest_listen": "127.0.0.1:1", "clusters": "alpha beta gamma a nowhere"}
-    return lambda **flags: load_settings(flags={**fixed, **flags})
+
+    def settings(sections: dict[str, dict[str, Any]] | None = None, **flags: Any) -> Settings:
+        """The core's settings as flags have them; its limits and the tables of placing systems as values."""
+        limits = {name: flags.pop(name) for name in list(flags) if name not in DECLARED}
+        return replace(load_settings(flags={**fixed, **flags}), sections=sections or {}, **limits)
+
+    return settings
 
 
 @pytest.fixture

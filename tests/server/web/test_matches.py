@@ -19,13 +19,13 @@ from sqlalchemy import Engine, text
 
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.matching.changes import begin_change
 from jobsight_server.systems.matching.end_matches import delete_ended, expire_matches
 from jobsight_server.systems.matching.rounds import MatchingRounds
 from jobsight_server.systems.matching.service import Matcher
+from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.web.kit.units import FORMATS
 
 from .test_one_answer import learn, run
@@ -453,7 +453,7 @@ def rounds_of(served: Any, **config: Any) -> MatchingRounds:
     here = served.app.extensions["jobsight"]
     answers = AnswerReader(here.read_engine, forecast_config(here.settings))
     return MatchingRounds(
-        Matcher(here.read_engine, served.engine, Settings(**config), answers, served.clock),
+        Matcher(here.read_engine, served.engine, MatchingSettings(**config), answers, served.clock),
         served.engine,
         served.clock,
     )
@@ -461,7 +461,7 @@ def rounds_of(served: Any, **config: Any) -> MatchingRounds:
 
 @pytest.mark.storage
 def test_rounds_start_by_number_or_by_age(served: Any, admin: Any) -> None:
-    rounds = rounds_of(served, match_round_jobs=3, match_round_s=0.5)
+    rounds = rounds_of(served, round_jobs=3, round_s=0.5)
     assert rounds.run_if_due() is None
     queued = post(admin, job("a", 4), job("b", 4), path="matches/queue")["queued"]
     assert [entry["job"] for entry in queued] == ["a", "b"]
@@ -487,7 +487,9 @@ def test_rounds_start_by_number_or_by_age(served: Any, admin: Any) -> None:
 
 def test_the_queue_is_bounded(admin: Any, served: Any, serve: Any) -> None:
     here = served.app.extensions["jobsight"]
-    small = create_app(serve(matches_queued="2"), here.read_engine, served.engine, served.clock).test_client()
+    small = create_app(
+        serve(sections={"matching": {"queued_at_most": 2}}), here.read_engine, served.engine, served.clock
+    ).test_client()
     small.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {served.tokens['scheduler']}"
     post(small, job("a"), job("b"), path="matches/queue")
     full = small.post(f"{API}/matches/queue", json={"jobs": [job("c")]})
@@ -556,7 +558,7 @@ def test_a_round_that_fails_is_counted_and_the_next_one_matches(served: Any, adm
             raise MemoryError
         return served.clock()
 
-    matcher = Matcher(here.read_engine, served.engine, Settings(match_round_jobs=1), answers, clock)
+    matcher = Matcher(here.read_engine, served.engine, MatchingSettings(round_jobs=1), answers, clock)
     rounds = MatchingRounds(matcher, served.engine, served.clock)
     post(admin, job("a", 4), path="matches/queue")
     assert rounds.run_if_due() is None

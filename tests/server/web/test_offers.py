@@ -28,7 +28,7 @@ from .test_one_answer import T0, run
 NOW, HOUR = 1_700_000_000.0, 3600.0
 OFFERS = "/api/v1/offers"
 JOB = {"cluster": "alpha", "user": "ada", "nodes": 2, "walltime_s": "02:00:00"}
-CONSERVATIVE = {"plan_nodes": "alpha=4", "plan_strategy": "conservative"}
+CONSERVATIVE = {"nodes": ("alpha=4",), "strategy": "conservative"}
 
 
 class Scheduler:
@@ -46,7 +46,7 @@ class Scheduler:
 
 @pytest.fixture
 def restarted(another: Callable[..., FlaskClient]) -> Callable[..., Scheduler]:
-    return lambda **settings: Scheduler(another(**settings))
+    return lambda **offers: Scheduler(another(sections={"offers": offers}))
 
 
 def place(**changed: Any) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def test_time_that_a_job_did_not_use_is_free_again(restarted: Any, served: Any) 
 
 @pytest.mark.storage
 def test_unconfirmed_offers_expire(restarted: Any, served: Any) -> None:
-    post = restarted(plan_offer_minutes="5", **CONSERVATIVE)
+    post = restarted(hold_s=300.0, **CONSERVATIVE)
     post(OFFERS, **place(nodes=4))
     post(OFFERS, **place(nodes=4))
     post(f"{OFFERS}/2/confirm")
@@ -176,11 +176,11 @@ def test_a_cancelled_place_is_free_and_a_smaller_cluster_sells_what_it_has(resta
     assert post(f"{OFFERS}/1/cancel").json["state"] == "cancelled"
     assert post(f"{OFFERS}/1/cancel").status_code == 200
     assert post(OFFERS, **place(nodes=4)).json["offer"]["latest_start"] == NOW
-    smaller = restarted(**{**CONSERVATIVE, "plan_nodes": "alpha=3"})
+    smaller = restarted(**{**CONSERVATIVE, "nodes": ("alpha=3",)})
     assert smaller(OFFERS, **place(nodes=4)).json["reason"] == "wider than the machine"
     assert smaller(OFFERS, **place(nodes=3)).json["offer"]["latest_start"] == NOW + 2 * HOUR
     # Without the setting, the nodes are those that agents run on: one here.
-    one = restarted(plan_strategy="conservative")
+    one = restarted(strategy="conservative")
     assert one(OFFERS, **place(nodes=2)).json["reason"] == "wider than the machine"
 
 
@@ -188,7 +188,7 @@ def test_a_gap_shorter_than_the_request_is_sold_at_its_risk(restarted: Any, serv
     # Of 100 jobs, 80 use a fourth of their request and 20 all of it.
     add_history(served, "bob", [0.25, 0.25, 0.25, 0.25, 1.0] * 20)
     gap = {"release": NOW + HOUR, "deadline": NOW + 3 * HOUR, "nodes": 2}
-    fits = {"plan_nodes": "alpha=2", "plan_max_failure": "0.3"}
+    fits = {"nodes": ("alpha=2",), "max_failure": 0.3}
     post = restarted(**fits)
     assert post(OFFERS, **place(**gap)).json["offer"]["latest_start"] == NOW + HOUR
     sold = post(OFFERS, **place(user="bob", nodes=2, deadline=NOW + 2 * HOUR)).json
@@ -199,10 +199,10 @@ def test_a_gap_shorter_than_the_request_is_sold_at_its_risk(restarted: Any, serv
     assert 0.7 < offer["p_executable"] < 0.81
     assert offer["source"].startswith("user")
     # The same risk is refused at a lower limit, and by a site that does not overbook.
-    strict = restarted(**{**fits, "plan_max_failure": "0.1"})
+    strict = restarted(**{**fits, "max_failure": 0.1})
     post(f"{OFFERS}/2/cancel")
     assert strict(OFFERS, **place(user="bob", nodes=2, deadline=NOW + 2 * HOUR)).json["reason"] == "risk"
-    conservative = restarted(**CONSERVATIVE | {"plan_nodes": "alpha=2"})
+    conservative = restarted(**CONSERVATIVE | {"nodes": ("alpha=2",)})
     refused = conservative(OFFERS, **place(user="bob", nodes=2, deadline=NOW + 2 * HOUR)).json
     assert refused["reason"] == "no room before the deadline"
 
@@ -210,7 +210,7 @@ def test_a_gap_shorter_than_the_request_is_sold_at_its_risk(restarted: Any, serv
 @pytest.mark.parametrize("strategy", ["conservative", "jobsight"])
 def test_nothing_is_sold_twice_when_many_ask_at_once(restarted: Any, served: Any, strategy: str) -> None:
     add_history(served, "bob", [0.2, 0.3, 0.9] * 20)
-    settings = {"plan_nodes": "alpha=6", "plan_strategy": strategy, "plan_max_failure": "0.4"}
+    settings = {"nodes": ("alpha=6",), "strategy": strategy, "max_failure": 0.4}
     posts = [restarted(**settings) for _ in range(4)]  # as many processes, each with its own copy of the plan
 
     def ask(number: int) -> int:
@@ -239,7 +239,7 @@ def test_nothing_is_sold_twice_when_many_ask_at_once(restarted: Any, served: Any
 
 def test_a_kept_plan_answers_as_one_that_is_read_anew(restarted: Any, served: Any) -> None:
     add_history(served, "bob", [0.2, 0.3, 0.9] * 20)
-    settings = {"plan_nodes": "alpha=8", "plan_max_failure": "0.3"}
+    settings = {"nodes": ("alpha=8",), "max_failure": 0.3}
     kept = restarted(**settings)
     rng = random.Random(5)
     planned: dict[int, float] = {}
@@ -311,7 +311,7 @@ def test_starts_and_ends_come_from_the_accounting_log(restarted: Any, served: An
 
 def test_promises_that_are_broken_more_often_than_said_are_corrected(restarted: Any, served: Any) -> None:
     add_history(served, "bob", [0.2] * 93 + [1.0] * 7)
-    settings = {"plan_nodes": "alpha=1", "plan_max_failure": "0.5"}
+    settings = {"nodes": ("alpha=1",), "max_failure": 0.5}
     post = restarted(**settings)
     gap = {**JOB, "user": "bob", "nodes": 1, "hours": 1}
     before = post("/api/v1/risk", **gap).json
@@ -347,7 +347,7 @@ def test_one_kill_is_worth_one_kill_and_a_refused_kind_of_job_is_tried_now_and_t
     restarted: Any, served: Any
 ) -> None:
     add_history(served, "bob", [0.2] * 60 + [0.9] * 40)
-    post = restarted(plan_nodes="alpha=1", plan_max_failure="0.48")
+    post = restarted(nodes=("alpha=1",), max_failure=0.48)
     gap = {**JOB, "user": "bob", "nodes": 1, "hours": 1}
 
     def run(outcome: str) -> bool:
@@ -397,7 +397,7 @@ def test_promises_are_rehearsed_on_the_sites_own_log(restarted: Any, served: Any
     with served.engine.connect() as connection:
         factor = read_calibration(connection, "alpha").recalibration.factor(NOW / HOUR)
     assert (factor > 1.5) if surprise else (0.5 < factor < 1.5)
-    assert restarted(plan_nodes="alpha=1")(OFFERS, **place(nodes=1)).json["accepted"]
+    assert restarted(nodes=("alpha=1",))(OFFERS, **place(nodes=1)).json["accepted"]
 
 
 HOSTILE_BODIES: tuple[tuple[str, Any], ...] = (
@@ -443,7 +443,7 @@ HOSTILE_BODIES: tuple[tuple[str, Any], ...] = (
 
 
 def test_nonsense_is_refused_and_nothing_is_held(restarted: Any, served: Any) -> None:
-    post = restarted(plan_nodes="alpha=4")
+    post = restarted(nodes=("alpha=4",))
     post(OFFERS, **place())
     for path, body in HOSTILE_BODIES:
         answer = post(OFFERS + path, raw=body)
@@ -458,7 +458,7 @@ def test_nonsense_is_refused_and_nothing_is_held(restarted: Any, served: Any) ->
 @pytest.mark.storage
 def test_risk_by_its_three_factors(restarted: Any, served: Any) -> None:
     add_history(served, "bob", [i * 37 % 100 / 100 + 0.01 for i in range(100)])
-    post = restarted(plan_max_failure="0.35")
+    post = restarted(max_failure=0.35)
     wide = post("/api/v1/risk", cluster="alpha", user="bob", nodes=128, walltime_s=18 * HOUR, hours=18).json
     assert wide["p_available"] == pytest.approx(0.8996, abs=5e-5)
     # During the run, half of the requested time on average; in all of it, they stay up with .8531.
@@ -503,7 +503,7 @@ def test_what_was_offered_and_rejected_is_counted(restarted: Any, served: Any) -
 
 def test_gaps_are_worth_what_the_best_job_in_them_brings(restarted: Any, served: Any) -> None:
     add_history(served, "bob", [0.1] * 95 + [1.0] * 5)
-    post = restarted(plan_nodes="alpha=4", plan_max_failure="0.2")
+    post = restarted(nodes=("alpha=4",), max_failure=0.2)
     post(OFFERS, **place(nodes=3, release=NOW + HOUR))
     gaps = post.plan()["gaps"]
     assert len(gaps) == 1
@@ -511,7 +511,7 @@ def test_gaps_are_worth_what_the_best_job_in_them_brings(restarted: Any, served:
     assert (gap["start"], gap["end"], gap["places"], gap["node_hours"]) == (NOW, NOW + HOUR, [[0, 2]], 3.0)
     assert gap["sold_s"] > 5 * HOUR, "most jobs use a tenth of their request"
     assert gap["worth_h"] > 3.0
-    plain = restarted(plan_nodes="alpha=4", plan_strategy="conservative")
+    plain = restarted(nodes=("alpha=4",), strategy="conservative")
     (gap,) = plain.plan()["gaps"]
     assert gap["sold_s"] == pytest.approx(HOUR)
     assert gap["worth_h"] == pytest.approx(1.0, abs=0.02)

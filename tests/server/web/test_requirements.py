@@ -188,7 +188,7 @@ def test_names_of_any_kind_make_groups_of_their_own(served: Any, post: Any) -> N
 
 @pytest.mark.storage
 def test_feedback_that_comes_too_late_is_refused_and_counted(served: Any, restarted: Any) -> None:
-    post = restarted(requirements_expiry_days="1")
+    post = restarted(requirements_expiry_days=1.0)
     numbers = [post(ASK, **JOB).json["id"] for _ in range(3)]
     served.clock.now += 86401
     assert post(REPORT, **OF, requirement=numbers[0]).status_code == 410
@@ -205,7 +205,7 @@ def test_feedback_that_comes_too_late_is_refused_and_counted(served: Any, restar
 
 
 def test_the_table_stays_bounded(served: Any, restarted: Any) -> None:
-    post = restarted(requirements_kept="10")
+    post = restarted(requirements_kept=10)
     first = post(ASK, **JOB).json["id"]
     with served.engine.begin() as connection:  # as if a thousand had been asked since
         connection.execute(update(schema.requirements).values(id=995))
@@ -234,7 +234,7 @@ def test_the_table_stays_bounded(served: Any, restarted: Any) -> None:
 
 @pytest.mark.storage
 def test_a_group_goes_with_its_last_question_if_nothing_was_reported(served: Any, restarted: Any) -> None:
-    post = restarted(requirements_kept="1")
+    post = restarted(requirements_kept=1)
     post(ASK, **JOB | {"user": "asked once"})
     post(REPORT, **OF, requirement=post(ASK, **JOB | {"user": "reported"}).json["id"])
     with served.engine.begin() as connection:
@@ -281,7 +281,7 @@ def test_the_groups_say_what_was_set_free(served: Any, post: Any) -> None:
 
 
 def test_fields_of_a_group_are_a_setting(served: Any, restarted: Any) -> None:
-    post = restarted(requirements_group="queue processors")
+    post = restarted(requirements_group=("queue", "processors"))
     post(ASK, **JOB | {"queue": "long"})
     post(ASK, **JOB | {"queue": "long", "user": "bob"})
     [group] = served.client("scheduler").get(ASK).json["groups"]

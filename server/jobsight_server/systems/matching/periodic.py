@@ -15,16 +15,17 @@ from jobsight_server.systems.matching.end_matches import delete_ended, expire_ma
 from jobsight_server.systems.matching.from_agents import Reliability, report_nodes
 from jobsight_server.systems.matching.rounds import MatchingRounds
 from jobsight_server.systems.matching.service import Matcher
+from jobsight_server.systems.matching.settings import MatchingSettings
 
 _LOOK_AT_HOLDS_S = 5.0
 _LOOK_AT_NODES_S = 15.0
 
 
 def schedule(work: BackgroundWork) -> None:
-    engine, settings = work.engine, work.settings
+    engine, settings = work.engine, work.settings.section(MatchingSettings)
     work.every(_LOOK_AT_HOLDS_S, "holds", _end_holds, work.stop, engine, work.clock)
-    work.every(settings.upkeep_interval_s, "ended matches", delete_ended, engine, settings.matches_kept)
-    answers = AnswerReader(engine.execution_options(reading=True), forecast_config(settings))
+    work.every(work.settings.upkeep_interval_s, "ended matches", delete_ended, engine, settings.kept)
+    answers = AnswerReader(engine.execution_options(reading=True), forecast_config(work.settings))
     matcher = Matcher(engine, engine, settings, answers, work.clock)
     # Queued jobs wait for no other work.
     work.beside("matching", partial(MatchingRounds(matcher, engine, work.clock).run_until, work.stop))
@@ -32,8 +33,9 @@ def schedule(work: BackgroundWork) -> None:
 
 def schedule_node_reports(work: BackgroundWork, reliability: Reliability) -> None:
     """Keeps a compute server for each node, if the settings want it, with the chance that it stays."""
-    if work.settings.resources_from_agents:
-        report = partial(report_nodes, expiry_s=work.settings.resource_expiry_s, reliability=reliability)
+    settings = work.settings.section(MatchingSettings)
+    if settings.from_agents:
+        report = partial(report_nodes, expiry_s=settings.expiry_s, reliability=reliability)
         work.every(_LOOK_AT_NODES_S, "node resources", report, work.engine, work.clock)
 
 

@@ -40,7 +40,7 @@ def submit(matcher: Matcher, engine: Engine, jobs: Sequence[Any], now: float, ke
         ResourceError: it is invalid, or too many jobs wait already; nothing is queued then.
     """
     batch = matcher.read(jobs, key)
-    most = matcher.settings.matches_queued
+    most = matcher.settings.queued_at_most
     with engine.begin() as connection:
         change = begin_change(connection, len(batch.jobs))
         numbers = earlier(connection, key).numbers

@@ -73,7 +73,7 @@ class MatchingRounds:
                 self._jobs, self._said = {}, {}
                 return None
         since = oldest if fresh else self._last_round
-        if fresh < settings.match_round_jobs and 0 <= now - since < settings.match_round_s:
+        if fresh < settings.round_jobs and 0 <= now - since < settings.round_s:
             return None
         try:
             return self.run()
@@ -128,7 +128,7 @@ class MatchingRounds:
         if batch.refused:  # its type was deleted meanwhile
             return ResourceError(batch.refused[0].reason)
         job = batch.jobs[0]
-        duration_s = self._matcher.settings.match_hold_s if job.duration_s is None else job.duration_s
+        duration_s = self._matcher.settings.hold_s if job.duration_s is None else job.duration_s
         return replace(job, name=str(row.id), duration_s=duration_s)
 
     def _store(
@@ -143,7 +143,7 @@ class MatchingRounds:
         if not found:
             self._pass_over(unmatched)
             return 0
-        now, hold_s = problem.now_s, self._matcher.settings.match_hold_s
+        now, hold_s = problem.now_s, self._matcher.settings.hold_s
         jobs = {job.name: job for job in problem.jobs}
         with self._engine.begin() as connection:
             change, fitting = begin_storing(connection, catalogue, problem, found, seen)

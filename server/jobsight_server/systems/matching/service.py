@@ -16,7 +16,6 @@ from jobsight_scheduler.matching.answer import Answer, Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Objective, Problem
 from jobsight_scheduler.matching.rounds import RoundAnswer, WaitingJob, match_round
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.settings import Settings
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.systems.matching.answers import (
     BatchAnswer,
@@ -36,6 +35,7 @@ from jobsight_server.systems.matching.batch import (
 from jobsight_server.systems.matching.catalogue import Catalogue
 from jobsight_server.systems.matching.end_matches import expire_matches
 from jobsight_server.systems.matching.resource_types import ResourceError
+from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.systems.matching.store_matches import Seen, add_holds, begin_storing, match_row, until_of
 from jobsight_server.systems.matching.submissions import Earlier, earlier
 from jobsight_server.systems.matching.tables import matches
@@ -58,14 +58,14 @@ class Matcher:
         self,
         read_engine: Engine,
         write_engine: Engine,
-        settings: Settings,
+        settings: MatchingSettings,
         answers: AnswerReader,
         clock: Callable[[], float],
     ) -> None:
         self.settings = settings
         self._read_engine, self._write_engine = read_engine, write_engine
         self._answers, self._clock = answers, clock
-        self._catalogue, self._shown = Catalogue(settings.resource_expiry_s), Catalogue(settings.resource_expiry_s)
+        self._catalogue, self._shown = Catalogue(settings.expiry_s), Catalogue(settings.expiry_s)
         self._turn, self._looking = threading.Lock(), threading.Lock()
 
     def match(
@@ -92,7 +92,7 @@ class Matcher:
                 waiting,
                 now_s=problem.now_s,
                 clock=time.monotonic,
-                deadline_s=self.settings.match_deadline_s,
+                deadline_s=self.settings.deadline_s,
                 objectives=problem.objectives,
                 hour=problem.hour,
             )
@@ -171,7 +171,7 @@ class Matcher:
 
     def _decide(self, problem: Problem, spent: TimeSpent) -> Answer:
         begin = time.perf_counter()
-        answer = match(problem, clock=time.monotonic, deadline_s=self.settings.match_deadline_s)
+        answer = match(problem, clock=time.monotonic, deadline_s=self.settings.deadline_s)
         spent.solve_s += time.perf_counter() - begin
         self._count_failed(answer)
         return answer
@@ -205,7 +205,7 @@ class Matcher:
             made = [one for one in before.made if one.job in jobs]
             rows = []
             for number, one in numbered:
-                until = until_of(jobs[one.job], self.settings.match_hold_s, now)
+                until = until_of(jobs[one.job], self.settings.hold_s, now)
                 rows.append(
                     match_row(jobs[one.job], batch.documents[one.job])
                     | {"id": number, "state": "held", "submitted_at": now, "matched_at": now}

@@ -6,9 +6,9 @@ from typing import Literal
 
 from sqlalchemy import Connection, func, select
 
-from jobsight_server.settings.load import MOST_NODES
 from jobsight_server.storage.schema import nodes
 from jobsight_server.systems.offers.config import PlanConfig
+from jobsight_server.systems.offers.settings import MOST_NODES
 
 NodesFrom = Literal["setting", "agents"]
 

@@ -9,8 +9,7 @@ from jobsight_predictor.runtime.machine_failure import MachineFailure
 from jobsight_scheduler.overbooking.accept import AcceptanceRule
 from jobsight_scheduler.overbooking.strategies import STRATEGIES
 from jobsight_server.settings import Settings
-from jobsight_server.settings.declared import PlanStrategy
-from jobsight_server.settings.load import plan_nodes
+from jobsight_server.systems.offers.settings import OffersSettings, PlanStrategy, cluster_and_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +41,13 @@ class PlanConfig:
 
 def plan_config(settings: Settings) -> PlanConfig:
     """The configuration from the settings."""
+    offers = settings.section(OffersSettings)
     return PlanConfig(
-        strategy=settings.plan_strategy,
-        max_failure=settings.plan_max_failure,
-        penalty_ratio=settings.plan_penalty_ratio,
-        machine=MachineFailure(settings.plan_failures_per_hour, settings.plan_repairs_per_hour),
-        hold_s=settings.plan_offer_minutes * 60.0,
-        kept=settings.plan_kept,
-        nodes=dict(map(plan_nodes, settings.plan_nodes)),
+        strategy=offers.strategy,
+        max_failure=offers.max_failure,
+        penalty_ratio=offers.penalty_ratio,
+        machine=MachineFailure(offers.failures_per_hour, offers.repairs_per_hour),
+        hold_s=offers.hold_s,
+        kept=offers.kept,
+        nodes=dict(map(cluster_and_nodes, offers.nodes)),
     )

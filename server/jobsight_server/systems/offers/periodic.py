@@ -20,7 +20,7 @@ def schedule(work: BackgroundWork) -> None:
 def _keep_plan(work: BackgroundWork) -> None:
     if not work.stop.is_set():
         follow_jobs(work.engine, work.clock(), work.stop)
-        expire_all(work.engine, work.clock(), work.settings.plan_kept)
+        expire_all(work.engine, work.clock(), plan_config(work.settings).kept)
 
 
 def _rehearse(work: BackgroundWork) -> None:

@@ -15,8 +15,9 @@ from jobsight_predictor.reliability.resource_vector import Vectors, capacities, 
 from jobsight_predictor.reliability.success import both, chance_not_to_fail
 from jobsight_predictor.reliability.survival import Chances
 from jobsight_server.systems.ranking.board import MachineBoard, MachineColumns
-from jobsight_server.systems.ranking.config import RankConfig, RankMethod
+from jobsight_server.systems.ranking.config import RankConfig
 from jobsight_server.systems.ranking.rows import Name
+from jobsight_server.systems.ranking.settings import RankMethod
 
 
 @dataclass(frozen=True, slots=True)

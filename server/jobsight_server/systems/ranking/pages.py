@@ -15,9 +15,10 @@ from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.systems.ranking.ask import RankQuestion
-from jobsight_server.systems.ranking.config import RANK_METHODS, RankMethod, rank_config
+from jobsight_server.systems.ranking.config import rank_config
 from jobsight_server.systems.ranking.queries import MachineRanking, machine_ranking
 from jobsight_server.systems.ranking.ranker import MachineRanker
+from jobsight_server.systems.ranking.settings import RANK_METHODS, RankMethod
 from jobsight_server.web.kit.context import AppContext, context, part
 from jobsight_server.web.kit.inputs import (
     amount_argument,

@@ -13,7 +13,8 @@ from jobsight_predictor.reliability.sessions import Ending, Presence
 from jobsight_server.record import Record, Share
 from jobsight_server.systems.ranking.ask import MachineRanks, RankQuestion, rank_machines
 from jobsight_server.systems.ranking.board import MachineColumns
-from jobsight_server.systems.ranking.config import RankConfig, RankMethod
+from jobsight_server.systems.ranking.config import RankConfig
+from jobsight_server.systems.ranking.settings import RankMethod
 from jobsight_server.systems.ranking.tables import machine_sessions, machines
 
 MachineState = Literal["free", "busy", "owner", "absent", "unknown"]

@@ -41,15 +41,15 @@ class RunLimits:
     @property
     def memory_message(self) -> str:
         return (
-            f"it needs more than {self.memory_bytes:,} bytes of memory (setting simulation_memory_bytes): simulate a "
-            "part of the trace, or raise the setting"
+            f"it needs more than {self.memory_bytes:,} bytes of memory: simulate a part of the trace, or use "
+            "`jobsight simulate`"
         )
 
     @property
     def time_message(self) -> str:
         return (
-            f"it took longer than {self.time_s:,g} s (setting simulation_time_s): simulate a part of the trace, try "
-            "another policy, or raise the setting"
+            f"it took longer than {self.time_s:,g} s: simulate a part of the trace, try another policy, or use "
+            "`jobsight simulate`"
         )
 
 

@@ -26,6 +26,7 @@ from jobsight_server.systems.simulations.queries import (
     traces_kept,
 )
 from jobsight_server.systems.simulations.runs import UNDER_WAY, add_run, stop_run
+from jobsight_server.systems.simulations.settings import SimulationLimits
 from jobsight_server.web.kit.context import AppContext, context
 from jobsight_server.web.kit.guard import require_same_origin
 from jobsight_server.web.kit.pages import page
@@ -44,7 +45,7 @@ _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 def simulations() -> SimulationList:
     with context().read_engine.connect() as connection:
-        return simulation_list(connection, context().settings.simulations_kept)
+        return simulation_list(connection, context().settings.section(SimulationLimits).kept)
 
 
 def simulation() -> SimulationDetail:
@@ -105,7 +106,8 @@ def add_pages(pages: Blueprint) -> None:
     def start() -> Response:
         require_same_origin()
         here = context()
-        limit = here.settings.simulation_trace_bytes
+        limits = here.settings.section(SimulationLimits)
+        limit = limits.trace_bytes
         request.max_content_length = limit + _FIELDS_BYTES
         request.max_form_memory_size = _FORM_MEMORY_BYTES
         try:
@@ -119,7 +121,7 @@ def add_pages(pages: Blueprint) -> None:
                 upload = None if file is None or not file.filename else (file.stream, file.filename)
                 trace = trace_of(connection, form.get("source", UPLOAD), upload, parameters, limit)  # type: ignore[arg-type]
             with here.write_engine.begin() as connection:
-                run_id = add_run(connection, here.clock(), parameters, trace, here.settings.simulations_kept)
+                run_id = add_run(connection, here.clock(), parameters, trace, limits.kept)
         except UserError as error:
             return _list(form, str(error), 400)
         return redirect(url_for("pages.simulation", id=run_id), 303)
@@ -167,7 +169,7 @@ def _list(form: dict[str, str], problem: str | None, status: int = 200) -> Respo
         traces=traces,
         policies=POLICIES,
         predictors=tuple(PREDICTORS),
-        limit_bytes=context().settings.simulation_trace_bytes,
+        limit_bytes=context().settings.section(SimulationLimits).trace_bytes,
         form=form,
         problem=problem,
         upload=UPLOAD,

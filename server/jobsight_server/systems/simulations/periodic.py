@@ -5,18 +5,18 @@ from __future__ import annotations
 from jobsight_server.periodic import BackgroundWork
 from jobsight_server.systems.simulations.execute import RunLimits, run_queued
 from jobsight_server.systems.simulations.runs import stop_interrupted
+from jobsight_server.systems.simulations.settings import SimulationLimits
 
 _LOOK_S = 1.0
 
 
 def schedule(work: BackgroundWork) -> None:
-    engine, settings = work.engine, work.settings
+    engine, limits = work.engine, work.settings.section(SimulationLimits)
 
     def stop_begun() -> None:
         stop_interrupted(engine, work.clock())
 
     stop_begun()
-    limits = RunLimits(settings.simulation_memory_bytes, settings.simulation_time_s)
     work.every(
         _LOOK_S,
         "simulations",
@@ -24,7 +24,7 @@ def schedule(work: BackgroundWork) -> None:
         engine,
         work.stop,
         work.clock,
-        limits,
+        RunLimits(limits.memory_bytes, limits.time_s),
         takes_long=True,
         recover=stop_begun,
     )

@@ -51,8 +51,8 @@ def read_upload(stream: BinaryIO, name: str, limit_bytes: int) -> KeptTrace:
                     _require_job(packer.begin(), shown)
                 if packer.length > limit_bytes:
                     raise UserError(
-                        f"{shown} is longer than {limit_bytes:,} bytes unpacked: send a part of it, or raise the "
-                        "setting simulation_trace_bytes"
+                        f"{shown} is longer than {limit_bytes:,} bytes unpacked: send a part of it, or use "
+                        "`jobsight simulate`"
                     )
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(f"{shown}: the compressed file is broken ({error}); download it again") from error

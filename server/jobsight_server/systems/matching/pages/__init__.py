@@ -6,6 +6,7 @@ from flask import Blueprint
 
 from jobsight_server.systems.matching.pages import matches, objectives, policies, resource_types, resources
 from jobsight_server.systems.matching.service import Matcher
+from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.web.kit.context import AppContext
 
 ROUTES = (
@@ -23,4 +24,5 @@ def add_pages(pages: Blueprint) -> None:
 
 
 def make_part(here: AppContext) -> Matcher:
-    return Matcher(here.read_engine, here.write_engine, here.settings, here.answers, here.clock)
+    settings = here.settings.section(MatchingSettings)
+    return Matcher(here.read_engine, here.write_engine, settings, here.answers, here.clock)

@@ -287,7 +287,7 @@ def add_pages(pages: Blueprint) -> None:
         require_same_origin()
         here, now = context(), context().clock()
         try:
-            renew(here.write_engine, _number(), now + here.settings.match_hold_s, now)
+            renew(here.write_engine, _number(), now + part(Matcher).settings.hold_s, now)
         except ResourceError as error:
             if error.status == 404:
                 raise

@@ -207,7 +207,7 @@ def _page(form: dict[str, str], problem: str | None, status: int = 200) -> AnyRe
         policies=form.get("policies") or msgspec.json.format(msgspec.json.encode(policies().policies)).decode(),
         kind=given("type"),
         bar=holding_bar,
-        expiry_s=context().settings.resource_expiry_s,
+        expiry_s=part(Matcher).settings.expiry_s,
         form=form,
         problem=problem,
     )

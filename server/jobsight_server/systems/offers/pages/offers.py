@@ -91,7 +91,8 @@ def ask_place() -> Response:
         accuracy = seller.run_times.of(connection, cluster, job)
     if not in_cluster:
         return error_reply(
-            f"cluster = {cluster[:60]!r} has no nodes to plan with; set plan_nodes, or run agents on its nodes", 409
+            f"cluster = {cluster[:60]!r} has no nodes to plan with; set nodes of [offers], or run agents there",
+            409,
         )
     place = PlaceRequest(cluster, in_cluster, job, nodes, requested_s, release, deadline, job_id)
     with here.write_engine.begin() as connection:

@@ -9,10 +9,10 @@ from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
 from jobsight_server.amounts import time_s
-from jobsight_server.settings.load import MOST_NODES
 from jobsight_server.systems.offers.calibration import read_calibration
 from jobsight_server.systems.offers.risk import HOUR_S, Gap, Risk, risk_of
 from jobsight_server.systems.offers.seller import PlaceSeller
+from jobsight_server.systems.offers.settings import MOST_NODES
 from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import LATEST_TIME_S, amount_of, parsed_body
 from jobsight_server.web.kit.questions import WALLTIME_AT_MOST_S, DescribedJob, Walltime, job_in_body

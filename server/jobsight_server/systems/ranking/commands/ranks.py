@@ -19,8 +19,9 @@ from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
 from jobsight_server.forecasts.job import job_question
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.settings.load import LONGEST_NAME
+from jobsight_server.settings import LONGEST_NAME
 from jobsight_server.storage.clusters import listed, stored_clusters
+from jobsight_server.systems.all_settings import all_sections
 from jobsight_server.systems.ranking.ask import RankQuestion
 from jobsight_server.systems.ranking.board import MachineBoard, MachineColumns
 from jobsight_server.systems.ranking.condor_attempts import count_attempts
@@ -28,30 +29,16 @@ from jobsight_server.systems.ranking.condor_log import LONGEST_LINE, read_condor
 from jobsight_server.systems.ranking.config import rank_config
 from jobsight_server.systems.ranking.queries import MachineRanking, machine_ranking
 from jobsight_server.systems.ranking.report import show
+from jobsight_server.systems.ranking.settings import RankingSettings
 
 _LISTED = 20
 _ALL = 10**9
 _LONGEST_S = 1e11
 _FORMATS = ("table", "json", "condor", "slurm")
-_RANKS = (
-    "rank_method",
-    "rank_weight_availability",
-    "rank_weight_success",
-    "rank_weight_capacity",
-    "rank_availability_base",
-    "rank_availability_cap_s",
-    "rank_success_initial",
-    "rank_success_reward",
-    "rank_success_penalty",
-    "rank_success_cap",
-    "rank_success_by_work",
-    "rank_blame_users",
-    "rank_raw_capacity",
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "database", *_RANKS, *LEARNING)
+    add_settings(parser, "database", *LEARNING, sections=(RankingSettings,))
     job = parser.add_mutually_exclusive_group()
     job.add_argument("--for", dest="run_time", type=_run_time, metavar="TIME", help="run time of the job (default: 1h)")
     job.add_argument("--user", metavar="NAME", help="take the run time that is predicted for this user's next job")
@@ -77,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if args.read_condor is not None:
         return _read_condor(args, Console(stderr=True))
     engine = open_existing(args, "read")
-    settings = settings_of(args)
+    settings = settings_of(args, all_sections())
     config = rank_config(settings)
     try:
         with engine.connect().execution_options(reading=True) as connection:

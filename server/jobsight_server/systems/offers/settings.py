@@ -1,0 +1,59 @@
+"""Settings of offers."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, get_args
+
+from jobsight_server.settings.declared import Section, check_cluster_name, setting
+
+MOST_NODES = 100_000
+PlanStrategy = Literal["jobsight", "conservative"]
+
+
+def cluster_and_nodes(value: str) -> tuple[str, int]:
+    """The cluster and its number of nodes in ``CLUSTER=NODES``.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    cluster, equals, nodes = value.rpartition("=")
+    if not (equals and nodes.isascii() and nodes.isdigit() and 1 <= int(nodes[:9]) <= MOST_NODES and len(nodes) < 9):
+        raise ValueError(f"{value!r} is not CLUSTER=NODES with 1 to {MOST_NODES} nodes")
+    check_cluster_name(cluster)
+    return cluster, int(nodes)
+
+
+class OffersSettings(Section, frozen=True, kw_only=True):
+    """The table ``[offers]``."""
+
+    SECTION: ClassVar[str] = "offers"
+
+    nodes: Annotated[
+        tuple[str, ...],
+        setting(
+            "nodes of each cluster's plan, as CLUSTER=NODES; without it, those known from agents",
+            metavar="NODES",
+            check=cluster_and_nodes,
+        ),
+    ] = ()
+    strategy: Annotated[
+        PlanStrategy, setting(f"how places are offered: {', '.join(get_args(PlanStrategy))}", metavar="NAME")
+    ] = "jobsight"
+    max_failure: Annotated[
+        float,
+        setting(
+            "a place is offered if the job is less likely than this not to end in it",
+            metavar="FRACTION",
+            gt=0,
+            le=1,
+        ),
+    ] = 0.1
+
+    penalty_ratio: float = 1.0  # for a job that fails, as a multiple of its charge
+    failures_per_hour: float = 6.8943e-5  # of one node: one in twenty within 31 days
+    repairs_per_hour: float = 0.08333  # in 12 hours
+    hold_s: float = 600.0  # how long an offer holds its place without being confirmed
+    kept: int = 100_000  # ended offers; the oldest are deleted first
+
+
+SETTINGS = OffersSettings

@@ -1,0 +1,29 @@
+"""Settings of ranking."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, get_args
+
+from jobsight_server.settings.declared import Section, setting
+
+RankMethod = Literal["survival", "grv"]
+RANK_METHODS: tuple[RankMethod, ...] = get_args(RankMethod)
+
+
+class RankingSettings(Section, frozen=True, kw_only=True):
+    """The table ``[ranking]``."""
+
+    SECTION: ClassVar[str] = "ranking"
+
+    method: Annotated[
+        RankMethod,
+        setting(
+            "how machines are ranked: survival, the chance that a job succeeds there; grv, the grid resource vector"
+        ),
+    ] = "survival"
+
+    interval_s: float = 15.0  # how often to update the machines' sessions and scores
+    silence_s: float = 600.0  # silence of an agent that ends its machine's session; no eviction by itself
+
+
+SETTINGS = RankingSettings
