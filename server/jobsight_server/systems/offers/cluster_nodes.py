@@ -14,7 +14,7 @@ NodesFrom = Literal["setting", "agents"]
 
 
 def cluster_nodes(connection: Connection, config: PlanConfig, cluster: str) -> tuple[int, NodesFrom]:
-    """The number, by the setting ``plan_nodes`` or else that of nodes known from agents, and which of the two it is."""
+    """The number, by the settings or else that of nodes known from agents, and which of the two it is."""
     if (known := config.nodes.get(cluster)) is not None:
         return known, "setting"
     found = connection.scalar(select(func.count()).select_from(nodes).where(nodes.c.cluster == cluster)) or 0

@@ -137,7 +137,7 @@ RANK = Route(
         Parameter("application", "application of the user's job", NAME),
         Parameter("cluster", "only this cluster's machines", NAME),
         Parameter("name", "only the machine of this name, with its rank among all", NAME),
-        Parameter("method", "default: the setting rank_method", choice_of(RANK_METHODS)),
+        Parameter("method", "default: that of the settings", choice_of(RANK_METHODS)),
         Parameter(
             "processors",
             "processors that must be free (default 1)",
