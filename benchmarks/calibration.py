@@ -27,10 +27,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs, in_time
-from jobsight_predictor.job_groups import GroupKey
 from jobsight_predictor.profile import Profile, probability
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.quality import NEAR
+from jobsight_predictor.question import GroupKey
 
 ROOT = Path(__file__).parents[1]
 

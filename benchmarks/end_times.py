@@ -22,8 +22,7 @@ from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.profile.steps import steps_of
-from jobsight_predictor.runtime.accuracy import GRID, accuracy_of_ratios
-from jobsight_predictor.runtime.accuracy_history import GroupAccuracy
+from jobsight_predictor.runtime.accuracy import GRID, GroupAccuracy, accuracy_of_ratios
 
 ROOT = Path(__file__).parents[1]
 TRACES = ("KTH-SP2", "SDSC-SP2", "UniLu-Gaia")

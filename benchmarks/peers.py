@@ -18,7 +18,7 @@ from sizing.table import Row, comparison
 from sizing.tasks import read_tasks
 from sizing.workflows import compare
 
-from jobsight_predictor.choices import OBJECTIVES
+from jobsight_predictor.question import OBJECTIVES
 
 
 def share(text: str) -> float:

@@ -35,7 +35,7 @@ from jobsight_scheduler.workload.backtest_jobs import jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.auth import create_token
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade

@@ -27,8 +27,7 @@ from jobsight_predictor.question import Question
 from jobsight_server.auth import create_token
 from jobsight_server.requirements import RequirementConfig
 from jobsight_server.requirements.config import JOBSIGHT
-from jobsight_server.requirements.estimate import learn, learned_keys
-from jobsight_server.requirements.groups import count_asked
+from jobsight_server.requirements.groups import count_asked, learn, learned_keys
 from jobsight_server.requirements.stored import Parts, question_text, write_parts
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobsight_predictor.choices import Objective
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import Objective, Question
 
 from .protocols import Rule
 from .tasks import Task

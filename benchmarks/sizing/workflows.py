@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobsight_predictor.choices import Objective
+from jobsight_predictor.question import Objective
 
 from . import rules, rules_by_size
 from .ours import Jobsight

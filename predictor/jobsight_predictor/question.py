@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+from typing import Any, Literal
 
 Facts = tuple[tuple[str, float], ...]
 """Names with finite numbers, sorted by name: what else is known of a job, such as ``("input_bytes", 3.1e9)``."""
@@ -29,3 +32,129 @@ class Question:
 
 FIELDS = tuple(name for name in Question.__dataclass_fields__ if name != "facts")
 """What jobs may be grouped by."""
+
+
+JobGroup = tuple[str, ...]
+"""The fields by which jobs are grouped: ``("user", "queue")`` puts a user's jobs of one queue together."""
+
+GroupKey = tuple[int, tuple[Any, ...]]
+"""Names one group of jobs: which fields (a bit each, in the order of FIELDS) and their values."""
+
+DEFAULT_JOB_GROUPS: tuple[JobGroup, ...] = (
+    ("user", "application", "queue", "processors", "requested_memory_bytes", "requested_time_s"),
+    ("user", "application", "processors", "requested_memory_bytes"),
+    ("user", "processors", "requested_time_s"),
+    ("user", "application"),
+    ("user", "queue", "processors"),
+    ("user", "requested_memory_bytes"),
+    ("user", "requested_time_s"),
+    ("user", "processors"),
+    ("user", "queue"),
+    ("user",),
+    ("application", "queue", "processors", "requested_memory_bytes", "requested_time_s"),
+    ("queue", "processors"),
+    (),
+)
+"""From the most specific to the whole site."""
+
+
+_SITE = "site"
+_known = attrgetter(*FIELDS)
+
+
+def label(job_group: JobGroup) -> str:
+    """How answers name a job group: ``user + queue``, ``site``."""
+    return " + ".join(job_group) if job_group else "site"
+
+
+class JobGroups:
+    """Puts a job into its group by each of the site's job groups, as the setting ``job_groups`` lists them.
+
+    Unknown fields are left out of a job's job groups, and job groups that then coincide count once, as the one with the
+    fewest fields left out: if applications are never known, users do not vote twice, and if only the user is known,
+    the forecast weighs the past success of users alone.
+
+    Raises:
+        ValueError: a job group groups by something else than ``FIELDS``, or there is none at all.
+    """
+
+    def __init__(self, job_groups: Sequence[JobGroup] = DEFAULT_JOB_GROUPS) -> None:
+        for job_group in job_groups:
+            if unknown := set(job_group) - set(FIELDS):
+                raise ValueError(f"job group {job_group} groups by {sorted(unknown)}; choose from {', '.join(FIELDS)}")
+        if not job_groups:
+            raise ValueError("no job groups: give at least one, for instance () for the whole site")
+        self.groups = tuple(tuple(job_group) for job_group in job_groups)
+        self._by_known: dict[int, list[tuple[int, int, Any]]] = {}
+
+    def keys(self, question: Question) -> list[tuple[int, GroupKey]]:
+        """(index of the job group, key of the group) for each that applies, in the order of the job groups."""
+        values = _known(question)
+        known = 0
+        bit = 1
+        for value in values:
+            if value is not None:
+                known |= bit
+            bit <<= 1
+        found = self._by_known.get(known)
+        if found is None:
+            found = self._by_known[known] = self._groups_for(known)
+        return [(index, (mask, values_of(values))) for index, mask, values_of in found]
+
+    def name(self, key: GroupKey) -> str:
+        """The group's name in an answer: those of its fields that are known of the job."""
+        return label(tuple(field for bit, field in enumerate(FIELDS) if key[0] >> bit & 1))
+
+    def _groups_for(self, known: int) -> list[tuple[int, int, Any]]:
+        levels: dict[int, tuple[int, int, Any]] = {}
+        left_out: dict[int, int] = {}
+        for index, job_group in enumerate(self.groups):
+            bits = [bit for bit in sorted(FIELDS.index(field) for field in job_group) if known >> bit & 1]
+            mask = sum(1 << bit for bit in bits)
+            if mask in levels and left_out[mask] <= len(job_group) - len(bits):
+                continue
+            left_out[mask] = len(job_group) - len(bits)
+            if len(bits) > 1:
+                values_of: Any = itemgetter(*bits)
+            else:  # an item alone would come bare; a slice comes as a tuple
+                values_of = itemgetter(slice(bits[0], bits[0] + 1) if bits else slice(0))
+            levels[mask] = (index, mask, values_of)
+        return list(levels.values())
+
+
+def parse_job_group(text: str) -> JobGroup:
+    """The job group written as ``user+queue`` in settings and answers, fields in any order; ``site`` groups all jobs.
+
+    Raises:
+        ValueError: a field does not exist or is given twice.
+    """
+    if text.strip() == _SITE:
+        return ()
+    fields = [field.strip() for field in text.split("+")]
+    if unknown := [field for field in fields if field not in FIELDS]:
+        raise ValueError(
+            f"job group {text!r}: unknown field {unknown[0]!r}; join {', '.join(FIELDS)} with +, or write {_SITE}"
+        )
+    if len(set(fields)) < len(fields):
+        raise ValueError(f"job group {text!r} has a field twice")
+    return tuple(field for field in FIELDS if field in fields)
+
+
+def job_group_text(job_group: JobGroup) -> str:
+    """The text that ``parse_job_group`` reads: ``user+queue``, ``site``."""
+    return "+".join(job_group) or _SITE
+
+
+Limit = Literal["auto", "yes", "no"]
+"""Whether the scheduler ends jobs that exceed their request; with ``auto``, the jobs show it."""
+
+LIMITS: tuple[Limit, ...] = ("auto", "yes", "no")
+
+Objective = Literal["coverage", "waste"]
+"""What reservations aim at: that a chosen share of jobs fits, with little waste; or the least waste, failed attempts
+included."""
+
+OBJECTIVES: tuple[Objective, ...] = ("coverage", "waste")
+
+WINDOW_AT_MOST = 1000  # values; kept for each user and metric
+BINS_AT_MOST = 200

@@ -67,3 +67,69 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if isfinite(value) else None
+
+
+class Habit(NamedTuple):
+    """How an engine names jobs: the first group of ``pattern`` is the task. ``source`` is where the engine does so."""
+
+    engine: str
+    pattern: re.Pattern[str]
+    source: str
+
+
+def _habit(engine: str, pattern: str, source: str) -> Habit:
+    return Habit(engine, re.compile(pattern, re.DOTALL), source)
+
+
+HABITS = (
+    # nf-PROCESS_(tag), cut at 256 characters. A process of a workflow is qualified by it, with : written as _.
+    # For PBS there are no parentheses, and the name is cut at 15: then only a number can be told from the process.
+    _habit("Nextflow", r"nf-([\w:]+?)(?:_\(.*)?", "AbstractGridExecutor.getJobNameFor in nextflow-io/nextflow"),
+    # The same in Nextflow's own trace, and as ``task.process`` in its configuration.
+    _habit("Nextflow", r"([\w:]+) \(.*", "docs.seqera.io/nextflow, trace file, field name"),
+    _habit("Nextflow", r"([A-Za-z]\w*(?::[A-Za-z]\w*)+)", "docs.seqera.io/nextflow, trace file, field process"),
+    _habit("Snakemake", r"snakejob\.([\w-]+)(?:\.[0-9]*)?(?:\.sh?)?", "option --jobname in snakemake/snakemake"),
+    # Two digits are no job of a busy Galaxy: g09 and g16 are releases of Gaussian.
+    _habit("Galaxy", r"g[0-9]{3,}_(\w+)", "DRMAAJobRunner._job_name in galaxyproject/galaxy"),
+    _habit(
+        "Cromwell", r"cromwell_[0-9a-f]{8}_(.+)", "SharedFileSystemAsyncJobExecutionActor in broadinstitute/cromwell"
+    ),
+    _habit("Toil", r"toil_job_[0-9]+_(.+)", "SlurmBatchSystem.prepareSbatch in DataBiosphere/toil"),
+)
+"""The first that fits a whole name counts."""
+
+_RANDOM = re.compile(r"(?:.*_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_RULE = re.compile(r"(?:^|; )rule_([\w-]+?)_?(?:_wildcards_|;|$)")
+
+
+def task_of(name: str) -> str | None:
+    """The task in a job's name; None if no engine named it.
+
+    >>> [task_of(name) for name in ("nf-BWA_(s1)", "MAG:BINNING:BUSCO (s1)", "cromwell_0a1b2c3d_sort", "cfd_3")]
+    ['BWA', 'MAG_BINNING_BUSCO', 'sort', None]
+    """
+    for habit in HABITS:
+        if match := habit.pattern.fullmatch(name):
+            return match[1].replace(":", "_")
+    return None
+
+
+def is_random(name: str) -> bool:
+    """Whether a name is a UUID, perhaps after a prefix: all jobs of one run of a Snakemake workflow have the same."""
+    return _RANDOM.fullmatch(name) is not None
+
+
+def readable_name(name: str | None, *comments: str | None) -> str | None:
+    """The name of a job; where it is random, by the rule that Snakemake's executor for Slurm wrote to its comment.
+
+    The executor writes ``rule_NAME_wildcards_VALUES`` (``submit_string.py`` in snakemake-executor-plugin-slurm), with
+    two underscores before ``wildcards`` in some releases. The name has the form of Snakemake's other executors.
+
+    >>> readable_name("7c9e6679-7425-40de-944b-e07fc1f90ae7", "rule_align_wildcards_s1")
+    'snakejob.align'
+    """
+    if name is not None and is_random(name):
+        for comment in comments:
+            if comment and (match := _RULE.search(comment)):
+                return f"snakejob.{match[1]}"
+    return name

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_server.auth.login_rate import ALLOWED
+from jobsight_server.auth.sessions import ALLOWED
 from jobsight_server.settings import SETTINGS, Settings
 from jobsight_server.systems.simulations.settings import SimulationLimits
 from site_run import Site, free_address, wait_until

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.profile.expert_weights import ExpertLosses, ExpertWeights, best_vote, capped_error
+from jobsight_predictor.profile.probability import ExpertLosses, ExpertWeights, best_vote, capped_error
 from jobsight_predictor.quality import accuracy
 
 

@@ -7,8 +7,14 @@ import pytest
 
 from jobsight_predictor.evaluation.job_group_search import candidates, ordered, search
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs
-from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, JobGroups, job_group_text, parse_job_group
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import (
+    DEFAULT_JOB_GROUPS,
+    JobGroup,
+    JobGroups,
+    Question,
+    job_group_text,
+    parse_job_group,
+)
 
 
 @pytest.mark.parametrize("job_group", DEFAULT_JOB_GROUPS)

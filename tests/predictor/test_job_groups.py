@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroups, label
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import DEFAULT_JOB_GROUPS, JobGroups, Question, label
 
 WHOLE = Question("x", "solver", "long", 16, 2e9, 3600.0)
 

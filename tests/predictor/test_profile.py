@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.profile.group import CANDIDATES
-from jobsight_predictor.profile.shortfall import MOST
+from jobsight_predictor.profile.prospect import MOST
 from jobsight_predictor.question import Question
 
 

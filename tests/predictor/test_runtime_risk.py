@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from jobsight_predictor.question import Question
-from jobsight_predictor.runtime.accuracy import GRID, RuntimeAccuracy, accuracy_of_ratios, bin_of
-from jobsight_predictor.runtime.accuracy_history import GroupAccuracy, SimpleAccuracy, TimeSliceAccuracy
+from jobsight_predictor.runtime.accuracy import (
+    GRID,
+    GroupAccuracy,
+    RuntimeAccuracy,
+    SimpleAccuracy,
+    TimeSliceAccuracy,
+    accuracy_of_ratios,
+    bin_of,
+)
 from jobsight_predictor.runtime.finish_time import (
     executable,
     finish_of_running,
@@ -22,15 +29,17 @@ from jobsight_predictor.runtime.finish_time import (
     run_lags,
     start_time,
 )
-from jobsight_predictor.runtime.machine_failure import MachineFailure
-from jobsight_predictor.runtime.recalibrate import HALF_LIFE_H, Recalibration
-from jobsight_predictor.runtime.scenarios import (
+from jobsight_predictor.runtime.success import (
+    HALF_LIFE_H,
+    MachineFailure,
+    Recalibration,
+    SuccessProbability,
     ends_of_running,
     ends_of_waiting,
     executable_by_scenarios,
+    in_empty_gap,
     scenario_order,
 )
-from jobsight_predictor.runtime.success import SuccessProbability, in_empty_gap
 
 SMOOTH = RuntimeAccuracy(beta.cdf(GRID, 0.6, 0.9), 1000.0, "beta")
 ratios = st.lists(st.floats(0.0, 3.0), max_size=50)

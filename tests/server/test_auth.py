@@ -15,8 +15,10 @@ from jobsight_server.auth import (
     list_tokens,
     revoke_token,
 )
-from jobsight_server.auth.login_rate import ALLOWED, WINDOW_S, LoginFailures
 from jobsight_server.auth.sessions import (
+    ALLOWED,
+    WINDOW_S,
+    LoginFailures,
     create_login,
     create_session,
     end_session,

@@ -19,8 +19,7 @@ from jobsight_predictor.question import Question
 from jobsight_server import cli
 from jobsight_server.amounts import memory_text
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, history, rebuild
-from jobsight_server.forecasts.job import job_question
-from jobsight_server.forecasts.request import UnknownMetricError
+from jobsight_server.forecasts.request import UnknownMetricError, job_question
 from jobsight_server.storage.schema import jobs, profiles
 
 STEPS = [200.0, 200.0, 800.0, 800.0, 800.0, 800.0, 800.0, 800.0]

@@ -11,7 +11,7 @@ from alembic import command
 from sqlalchemy import Engine, select, text
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild_if_outdated
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage.engine import open_engine

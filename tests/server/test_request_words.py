@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.advice.job_request import AMOUNT_AT_MOST, JobRequest, RequestError
-from jobsight_server.advice.pbs_words import PbsRequest, pbs_advice, pbs_request
-from jobsight_server.advice.slurm_words import SlurmRequest, slurm_advice, slurm_request
+from jobsight_server.advice.slurm_words import (
+    AMOUNT_AT_MOST,
+    JobRequest,
+    PbsRequest,
+    RequestError,
+    SlurmRequest,
+    pbs_advice,
+    pbs_request,
+    slurm_advice,
+    slurm_request,
+)
 
 MIB, GIB = 2**20, 2**30
 

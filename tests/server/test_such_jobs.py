@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from jobsight_predictor.question import Question
-from jobsight_server.advice.job_request import JobRequest
-from jobsight_server.advice.recommendation import Recommendation
-from jobsight_server.advice.sentence import sentence
+from jobsight_server.advice.recommendation import Recommendation, sentence
+from jobsight_server.advice.slurm_words import JobRequest
 from jobsight_server.advice.such_jobs import FinishedRun, such_jobs
 
 MIB = 2**20

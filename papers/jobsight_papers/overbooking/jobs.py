@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.question import Question
-from jobsight_predictor.runtime.accuracy_history import AccuracyHistory
+from jobsight_predictor.runtime.accuracy import AccuracyHistory
 from jobsight_scheduler.overbooking.plan import LARGEST_PLAN
 from jobsight_scheduler.overbooking.strategies import HISTORIES, HistoryName
 from jobsight_scheduler.overbooking.workload_job import DEADLINE_FACTOR, OfferedJob

@@ -11,7 +11,7 @@ from typing import Any
 from scipy.special import stdtrit
 
 from jobsight_papers.overbooking.jobs import OverbookingSource, learned_history, overbooking_jobs
-from jobsight_predictor.runtime.accuracy_history import TimeSliceAccuracy
+from jobsight_predictor.runtime.accuracy import TimeSliceAccuracy
 
 Figures = Mapping[str, Any]
 

@@ -22,11 +22,7 @@ from jobsight_papers.overbooking.jobs import (
     offered_jobs,
     overbooking_jobs,
 )
-from jobsight_predictor.runtime.machine_failure import (
-    PUBLISHED_FAILURES_PER_H,
-    PUBLISHED_REPAIRS_PER_H,
-    MachineFailure,
-)
+from jobsight_predictor.runtime.success import PUBLISHED_FAILURES_PER_H, PUBLISHED_REPAIRS_PER_H, MachineFailure
 from jobsight_scheduler.overbooking.accept import RiskForm
 from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS
 from jobsight_scheduler.overbooking.plan import Choice

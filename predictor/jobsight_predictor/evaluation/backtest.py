@@ -8,12 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.choices import Objective
 from jobsight_predictor.forecasters import FIVE, FORECASTERS, Floats
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
-from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, JobGroups
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.quality import NEAR
+from jobsight_predictor.question import DEFAULT_JOB_GROUPS, JobGroup, JobGroups, Objective
 
 from .baselines import BASELINES
 from .cost import reservation_cost

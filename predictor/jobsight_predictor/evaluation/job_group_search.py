@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from jobsight_predictor.job_groups import JobGroup, job_group_text
-from jobsight_predictor.question import FIELDS, Question
+from jobsight_predictor.question import FIELDS, JobGroup, Question, job_group_text
 
 START: tuple[JobGroup, ...] = (("user",), ())
 """Part of every set, and the start of the search: the user, and the whole site for unknown users."""

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.choices import Objective
 from jobsight_predictor.forecasters import FORECASTERS, Exponential, Floats, Forecaster
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
-from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.quality import NEAR, RECENT
+from jobsight_predictor.question import DEFAULT_JOB_GROUPS, JobGroup, Objective
 
 from .baselines import BASELINES
 from .jobs import Indices, Jobs, Protocol, in_time, learning_order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobsight_predictor.choices import BINS_AT_MOST, WINDOW_AT_MOST
+from jobsight_predictor.question import BINS_AT_MOST, WINDOW_AT_MOST
 
 from .base import Forecaster
 from .exponential import Exponential

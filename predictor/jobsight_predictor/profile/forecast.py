@@ -8,11 +8,10 @@ from statistics import median_low
 from typing import Any, Self
 
 from jobsight_predictor.forecasters import LARGEST
-from jobsight_predictor.job_groups import GroupKey
+from jobsight_predictor.profile.probability import best_vote
 from jobsight_predictor.quality import NEAR
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import GroupKey, Question
 
-from .expert_weights import best_vote
 from .group import CANDIDATES, SHARE, SHARES, Group, JobKeys
 from .model import Model
 from .prospect import Prospect, firsts, levels_of, prospect, with_shortfall

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 from jobsight_predictor.forecasters import DecayedMode
-from jobsight_predictor.job_groups import GroupKey, JobGroups
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import GroupKey, JobGroups, Question
 
 from .probability import Hits
 

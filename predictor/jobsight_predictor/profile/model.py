@@ -6,17 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobsight_predictor.choices import Limit, Objective
-from jobsight_predictor.job_groups import GroupKey, JobGroup, JobGroups
-from jobsight_predictor.question import Question
+from jobsight_predictor.profile.probability import ExpertLosses, ExpertWeights
+from jobsight_predictor.profile.prospect import Shortfalls
+from jobsight_predictor.profile.steps import RequestedLimits
+from jobsight_predictor.question import GroupKey, JobGroup, JobGroups, Limit, Objective, Question
 
-from .expert_weights import ExpertLosses, ExpertWeights
 from .facts import FactsHistory
 from .group import CANDIDATES, SHARES, Group, Groups, JobKeys, job_keys
 from .probability import SCARCE, Correction, HitProbability
-from .requests import RequestedLimits
 from .reserve import Bounds, Held
-from .shortfall import Shortfalls
 
 SITE: GroupKey = (0, ())
 """The group of all jobs."""

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import exp
 from operator import mul
 from typing import Any, Self
+
+import numpy as np
+
+from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.quality import NEAR
 
 STATED = 50.0  # jobs; weight of a stated probability beside what happened
 TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # probabilities; ends of the bins of being within 20 %
@@ -120,3 +126,170 @@ class HitProbability:
         restored._n = int(state["n"])
         restored._correction.load(state["correction"])
         return restored
+
+
+FADE = 0.995  # share; of a loss that still counts one job later
+PRIOR = 3.0  # jobs; number of a user's own that weigh as much as everything seen on the site
+FAINTEST = 1e-3  # share of the heaviest; votes with less weight are left out, and cannot be runner-up
+TRUST = 20.0  # 1 / error; a vote weighs exp(-TRUST d) if its expected capped relative error is d above the least
+
+
+def capped_error(forecast: float, actual: float) -> float:
+    """``min(1, |forecast - actual| / actual)``, 0..1: 1 minus the accuracy. For an actual of 0: 0 if exact, else 1."""
+    miss = abs(forecast - actual)
+    return miss / actual if miss < actual else float(miss > 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertError:
+    """Mean relative error, each capped at 1, over a user's jobs: of the answers, and of the best expert in hindsight.
+
+    ``best_expert`` is the index of that expert.
+    """
+
+    jobs: int
+    answered: float
+    best: float
+    best_expert: int
+
+
+class ExpertLosses:
+    """Losses of each expert: faded for the choice, and plain for the mean error; and those of the answers."""
+
+    __slots__ = ("answered", "counts", "hits", "jobs", "losses", "totals", "weights")
+
+    def __init__(self, experts: int) -> None:
+        self.losses = np.zeros(experts)
+        self.counts = np.zeros(experts)
+        self.totals = np.zeros(experts)
+        self.weights: list[float] = [1.0] * experts
+        self.hits = Hits()
+        self.answered = 0.0
+        self.jobs = 0
+
+    def take(self, lost: Floats, spoke: Floats) -> None:
+        """Fade the losses of the experts that ``spoke`` (1, else 0), and add what they ``lost`` (0 for the silent)."""
+        fades = 1.0 - (1.0 - FADE) * spoke
+        self.losses *= fades
+        self.counts *= fades
+        self.losses += lost
+        self.counts += spoke
+
+    def expected(self) -> Floats:
+        """Expected capped relative error of each expert, starting as if each had been half wrong once."""
+        expected: Floats = (self.losses + 0.5) / (self.counts + 1.0)
+        return expected
+
+    def state(self) -> dict[str, Any]:
+        """The whole state, as JSON values."""
+        return {
+            "losses": self.losses.tolist(),
+            "counts": self.counts.tolist(),
+            "totals": self.totals.tolist(),
+            "weights": self.weights,
+            "hits": [self.hits.hits, self.hits.trials],
+            "answered": self.answered,
+            "jobs": self.jobs,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Those whose ``state()`` this was, exactly."""
+        restored = cls(0)
+        restored.losses = np.array(state["losses"], dtype=np.float64)
+        restored.counts = np.array(state["counts"], dtype=np.float64)
+        restored.totals = np.array(state["totals"], dtype=np.float64)
+        restored.weights = state["weights"]
+        restored.hits = Hits(*state["hits"])
+        restored.answered = state["answered"]
+        restored.jobs = state["jobs"]
+        return restored
+
+
+class ExpertWeights:
+    """Turns the losses of a fixed number of experts into weights for their votes.
+
+    A user's weights rest on the user's own jobs, and on the site's while those are few; an unknown user gets the
+    site's.
+    """
+
+    def __init__(self, experts: int) -> None:
+        self._experts = experts
+        self.site = ExpertLosses(experts)
+        self.users: dict[str | None, ExpertLosses] = {}
+
+    def weights(self, user: str | None) -> list[float]:
+        """Weight of each expert's vote, (experts,), 1 for the one expected to be best."""
+        losses = self.users.get(user)
+        return _votes(self.site.expected()) if losses is None else losses.weights
+
+    def score(
+        self, user: str | None, forecasts: list[float | None], answered: float | None, actual: float
+    ) -> bool | None:
+        """Learn how far each expert (None: it had no forecast) and the answer given were off.
+
+        Returns whether the answer was within 20 %; None if there was none.
+        """
+        losses = self.users.get(user)
+        if losses is None:
+            losses = self.users[user] = ExpertLosses(self._experts)
+        values = np.array(forecasts, dtype=np.float64)
+        spoke = (values == values).astype(np.float64)  # not NaN
+        lost = np.abs(values - actual)
+        if actual > 0.0:
+            # Capped before dividing, so no quotient overflows. ``fmin`` ignores NaN, so silence costs the whole loss.
+            np.fmin(lost, actual, out=lost)
+            lost /= actual
+        else:
+            lost = (lost != 0.0).astype(np.float64)
+        losses.totals += lost
+        lost *= spoke
+        self.site.take(lost, spoke)
+        losses.take(lost, spoke)
+        losses.jobs += 1
+        hit = None
+        if answered is None:
+            losses.answered += 1.0
+        else:
+            losses.answered += capped_error(answered, actual)
+            hit = abs(answered - actual) <= NEAR * actual
+            losses.hits.score(hit)
+        losses.weights = _votes((losses.losses + PRIOR * self.site.expected()) / (losses.counts + PRIOR))
+        return hit
+
+    def mean_error(self, user: str | None) -> ExpertError | None:
+        """The answers compared with the user's best single expert in hindsight; None for a user without jobs."""
+        losses = self.users.get(user)
+        if losses is None:
+            return None
+        best = int(np.argmin(losses.totals))
+        return ExpertError(losses.jobs, losses.answered / losses.jobs, float(losses.totals[best]) / losses.jobs, best)
+
+
+def _votes(expected: Floats) -> list[float]:
+    votes: list[float] = np.exp(TRUST * (expected.min() - expected)).tolist()
+    return votes
+
+
+def best_vote(votes: Mapping[float, float]) -> list[tuple[float, float]]:
+    """(accuracy expected by the weighted votes, forecast) for each forecast that counts, best first.
+
+    The first maximises ``sum_q w_q max(0, 1 - |p - q| / q)``, whose maximum always lies at one of the votes. Votes
+    that weigh less than ``FAINTEST`` of the heaviest are left out.
+    """
+    least = max(votes.values()) * FAINTEST
+    counted = [(q, weight) for q, weight in votes.items() if weight > least]
+    whole = sum([weight for _, weight in counted])
+    expected: list[tuple[float, float]] = []
+    for p, _ in counted:
+        half = 0.5 * p
+        total = 0.0
+        for q, weight in counted:
+            if p <= q:
+                total += weight * (p / q) if q else weight
+            elif half < q:
+                total += weight * (2.0 - p / q)
+        expected.append((total / whole, p))
+    if len(expected) > 1:
+        expected.sort(reverse=True)
+    return expected

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from math import exp, inf, log
 from typing import Any, Literal, NamedTuple, Self
 
-from jobsight_predictor.choices import OBJECTIVES, Objective
 from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.question import OBJECTIVES, Objective
 
 from .prospect import Prospect
 from .steps import SPREAD, cheapest, quantile, steps_of

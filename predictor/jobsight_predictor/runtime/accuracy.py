@@ -5,11 +5,17 @@ Source: Birkenheuer, Brinkmann and Karl, Risk Aware Overbooking for Commercial G
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.question import GroupKey, JobGroup, JobGroups, Question
 
 BINS = 100
 """Steps of the grid over (0, 1]."""
@@ -87,3 +93,196 @@ def accuracy_of_ratios(ratios: Floats, source: str = "site", weights: Floats | N
         raise ValueError(f"run / requested time is {ratios[~(ratios >= 0.0)][0]}; give numbers of at least 0")
     bins = np.maximum(np.ceil(np.minimum(ratios, 1.0) * BINS - 1e-9).astype(np.int64) - 1, 0)
     return accuracy_of_histogram(np.bincount(bins, weights, minlength=BINS).astype(np.float64), source)
+
+
+SLICE_EDGES_H = (0.25, 1.0, 2.0, 3.0, 4.0, 8.0, 12.0)
+"""Upper ends of the classes of requested time; the last class has none."""
+
+FEWEST_JOBS = 30
+"""Jobs of a class below which all jobs are taken instead."""
+
+RISK_GROUPS: tuple[JobGroup, ...] = (
+    ("user", "application", "processors", "requested_time_s"),
+    ("user", "processors", "requested_time_s"),
+    ("user", "requested_time_s"),
+    ("user",),
+)
+"""From the most specific; the class of requested time and the site follow."""
+
+FADE_JOBS = 200.0
+"""Jobs of a group after which an earlier one weighs half as much."""
+
+PRIOR_JOBS = 5.0
+"""Jobs that the wider group's distribution counts for in a narrower one."""
+
+FULL_EVERY = 64
+"""Jobs after which a histogram that fades is rescaled, so that weights stay finite."""
+
+
+class AccuracyHistory(ABC):
+    """Learns from finished jobs how much of their requested time they used."""
+
+    @abstractmethod
+    def learn(self, job: Question, ratio: float) -> None:
+        """Take in a finished job, ``ratio`` = run time / requested time. Bounded memory per group.
+
+        Raises:
+            ValueError: the ratio is negative or not a number.
+        """
+
+    @abstractmethod
+    def distribution(self, job: Question) -> RuntimeAccuracy:
+        """The distribution for a job with what is known of it at submission. Changes nothing."""
+
+    @abstractmethod
+    def fork(self) -> Self:
+        """One that has learned the same and goes on by itself; cheap."""
+
+
+class SimpleAccuracy(AccuracyHistory):
+    """One distribution of all jobs."""
+
+    def __init__(self) -> None:
+        self._histogram = np.zeros(BINS)
+        self._made: RuntimeAccuracy | None = None
+
+    def learn(self, job: Question, ratio: float) -> None:
+        self._histogram[bin_of(ratio)] += 1.0
+        self._made = None
+
+    def distribution(self, job: Question) -> RuntimeAccuracy:
+        if self._made is None:
+            self._made = accuracy_of_histogram(self._histogram, "site")
+        return self._made
+
+    def fork(self) -> Self:
+        return deepcopy(self)
+
+
+class TimeSliceAccuracy(AccuracyHistory):
+    """A distribution per class of requested time; that of all jobs for a class of few."""
+
+    def __init__(self, edges_h: Sequence[float] = SLICE_EDGES_H, fewest_jobs: int = FEWEST_JOBS) -> None:
+        self.edges_h = tuple(edges_h)
+        if list(self.edges_h) != sorted(set(self.edges_h)) or not all(0.0 < edge < np.inf for edge in self.edges_h):
+            raise ValueError(f"classes end at {edges_h} hours; give positive, ascending hours")
+        self._fewest = fewest_jobs
+        self._all = SimpleAccuracy()
+        self._slices = [SimpleAccuracy() for _ in range(len(self.edges_h) + 1)]
+
+    def learn(self, job: Question, ratio: float) -> None:
+        self._all.learn(job, ratio)
+        if job.requested_time_s is not None:
+            self._slices[self.slice_of(job.requested_time_s / 3600.0)].learn(job, ratio)
+
+    def distribution(self, job: Question) -> RuntimeAccuracy:
+        if job.requested_time_s is None:
+            return self._all.distribution(job)
+        place = self.slice_of(job.requested_time_s / 3600.0)
+        found = self._slices[place].distribution(job)
+        if found.jobs < self._fewest:
+            return self._all.distribution(job)
+        return RuntimeAccuracy(found.cdf, found.jobs, self.name(place))
+
+    def fork(self) -> Self:
+        return deepcopy(self)
+
+    def slice_of(self, requested_h: float) -> int:
+        """The class of a requested time, from 0."""
+        return bisect_left(self.edges_h, requested_h)
+
+    def name(self, place: int) -> str:
+        """The class as text: ``up to 0.25 h``, ``1 to 2 h``, ``above 12 h``."""
+        if place == 0:
+            return f"up to {self.edges_h[0]:g} h" if self.edges_h else "site"
+        if place == len(self.edges_h):
+            return f"above {self.edges_h[-1]:g} h"
+        return f"{self.edges_h[place - 1]:g} to {self.edges_h[place]:g} h"
+
+    def distributions(self) -> dict[str, RuntimeAccuracy]:
+        """The distribution of every class that has jobs, by name, and of all jobs: Figures 2 and 3."""
+        nothing = Question()
+        found = {self.name(i): of.distribution(nothing) for i, of in enumerate(self._slices)}
+        return {"site": self._all.distribution(nothing)} | {name: of for name, of in found.items() if of.jobs}
+
+
+class GroupAccuracy(AccuracyHistory):
+    """Jobs alike, the most specific group first, each mixed with the next wider one; recent jobs weigh more.
+
+    A group of weight n counts for n / (n + ``prior_jobs``), the wider ones for the rest: with no job of its own group,
+    a job gets the distribution of its user, its class of requested time, or all jobs.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[JobGroup] = RISK_GROUPS,
+        fade_jobs: float = FADE_JOBS,
+        prior_jobs: float = PRIOR_JOBS,
+        edges_h: Sequence[float] = SLICE_EDGES_H,
+        wide: TimeSliceAccuracy | None = None,
+    ) -> None:
+        """``wide``: what is known of all jobs and their classes; None: it is learned along with the groups."""
+        if not (fade_jobs > 0.0 and prior_jobs >= 0.0):
+            raise ValueError(f"fade_jobs {fade_jobs} and prior_jobs {prior_jobs}: give positive numbers")
+        self._groups = JobGroups(groups)
+        self._growth = 2.0 ** (1.0 / fade_jobs)  # a new job weighs that much more than the one before
+        self._prior = prior_jobs
+        self._learns_wide = wide is None
+        self._wide = TimeSliceAccuracy(edges_h, fewest_jobs=1) if wide is None else wide
+        self._histograms: dict[GroupKey, _FadedHistogram] = {}
+        self._shared: dict[GroupKey, _FadedHistogram] = {}  # of the one that this was forked from; only read
+
+    def learn(self, job: Question, ratio: float) -> None:
+        place = bin_of(ratio)
+        if self._learns_wide:
+            self._wide.learn(job, ratio)
+        for _, key in self._groups.keys(job):
+            histogram = self._histograms.get(key)
+            if histogram is None:
+                shared = self._shared.get(key)
+                histogram = self._histograms[key] = _FadedHistogram() if shared is None else deepcopy(shared)
+            histogram.learn(place, self._growth)
+
+    def distribution(self, job: Question) -> RuntimeAccuracy:
+        wide = self._wide.distribution(job)
+        cdf, jobs, source = wide.cdf, wide.jobs, wide.source
+        for _, key in reversed(self._groups.keys(job)):
+            histogram = self._histograms.get(key) or self._shared.get(key)
+            if histogram is not None:
+                weights = histogram.weights()
+                jobs, source = float(weights.sum()), self._groups.name(key)
+                own = np.concatenate(([0.0], np.cumsum(weights)))
+                cdf = (own + self._prior * cdf) / (jobs + self._prior)
+                cdf[-1] = 1.0
+        return RuntimeAccuracy(np.clip(cdf, 0.0, 1.0), jobs, source)
+
+    def fork(self) -> Self:
+        """As for others; the one that was forked must not learn afterwards."""
+        forked = copy(self)
+        forked._wide = self._wide.fork()
+        forked._shared = {**self._shared, **self._histograms}
+        forked._histograms = {}
+        return forked
+
+
+class _FadedHistogram:
+    """Counts by bin, in which each job weighs a little more than the one before."""
+
+    __slots__ = ("_counts", "_jobs", "_next")
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(BINS, dtype=np.float32)
+        self._next = 1.0
+        self._jobs = 0
+
+    def learn(self, place: int, growth: float) -> None:
+        self._next *= growth
+        self._counts[place] += self._next
+        self._jobs += 1
+        if self._jobs % FULL_EVERY == 0:
+            self._counts /= self._next
+            self._next = 1.0
+
+    def weights(self) -> Floats:
+        """The weights, the newest job's being 1."""
+        return self._counts.astype(np.float64) / self._next

@@ -2,10 +2,169 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, log
+from typing import Any, Self
 
-from .accuracy import RuntimeAccuracy
-from .machine_failure import MachineFailure
+import numpy as np
+
+from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.runtime.accuracy import BINS, GRID, RuntimeAccuracy
+
+PUBLISHED_FAILURES_PER_H = -log(0.95) / 744.0
+"""5 % of nodes fail within a month of 31 days."""
+
+PUBLISHED_REPAIRS_PER_H = 1.0 / 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFailure:
+    """Failures and repairs per node and hour.
+
+    Raises:
+        ValueError: the failure rate is not 0 or more, or the repair rate is not positive, or one is not finite.
+    """
+
+    failures_per_h: float = PUBLISHED_FAILURES_PER_H
+    repairs_per_h: float = PUBLISHED_REPAIRS_PER_H
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.failures_per_h < float("inf"):
+            raise ValueError(f"{self.failures_per_h} failures per hour: give a number of at least 0, such as 7e-5")
+        if not 0.0 < self.repairs_per_h < float("inf"):
+            raise ValueError(f"{self.repairs_per_h} repairs per hour: give a positive number, such as 0.083")
+
+    def available(self, nodes: int) -> float:
+        """P_available, the probability that ``nodes`` nodes are all up at an instant: (1 + lambda / mu) ** -nodes."""
+        return float((1.0 + self.failures_per_h / self.repairs_per_h) ** -float(nodes))
+
+    def survives(self, nodes: int, hours: float) -> float:
+        """P_success as published: the probability that no node fails in ``hours``, those that the job requests."""
+        return exp(-self.failures_per_h * hours * nodes)
+
+    def survives_run(self, nodes: int, requested_h: float, accuracy: RuntimeAccuracy) -> float:
+        """P_success as an expectation over run times, instead of over the whole requested time.
+
+        Within each step of the grid the run time counts as uniform.
+        """
+        rate = self.failures_per_h * requested_h * nodes
+        step = rate / (len(GRID) - 1)
+        ends = np.exp(-rate * GRID[:-1])
+        share = -np.expm1(-step) / step if step > 1e-12 else 1.0
+        return float(np.diff(accuracy.cdf) @ ends * share)
+
+
+SCENARIOS = 256
+
+_QUANTILES = (np.arange(SCENARIOS) + 0.5) / SCENARIOS
+
+
+@lru_cache(maxsize=10_000)
+def scenario_order(job: int) -> Floats:
+    """The job's quantiles in an order of its own, shape (SCENARIOS,), read-only; the same for the same number."""
+    order = np.random.default_rng([SCENARIOS, job & (2**63 - 1)]).permutation(_QUANTILES)
+    order.setflags(write=False)
+    return order
+
+
+def ends_of_running(
+    order: Floats, started_h: float, requested_h: float, end_h: float, now_h: float, accuracy: RuntimeAccuracy
+) -> Floats:
+    """Ends of a job that still runs at ``now_h``, shape (SCENARIOS,)."""
+    rest = accuracy.after((now_h - started_h) / requested_h)
+    return np.minimum(started_h + requested_h * rest.quantiles(order), end_h)
+
+
+def ends_of_waiting(starts_h: Floats | float, runs_h: Floats, end_h: float) -> Floats:
+    """Ends of a job that starts at ``starts_h`` and has run times ``runs_h``, shape (SCENARIOS,)."""
+    ends = starts_h + runs_h
+    return np.minimum(ends, end_h, out=ends)
+
+
+def executable_by_scenarios(
+    starts_h: Floats | float, window_end_h: float, requested_h: float, accuracy: RuntimeAccuracy
+) -> float:
+    """P_executable as the mean over the starts of G((w - start) / requested), G read at the nearest 1 %."""
+    if isinstance(starts_h, float):
+        return float(accuracy.within((window_end_h - starts_h) / requested_h))
+    percent = starts_h * (-BINS / requested_h)
+    percent += window_end_h * (BINS / requested_h) + 0.5  # truncation rounds to the nearest
+    return float(accuracy.cdf.take(percent.astype(np.intp), mode="clip").sum()) / len(percent)
+
+
+PRIOR = 1.5
+"""Failures; as many predicted ones as the belief that predictions are right is worth."""
+
+HALF_LIFE_H = 30 * 24.0
+"""Hours after which a job counts half."""
+
+EXPLORED = 20
+"""Of so many jobs that only the correction refuses, one is accepted."""
+
+
+Correct = Callable[[float], float]
+"""From a predicted probability to the corrected one, both 0..1."""
+
+
+class Recalibration:
+    """Learns from (predicted probability of failure, failed or not, when) what such a prediction is worth."""
+
+    def __init__(self) -> None:
+        self._predicted = 0.0
+        self._failed = 0.0
+        self._at_h = 0.0
+        self._refused = 0
+        self.jobs = 0
+
+    def learn(self, predicted: float, failed: bool, at_h: float) -> None:
+        """Take in a job that was accepted at ``predicted`` probability of failure, before any correction.
+
+        Raises:
+            ValueError: ``predicted`` is not within 0..1.
+        """
+        if not 0.0 <= predicted <= 1.0:
+            raise ValueError(f"predicted probability of failure {predicted}: give a number from 0 to 1")
+        left = self._left(at_h)
+        self._predicted = left * self._predicted + predicted
+        self._failed = left * self._failed + failed
+        self._at_h = max(self._at_h, at_h)
+        self.jobs += 1
+
+    def explores(self) -> bool:
+        """Whether the next of the jobs that only the correction refuses is accepted: what is refused teaches nothing,
+        so it would never learn that jobs have become more reliable again."""
+        self._refused += 1
+        return self._refused % EXPLORED == 0
+
+    def factor(self, at_h: float) -> float:
+        """By how much the odds of failing are multiplied at this time."""
+        left = self._left(at_h)
+        return (PRIOR + left * self._failed) / (PRIOR + left * self._predicted)
+
+    def as_of(self, at_h: float) -> Correct:
+        """The correction at this time: the probability of failure that a predicted one stands for, ascending in it."""
+        factor = self.factor(at_h)
+        return lambda predicted: min(1.0, factor * predicted / (1.0 + (factor - 1.0) * predicted))
+
+    def state(self) -> dict[str, Any]:
+        """The whole state, as JSON values."""
+        known = {"predicted": self._predicted, "failed": self._failed, "at_h": self._at_h}
+        return known | {"jobs": self.jobs, "refused": self._refused}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], at_h: float | None = None) -> Self:
+        """The one whose ``state()`` this was; with ``at_h``, as if it had all been learned then."""
+        restored = cls()
+        restored._predicted, restored._failed = float(state["predicted"]), float(state["failed"])
+        restored._at_h = float(state["at_h"]) if at_h is None else at_h
+        restored.jobs, restored._refused = int(state["jobs"]), int(state.get("refused", 0))
+        return restored
+
+    def _left(self, at_h: float) -> float:
+        """The share of the evidence that is left."""
+        return float(0.5 ** (max(0.0, at_h - self._at_h) / HALF_LIFE_H))
 
 
 @dataclass(frozen=True, slots=True)

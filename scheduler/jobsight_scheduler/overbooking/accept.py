@@ -6,9 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from jobsight_predictor.runtime.machine_failure import MachineFailure
-from jobsight_predictor.runtime.recalibrate import Correct, Recalibration
-from jobsight_predictor.runtime.success import SuccessProbability, machine_factors
+from jobsight_predictor.runtime.success import (
+    Correct,
+    MachineFailure,
+    Recalibration,
+    SuccessProbability,
+    machine_factors,
+)
 
 from .booking import BookingPlace, JobOffer
 from .plan import BookingPlan, Choice

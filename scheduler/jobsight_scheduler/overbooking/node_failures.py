@@ -8,7 +8,7 @@ from math import gamma
 
 import numpy as np
 
-from jobsight_predictor.runtime.machine_failure import MachineFailure
+from jobsight_predictor.runtime.success import MachineFailure
 
 from .booking import Ints
 

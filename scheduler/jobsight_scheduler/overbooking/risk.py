@@ -20,12 +20,7 @@ from jobsight_predictor.runtime.finish_time import (
     run_lags,
     start_time,
 )
-from jobsight_predictor.runtime.scenarios import (
-    ends_of_running,
-    ends_of_waiting,
-    executable_by_scenarios,
-    scenario_order,
-)
+from jobsight_predictor.runtime.success import ends_of_running, ends_of_waiting, executable_by_scenarios, scenario_order
 
 from .booking import Booking, BookingPlace, JobOffer
 from .plan import BookingPlan

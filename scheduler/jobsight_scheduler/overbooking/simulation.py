@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_predictor.runtime.accuracy_history import AccuracyHistory
-from jobsight_predictor.runtime.machine_failure import MachineFailure
-from jobsight_predictor.runtime.recalibrate import Recalibration
+from jobsight_predictor.runtime.accuracy import AccuracyHistory
+from jobsight_predictor.runtime.success import MachineFailure, Recalibration
 
 from .accept import OfferDecision, decide, decide_corrected
 from .booking import Booking, Ints, JobOffer

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from jobsight_predictor.runtime.accuracy_history import (
-    AccuracyHistory,
-    GroupAccuracy,
-    SimpleAccuracy,
-    TimeSliceAccuracy,
-)
+from jobsight_predictor.runtime.accuracy import AccuracyHistory, GroupAccuracy, SimpleAccuracy, TimeSliceAccuracy
 
 from .accept import AcceptanceRule
 

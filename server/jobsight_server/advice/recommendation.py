@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 from sqlalchemy import Connection, func, select
 
+from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.question import Question
-from jobsight_server.advice.job_request import JobRequest
+from jobsight_server.advice.slurm_words import JobRequest, PbsAdvice, PbsRequest, SlurmAdvice, pbs_advice, slurm_advice
 from jobsight_server.advice.such_jobs import FinishedRun, SuchJobs, last_runs, such_jobs
-from jobsight_server.amounts import MIB
+from jobsight_server.amounts import MIB, memory_text, time_text
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.prediction import Prediction
-from jobsight_server.storage.node_memory import memory_of_largest_nodes
+from jobsight_server.forecasts.request import job_question
+from jobsight_server.record import Metric, Record, Share
+from jobsight_server.storage.late_batches import memory_of_largest_nodes
 from jobsight_server.storage.schema import job_nodes
 
 ASKED_FOR = ("memory", "runtime")
@@ -157,3 +159,172 @@ def _memory_of_nodes(connection: Connection, cluster: str, request: JobRequest) 
     """
     largest = memory_of_largest_nodes(connection).get(cluster)
     return math.inf if largest is None else float(largest // MIB * MIB) * (request.nodes or request.processors)
+
+
+WASTEFUL = 2.0
+"""A request of this many times the recommendation, or what such jobs used, is worth a word to the user."""
+
+
+class WholeJobForecast(Record):
+    """What the whole job requests in one metric, is expected to use, and should reserve; or the reason why not.
+
+    ``attempts``: what to reserve at each attempt, ``reserve`` first.
+    """
+
+    metric: Metric
+    unit: str
+    requested: float | None
+    forecast: float | None
+    probability: Share | None
+    reserve: float | None
+    attempts: tuple[float, ...]
+    basis: Basis | None
+    level: str | None
+    n: int
+    reason: str | None
+
+
+class Advice(Record):
+    """What a submitted job should ask for.
+
+    ``such_jobs`` of the user have been measured; ``text`` says what they used. ``notable``: such jobs are known, and
+    the request is below what is recommended, or twice as large; where no amount is recommended, what such jobs used
+    counts instead. ``slurm`` and ``pbs`` are the recommendation in the
+    words of the question.
+    """
+
+    cluster: str
+    user: str
+    text: str
+    notable: bool
+    such_jobs: int
+    such_jobs_memory_bytes: float | None
+    such_jobs_runtime_s: float | None
+    processors: int
+    nodes: int
+    forecasts: list[WholeJobForecast]
+    slurm: SlurmAdvice | None
+    pbs: PbsAdvice | None
+
+
+def advise(
+    connection: Connection,
+    reader: AnswerReader,
+    cluster: str,
+    question: Question,
+    request: JobRequest,
+    pbs: PbsRequest | None = None,
+    *,
+    slurm: bool = False,
+) -> Advice:
+    """``question`` and ``request`` describe the same job; ``pbs`` and ``slurm`` say in which words to answer."""
+    found = recommend(connection, reader, cluster, question, request)
+    such, memory, runtime = found.such_jobs, found.memory_bytes, found.runtime_s
+    return Advice(
+        cluster=cluster,
+        user=question.user or "",
+        text=sentence(found, memory_text if pbs is None else pbs_memory_text),
+        notable=_is_notable(request.memory_bytes, memory, such.memory_bytes)
+        or _is_notable(request.walltime_s, runtime, such.runtime_s),
+        such_jobs=such.jobs,
+        such_jobs_memory_bytes=such.memory_bytes,
+        such_jobs_runtime_s=such.runtime_s,
+        processors=request.processors,
+        nodes=request.nodes or 1,
+        forecasts=[_forecast(found.answers[metric], _requested(metric, request)) for metric in ASKED_FOR],
+        slurm=slurm_advice(request, memory, runtime) if slurm else None,
+        pbs=None if pbs is None else pbs_advice(pbs, request, memory, runtime),
+    )
+
+
+def _is_notable(asked: float | None, recommended: float | None, used: float | None) -> bool:
+    if asked is None or used is None:
+        return False
+    enough = used if recommended is None else recommended
+    return not enough <= asked < WASTEFUL * enough
+
+
+def _requested(metric: str, request: JobRequest) -> float | None:
+    return request.memory_bytes if metric == "memory" else request.walltime_s
+
+
+def _forecast(answer: Prediction, requested: float | None) -> WholeJobForecast:
+    return WholeJobForecast(
+        metric=answer.metric,
+        unit=answer.unit,
+        requested=requested,
+        forecast=answer.value,
+        probability=answer.probability,
+        reserve=answer.bound,
+        attempts=answer.attempts,
+        basis=answer.bound_basis,
+        level=answer.level,
+        n=answer.n,
+        reason=answer.reason,
+    )
+
+
+def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
+    """What to ask for, if anything else than this job does; what such jobs used, and what this one asks for.
+
+    ``memory`` writes an amount of it.
+    """
+    such, request = found.such_jobs, found.request
+    said = _used(such, memory)
+    asked = []
+    if such.memory_bytes is not None or found.memory_bytes is not None:
+        asked.append("no amount of memory" if request.memory_bytes is None else memory(request.memory_bytes))
+    if such.runtime_s is not None or found.runtime_s is not None:
+        asked.append("no time limit" if request.walltime_s is None else time_text(request.walltime_s))
+    said += f"; this one asks for {' and '.join(asked)}." if asked else "."
+    return " ".join(part for part in (what_to_ask(found, memory), said) if part)
+
+
+def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
+    """``Ask for 402M and 12 min: enough for 96 of 100 such jobs.``; empty if the job's own request is the best."""
+    amounts = [
+        write(value)
+        for value, write in ((found.memory_bytes, memory), (found.runtime_s, time_text))
+        if value is not None
+    ]
+    if not amounts:
+        return ""
+    source = "" if found.such_jobs.jobs else ", as your other jobs suggest"
+    share = found.enough_share
+    enough = "" if share is None else f": enough for {_of_100(share)} of 100 such jobs"
+    return f"Ask for {' and '.join(amounts)}{source}{enough}."
+
+
+def _of_100(share: float) -> str:
+    return f"{min(99, math.floor(100.0 * share))}"
+
+
+def pbs_memory_text(value: float) -> str:
+    """Memory as PBS takes it.
+
+    >>> pbs_memory_text(616 * 2**20), pbs_memory_text(64 * 2**30)
+    ('616mb', '64gb')
+    """
+    return f"{memory_text(value).lower()}b"
+
+
+def _used(such: SuchJobs, memory: Callable[[float], str]) -> str:
+    if not such.jobs:
+        return "No such job of yours has been measured yet"
+    subject = "Your last such job" if such.jobs == 1 else f"Your last {such.jobs} such jobs"
+    used = []
+    if such.memory_bytes is not None:
+        at_most = "" if such.jobs == 1 else "at most "
+        on = "" if such.on_processors is None else f" on {such.on_processors} processors"
+        of = f" ({such.with_memory} measured)" if such.with_memory < such.jobs else ""
+        used.append(f"used {at_most}{memory(such.memory_bytes)}{on}{of}")
+    if such.runtime_s is not None:
+        used.append(f"ran {'' if such.jobs == 1 else 'at most '}{time_text(such.runtime_s)}")
+    failed = [
+        f"{count if such.jobs > 1 else 'it'} ran out of {what}"
+        for count, what in ((such.out_of_memory, "memory"), (such.out_of_time, "time"))
+        if count
+    ]
+    if not used:
+        return f"{subject}: {', '.join(failed)}"
+    return f"{subject} {' and '.join(used)}" + (f" ({', '.join(failed)})" if failed else "")

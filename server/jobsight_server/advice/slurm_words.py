@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from jobsight_server.advice.job_request import PROCESSORS_AT_MOST, JobRequest, RequestError, checked, whole
+from jobsight_server.accounting.parsers.quantities import requested_bytes
+from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.amounts import MIB, memory_bytes, time_s
 from jobsight_server.record import Record
 
@@ -24,6 +26,8 @@ _UNLIMITED = frozenset({"unlimited", "infinite"})
 _BARE = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?").fullmatch
 _MINUTES_SECONDS = re.compile(r"[0-9]{1,9}:[0-9]{1,9}(?::[0-9]{1,9})?").fullmatch
 _DAYS = re.compile(r"[0-9]{1,9}-[0-9]{1,9}(?::[0-9]{1,9}){0,2}").fullmatch
+
+PROCESSORS_AT_MOST = 10**9
 
 Count = Annotated[float, Meta(extra_json_schema={"multipleOf": 1, "minimum": 1, "maximum": PROCESSORS_AT_MOST})]
 Memory = (
@@ -134,3 +138,178 @@ def _limit_s(value: float | str | None) -> float | None:
             f"slurm.time_limit = {_as_sent(value)} is not a number of minutes from 0, no limit, to {_MINUTES_AT_MOST:g}"
         )
     return value * MINUTE_S
+
+
+_CHUNKS_AT_MOST = 1000
+_UNLIMITED_IN_PBS = frozenset({"unlimited", "infinity", "infinite"})
+_COUNT = re.compile(r"[1-9][0-9]{0,8}").fullmatch
+_Word = Annotated[str, Meta(max_length=16_000)]
+
+
+class PbsRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Values of ``Resource_List`` as they are written: ``select`` of PBS, ``nodes`` of TORQUE, of the others either."""
+
+    select: _Word | None = None
+    nodes: _Word | None = None
+    ncpus: _Word | None = None
+    procs: _Word | None = None
+    mem: _Word | None = None
+    pmem: _Word | None = None
+    walltime: _Word | None = None
+
+
+class PbsAdvice(Record):
+    """What to ask PBS for: ``mem`` of the whole job, ``pmem`` per processor, and ``select`` with memory in its chunks.
+
+    ``select`` is null where the job has none, or where its chunks differ.
+    """
+
+    mem: str | None
+    pmem: str | None
+    select: str | None
+    walltime: str | None
+
+
+def pbs_request(asked: PbsRequest) -> JobRequest:
+    """The request of the whole job.
+
+    Raises:
+        RequestError: a field cannot be read.
+    """
+    processors, nodes, memory = 0, 0, 0.0
+    if asked.select is not None:
+        for count, resources in _chunks(asked.select):
+            nodes += count
+            processors += count * _count(resources.get("ncpus", "1"), "pbs.select ncpus")
+            memory += count * _memory(resources.get("mem"), "pbs.select mem")
+    elif asked.nodes is not None:
+        for part in asked.nodes.split("+"):
+            first, *properties = part.strip().split(":")
+            count = int(first) if _COUNT(first) else 1
+            ppn = [text[4:] for text in properties if text.startswith("ppn=")]
+            nodes += count
+            processors += count * (_count(ppn[0], "pbs.nodes ppn") if ppn else 1)
+    for name in ("procs", "ncpus"):
+        text = getattr(asked, name)
+        if text is not None and (asked.select is None or not processors):
+            processors = max(processors, _count(text, f"pbs.{name}"))
+    processors = max(processors, 1)
+    memory = memory or _memory(asked.mem, "pbs.mem") or _memory(asked.pmem, "pbs.pmem") * processors
+    return checked(JobRequest(processors, nodes or None, memory or None, _walltime_s(asked.walltime) or None))
+
+
+def pbs_advice(
+    asked: PbsRequest, request: JobRequest, memory_bytes: float | None, runtime_s: float | None
+) -> PbsAdvice:
+    """``memory_bytes`` and ``runtime_s``, of the whole job, as PBS takes them, rounded up."""
+    walltime = None
+    if runtime_s is not None:
+        minutes = math.ceil(runtime_s / 60)
+        walltime = f"{minutes // 60:02}:{minutes % 60:02}:00"
+    if memory_bytes is None:
+        return PbsAdvice(None, None, None, walltime)
+    per_processor = memory_bytes / request.processors
+    return PbsAdvice(_mb(memory_bytes), _mb(per_processor), _select(asked.select, per_processor), walltime)
+
+
+def _select(text: str | None, bytes_per_processor: float) -> str | None:
+    """The ``select`` with the memory of each chunk replaced; None if its chunks are of several kinds."""
+    chunks = [] if text is None else _chunks(text)
+    if len(chunks) != 1:
+        return None
+    count, resources = chunks[0]
+    memory = _mb(bytes_per_processor * _count(resources.get("ncpus", "1"), "pbs.select ncpus"))
+    return ":".join([str(count), *(f"{key}={value}" for key, value in (resources | {"mem": memory}).items())])
+
+
+def _chunks(text: str) -> list[tuple[int, dict[str, str]]]:
+    """Of ``2:ncpus=8:mem=8gb+1:ncpus=4``: how many of each chunk, and its resources."""
+    parts = text.split("+")
+    if len(parts) > _CHUNKS_AT_MOST:
+        raise RequestError(f"pbs.select has {len(parts)} chunks; at most {_CHUNKS_AT_MOST} are read")
+    found = []
+    for part in parts:
+        first, *rest = part.strip().split(":")
+        count = 1
+        if _COUNT(first):
+            count = int(first)
+        else:
+            rest = [first, *rest]
+        resources = dict(entry.partition("=")[::2] for entry in rest)
+        if any(not key or not value for key, value in resources.items()):
+            raise RequestError(f"pbs.select = {part[:60]!r} is not a chunk; give one such as 2:ncpus=8:mem=8gb")
+        found.append((count, resources))
+    return found
+
+
+def _count(text: str, place: str) -> int:
+    if not _COUNT(text):
+        raise RequestError(f"{place} = {text[:60]!r} is not a whole number above 0")
+    return int(text)
+
+
+def _walltime_s(text: str | None) -> float:
+    """0 where none is requested. Unlike in accounting logs, ``MM:SS`` is one."""
+    if text is None or text.lower() in _UNLIMITED_IN_PBS:
+        return 0.0
+    try:
+        return time_s(text)
+    except ValueError as error:
+        raise RequestError(f"pbs.walltime = {text[:60]!r} is not a run time; give seconds or HH:MM:SS") from error
+
+
+def _memory(text: str | None, place: str) -> float:
+    """0 where none is requested."""
+    try:
+        return 0.0 if text is None else float(requested_bytes(place, text) or 0)
+    except AccountingError as error:
+        raise RequestError(f"{place} = {text!r:.80} is not an amount of memory; give one such as 8gb") from error
+
+
+def _mb(value: float) -> str:
+    return f"{math.ceil(value / MIB)}mb"
+
+
+AMOUNT_AT_MOST = 1e18
+
+
+class RequestError(ValueError):
+    """A request that cannot be read; the message names the field, its value and valid forms."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """Of the whole job; None is not requested. ``memory_bytes`` is the sum over its ``nodes``, 1 for each processor at
+    most where their number is left to the scheduler."""
+
+    processors: int = 1
+    nodes: int | None = None
+    memory_bytes: float | None = None
+    walltime_s: float | None = None
+
+
+def whole(value: float | None, place: str) -> int | None:
+    """A count of 1 or more; None if it was not given.
+
+    Raises:
+        RequestError: it is no such number.
+    """
+    if value is None:
+        return None
+    if not (1 <= value <= PROCESSORS_AT_MOST and float(value).is_integer()):
+        raise RequestError(f"{place} = {value!r} is not a whole number from 1 to {PROCESSORS_AT_MOST}")
+    return int(value)
+
+
+def checked(request: JobRequest) -> JobRequest:
+    """The request, if its amounts are of a size that a job can have.
+
+    Raises:
+        RequestError: one is not.
+    """
+    whole(float(request.processors), "processors")
+    whole(float(request.nodes or 1), "nodes")
+    for name, value in (("memory", request.memory_bytes), ("run time", request.walltime_s)):
+        if value is not None and not 0 < value <= AMOUNT_AT_MOST:
+            raise RequestError(f"{name} = {value!r} is not above 0 and at most {AMOUNT_AT_MOST:g}")
+    return request

@@ -6,6 +6,7 @@ Only digests are kept. A session made from a token ends when that token is revok
 from __future__ import annotations
 
 import secrets
+from collections import deque
 
 from sqlalchemy import Connection, delete, insert, or_, select
 
@@ -64,3 +65,28 @@ def _create(connection: Connection, kind: str, token_id: int | None, now: float,
     row = {"digest": digest_of(secret), "kind": kind, "token_id": token_id, "created": now, "expires": expires}
     connection.execute(insert(sessions).values(row))
     return secret
+
+
+WINDOW_S = 60.0
+ALLOWED = 10
+_ADDRESSES_KEPT = 1024
+
+
+class LoginFailures:
+    """Counts failed logins per address over the last minute, in this process only."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, deque[float]] = {}
+
+    def wait_s(self, address: str, now: float) -> float:
+        """Seconds until this address may try again; 0 when it may now."""
+        times = self._times.get(address)
+        while times and times[0] <= now - WINDOW_S:
+            times.popleft()
+        return times[0] + WINDOW_S - now if times and len(times) >= ALLOWED else 0.0
+
+    def add(self, address: str, now: float) -> None:
+        """One failed attempt."""
+        if address not in self._times and len(self._times) >= _ADDRESSES_KEPT:
+            self._times.pop(next(iter(self._times)))
+        self._times.setdefault(address, deque(maxlen=ALLOWED)).append(now)

@@ -15,8 +15,8 @@ from sqlalchemy.exc import DBAPIError
 from jobsight_server.settings import SETTINGS, Section, Setting, Settings, load_settings, settings_in
 from jobsight_server.storage.dialect import database_file
 from jobsight_server.storage.engine import Access, DatabaseError, open_engine
+from jobsight_server.storage.lock import ServerLock
 from jobsight_server.storage.migrate import newest_version, present_version, upgrade
-from jobsight_server.storage.server_lock import ServerLock
 
 _UNITS = {
     "bytes": "BYTES",

@@ -11,10 +11,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from jobsight_predictor.choices import OBJECTIVES
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
-from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, parse_job_group
+from jobsight_predictor.question import DEFAULT_JOB_GROUPS, OBJECTIVES, JobGroup, parse_job_group
 from jobsight_server.command_line.five_parameters import add_parameters, parameters_of
 from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.commands.backtest_report import show

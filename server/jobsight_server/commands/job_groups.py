@@ -16,7 +16,7 @@ from jobsight_predictor.evaluation.job_group_search import Found, candidates, se
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs
 from jobsight_predictor.evaluation.replay import replay_jobsight
 from jobsight_predictor.evaluation.scores import accuracies
-from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, job_group_text
+from jobsight_predictor.question import DEFAULT_JOB_GROUPS, JobGroup, job_group_text
 from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.errors import UserError
 

@@ -18,7 +18,7 @@ from jobsight_server.command_line.arguments import (
 )
 from jobsight_server.serve.supervisor import Supervisor
 from jobsight_server.settings import Settings
-from jobsight_server.storage.server_lock import ServerLock
+from jobsight_server.storage.lock import ServerLock
 from jobsight_server.systems.all_settings import all_sections
 
 

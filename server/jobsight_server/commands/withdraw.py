@@ -22,7 +22,7 @@ from jobsight_server.accounting.parallel_tasks import forget_tasks
 from jobsight_server.accounting.position import Position, positions, resume
 from jobsight_server.accounting.store import lock_cluster
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts.round import last_learn_seq, lock_learning
+from jobsight_server.forecasts.learn import last_learn_seq, lock_learning
 from jobsight_server.savings.totals import count_again, days_of, forget_empty_groups
 from jobsight_server.settings import AccountingFormat
 from jobsight_server.storage.event_counts import add_event_counts

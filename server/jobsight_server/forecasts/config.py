@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jobsight_predictor.choices import LIMITS, OBJECTIVES, Limit, Objective
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
-from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, JobGroup, parse_job_group
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
+from jobsight_predictor.question import (
+    DEFAULT_JOB_GROUPS,
+    LIMITS,
+    OBJECTIVES,
+    JobGroup,
+    Limit,
+    Objective,
+    parse_job_group,
+)
 from jobsight_server.settings import Settings
 from jobsight_server.settings.by_metric import five_parameters
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts.events import Observation, Reported
-from jobsight_server.forecasts.learn import Learner
-from jobsight_server.forecasts.outcomes import Outcome, Taken, store
+from jobsight_server.forecasts.learn import Learner, last_learn_seq, lock_learning
+from jobsight_server.forecasts.outcomes import Observation, Outcome, Reported, Taken, store
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import AnswerReader
 from jobsight_server.forecasts.request import WHOLE, ForecastRequest
-from jobsight_server.forecasts.round import last_learn_seq, lock_learning
 
 SLIP = 100.0
 """An amount this many times above what is recommended is taken for a wrong unit, and so is what was too little and this

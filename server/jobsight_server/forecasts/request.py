@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from string import digits
+from typing import Any, NamedTuple
 
-from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.question import Question
+from sqlalchemy import Connection, bindparam, func, select
+
+from jobsight_predictor.metrics import METRICS, metrics_of
+from jobsight_predictor.question import Facts, Question
+from jobsight_server.accounting.runs import Failure
 from jobsight_server.errors import UserError
+from jobsight_server.facts import facts_of, is_random, task_of
+from jobsight_server.storage.schema import jobs
 
 PER = ("processor", "job")
 
@@ -76,3 +83,184 @@ class ForecastRequest(NamedTuple):
 def whole_job_request(cluster: str, question: Question, metric: str) -> ForecastRequest:
     """What will the whole job need? One whose processors are not known counts as one processor."""
     return ForecastRequest(cluster, question, metric, "job" if question.processors else "processor")
+
+
+ASKED_PROCESSORS = func.coalesce(func.nullif(jobs.c.asked_processors, 0), jobs.c.processors)
+ASKED_MEMORY = func.coalesce(jobs.c.asked_memory_bytes, jobs.c.requested_memory_bytes)
+ASKED_WALLTIME = func.coalesce(jobs.c.asked_walltime_s, jobs.c.requested_walltime_s)
+"""What the user asked for, whatever the job was given: jobs are known by that, because questions have it too."""
+
+COLUMNS = (
+    jobs.c.id,
+    jobs.c.cluster,
+    jobs.c.user,
+    jobs.c.name,
+    jobs.c.queue,
+    ASKED_PROCESSORS,
+    ASKED_MEMORY,
+    ASKED_WALLTIME,
+    jobs.c.group,
+    jobs.c.account,
+    jobs.c.facts,
+    jobs.c.requested_memory_bytes,
+    jobs.c.requested_walltime_s,
+    jobs.c.state,
+    jobs.c.submitted,
+    jobs.c.start,
+    jobs.c.end,
+    jobs.c.forecast_seq,
+    jobs.c.job_id,
+    jobs.c.failure,
+    jobs.c.gpus,
+)
+"""The columns that ``job_of`` reads, in its order."""
+
+LONGEST_GROUP = 255  # characters
+_AT_ONCE = 500
+_SEPARATORS = "-_. "
+
+
+class ForecastJob(NamedTuple):
+    """A run: what was known about it at its submission, and the time of that (UTC; None if unknown).
+
+    ``given_memory_bytes``, per processor, and ``given_time_s`` are what the scheduler reserved, which may be another
+    amount than the user asked for. ``forecast_seq`` is the ``learn_seq`` of the last run learned when it was forecast;
+    None before that. ``failure`` is what it ran out of, None if nothing.
+    """
+
+    run_id: int
+    cluster: str
+    question: Question
+    given_memory_bytes: float | None
+    given_time_s: float | None
+    state: str
+    submitted: float | None
+    start: float | None
+    end: float | None
+    forecast_seq: int | None
+    job_id: str
+    failure: Failure | None
+    gpus: int | None = None
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics in which it is forecast."""
+        return metrics_of(gpus=bool(self.gpus))
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it ran, at least 1; None if unknown."""
+        return None if self.start is None or self.end is None else max(self.end - self.start, 1.0)
+
+    @property
+    def user(self) -> str:
+        assert self.question.user is not None
+        return self.question.user
+
+
+def job_of(row: Sequence[Any]) -> ForecastJob:
+    """The job in a row of ``COLUMNS``."""
+    run_id, cluster, user, name, queue, processors, asked_memory, asked_time, group, account, facts, *rest = row
+    given_memory, given_time, *known = rest
+    subject = (user, name, queue, processors, asked_memory, asked_time, group, account)
+    question = job_question(*subject, facts_of(facts))
+    memory = given_memory / (question.processors or 1) if given_memory else None
+    return ForecastJob(run_id, cluster, question, memory, given_time or None, *known)
+
+
+class AskedFor(NamedTuple):
+    """What the user of a run asked for: processors, memory of the whole job, run time; None for none and unknown."""
+
+    processors: int | None
+    memory_bytes: float | None
+    walltime_s: float | None
+
+
+def asked_for(run: Any) -> AskedFor:
+    """Of a row of ``jobs``, as ``ASKED_PROCESSORS`` and the others say."""
+    memory = run.requested_memory_bytes if run.asked_memory_bytes is None else run.asked_memory_bytes
+    walltime = run.requested_walltime_s if run.asked_walltime_s is None else run.asked_walltime_s
+    return AskedFor(run.asked_processors or run.processors, memory or None, walltime or None)
+
+
+def question_of(run: Any) -> Question:
+    """The question that the job in a row of ``jobs`` was known by at its submission."""
+    subject = (run.user, run.name, run.queue, *asked_for(run), run.group, run.account)
+    return job_question(*subject, facts=facts_of(run.facts))
+
+
+def read_jobs(connection: Connection, runs: Sequence[int]) -> dict[int, ForecastJob]:
+    """These runs, by their id."""
+    query = select(*COLUMNS).where(jobs.c.id.in_(bindparam("runs", expanding=True)))
+    found: dict[int, ForecastJob] = {}
+    for begin in range(0, len(runs), _AT_ONCE):
+        for row in connection.execute(query, {"runs": list(runs[begin : begin + _AT_ONCE])}):
+            found[row.id] = job_of(row)
+    return found
+
+
+def read_waiting(connection: Connection, before: float) -> list[ForecastJob]:
+    """Runs submitted before ``before`` without a forecast yet, in order of submission.
+
+    Removed and requeued ones are included.
+    """
+    query = (
+        select(*COLUMNS)
+        .where(jobs.c.forecast_seq.is_(None), jobs.c.submitted < before)
+        .order_by(jobs.c.submitted, jobs.c.id)
+    )
+    return [job_of(row) for row in connection.execute(query)]
+
+
+def job_question(
+    user: str,
+    name: str | None = None,
+    queue: str | None = None,
+    processors: int | None = None,
+    memory_bytes: float | None = None,
+    walltime_s: float | None = None,
+    group: str | None = None,
+    account: str | None = None,
+    facts: Facts = (),
+) -> Question:
+    """A job in job groups' form; empty texts, and numbers not above 0, count as unknown.
+
+    ``memory_bytes`` is the request of the whole job, as in accounting logs; in the question it is per processor, like
+    the values that it is compared with. If the processors are unknown, it is assumed to be for one.
+    A group or account longer than 255 characters, which no index takes, counts as unknown.
+    """
+    known = processors if processors and processors > 0 else None
+    return Question(
+        user=user,
+        application=None if name is None else application(name),
+        queue=queue or None,
+        processors=None if known is None else int(known),
+        requested_memory_bytes=memory_bytes / (known or 1) if memory_bytes and memory_bytes > 0 else None,
+        requested_time_s=float(walltime_s) if walltime_s and walltime_s > 0 else None,
+        group=group if group and len(group) <= LONGEST_GROUP else None,
+        account=account if account and len(account) <= LONGEST_GROUP else None,
+        facts=facts,
+    )
+
+
+@lru_cache(4096)
+def application(name: str) -> str | None:
+    """The application that a job's name stands for: without directories and without the number of the run.
+
+    Logs do not name applications; a job's name, by default that of its script, comes closest. Users number the runs of
+    one application, at the end of the name or before its extension, often after a separator; every other part of a
+    name distinguishes applications as often as runs, and is kept. Of a workflow engine's job the task counts. None if
+    nothing is left, or the name is random.
+
+    >>> [application(name) for name in ("run_017", "bin/run_18.sh", "run", "run-", "cfd-large", "cfd-64-2", "4711")]
+    ['run', 'run.sh', 'run', 'run', 'cfd-large', 'cfd-64', None]
+    >>> [application(name) for name in ("nf-NFCORE_EAGER_BWA_(s1)", "NFCORE_EAGER:BWA", "toil_job_7_sort")]
+    ['NFCORE_EAGER_BWA', 'NFCORE_EAGER_BWA', 'sort']
+    """
+    if is_random(name):
+        return None
+    file = (task_of(name) or name).rpartition("/")[2]
+    stem, dot, extension = file.rpartition(".")
+    if not (dot and extension.isascii() and extension.isalpha()):
+        stem, dot, extension = file, "", ""
+    return stem.rstrip(digits).rstrip(_SEPARATORS) + dot + extension or None

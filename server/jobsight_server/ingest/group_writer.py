@@ -19,7 +19,7 @@ from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.ingest.writer_cache import CachedNode, WriterCache, write_nodes
 from jobsight_server.job_ids import job_key
 from jobsight_server.storage import late_batches
-from jobsight_server.storage.fetch import driver_sql
+from jobsight_server.storage.engine import driver_sql
 
 _SAMPLES = (
     "INSERT INTO samples (node_id, time, net_in_bytes, net_out_bytes, cpu_busy_s, memory_used_bytes, gap_s, "

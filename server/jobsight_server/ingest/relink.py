@@ -18,8 +18,8 @@ from jobsight_server.ingest.counter_state import CounterState
 from jobsight_server.ingest.counters import correct
 from jobsight_server.ingest.shifts import Amounts, Shift, amounts_at
 from jobsight_server.ingest.wire import Batch
+from jobsight_server.storage.event_counts import modulo
 from jobsight_server.storage.schema import batches
-from jobsight_server.storage.totals import modulo
 
 _SAME_S = 1e-6  # smaller differences between sums of seconds are rounding
 

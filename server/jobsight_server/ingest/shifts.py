@@ -19,9 +19,9 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 from jobsight_server.ingest.batch_ends import dump_ends, load_ends
 from jobsight_server.ingest.counter_state import CounterState
 from jobsight_server.ingest.counters import SampleRow
+from jobsight_server.storage.event_counts import MASK, modulo
 from jobsight_server.storage.schema import batches
 from jobsight_server.storage.schema import shifts as table
-from jobsight_server.storage.totals import MASK, modulo
 
 EVER = 1e18
 STEP_ROWS = 1_000  # some 10 ms on SQLite

@@ -17,13 +17,12 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, Engine, bindparam, update
 
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.events import Observations
-from jobsight_server.forecasts.round import last_learn_seq, learn_late, lock_learning
-from jobsight_server.profiler.gather import profiles_of
-from jobsight_server.profiler.measurement import Measurements
-from jobsight_server.profiler.ready import SampledNodes, complete, read_incomplete
-from jobsight_server.profiler.rows import EventCounts, accepted, observations, row
+from jobsight_server.forecasts.learn import last_learn_seq, learn_late, lock_learning
+from jobsight_server.forecasts.outcomes import Observations
+from jobsight_server.profiler.profile import EventCounts, accepted, observations, row
+from jobsight_server.profiler.ready import SampledNodes, complete, profiles_of, read_incomplete
 from jobsight_server.profiler.sharing import EndedRun
+from jobsight_server.profiler.usage import Measurements
 from jobsight_server.savings.totals import count_again
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late

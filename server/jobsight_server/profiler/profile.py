@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.accounting.used import used_of
-from jobsight_server.profiler.bandwidth import bandwidth
-from jobsight_server.profiler.fabrics import FASTEST
-from jobsight_server.profiler.job_cgroup import cgroup_cpu, cgroup_memory, peak_was_read
-from jobsight_server.profiler.measurement import Measurement, from_log
+from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.forecasts.learn import learnable
+from jobsight_server.forecasts.outcomes import Observation, Observations
 from jobsight_server.profiler.memory import NodeMemory, together
+from jobsight_server.profiler.readings import Readings
 from jobsight_server.profiler.sampled import (
     NodeEvidence,
     attribution_of,
+    cgroup_cpu,
+    cgroup_memory,
     cpu_of,
     from_samples,
+    network_of,
     over_nodes,
+    peak_was_read,
     sampled_memory,
 )
 from jobsight_server.profiler.sharing import EndedRun
-from jobsight_server.profiler.usage import MOST_UNKNOWN, Missing
+from jobsight_server.profiler.usage import (
+    FASTEST,
+    MOST_UNKNOWN,
+    SUM,
+    Measurement,
+    Measurements,
+    Missing,
+    by_fabric,
+    fastest,
+    from_log,
+    missing_labels,
+    without,
+)
 
 # More CPU time than processors have: kept, but flagged.
 CPU_FLAGGED_ABOVE = 1.05
@@ -44,7 +64,7 @@ def profile(run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST)
     length_s = run.end - run.start
     how = attribution_of(nodes)
     found = {
-        "bandwidth": bandwidth(nodes, how, run.asked, length_s, fabric),
+        "bandwidth": _bandwidth(nodes, how, run.asked, length_s, fabric),
         "memory": _memory(run, nodes, how, run.asked, length_s),
         "cpu": _cpu(run, nodes, how, run.held, length_s),
     }
@@ -166,3 +186,121 @@ def _cgroup_cpu(nodes: Sequence[NodeEvidence], most_unknown: float) -> float | N
     ]
     known = [cpu_s for cpu_s in found if not isinstance(cpu_s, Missing)]
     return (sum(known) or None) if len(known) == len(nodes) else None  # no process uses none
+
+
+EventCounts = Counter[tuple[str, str]]
+
+
+def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measurement]:
+    """The entries without invalid values; missing and rejected values are counted by reason."""
+    found = {metric: _refused_if_wrong(entry, counts) for metric, entry in entries.items()}
+    counts["cpu_above_1.05", ""] += sum(entry.reason == ABOVE for entry in found.values())
+    for metric, label in missing_labels(found).items():
+        counts["profiles_missing", f"{metric}: {label}"] += 1
+    return found
+
+
+def observations(entries: Measurements, config: ForecastConfig, counts: EventCounts) -> Observations:
+    """Per metric what is learned; None if there is nothing. Values that are only shown are counted."""
+    found: Observations = {}
+    for metric, entry in entries.items():
+        is_evidence = entry.value is not None and config.learns(entry.attribution)
+        found[metric] = Observation(entry.value or 0.0, entry.lower_bound) if is_evidence else None
+        why = "lower bound" if entry.lower_bound else entry.attribution
+        counts["profiles_shown_only", f"{metric}: {why}"] += entry.value is not None and not _is_learned(entry, config)
+    return found
+
+
+def _is_learned(entry: Measurement, config: ForecastConfig) -> bool:
+    return config.learns(entry.attribution) and not entry.lower_bound
+
+
+def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
+    """The entry, without its value if that is not a valid measurement, so that it is not learned."""
+    if entry.value is None or learnable(entry.value):
+        return entry
+    kind = "negative" if entry.value < 0 else "not finite"
+    counts["profiles_refused", kind] += 1
+    missing = Missing(f"its value is {kind}: {entry.value!r}")
+    return replace(
+        entry,
+        value=None,
+        peak=None,
+        mean=None,
+        lower_bound=False,
+        reason=missing.reason,
+        missing=Missing(f"its value is {kind}"),
+    )
+
+
+def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
+    """The columns of ``profiles`` for the measurement."""
+    return {
+        "value": entry.value,
+        "peak": entry.peak,
+        "mean": entry.mean,
+        "idle_age_s": entry.idle_age_s,
+        "cache": entry.cache,
+        "charged_peak": entry.charged_peak,
+        "fabric": entry.fabric,
+        "fabrics": None if entry.fabrics is None else msgspec.json.encode(entry.fabrics).decode(),
+        "source": entry.source,
+        "attribution": entry.attribution,
+        "reason": entry.reason,
+        "shown_only": entry.value is not None and not _is_learned(entry, config),
+        "lower_bound": entry.lower_bound,
+    }
+
+
+def forecast_of(forecast: PendingForecast, entry: Measurement) -> dict[str, Any]:
+    """The columns of ``profiles`` for the forecast of what the measurement found.
+
+    What to ask for after the bound was too little is kept where it was, or may turn out to be.
+    """
+    was_enough = entry.value is not None and not entry.lower_bound and entry.value <= (forecast.bound or 0.0)
+    return {
+        "forecast": forecast.value,
+        "bound": forecast.bound,
+        "probability": None if forecast.value is None else forecast.probability,
+        "attempts": None if was_enough or forecast.bound is None else msgspec.json.encode(forecast.attempts).decode(),
+    }
+
+
+def _bandwidth(nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float, wanted: str) -> Measurement:
+    """Of the fabric that is ``wanted``: one by name, the fastest with traffic, or all added up."""
+    added = from_samples(over_nodes(nodes, network_of), how, processors, length_s)
+    if added.value is None:
+        return added
+    parts = {node.node: by_fabric(node.readings, node.speeds) for node in nodes if node.readings is not None}
+    names = list(dict.fromkeys(name for fabrics in parts.values() for name in fabrics))
+    if SUM in names or not names:
+        return replace(added, fabric=SUM if names else None)
+    found = {names[0]: added}
+    if len(names) > 1:
+        found = {name: _on_fabric(name, nodes, parts, how, processors, length_s) for name in names}
+    if missing := next((entry for entry in found.values() if entry.value is None), None):
+        return missing
+    values = {name: entry.value for name, entry in found.items() if entry.value is not None}
+    several = values if len(values) > 1 else None
+    if wanted == SUM:
+        return replace(added, fabric=SUM if several else names[0], fabrics=several)
+    name = wanted
+    if wanted == FASTEST:
+        speeds = {one: max(node.speeds.get(one, 0.0) for node in nodes) for one in names}
+        name = fastest({one: value * processors for one, value in values.items()}, speeds, len(nodes))
+    if name not in found:
+        return replace(without(Missing(f"its nodes have no {name}"), how), fabrics=several)
+    return replace(found[name], fabric=name, fabrics=several)
+
+
+def _on_fabric(
+    name: str,
+    nodes: Sequence[NodeEvidence],
+    parts: Mapping[str, Mapping[str, Readings]],
+    how: str,
+    processors: int,
+    length_s: float,
+) -> Measurement:
+    """The bandwidth on one fabric, over the nodes that have it."""
+    having = [replace(node, readings=parts[node.node][name]) for node in nodes if name in parts[node.node]]
+    return from_samples(over_nodes(having, network_of), how, processors, length_s)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from jobsight_server.job_ids import job_key
-from jobsight_server.storage.fetch import fetch, fetch_by_keys
-from jobsight_server.storage.totals import MODULUS, SETTLED
+from jobsight_server.storage.engine import fetch, fetch_by_keys
+from jobsight_server.storage.event_counts import MODULUS, SETTLED
 
 Floats = NDArray[np.float64]
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
+from sqlalchemy import Connection, text
 
-from jobsight_server.profiler.fabrics import Speeds
-from jobsight_server.profiler.idle import NOT_KNOWN, Idle
-from jobsight_server.profiler.job_cgroup import JobCgroup
-from jobsight_server.profiler.measurement import NO_PROCESSORS, Measurement, without
-from jobsight_server.profiler.memory import NodeMemory, inside, node_memory, together
-from jobsight_server.profiler.readings import Boundaries, Readings
+from jobsight_server.job_ids import job_key
+from jobsight_server.profiler.memory import NOT_KNOWN, Idle, NodeMemory, inside, node_memory, together
+from jobsight_server.profiler.readings import Boundaries, Floats, Readings
 from jobsight_server.profiler.sharing import Neighbours, NodeRun, attribution
-from jobsight_server.profiler.usage import JobInterval, Missing, Rates, cpu, network
+from jobsight_server.profiler.usage import (
+    MOST_UNKNOWN,
+    NO_PROCESSORS,
+    JobInterval,
+    Measurement,
+    Missing,
+    Rates,
+    Speeds,
+    cpu,
+    network,
+    without,
+)
+from jobsight_server.storage.engine import fetch_by_keys
+from jobsight_server.storage.late_batches import load_columns
 
 _Use = TypeVar("_Use")
 
@@ -176,3 +187,158 @@ def attribution_of(nodes: Sequence[NodeEvidence]) -> str:
         if how in found:
             return how
     return "unknown"
+
+
+# Clocks differ, and a hook takes the last reading just after the job has ended.
+_SLACK_S = 30.0
+# What a peak may exceed its readings by: a share of it, or what the kernel charges for page tables and the like.
+_UNSEEN = 0.05
+_OF_KERNEL_BYTES = 4 * 2**20
+
+_ROWS = (
+    "WITH asked(node_id, job_id) AS (VALUES {asked}) "
+    "SELECT j.node_id, j.job_id, j.first_time, j.last_time, j.peak_bytes, j.readings "
+    "FROM asked CROSS JOIN job_samples j "
+    "WHERE j.node_id = asked.node_id AND j.job_id = asked.job_id ORDER BY j.first_time"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """A row of ``job_samples``."""
+
+    first_time: float
+    last_time: float
+    peak_bytes: int | None
+    readings: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobCgroup:
+    """A job's readings on one node during one run, rising in time; NaN where a value is missing.
+
+    ``cpu_s`` has no steps back: a cgroup that was made again during the run adds to the one before. Memory in bytes:
+    ``used`` is anonymous and shared memory, ``cache`` page cache, ``charged_peak`` the most that was charged in all.
+    """
+
+    time: Floats
+    cpu_s: Floats
+    used: Floats
+    cache: Floats
+    charged_peak: float | None
+
+
+_MEMORY = text(
+    "SELECT readings FROM job_samples WHERE node_id = :node_id AND job_id = :job_id "
+    "AND last_time > :since AND first_time <= :until ORDER BY first_time"
+)
+_ANY = text("SELECT 1 FROM job_samples WHERE node_id = :node_id AND job_id = :job_id AND last_time > :since LIMIT 1")
+
+StoredRows = Mapping[tuple[int, str], list[StoredRow]]
+
+
+def read_job_rows(connection: Connection, asked: Iterable[tuple[int, str]]) -> StoredRows:
+    """What is stored of jobs on nodes, by (node id, job id)."""
+    keys = {(node_id, job_id): (node_id, job_key(job_id)) for node_id, job_id in asked}
+    found: dict[tuple[int, str], list[StoredRow]] = {}
+    for node_id, job_id, *row in fetch_by_keys(connection, _ROWS, list(dict.fromkeys(keys.values()))):
+        found.setdefault((node_id, job_id), []).append(StoredRow(*row))
+    return {place: found[key] for place, key in keys.items() if key in found}
+
+
+def has_cgroup(connection: Connection, node_id: int, job_id: str, since: float) -> bool:
+    """Whether the job's cgroup was read on the node after ``since``."""
+    key = {"node_id": node_id, "job_id": job_key(job_id), "since": since}
+    return connection.execute(_ANY, key).first() is not None
+
+
+def read_job_memory(
+    connection: Connection, node_id: int, job_id: str, since: float, until: float
+) -> list[tuple[float, float]]:
+    """Times after ``since`` up to ``until``, and the bytes that the job's cgroup held on the node."""
+    key = {"node_id": node_id, "job_id": job_key(job_id), "since": since, "until": until}
+    found: list[tuple[float, float]] = []
+    for (readings,) in connection.execute(_MEMORY, key):
+        columns = load_columns(readings)
+        pairs = zip(columns.time, columns.used, strict=True)
+        found += [(time, used) for time, used in pairs if used is not None and since < time <= until]
+    return sorted(found)
+
+
+def job_cgroup(rows: Iterable[StoredRow], at: Boundaries, next_start: float | None) -> JobCgroup | None:
+    """The readings of the run with the boundaries ``at``; None if there are none.
+
+    ``next_start``: when the same job started again, in the scheduler's clock, if it did.
+    """
+    first, last = at.start, at.end + _SLACK_S  # before the start, it is another run's
+    if next_start is not None:
+        last = min(last, next_start + at.offset_s)
+    readings: list[tuple[float, float | None, int | None, int | None]] = []
+    peaks: list[int] = []
+    for row in rows:
+        if row.last_time < first or row.first_time > last:
+            continue
+        columns = load_columns(row.readings)
+        readings += zip(columns.time, columns.cpu_s, columns.used, columns.cache, strict=True)
+        if row.peak_bytes is not None:
+            peaks.append(row.peak_bytes)
+    within = sorted((reading for reading in readings if first <= reading[0] <= last), key=lambda reading: reading[0])
+    if not within:
+        return None
+    time, cpu_s, used, cache = (np.array(column, dtype=np.float64) for column in zip(*within, strict=True))
+    return JobCgroup(time, _without_restarts(cpu_s), used, cache, float(max(peaks)) if peaks else None)
+
+
+def _without_restarts(cpu_s: Floats) -> Floats:
+    known = np.flatnonzero(np.isfinite(cpu_s))
+    if not len(known):
+        return cpu_s
+    values = cpu_s[known]
+    fallen = np.flatnonzero(values[1:] < values[:-1]) + 1
+    offsets = np.zeros(len(values))
+    offsets[fallen] = values[fallen - 1]
+    total = cpu_s.copy()
+    total[known] = values + offsets.cumsum()
+    return total
+
+
+def cgroup_memory(group: JobCgroup, at: Boundaries) -> NodeMemory | Missing:
+    """The job's memory on the node, which nothing else shares."""
+    nothing = np.zeros(len(group.time))
+    readings = Readings(group.time, nothing, nothing, nothing, group.used, nothing)
+    return node_memory(readings, JobInterval(at.start, at.end, 1), (), 0.0)
+
+
+def peak_was_read(group: JobCgroup, known_bytes: float = 0.0) -> bool | None:
+    """Whether a reading, or what is ``known_bytes`` of it otherwise, is the most that the cgroup held.
+
+    None if the kernel's own maximum is not known. The kernel keeps the most that was ever charged, page cache included.
+    What that has above the readings of both was held between two of them, unless it may be page cache too: as much
+    again as was read.
+    """
+    if group.charged_peak is None or not (np.isfinite(group.used) & np.isfinite(group.cache)).any():
+        return None
+    used, cache = max(known_bytes, float(np.nanmax(group.used))), float(np.nanmax(group.cache))
+    return group.charged_peak - used - 2.0 * cache <= max(_UNSEEN * used, _OF_KERNEL_BYTES)
+
+
+def cgroup_cpu(
+    group: JobCgroup, at: Boundaries, node_times: Floats, most_unknown: float = MOST_UNKNOWN
+) -> float | Missing:
+    """CPU seconds of the run; missing if more than the share ``most_unknown`` of it is unknown.
+
+    The cgroup counts from the start of the job, so only what follows its last reading is unknown: until the end, or
+    until the next reading of the node (``node_times``), which no longer found it. It is taken to be like the rest.
+    """
+    known = np.flatnonzero(np.isfinite(group.cpu_s))
+    if not len(known):
+        return Missing("no CPU readings of its cgroup on {node}")
+    last = float(group.time[known[-1]])
+    later = node_times[node_times > last]
+    until = min(at.end, float(later[0])) if len(later) else at.end
+    life_s = at.end - at.start
+    unknown_s = max(0.0, until - max(last, at.start))
+    if unknown_s > most_unknown * life_s:
+        share = round(most_unknown * 100)
+        return Missing(f"the CPU readings of its cgroup on {{node}} leave more than {share} % of its life unknown")
+    return float(group.cpu_s[known[-1]]) * life_s / (life_s - unknown_s)

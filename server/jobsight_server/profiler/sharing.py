@@ -14,8 +14,8 @@ import numpy as np
 from sqlalchemy import Connection
 
 from jobsight_server.accounting.runs import Failure
-from jobsight_server.profiler.idle import AFTER_S, FRESH_S
-from jobsight_server.storage.fetch import fetch
+from jobsight_server.profiler.memory import AFTER_S, FRESH_S
+from jobsight_server.storage.engine import fetch
 
 # A run whose end was never logged is assumed to have ended this long after its requested walltime.
 _OVERTIME_S = 3600.0

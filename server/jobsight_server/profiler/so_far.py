@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection, Engine, delete, select, text
 
-from jobsight_server.profiler.idle import FRESH_S, idle_before
-from jobsight_server.profiler.job_cgroup import has_cgroup, read_job_memory
+from jobsight_server.profiler.memory import FRESH_S, idle_before
 from jobsight_server.profiler.readings import Boundaries, Floats, boundaries, read_marks
 from jobsight_server.profiler.ready import SampledNode, SampledNodes
-from jobsight_server.profiler.sampled import shifted
+from jobsight_server.profiler.sampled import has_cgroup, read_job_memory, shifted
 from jobsight_server.profiler.sharing import EndedRun, NodeHistories, neighbours, read_node_histories
 from jobsight_server.storage.schema import job_nodes, jobs, running_use
 

@@ -6,12 +6,15 @@ events (a job starts or ends there) is split by the processors that the jobs hol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 
+from jobsight_server.ingest.wire import INFINIBAND
 from jobsight_server.profiler.readings import Floats, Readings
 
 # A job has no value if more than this share of its life is unknown.
@@ -144,3 +147,103 @@ def shares_of(edges: Floats, interval: JobInterval, others: Sequence[JobInterval
     there = (starts[:, None] <= middle) & (middle < ends[:, None])
     shares: Floats = interval.processors / (interval.processors + processors @ there)
     return shares
+
+
+NO_PROCESSORS = Missing("the accounting log gives no processors")
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One metric of a profile: ``value`` and ``peak`` in the metric's unit, or ``missing``.
+
+    For memory, the value is the peak and ``mean`` the time average, if samples give one; ``idle_age_s`` is how far from
+    its life the oldest idle level used was read; ``cache`` is the page cache of its cgroups, added up at its largest on
+    each node, and ``charged_peak`` the most that was ever charged to them, which no true peak exceeds.
+    ``lower_bound``: the job used more, or would have: it ran out of it, was cut short, or was measured in part. For
+    bandwidth, ``fabric`` is the network that the value is of, and ``fabrics`` has the value of each if there are
+    several.
+    """
+
+    value: float | None
+    peak: float | None = None
+    source: str | None = None
+    attribution: str | None = None
+    reason: str | None = None
+    missing: Missing | None = None
+    mean: float | None = None
+    idle_age_s: float | None = None
+    cache: float | None = None
+    charged_peak: float | None = None
+    fabric: str | None = None
+    fabrics: Mapping[str, float] | None = None
+    lower_bound: bool = False
+
+
+Measurements = Mapping[str, Measurement]
+"""Metric -> its entry."""
+
+
+def without(missing: Missing, how: str | None) -> Measurement:
+    """No value, and why."""
+    return Measurement(None, attribution=how, reason=missing.reason, missing=missing)
+
+
+def from_log(total: float, processors: int) -> Measurement:
+    """What the accounting log has for the whole run, per processor."""
+    if processors <= 0:
+        return without(NO_PROCESSORS, None)
+    # The batch system's sum over the job's own processes is the kernel's accounting for that job.
+    return Measurement(total / processors, source="accounting", attribution="cgroup")
+
+
+def missing_labels(entries: Mapping[str, Measurement]) -> dict[str, str]:
+    """Per metric without a value the reason to count it under."""
+    return {name: entry.missing.label for name, entry in entries.items() if entry.missing is not None}
+
+
+FASTEST, SUM = "fastest", "sum"
+# Below this in bits per second and node a network only keeps itself up: subnet manager, address resolution.
+LEAST_TRAFFIC_BPS = 10_000.0
+
+Speeds = Mapping[str, float]
+"""Fabric -> speed of its fastest link in bits per second, 0 if unknown."""
+
+
+class StoredLink(Struct):
+    """What is stored of an interface, as far as it matters here."""
+
+    kind: str
+    speed_bps: float | None = None
+
+
+_decoder = msgspec.json.Decoder(list[StoredLink])
+
+
+def link_speeds(interfaces: str) -> Speeds:
+    """The fabrics of a node, from its interfaces as stored (JSON)."""
+    found: dict[str, float] = {}
+    for interface in _decoder.decode(interfaces):
+        found[interface.kind] = max(found.get(interface.kind, 0.0), interface.speed_bps or 0.0)
+    return found
+
+
+def by_fabric(readings: Readings, speeds: Speeds) -> dict[str, Readings]:
+    """The readings of each fabric; all of them under ``SUM`` if they were stored before fabrics were kept apart."""
+    fast = next((kind for kind in INFINIBAND if kind in speeds), INFINIBAND[0])
+    slow = next((kind for kind in speeds if kind not in INFINIBAND), None)
+    if readings.infiniband is None:
+        if slow is None:
+            return {SUM: readings} if speeds else {}
+        return {SUM: readings} if fast in speeds else {slow: readings}
+    received, sent = readings.infiniband
+    parts = {fast: replace(readings, net_in_bytes=received, net_out_bytes=sent)}
+    if slow is not None:
+        rest = (readings.net_in_bytes - received, readings.net_out_bytes - sent)
+        parts[slow] = replace(readings, net_in_bytes=rest[0], net_out_bytes=rest[1])
+    return parts
+
+
+def fastest(bits_per_s: Mapping[str, float], speeds: Speeds, nodes: int) -> str:
+    """The fastest of the fabrics in ``bits_per_s`` that had traffic on these many nodes, else the fastest of all."""
+    busy = [name for name, moved in bits_per_s.items() if moved >= LEAST_TRAFFIC_BPS * nodes]
+    return max(busy or bits_per_s, key=lambda name: (speeds.get(name, 0.0), name in INFINIBAND))

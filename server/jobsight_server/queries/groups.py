@@ -11,7 +11,7 @@ from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.forecasts.config import GROUP_FIELDS, ForecastConfig
-from jobsight_server.forecasts.group_series import UserGroupKey, read_group_series
+from jobsight_server.forecasts.history import UserGroupKey, read_group_series
 from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
 from jobsight_server.record import Record, Share
 from jobsight_server.storage.schema import jobs

@@ -11,7 +11,7 @@ from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
 from jobsight_server.record import Record
 from jobsight_server.requirements.ask import enough, predicted
 from jobsight_server.requirements.config import JOBSIGHT, RequirementConfig
-from jobsight_server.requirements.estimate import estimate
+from jobsight_server.requirements.groups import estimate
 from jobsight_server.requirements.stored import question_of_text
 from jobsight_server.storage.schema import requirement_groups
 

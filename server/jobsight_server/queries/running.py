@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from jobsight_predictor.metrics import metrics_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.job import question_of
-from jobsight_server.forecasts.stored import read_pending
+from jobsight_server.forecasts.reader import read_pending
+from jobsight_server.forecasts.request import question_of
 from jobsight_server.storage.schema import running_use
 
 WATCHED = ("memory", "runtime")

@@ -11,10 +11,9 @@ from sqlalchemy import Connection
 from jobsight_server.advice.recommendation import Recommendation, recommend_as_last
 from jobsight_server.advice.such_jobs import FinishedRun, last_runs
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.job import application as application_of
+from jobsight_server.forecasts.request import application as application_of
 from jobsight_server.record import Record
-from jobsight_server.savings.amounts import AMOUNTS, COLUMNS, METRICS
-from jobsight_server.savings.groups import OTHER, group_name
+from jobsight_server.savings.groups import AMOUNTS, COLUMNS, METRICS, OTHER, group_name
 from jobsight_server.savings.read import (
     Days,
     stored_days,

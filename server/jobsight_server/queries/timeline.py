@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, text
 
 from jobsight_server.record import Record
 from jobsight_server.storage.dialect import whole
-from jobsight_server.storage.totals import SETTLED, risen
+from jobsight_server.storage.event_counts import SETTLED, risen
 
 POINTS = 500
 

@@ -12,12 +12,11 @@ from sqlalchemy import Connection, Row, Subquery, func, select
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import QUEUED
-from jobsight_server.advice.recommendation import recommend_as_last
-from jobsight_server.advice.sentence import sentence
+from jobsight_server.advice.recommendation import recommend_as_last, sentence
 from jobsight_server.advice.such_jobs import last_runs
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
-from jobsight_server.forecasts.stored import SeriesKey
+from jobsight_server.forecasts.reader import SeriesKey
 from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
 from jobsight_server.queries.savings import Savings, SavingsRequest, savings
 from jobsight_server.record import Record

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from jobsight_server.requirements.ask import Requirement, RetryError, SubmittedJob, ask
+from jobsight_server.requirements.ask import Feedback, Requirement, RetryError, SubmittedJob, Taken, ask, take_feedback
 from jobsight_server.requirements.config import RequirementConfig, requirement_config
-from jobsight_server.requirements.feedback import Feedback, Taken, take_feedback
 
 __all__ = [
     "Feedback",

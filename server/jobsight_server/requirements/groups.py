@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Row, case, func, insert, update
 
+from jobsight_predictor.estimators.base import Estimator, Outcome
 from jobsight_predictor.question import Question
-from jobsight_server.forecasts.stored import short_key
+from jobsight_server.forecasts.reader import short_key
 from jobsight_server.requirements.config import REQUEST, RequirementConfig
-from jobsight_server.requirements.stored import question_text
+from jobsight_server.requirements.stored import Parts, question_text, read_parts
 from jobsight_server.storage.schema import requirement_groups
 
 _KNOWN = (
@@ -59,3 +62,47 @@ def _extreme(column: Any, value: int, *, largest: bool) -> Any:
     """The larger, or the smaller, of a column and a value; the value where there is none yet."""
     known = func.coalesce(column, value)
     return case((known > value if largest else known < value, known), else_=value)
+
+
+MIB = 2**20  # the finest that every scheduler takes
+
+
+def estimate(connection: Connection, config: RequirementConfig, cluster: str, job: Question, requested: int) -> int:
+    """The memory to ask for, in bytes: at most the request; one of the site's capacities if these are known, else whole
+    MiB."""
+    estimator, job = _estimator(config, job, requested)
+    estimator.load(read_parts(connection, cluster, config.method, estimator.keys(job, requested)))
+    found = estimator.estimate(job, float(requested))
+    found = estimator.rounded(found) if config.capacities else ceil(found / MIB) * MIB
+    return min(ceil(found), requested)
+
+
+def learn(
+    config: RequirementConfig,
+    parts: Parts,
+    job: Question,
+    requested: int,
+    given: int,
+    *,
+    failed: bool,
+    used_bytes: int | None,
+) -> Parts:
+    """The changed parts, after a job that requested and was given so many bytes has ended."""
+    estimator, job = _estimator(config, job, requested)
+    estimator.load(parts)
+    if failed and used_bytes is not None and used_bytes <= given:
+        used_bytes = None  # it was stopped there; its need is unknown
+    used = None if used_bytes is None else float(used_bytes)
+    estimator.learn(job, float(requested), Outcome(float(given), float(given), failed, used))
+    return estimator.state()
+
+
+def learned_keys(config: RequirementConfig, job: Question, requested: int) -> list[str]:
+    """The parts that learning depends on and changes."""
+    estimator, job = _estimator(config, job, requested)
+    return estimator.learned_keys(job, requested)
+
+
+def _estimator(config: RequirementConfig, job: Question, requested: int) -> tuple[Estimator, Question]:
+    """It takes the request as it was made, whole."""
+    return config.estimator(float(requested)), replace(job, requested_memory_bytes=float(requested))

@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, delete, select
+from sqlalchemy import Connection, Engine, Row, delete, exists, func, select, update
 
 from jobsight_server.requirements.config import JOBSIGHT, RequirementConfig
-from jobsight_server.requirements.estimate import learn, learned_keys
+from jobsight_server.requirements.groups import learn, learned_keys
 from jobsight_server.requirements.stored import Parts, lock_requirements, question_of_text, write_parts
-from jobsight_server.storage.schema import requirement_state, requirements
+from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.storage.schema import requirement_groups, requirement_state, requirements
 
 _Learned = defaultdict[str, Parts]
 """Parts by cluster."""
@@ -63,3 +64,35 @@ def _learn(
         failed = row.outcome == "failed"
         parts |= learn(config, known, job, requested, row.memory_bytes, failed=failed, used_bytes=row.used_bytes)
     return True
+
+
+OUTCOMES = "requirement_outcomes"
+"""Counted by outcome: finished, failed, expired."""
+
+_IS_OPEN = requirements.c.outcome.is_(None)
+_NOTHING_REPORTED = (requirement_groups.c.finished == 0) & (requirement_groups.c.failed == 0)
+
+
+def expire(engine: Engine, before: float) -> int:
+    """Ends the wait of those asked for before ``before``; returns how many there were, which is also counted."""
+    with engine.begin() as connection:
+        lock_requirements(connection)
+        late = update(requirements).where(_IS_OPEN, requirements.c.asked_at < before).values(outcome="expired")
+        expired = connection.execute(late).rowcount
+        add_event_counts(connection, {(OUTCOMES, "expired"): expired})
+    return expired
+
+
+def delete_beyond(connection: Connection, last: int) -> None:
+    """Deletes all up to number ``last``, with groups of which nothing else is known; those open count as expired."""
+    old = requirements.c.id <= last
+    expired = connection.scalar(select(func.count()).select_from(requirements).where(old, _IS_OPEN)) or 0
+    connection.execute(delete(requirements).where(old))
+    is_in_use = exists().where(requirements.c.group_id == requirement_groups.c.id)
+    connection.execute(delete(requirement_groups).where(_NOTHING_REPORTED, ~is_in_use))
+    add_event_counts(connection, {(OUTCOMES, "expired"): expired})
+
+
+def is_gone(connection: Connection, number: int) -> bool:
+    """Whether a requirement that is not there was deleted; the newest never is."""
+    return 0 < number <= (connection.scalar(select(func.max(requirements.c.id))) or 0)

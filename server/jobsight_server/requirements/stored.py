@@ -9,9 +9,9 @@ import msgspec
 from sqlalchemy import Connection, Row, select
 
 from jobsight_predictor.question import FIELDS, Question
-from jobsight_server.forecasts.stored import short_key
+from jobsight_server.forecasts.reader import short_key
 from jobsight_server.storage.dialect import LARGEST_ID, lock_until_commit
-from jobsight_server.storage.fetch import fetch_by_keys, write_many
+from jobsight_server.storage.engine import fetch_by_keys, write_many
 from jobsight_server.storage.schema import requirements
 
 Parts = dict[str, Any]

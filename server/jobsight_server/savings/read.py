@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jobsight_server.savings.amounts import COLUMNS, METRICS
+from jobsight_server.savings.groups import COLUMNS, METRICS
 from jobsight_server.savings.totals import month_of
-from jobsight_server.storage.fetch import fetch
+from jobsight_server.storage.engine import fetch
 
 _LONGEST_MONTH = 31
 _SUMS = ", ".join(f"CAST(sum({name}) AS DOUBLE PRECISION) AS {name}" for name in COLUMNS)

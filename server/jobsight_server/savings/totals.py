@@ -15,12 +15,20 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, or_, select, text
 
-from jobsight_server.forecasts.job import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, application
-from jobsight_server.forecasts.round import lock_learning
-from jobsight_server.savings.amounts import COLUMNS, METRICS, amounts_of
-from jobsight_server.savings.groups import LEVELS, counted_as, group_ids, group_name, levels_of
-from jobsight_server.storage.fetch import write_many
-from jobsight_server.storage.node_memory import memory_of_largest_nodes
+from jobsight_server.forecasts.learn import lock_learning
+from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, application
+from jobsight_server.savings.groups import (
+    COLUMNS,
+    LEVELS,
+    METRICS,
+    amounts_of,
+    counted_as,
+    group_ids,
+    group_name,
+    levels_of,
+)
+from jobsight_server.storage.engine import write_many
+from jobsight_server.storage.late_batches import memory_of_largest_nodes
 from jobsight_server.storage.savings_to_do import DAY_S, day_of
 from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings, savings_groups, savings_to_do
 

@@ -14,8 +14,8 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server import web
 from jobsight_server.auth.client_address import TrustedProxies
-from jobsight_server.auth.login_rate import LoginFailures
 from jobsight_server.auth.munge import MungeUsers
+from jobsight_server.auth.sessions import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.requirements import requirement_config
@@ -40,9 +40,8 @@ from jobsight_server.web import (
     users,
 )
 from jobsight_server.web.kit import units
-from jobsight_server.web.kit.context import AppContext, add_part
+from jobsight_server.web.kit.context import AppContext, add_part, login, protect, require_login
 from jobsight_server.web.kit.errors import answer_errors
-from jobsight_server.web.kit.guard import login, protect, require_login
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 from jobsight_server.web.kit.routes import Route, register
 

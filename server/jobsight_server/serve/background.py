@@ -22,8 +22,7 @@ from jobsight_server.profiler.late import profile_late
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.requirements import requirement_config
-from jobsight_server.requirements.expiry import expire
-from jobsight_server.requirements.relearn import relearn_if_changed
+from jobsight_server.requirements.relearn import expire, relearn_if_changed
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.storage.dialect import refresh_statistics

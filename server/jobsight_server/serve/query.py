@@ -16,8 +16,7 @@ from jobsight_server.front.server import Front, listen, run
 from jobsight_server.front.wsgi import WsgiBridge
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import Settings
-from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.fetch import look_ups_wait
+from jobsight_server.storage.engine import look_ups_wait, open_engine
 from jobsight_server.systems.simulations.settings import SimulationLimits
 from jobsight_server.web.fast_path import StoredPredictions
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobsight_predictor.choices import BINS_AT_MOST, WINDOW_AT_MOST
 from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.question import BINS_AT_MOST, WINDOW_AT_MOST
 
 if TYPE_CHECKING:
     from jobsight_predictor.forecasters.parameters import FiveParameters

@@ -12,8 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 import msgspec
 from msgspec import Meta, Struct
 
-from jobsight_predictor.choices import Limit, Objective
-from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS, job_group_text, parse_job_group
+from jobsight_predictor.question import DEFAULT_JOB_GROUPS, Limit, Objective, job_group_text, parse_job_group
 from jobsight_server.amounts import memory_bytes
 from jobsight_server.auth.client_address import trusted_proxy
 

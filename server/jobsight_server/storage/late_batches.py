@@ -11,7 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, text
+import msgspec
+from msgspec import Struct
+from sqlalchemy import Connection, func, select, text
+
+from jobsight_server.storage.schema import nodes
 
 INSERT = "INSERT INTO late_batches (node_id, first_time, last_time, stored_at) VALUES (?, ?, ?, ?)"
 
@@ -77,3 +81,34 @@ def _found(rows: Iterable[Any]) -> LateBatches:
         spans[node] = (first, last)
         top = max(top, newest)
     return LateBatches(spans, top)
+
+
+class JobColumns(Struct):
+    """Columns of equal length. ``cpu_s`` counts since the cgroup was made; memory is in bytes, None is unknown.
+
+    ``used`` is anonymous and shared memory, ``cache`` the page cache.
+    """
+
+    time: list[float]
+    cpu_s: list[float | None]
+    used: list[int | None]
+    cache: list[int | None]
+
+
+_decoder = msgspec.json.Decoder(JobColumns)
+
+
+def dump_columns(columns: JobColumns) -> str:
+    """``columns`` as JSON text."""
+    return msgspec.json.encode(columns).decode()
+
+
+def load_columns(text: str) -> JobColumns:
+    """Parses the output of ``dump_columns``."""
+    return _decoder.decode(text)
+
+
+def memory_of_largest_nodes(connection: Connection) -> dict[str, int]:
+    """Bytes by cluster; clusters whose agents report none are left out."""
+    query = select(nodes.c.cluster, func.max(nodes.c.memory_total_bytes)).group_by(nodes.c.cluster)
+    return {cluster: most for cluster, most in connection.execute(query) if most}

@@ -8,17 +8,21 @@ from typing import Annotated
 from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
-from jobsight_server.advice.advise import Advice, advise
-from jobsight_server.advice.job_request import JobRequest, RequestError
-from jobsight_server.advice.pbs_words import PbsRequest, pbs_request
-from jobsight_server.advice.slurm_words import SlurmRequest, slurm_request
-from jobsight_server.facts import FACTS_AT_MOST, facts_in, facts_of
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.advice.recommendation import Advice, advise
+from jobsight_server.advice.slurm_words import (
+    JobRequest,
+    PbsRequest,
+    RequestError,
+    SlurmRequest,
+    pbs_request,
+    slurm_request,
+)
+from jobsight_server.facts import FACTS_AT_MOST, facts_in, facts_of, readable_name
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import parsed_body
 from jobsight_server.web.kit.questions import DescribedJob, job_in_body
 from jobsight_server.web.kit.routes import Route
-from jobsight_server.workflow_names import readable_name
 
 COMMENT_AT_MOST = 4096  # characters
 _SHAPE = '{"cluster": C, "user": U, "application": NAME, "slurm": {"num_tasks": 4, "mem": "4G", "time_limit": 60}}'

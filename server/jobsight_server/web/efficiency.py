@@ -8,8 +8,7 @@ from jobsight_server.auth.munge import SCHEME
 from jobsight_server.queries.run_efficiency import RunEfficiency, run_efficiencies
 from jobsight_server.record import Record
 from jobsight_server.web.efficiency_text import efficiency_text
-from jobsight_server.web.kit.context import context
-from jobsight_server.web.kit.guard import require_role
+from jobsight_server.web.kit.context import context, require_role
 from jobsight_server.web.kit.inputs import not_found, one_cluster, required_name
 from jobsight_server.web.kit.routes import NAME, Parameter, Route
 

@@ -13,7 +13,7 @@ from jobsight_server.accounting.parsers.pbs import LONGEST_INDEXED
 from jobsight_server.amounts import memory_bytes, time_s
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import Prediction, report
-from jobsight_server.forecasts.events import Observation
+from jobsight_server.forecasts.outcomes import Observation
 from jobsight_server.forecasts.request import ForecastRequest, whole_job_request
 from jobsight_server.record import Metric, Record
 from jobsight_server.requirements import Feedback, RequirementConfig, take_feedback

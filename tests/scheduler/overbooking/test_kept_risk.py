@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
-from jobsight_predictor.runtime.machine_failure import MachineFailure
+from jobsight_predictor.runtime.success import MachineFailure
 from jobsight_scheduler.overbooking.accept import AcceptanceRule, decide
 from jobsight_scheduler.overbooking.booking import Booking, JobOffer
 from jobsight_scheduler.overbooking.kept_risk import STALE_H, KeptRisk

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.runtime.accuracy import GRID, RuntimeAccuracy, accuracy_of_ratios
-from jobsight_predictor.runtime.machine_failure import MachineFailure
-from jobsight_predictor.runtime.recalibrate import Recalibration
+from jobsight_predictor.runtime.success import MachineFailure, Recalibration
 from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, decide, decide_corrected
 from jobsight_scheduler.overbooking.booking import Booking, BookingPlace, JobOffer
 from jobsight_scheduler.overbooking.plan import BookingPlan, processors_of

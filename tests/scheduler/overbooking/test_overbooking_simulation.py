@@ -16,8 +16,8 @@ from jobsight_papers.overbooking.jobs import OverbookingSource
 from jobsight_papers.overbooking.results import interval
 from jobsight_papers.overbooking.runs import OverbookingCase, run_figures, run_overbooking
 from jobsight_predictor.question import Question
-from jobsight_predictor.runtime.accuracy_history import SimpleAccuracy, TimeSliceAccuracy
-from jobsight_predictor.runtime.machine_failure import MachineFailure
+from jobsight_predictor.runtime.accuracy import SimpleAccuracy, TimeSliceAccuracy
+from jobsight_predictor.runtime.success import MachineFailure
 from jobsight_scheduler.overbooking.accept import AcceptanceRule
 from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS, Downtimes
 from jobsight_scheduler.overbooking.simulation import OverbookingSimulation

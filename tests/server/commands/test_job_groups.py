@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobsight_predictor.job_groups import parse_job_group
+from jobsight_predictor.question import parse_job_group
 from jobsight_server import cli
 
 

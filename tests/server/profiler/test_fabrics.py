@@ -10,9 +10,9 @@ from sqlalchemy import update
 
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.profiler.fabrics import by_fabric, fastest, link_speeds
 from jobsight_server.profiler.readings import columns_of
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.usage import by_fabric, fastest, link_speeds
 from jobsight_server.queries.jobs import job_detail
 from jobsight_server.storage.schema import nodes
 

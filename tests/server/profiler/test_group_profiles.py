@@ -9,7 +9,7 @@ import pytest
 
 from jobsight_predictor.quality import pqm
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, rebuild_if_outdated
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.queries.groups import user_group_list
 from jobsight_server.storage.schema import group_series, model_state, series

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.profiler.job_cgroup import StoredRow, cgroup_cpu, job_cgroup
 from jobsight_server.profiler.readings import Boundaries
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.profiler.sampled import StoredRow, cgroup_cpu, job_cgroup
 from jobsight_server.profiler.usage import Missing
 from jobsight_server.queries.jobs import job_detail
-from jobsight_server.storage.job_samples import JobColumns, dump_columns
+from jobsight_server.storage.late_batches import JobColumns, dump_columns
 
 GB = 10**9
 

@@ -9,8 +9,16 @@ from typing import Any
 import pytest
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, history
-from jobsight_server.profiler.idle import FRESH_S, Idle, idle_before, idle_beside
-from jobsight_server.profiler.memory import MemoryUse, NodeMemory, node_memory, together
+from jobsight_server.profiler.memory import (
+    FRESH_S,
+    Idle,
+    MemoryUse,
+    NodeMemory,
+    idle_before,
+    idle_beside,
+    node_memory,
+    together,
+)
 from jobsight_server.profiler.readings import Readings, columns_of
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.usage import JobInterval, Missing

@@ -9,9 +9,8 @@ from alembic import command
 from sqlalchemy import event, inspect, select, text
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
-from jobsight_server.forecasts.job import job_question
-from jobsight_server.profiler.remeasure import measure_again
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.forecasts.request import job_question
+from jobsight_server.profiler.run import measure_again, profile_finished
 from jobsight_server.queries.rejected import rejected_data
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.migrate import alembic_config, upgrade

@@ -11,10 +11,9 @@ from alembic import command
 from sqlalchemy import column, insert, select, table, text, update
 
 from jobsight_predictor.forecasters.parameters import FiveParameters
-from jobsight_predictor.job_groups import DEFAULT_JOB_GROUPS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.reserve import BASES
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import DEFAULT_JOB_GROUPS, Question
 from jobsight_server.forecasts import (
     AnswerReader,
     ForecastConfig,
@@ -23,9 +22,9 @@ from jobsight_server.forecasts import (
     rebuild,
     rebuild_if_outdated,
 )
-from jobsight_server.forecasts.job import job_question
 from jobsight_server.forecasts.learn import Learner
-from jobsight_server.forecasts.stored import StateKey, read_state
+from jobsight_server.forecasts.reader import StateKey, read_state
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import alembic_config, upgrade

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, delete, insert, select, text, update
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
-from jobsight_server.forecasts.job import job_question
-from jobsight_server.forecasts.round import lock_learning
-from jobsight_server.savings.amounts import COLUMNS
-from jobsight_server.savings.groups import GROUPS_OF_A_USER, OTHER, counted_as, group_name
+from jobsight_server.forecasts.learn import lock_learning
+from jobsight_server.forecasts.request import job_question
+from jobsight_server.savings.groups import COLUMNS, GROUPS_OF_A_USER, OTHER, counted_as, group_name
 from jobsight_server.savings.read import Days, periods_of, stored_days, sums_of_all, sums_of_site, sums_of_user, widened
 from jobsight_server.savings.totals import add_runs, as_date, count_again, count_marked, days_of, forget_empty_groups
 from jobsight_server.storage.savings_to_do import DAY_S, day_of, mark_all

@@ -9,7 +9,7 @@ from sqlalchemy import insert
 
 from jobsight_predictor.profile import Profile
 from jobsight_server.forecasts import rebuild
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from jobsight_predictor.estimators import ESTIMATORS
-from jobsight_server.requirements.expiry import expire
+from jobsight_server.requirements.relearn import expire
 from jobsight_server.settings.declared import RequirementsEstimator
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts

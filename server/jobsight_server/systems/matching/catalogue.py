@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from jobsight_scheduler.matching.problem import Resource
-from jobsight_server.storage.fetch import fetch
+from jobsight_server.storage.engine import fetch
 from jobsight_server.systems.matching.resource_types import SHIPPED, ResourceType
 from jobsight_server.systems.matching.stored_resource import (
     HeldPart,

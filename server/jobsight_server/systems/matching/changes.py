@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from jobsight_server.storage.fetch import driver_sql
+from jobsight_server.storage.engine import driver_sql
 
 # The row is made by the first change. PostgreSQL keeps it locked until the commit; SQLite has one writer anyway.
 _BEGIN = """

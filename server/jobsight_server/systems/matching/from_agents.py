@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Engine, select
 
-from jobsight_server.storage.fetch import fetch
+from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import nodes
 from jobsight_server.systems.matching.reports import take_reports
 from jobsight_server.systems.matching.resource_report import Capacities, CapacityReport, ResourceReport, Value

@@ -17,7 +17,7 @@ from jobsight_scheduler.matching.records import InvalidProblemError, decoded
 from jobsight_server.amounts import memory_bytes, time_s
 from jobsight_server.facts import FACT_NAME
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.record import Metric, Record
 from jobsight_server.systems.matching.resource_types import ResourceError, ResourceType
 

@@ -14,8 +14,8 @@ from jobsight_scheduler.matching.answer import Match
 from jobsight_scheduler.matching.check import faults
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.problem import MatchJob, Problem
+from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.fetch import write_many
 from jobsight_server.systems.matching.catalogue import Catalogue
 from jobsight_server.systems.matching.changes import Change, begin_change
 from jobsight_server.systems.matching.stored_resource import StoredResource

@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 from sqlalchemy import Connection, select, text
 
-from jobsight_predictor.runtime.recalibrate import Correct, Recalibration
+from jobsight_predictor.runtime.success import Correct, Recalibration
 from jobsight_server.record import Record, Share
 from jobsight_server.systems.offers.tables import plans
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from jobsight_predictor.runtime.machine_failure import MachineFailure
+from jobsight_predictor.runtime.success import MachineFailure
 from jobsight_scheduler.overbooking.accept import AcceptanceRule
 from jobsight_scheduler.overbooking.strategies import STRATEGIES
 from jobsight_server.settings import Settings

@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.question import Question
 from jobsight_scheduler.overbooking.workload_job import OfferedJob
-from jobsight_server.forecasts.job import job_question
-from jobsight_server.storage.fetch import fetch
+from jobsight_server.forecasts.request import job_question
+from jobsight_server.storage.engine import fetch
 
 OF_USER = 500
 """Jobs of a user that are read, the last to end."""

@@ -7,7 +7,7 @@ import threading
 
 from sqlalchemy import Engine, select
 
-from jobsight_predictor.runtime.recalibrate import Recalibration
+from jobsight_predictor.runtime.success import Recalibration
 from jobsight_scheduler.overbooking.node_failures import Downtimes
 from jobsight_scheduler.overbooking.simulation import OverbookingSimulation
 from jobsight_scheduler.overbooking.strategies import HISTORIES, STRATEGIES

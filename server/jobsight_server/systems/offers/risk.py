@@ -9,8 +9,7 @@ import numpy as np
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
-from jobsight_predictor.runtime.recalibrate import Correct
-from jobsight_predictor.runtime.success import SuccessProbability, machine_factors
+from jobsight_predictor.runtime.success import Correct, SuccessProbability, machine_factors
 from jobsight_server.record import Record, Share
 from jobsight_server.systems.offers.config import PlanConfig
 

@@ -11,8 +11,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from jobsight_predictor.question import Question
-from jobsight_predictor.runtime.accuracy import GRID, RuntimeAccuracy
-from jobsight_predictor.runtime.accuracy_history import PRIOR_JOBS, GroupAccuracy, TimeSliceAccuracy
+from jobsight_predictor.runtime.accuracy import GRID, PRIOR_JOBS, GroupAccuracy, RuntimeAccuracy, TimeSliceAccuracy
 from jobsight_server.systems.offers.finished_runs import FinishedRun, runs_of_cluster, runs_of_user
 
 Key = TypeVar("Key")

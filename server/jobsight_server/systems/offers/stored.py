@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 from sqlalchemy import Connection, Row, insert, select, text, update
 
 from jobsight_server.storage.dialect import LARGEST_ID, lock_until_commit
+from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.fetch import write_many
 from jobsight_server.systems.offers.tables import offers
 
 OfferState = Literal[

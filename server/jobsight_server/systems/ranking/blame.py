@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.resource_vector import JobEnd, blamed
-from jobsight_server.storage.fetch import fetch, fetch_by_keys
+from jobsight_server.storage.engine import fetch, fetch_by_keys
 from jobsight_server.systems.ranking.rows import MachineRow, Name
 
 # As TORQUE writes them: deleted by qdel (256 + SIGTERM), and over the requested time.

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from jobsight_predictor.reliability.machine_facts import FactTable, fact_table
 from jobsight_predictor.reliability.resource_vector import Floats
 from jobsight_predictor.reliability.survival import Survival
-from jobsight_server.storage.fetch import fetch
+from jobsight_server.storage.engine import fetch
 from jobsight_server.systems.ranking.facts import StoredFacts, load_facts
 from jobsight_server.systems.ranking.learning import survival_of
 from jobsight_server.systems.ranking.rows import Name

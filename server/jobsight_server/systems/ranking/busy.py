@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, select, text
 
-from jobsight_server.storage.fetch import fetch
+from jobsight_server.storage.engine import fetch
 from jobsight_server.systems.ranking.tables import machines
 
 _RUNNING = (

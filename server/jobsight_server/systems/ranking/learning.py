@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 from jobsight_predictor.reliability.fading import faded
 from jobsight_predictor.reliability.survival import Survival
-from jobsight_server.storage.fetch import fetch
+from jobsight_server.storage.engine import fetch
 from jobsight_server.systems.ranking.rows import MachineRow
 from jobsight_server.systems.ranking.state import ReliabilityState
 

@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response
 from jobsight_predictor.reliability.machine_facts import HardRequirements
 from jobsight_server.amounts import MEMORY_PATTERN, SPAN_PATTERN, memory_bytes, span_s
 from jobsight_server.forecasts import ForecastRequest
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.systems.ranking.ask import RankQuestion
 from jobsight_server.systems.ranking.config import rank_config

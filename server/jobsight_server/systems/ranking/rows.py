@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert, text
 
 from jobsight_predictor.reliability.resource_vector import JobEnd, SuccessRecord
 from jobsight_predictor.reliability.sessions import Presence, Session, Step
-from jobsight_server.storage.fetch import fetch, write_many
+from jobsight_server.storage.engine import fetch, write_many
 from jobsight_server.systems.ranking.facts import UNKNOWN, StoredFacts, dump_facts, load_facts
 from jobsight_server.systems.ranking.tables import machine_sessions, machines
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from jobsight_predictor.reliability.resource_vector import new_record
 from jobsight_predictor.reliability.sessions import SessionSettings, Sighting, seen
-from jobsight_server.storage.fetch import fetch
+from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import nodes
 from jobsight_server.systems.ranking.config import RankConfig
 from jobsight_server.systems.ranking.facts import facts_of_node, installation_of

@@ -27,8 +27,7 @@ from jobsight_server.systems.simulations.queries import (
 )
 from jobsight_server.systems.simulations.runs import UNDER_WAY, add_run, stop_run
 from jobsight_server.systems.simulations.settings import SimulationLimits
-from jobsight_server.web.kit.context import AppContext, context
-from jobsight_server.web.kit.guard import require_same_origin
+from jobsight_server.web.kit.context import AppContext, context, require_same_origin
 from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.routes import ID, Parameter, Route
 from jobsight_server.web.kit.units import size

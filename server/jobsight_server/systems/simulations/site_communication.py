@@ -14,7 +14,7 @@ from sqlalchemy import Connection, FromClause, and_, func, select
 from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.canonical import Workload
 from jobsight_server.errors import UserError
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.queries.site_trace import most_at_once
 from jobsight_server.storage.schema import jobs, profiles
 

@@ -13,8 +13,7 @@ from werkzeug.wrappers import Response
 
 from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.record import Record
-from jobsight_server.web.kit.context import context
-from jobsight_server.web.kit.guard import COOKIE
+from jobsight_server.web.kit.context import COOKIE, context
 from jobsight_server.web.kit.routes import Route
 
 

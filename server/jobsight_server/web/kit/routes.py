@@ -19,7 +19,7 @@ from werkzeug.routing import BaseConverter, IntegerConverter
 
 from jobsight_server.record import Record
 from jobsight_server.storage.dialect import LARGEST_ID
-from jobsight_server.web.kit.guard import require_role
+from jobsight_server.web.kit.context import require_role
 from jobsight_server.web.kit.inputs import LATEST_TIME_S, PAGES_AT_MOST
 
 NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}

@@ -32,8 +32,7 @@ from jobsight_server.systems.matching.resource_types import ResourceError
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.store_matches import LONGEST_HOLD_S
 from jobsight_server.systems.matching.submissions import SubmissionKey
-from jobsight_server.web.kit.context import context, part
-from jobsight_server.web.kit.guard import require_same_origin
+from jobsight_server.web.kit.context import context, part, require_same_origin
 from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,
     choice_argument,

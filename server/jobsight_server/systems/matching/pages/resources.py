@@ -27,8 +27,7 @@ from jobsight_server.systems.matching.queries.resources import (
 from jobsight_server.systems.matching.reports import ReportsTaken, take_reports
 from jobsight_server.systems.matching.resource_report import ResourceBody, ResourceReport, sent
 from jobsight_server.systems.matching.service import Matcher
-from jobsight_server.web.kit.context import context, part
-from jobsight_server.web.kit.guard import require_same_origin
+from jobsight_server.web.kit.context import context, part, require_same_origin
 from jobsight_server.web.kit.inputs import (
     DEFINITION_BYTES,
     PAGES_AT_MOST,

@@ -17,7 +17,7 @@ from jobsight_server.amounts import span_s
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, forecast_config
-from jobsight_server.forecasts.job import job_question
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.settings import LONGEST_NAME
 from jobsight_server.storage.clusters import listed, stored_clusters
