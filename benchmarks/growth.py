@@ -19,8 +19,7 @@ from jobsight_agent.config import OPTIONS
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.submission import Submission
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchJob
-from jobsight_server.storage.dialect import refresh_statistics, used_bytes
-from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.engine import open_engine, refresh_statistics, used_bytes
 from jobsight_server.storage.migrate import upgrade
 
 DEFAULT = {option.name: option.default for option in OPTIONS}

@@ -24,8 +24,7 @@ import numpy as np
 from jobsight_papers.matching.workload import MatchingWorkload, instances_of, matching_file
 from jobsight_scheduler.matching import Problem, match, read_problem
 from jobsight_scheduler.matching.check import faults
-from jobsight_scheduler.matching.classes import job_classes
-from jobsight_scheduler.matching.eligibility import Eligibility
+from jobsight_scheduler.matching.eligibility import Eligibility, job_classes
 from jobsight_scheduler.matching.ladder import RUNGS, matches_of
 from jobsight_scheduler.matching.objectives import linear_forms
 from jobsight_scheduler.matching.program import Program

@@ -27,14 +27,13 @@ from jobsight_scheduler.matching import (
     match,
     prices,
     read_problem,
-    relocation,
     search,
 )
 from jobsight_scheduler.matching.heuristics import Heuristics
 from jobsight_scheduler.matching.job_sets import JobSets
 from jobsight_scheduler.matching.ladder import _Run
 from jobsight_scheduler.matching.program import Program
-from jobsight_scheduler.matching.relocation import Relocation
+from jobsight_scheduler.matching.search import Relocation
 
 Part = ModuleType | Callable[..., Any]
 
@@ -45,7 +44,7 @@ PARTS: dict[str, tuple[list[Part], tuple[Any, str, Any] | None]] = {
     "sets": ([job_sets, exact_fit, _Run._by_sets], (JobSets, "improve", lambda self, *_: (None, self.bound))),
     "relaxation": ([_Run._relax, Program.spread, Program.prices], (ladder, "RELAXED_AT_MOST", 0)),
     "search": ([search, Heuristics.searched], (Heuristics, "searched", lambda self, best, *_: best)),
-    "relocation": ([relocation], (Relocation, "_move_for", lambda *_: None)),
+    "relocation": ([search], (Relocation, "_move_for", lambda *_: None)),
     "prices": ([prices, Heuristics.by_prices], (ladder, "PRICED_AT_MOST", -1)),
     "HiGHS in integers": ([_Run._integer, _Run._placed], (_Run, "_integer", lambda *_, **__: None)),
 }

@@ -21,8 +21,7 @@ from jobsight_server.storage.migrate import upgrade
 from jobsight_server.systems.offers.config import PlanConfig
 from jobsight_server.systems.offers.offer import PlaceAnswer, PlaceRequest, answer_request
 from jobsight_server.systems.offers.queries import plan_of
-from jobsight_server.systems.offers.seller import PlaceSeller
-from jobsight_server.systems.offers.standing_plan import StandingPlans
+from jobsight_server.systems.offers.standing_plan import PlaceSeller, StandingPlans
 
 NOW = 1.7e9
 SAMPLE = 60

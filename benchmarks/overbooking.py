@@ -17,8 +17,7 @@ import numpy as np
 from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
 from jobsight_predictor.runtime.success import MachineFailure
 from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, RiskForm, decide
-from jobsight_scheduler.overbooking.booking import Booking, JobOffer
-from jobsight_scheduler.overbooking.plan import BookingPlan
+from jobsight_scheduler.overbooking.plan import Booking, BookingPlan, JobOffer
 from jobsight_scheduler.overbooking.risk import ExactRisk, FastRisk
 
 

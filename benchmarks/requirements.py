@@ -25,10 +25,11 @@ from sqlalchemy import Connection, insert
 
 from jobsight_predictor.question import Question
 from jobsight_server.auth import create_token
+from jobsight_server.forecasts.request import question_text
 from jobsight_server.requirements import RequirementConfig
 from jobsight_server.requirements.config import JOBSIGHT
 from jobsight_server.requirements.groups import count_asked, learn, learned_keys
-from jobsight_server.requirements.stored import Parts, question_text, write_parts
+from jobsight_server.requirements.stored import Parts, write_parts
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.migrate import upgrade
 from jobsight_server.storage.schema import requirement_groups, requirements

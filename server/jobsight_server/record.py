@@ -22,3 +22,19 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
         """The record whose fields are the columns of ``row``, or given by name in ``more``."""
         columns = row._mapping
         return cls(**{name: more[name] if name in more else columns[name] for name in cls.__struct_fields__})
+
+
+PAGE_SIZE = 50
+
+
+class Page(Record):
+    """The position in a list; ``page`` counts from 1, ``total`` is the number of entries."""
+
+    page: int
+    pages: int
+    total: int
+
+
+def pages_of(total: int) -> int:
+    """How many pages a list of ``total`` entries has; an empty one has one."""
+    return max(1, -(-total // PAGE_SIZE))

@@ -14,7 +14,7 @@ from jobsight_server.queries.overview import overview
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.serve.background import run_until
 from jobsight_server.settings import Settings
-from jobsight_server.storage.dialect import total_bytes, used_bytes
+from jobsight_server.storage.engine import total_bytes, used_bytes
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs
 from jobsight_server.storage.size_cap import DELETED, READINGS, SHORTENED, keep_size

@@ -15,8 +15,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Engine, inspect, text
 from sqlalchemy.exc import DatabaseError as RefusedByDatabase
 
-from jobsight_server.storage.dialect import refresh_statistics
-from jobsight_server.storage.engine import DatabaseError, open_engine
+from jobsight_server.storage.engine import DatabaseError, open_engine, refresh_statistics
 from jobsight_server.storage.event_counts import add_event_counts, read_event_counts
 from jobsight_server.storage.lock import LockedError, role_lock
 from jobsight_server.storage.migrate import alembic_config, newest_version, present_version, upgrade

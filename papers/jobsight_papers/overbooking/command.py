@@ -32,10 +32,9 @@ from jobsight_papers.overbooking.results import (
     seeds_row,
 )
 from jobsight_papers.overbooking.runs import OverbookingCase, run_overbooking
-from jobsight_scheduler.overbooking.accept import RISK_FORMS
+from jobsight_scheduler.overbooking.accept import RISK_FORMS, STRATEGIES
 from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS
 from jobsight_scheduler.overbooking.plan import CHOICES
-from jobsight_scheduler.overbooking.strategies import STRATEGIES
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.command_line.progress import watched
 from jobsight_server.command_line.workers import in_processes

@@ -23,11 +23,10 @@ from jobsight_papers.overbooking.jobs import (
     overbooking_jobs,
 )
 from jobsight_predictor.runtime.success import PUBLISHED_FAILURES_PER_H, PUBLISHED_REPAIRS_PER_H, MachineFailure
-from jobsight_scheduler.overbooking.accept import RiskForm
+from jobsight_scheduler.overbooking.accept import STRATEGIES, RiskForm
 from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS
 from jobsight_scheduler.overbooking.plan import Choice
 from jobsight_scheduler.overbooking.simulation import OverbookingSimulation
-from jobsight_scheduler.overbooking.strategies import STRATEGIES
 from jobsight_scheduler.overbooking.workload_job import DEADLINE_FACTOR, AcceptedJob
 
 REHEARSAL_SEED = 2**31

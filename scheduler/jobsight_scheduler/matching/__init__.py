@@ -1,6 +1,7 @@
 """On-line matching of jobs to shared, heterogeneous resources (Naik, Liu, Yang and Wagner 2005)."""
 
-from .answer import Answer
+from jobsight_scheduler.matching.check import Answer
+
 from .ladder import DEADLINE_S, match
 from .problem import OBJECTIVES, Problem
 from .read import read_problem

@@ -9,10 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from .answer import Answer, Match, ObjectiveValue
+from jobsight_scheduler.matching.check import Answer, Match, ObjectiveValue
+from jobsight_scheduler.matching.eligibility import job_classes
+
 from .arrays import Floats, Integers
 from .check import faults
-from .classes import job_classes
 from .eligibility import Eligibility
 from .heuristics import Heuristics, Incumbent, preferred
 from .highs import Solved

@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from .answer import Match
+from jobsight_scheduler.matching.check import Match
+
 from .eligibility import Eligibility
 from .ladder import matches_of
 from .packing import Packing

@@ -15,9 +15,10 @@ from itertools import islice
 
 from msgspec.structs import asdict, replace
 
-from .answer import Match, Unmatched
+from jobsight_scheduler.matching.check import Match, Unmatched
+from jobsight_scheduler.matching.eligibility import job_classes
+
 from .check import faults
-from .classes import job_classes
 from .eligibility import Eligibility
 from .ladder import DEADLINE_S, RUNGS, match
 from .packing import Packing

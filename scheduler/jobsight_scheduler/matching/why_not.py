@@ -7,7 +7,8 @@ from itertools import count as steps
 
 import numpy as np
 
-from .answer import Tier, Unmatched
+from jobsight_scheduler.matching.check import Tier, Unmatched
+
 from .arrays import Flags, Integers
 from .columns import bound_to
 from .eligibility import DependencyAt, Eligibility

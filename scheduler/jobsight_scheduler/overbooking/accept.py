@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from jobsight_predictor.runtime.accuracy import AccuracyHistory, GroupAccuracy, SimpleAccuracy, TimeSliceAccuracy
 from jobsight_predictor.runtime.success import (
     Correct,
     MachineFailure,
@@ -13,10 +14,8 @@ from jobsight_predictor.runtime.success import (
     SuccessProbability,
     machine_factors,
 )
-
-from .booking import BookingPlace, JobOffer
-from .plan import BookingPlan, Choice
-from .risk import ExactRisk, FastRisk, PlanRisk
+from jobsight_scheduler.overbooking.plan import BookingPlace, BookingPlan, Choice, JobOffer
+from jobsight_scheduler.overbooking.risk import ExactRisk, FastRisk, PlanRisk
 
 Rule = Literal["conservative", "first-fit", "highest-pos"]
 
@@ -212,3 +211,56 @@ class _Search:
         if not self._rule.limits_machine:
             pof = 1.0 - (1.0 - pof) / self._plan.bookings[touched.job].machine
         return pof < self._rule.pmax
+
+
+HistoryName = Literal["simple", "time-slice", "groups"]
+HISTORIES: dict[HistoryName, type[AccuracyHistory]] = {
+    "simple": SimpleAccuracy,
+    "time-slice": TimeSliceAccuracy,
+    "groups": GroupAccuracy,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OverbookingStrategy:
+    """``resells``: time that a job does not use is free for others. ``recalibrates``: predictions are corrected by what
+
+    became of accepted jobs. ``learns``: run times of ended jobs are learned as they end; otherwise only those of the
+    jobs before the simulation. ``rehearses``: recalibration begins with what a simulation of as many earlier
+    jobs taught.
+    """
+
+    rule: AcceptanceRule = field(default_factory=AcceptanceRule)
+    history: HistoryName = "time-slice"
+    resells: bool = False
+    recalibrates: bool = False
+    learns: bool = False
+    rehearses: bool = False
+
+    def at(self, pmax: float) -> OverbookingStrategy:
+        """The same with another P_max."""
+        return replace(self, rule=replace(self.rule, pmax=pmax))
+
+    @property
+    def has_pmax(self) -> bool:
+        """Whether P_max makes a difference."""
+        return self.rule.rule != "conservative" or self.rule.filters_machine
+
+
+STRATEGIES: dict[str, OverbookingStrategy] = {
+    "conservative": OverbookingStrategy(AcceptanceRule("conservative")),
+    "release": OverbookingStrategy(AcceptanceRule("conservative"), resells=True),
+    "filter-only": OverbookingStrategy(AcceptanceRule("conservative", filters_machine=True)),
+    "release-filter": OverbookingStrategy(AcceptanceRule("conservative", filters_machine=True), resells=True),
+    "simple": OverbookingStrategy(history="simple"),
+    "time-slice": OverbookingStrategy(),
+    "jobsight": OverbookingStrategy(
+        AcceptanceRule("highest-pos", choice="full-first", guards=True, expects_run=True, limits_machine=False),
+        "groups",
+        resells=True,
+        recalibrates=True,
+        learns=True,
+        rehearses=True,
+    ),
+}
+"""The choices of ``--strategy``."""

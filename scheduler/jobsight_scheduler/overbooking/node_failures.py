@@ -9,8 +9,7 @@ from math import gamma
 import numpy as np
 
 from jobsight_predictor.runtime.success import MachineFailure
-
-from .booking import Ints
+from jobsight_scheduler.overbooking.plan import Ints
 
 WEIBULL_SHAPE = 0.7
 """Below 1: a node that has just been repaired fails sooner, as in logs of large clusters."""

@@ -21,9 +21,7 @@ from jobsight_predictor.runtime.finish_time import (
     start_time,
 )
 from jobsight_predictor.runtime.success import ends_of_running, ends_of_waiting, executable_by_scenarios, scenario_order
-
-from .booking import Booking, BookingPlace, JobOffer
-from .plan import BookingPlan
+from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer
 
 NEGLIGIBLE = 0.002
 """Change of the probability to have ended, at any instant, below which jobs further on are not looked at."""
@@ -190,3 +188,29 @@ class FastRisk(PlanRisk[Floats | float, Floats]):
 
     def _executable(self, starts: Floats | float, offer: JobOffer, end_h: float) -> float:
         return executable_by_scenarios(starts, end_h, offer.requested_h, offer.accuracy)
+
+
+STALE_H = 1.0 / 60.0
+"""Hours after which the ends of jobs are computed again; a sixth of the step of the published grid."""
+
+
+class KeptRisk(FastRisk):
+    """``FastRisk`` that remembers when the jobs of its plan end.
+
+    Call ``changed`` after a change of the plan; ``as_of`` moves the time on.
+    """
+
+    def as_of(self, now_h: float) -> None:
+        """The time is ``now_h``; ends that are older than ``STALE_H``, or of a later time, are forgotten."""
+        if not 0.0 <= now_h - self.now_h < STALE_H:
+            self.now_h = now_h
+            self._ends.clear()
+
+    def changed(self, from_h: float) -> None:
+        """Jobs that start at ``from_h`` or later have come, gone or moved: what depends on them is forgotten.
+
+        A job's start depends only on jobs before it, so that all that begin earlier are as they were.
+        """
+        bookings = self._plan.bookings
+        for job in [job for job in self._ends if job not in bookings or bookings[job].from_h >= from_h]:
+            del self._ends[job]

@@ -12,12 +12,12 @@ import numpy as np
 
 from jobsight_predictor.runtime.accuracy import AccuracyHistory
 from jobsight_predictor.runtime.success import MachineFailure, Recalibration
+from jobsight_scheduler.overbooking.accept import OverbookingStrategy
+from jobsight_scheduler.overbooking.plan import Booking, Ints, JobOffer
 
 from .accept import OfferDecision, decide, decide_corrected
-from .booking import Booking, Ints, JobOffer
 from .node_failures import Downtimes
 from .plan import BookingPlan
-from .strategies import OverbookingStrategy
 from .workload_job import AcceptedJob, OfferedJob
 
 _END, _RELEASE = 0, 1  # at one instant, ends come first

@@ -13,8 +13,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from jobsight_server.settings import SETTINGS, Section, Setting, Settings, load_settings, settings_in
-from jobsight_server.storage.dialect import database_file
-from jobsight_server.storage.engine import Access, DatabaseError, open_engine
+from jobsight_server.storage.engine import Access, DatabaseError, database_file, open_engine
 from jobsight_server.storage.lock import ServerLock
 from jobsight_server.storage.migrate import newest_version, present_version, upgrade
 

@@ -15,8 +15,7 @@ from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
-from jobsight_server.forecasts.config import ForecastConfig
-from jobsight_server.forecasts.request import ForecastJob
+from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
 from jobsight_server.record import Record
 from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.schema import group_series, jobs, profiles

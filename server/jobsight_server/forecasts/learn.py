@@ -17,7 +17,6 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
-from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.history import GroupSeries, UserGroupKey
 from jobsight_server.forecasts.outcomes import (
     Event,
@@ -41,9 +40,8 @@ from jobsight_server.forecasts.reader import (
     state_row,
     write_learned,
 )
-from jobsight_server.forecasts.request import ForecastJob, read_jobs, read_waiting
-from jobsight_server.storage.dialect import lock_until_commit
-from jobsight_server.storage.engine import write_many
+from jobsight_server.forecasts.request import ForecastConfig, ForecastJob, read_jobs, read_waiting
+from jobsight_server.storage.engine import lock_until_commit, write_many
 from jobsight_server.storage.schema import profiles
 
 

@@ -21,7 +21,6 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
-from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.prediction import (
     NOWHERE,
     RETRAINING,
@@ -31,7 +30,7 @@ from jobsight_server.forecasts.prediction import (
     read_prediction,
     written,
 )
-from jobsight_server.forecasts.request import ForecastRequest
+from jobsight_server.forecasts.request import ForecastConfig, ForecastRequest
 from jobsight_server.storage.engine import LookUps, fetch_by_keys, write_many
 from jobsight_server.storage.schema import pending_forecasts, series
 

@@ -9,7 +9,6 @@ from sqlalchemy import Connection, Engine, and_, delete, or_, select, text
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
-from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.learn import Learner, last_learn_seq, lock_learning, no_collection
 from jobsight_server.forecasts.outcomes import (
     Event,
@@ -21,7 +20,7 @@ from jobsight_server.forecasts.outcomes import (
     reported_first,
 )
 from jobsight_server.forecasts.reader import StateKey, read_parameters, read_state
-from jobsight_server.forecasts.request import COLUMNS, ForecastJob, job_of, read_jobs
+from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of, read_jobs
 from jobsight_server.storage.savings_to_do import mark_apportioned
 from jobsight_server.storage.schema import (
     group_series,

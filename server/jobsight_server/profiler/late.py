@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, bindparam, update
 
-from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.learn import last_learn_seq, learn_late, lock_learning
 from jobsight_server.forecasts.outcomes import Observations
+from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.profiler.profile import EventCounts, accepted, observations, row
 from jobsight_server.profiler.ready import SampledNodes, complete, profiles_of, read_incomplete
 from jobsight_server.profiler.sharing import EndedRun

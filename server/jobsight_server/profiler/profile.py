@@ -14,9 +14,9 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.accounting.used import used_of
-from jobsight_server.forecasts.config import ForecastConfig
 from jobsight_server.forecasts.learn import learnable
 from jobsight_server.forecasts.outcomes import Observation, Observations
+from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.profiler.memory import NodeMemory, together
 from jobsight_server.profiler.readings import Readings
 from jobsight_server.profiler.sampled import (

@@ -10,10 +10,9 @@ from sqlalchemy import Connection, Subquery, func, select
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED
-from jobsight_server.forecasts.config import GROUP_FIELDS, ForecastConfig
 from jobsight_server.forecasts.history import UserGroupKey, read_group_series
-from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
-from jobsight_server.record import Record, Share
+from jobsight_server.forecasts.request import GROUP_FIELDS, ForecastConfig
+from jobsight_server.record import PAGE_SIZE, Page, Record, Share, pages_of
 from jobsight_server.storage.schema import jobs
 
 _EACH_OF_FIVE = {"propertyNames": {"enum": [*FIVE]}, "required": [*FIVE]}

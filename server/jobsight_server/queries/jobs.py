@@ -13,10 +13,9 @@ from jobsight_server.accounting.runs import QUEUED, STATES, Failure
 from jobsight_server.facts import facts_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
-from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
 from jobsight_server.queries.running import WATCHED, Forecast, SoFar, forecasts_of, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, Timeline, timeline
-from jobsight_server.record import Metric, Record, Share
+from jobsight_server.record import PAGE_SIZE, Metric, Page, Record, Share, pages_of
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
 NODES_DRAWN = 32

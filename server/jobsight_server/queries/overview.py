@@ -12,7 +12,7 @@ from jobsight_server.queries.freshness import status
 from jobsight_server.queries.rejected import EventCount, rejections
 from jobsight_server.queries.savings import SiteSavings, site_savings
 from jobsight_server.record import Record
-from jobsight_server.storage.dialect import whole
+from jobsight_server.storage.engine import whole
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, nodes
 from jobsight_server.storage.size_cap import DELETED

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_server.queries.accuracy import recent_accuracy
 from jobsight_server.queries.freshness import status
-from jobsight_server.storage.dialect import total_bytes
+from jobsight_server.storage.engine import total_bytes
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, nodes, series
 

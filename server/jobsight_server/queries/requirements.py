@@ -7,12 +7,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
-from jobsight_server.record import Record
+from jobsight_server.forecasts.request import question_of_text
+from jobsight_server.record import PAGE_SIZE, Page, Record, pages_of
 from jobsight_server.requirements.ask import enough, predicted
 from jobsight_server.requirements.config import JOBSIGHT, RequirementConfig
 from jobsight_server.requirements.groups import estimate
-from jobsight_server.requirements.stored import question_of_text
 from jobsight_server.storage.schema import requirement_groups
 
 

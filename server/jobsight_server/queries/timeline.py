@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jobsight_server.record import Record
-from jobsight_server.storage.dialect import whole
+from jobsight_server.storage.engine import whole
 from jobsight_server.storage.event_counts import SETTLED, risen
 
 POINTS = 500

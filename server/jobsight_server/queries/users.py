@@ -17,9 +17,8 @@ from jobsight_server.advice.such_jobs import last_runs
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey
-from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
 from jobsight_server.queries.savings import Savings, SavingsRequest, savings
-from jobsight_server.record import Record
+from jobsight_server.record import PAGE_SIZE, Page, Record, pages_of
 from jobsight_server.storage.schema import jobs, series
 
 HISTORY_LISTED = 500

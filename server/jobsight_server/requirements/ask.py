@@ -11,19 +11,12 @@ from sqlalchemy import Connection, Row, insert, update
 from jobsight_predictor.question import Question
 from jobsight_server.errors import RefusedError
 from jobsight_server.forecasts import AnswerReader, Prediction
-from jobsight_server.forecasts.request import whole_job_request
+from jobsight_server.forecasts.request import question_of_text, question_text, whole_job_request
 from jobsight_server.record import Record, Share
 from jobsight_server.requirements.config import JOBSIGHT, RequirementConfig
 from jobsight_server.requirements.groups import MIB, count_asked, count_ended, estimate, learn, learned_keys
 from jobsight_server.requirements.relearn import OUTCOMES, delete_beyond, is_gone
-from jobsight_server.requirements.stored import (
-    lock_requirements,
-    question_of_text,
-    question_text,
-    read_parts,
-    read_requirement,
-    write_parts,
-)
+from jobsight_server.requirements.stored import lock_requirements, read_parts, read_requirement, write_parts
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import requirements
 

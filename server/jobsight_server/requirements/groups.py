@@ -12,8 +12,9 @@ from sqlalchemy import Connection, Row, case, func, insert, update
 from jobsight_predictor.estimators.base import Estimator, Outcome
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts.reader import short_key
+from jobsight_server.forecasts.request import question_text
 from jobsight_server.requirements.config import REQUEST, RequirementConfig
-from jobsight_server.requirements.stored import Parts, question_text, read_parts
+from jobsight_server.requirements.stored import Parts, read_parts
 from jobsight_server.storage.schema import requirement_groups
 
 _KNOWN = (

@@ -9,9 +9,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, delete, exists, func, select, update
 
+from jobsight_server.forecasts.request import question_of_text
 from jobsight_server.requirements.config import JOBSIGHT, RequirementConfig
 from jobsight_server.requirements.groups import learn, learned_keys
-from jobsight_server.requirements.stored import Parts, lock_requirements, question_of_text, write_parts
+from jobsight_server.requirements.stored import Parts, lock_requirements, write_parts
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import requirement_groups, requirement_state, requirements
 

@@ -8,10 +8,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, select
 
-from jobsight_predictor.question import FIELDS, Question
 from jobsight_server.forecasts.reader import short_key
-from jobsight_server.storage.dialect import LARGEST_ID, lock_until_commit
-from jobsight_server.storage.engine import fetch_by_keys, write_many
+from jobsight_server.storage.engine import LARGEST_ID, fetch_by_keys, lock_until_commit, write_many
 from jobsight_server.storage.schema import requirements
 
 Parts = dict[str, Any]
@@ -51,13 +49,3 @@ def write_parts(connection: Connection, cluster: str, method: str, parts: Mappin
     """Stores them over those that were there."""
     rows = [(cluster, method, short_key(key), msgspec.json.encode(part).decode()) for key, part in parts.items()]
     write_many(connection, _WRITE, rows)
-
-
-def question_text(job: Question) -> str:
-    """A job as JSON."""
-    return msgspec.json.encode([getattr(job, field) for field in FIELDS]).decode()
-
-
-def question_of_text(text: str) -> Question:
-    """Parses the output of ``question_text``."""
-    return Question(*msgspec.json.decode(text))

@@ -25,7 +25,7 @@ from jobsight_server.requirements import requirement_config
 from jobsight_server.requirements.relearn import expire, relearn_if_changed
 from jobsight_server.seldom import Seldom
 from jobsight_server.settings import AccountingSource, Settings
-from jobsight_server.storage.dialect import refresh_statistics
+from jobsight_server.storage.engine import refresh_statistics
 from jobsight_server.storage.size_cap import keep_size
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.systems.listed import SYSTEMS

@@ -8,8 +8,7 @@ from sqlalchemy import Engine, select
 
 from jobsight_server.settings import load_settings
 from jobsight_server.setup.places import Places
-from jobsight_server.storage.dialect import database_file
-from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.engine import database_file, open_engine
 from jobsight_server.storage.migrate import newest_version, present_version
 from jobsight_server.storage.schema import nodes
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, event, text
 
-from jobsight_server.storage.dialect import for_share
+from jobsight_server.storage.engine import for_share
 
 _TAKE = text(
     "INSERT INTO role_epochs (role, epoch) VALUES (:role, 1) "

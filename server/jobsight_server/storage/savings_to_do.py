@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, text
 
-from jobsight_server.storage.dialect import whole
+from jobsight_server.storage.engine import whole
 
 DAY_S = 86400.0
 

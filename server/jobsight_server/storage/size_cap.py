@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Engine, text
 
-from jobsight_server.storage.dialect import used_bytes
+from jobsight_server.storage.engine import used_bytes
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.upkeep import delete_readings
 

@@ -7,7 +7,7 @@ from werkzeug.wrappers import Response
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.forecasts.config import GROUP_FIELDS
+from jobsight_server.forecasts.request import GROUP_FIELDS
 from jobsight_server.queries.groups import UserGroupList, user_group_list
 from jobsight_server.web.kit.context import context
 from jobsight_server.web.kit.inputs import (

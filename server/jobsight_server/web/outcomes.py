@@ -14,11 +14,11 @@ from jobsight_server.amounts import memory_bytes, time_s
 from jobsight_server.errors import UserError
 from jobsight_server.forecasts import Prediction, report
 from jobsight_server.forecasts.outcomes import Observation
-from jobsight_server.forecasts.request import ForecastRequest, whole_job_request
+from jobsight_server.forecasts.request import ForecastRequest, question_of_text, whole_job_request
 from jobsight_server.record import Metric, Record
 from jobsight_server.requirements import Feedback, RequirementConfig, take_feedback
-from jobsight_server.requirements.stored import question_of_text, read_requirement
-from jobsight_server.storage.dialect import LARGEST_ID
+from jobsight_server.requirements.stored import read_requirement
+from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import amount_of, name_text, parsed_body
 from jobsight_server.web.kit.questions import METRIC_CHOICES, RESERVED_AT_MOST, JobFields, request_of

@@ -13,7 +13,7 @@ from jobsight_server.amounts import MEMORY_PATTERN, memory_bytes
 from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.queries.requirements import RequirementGroups, requirement_group_list
 from jobsight_server.requirements import Requirement, RequirementConfig, SubmittedJob, ask
-from jobsight_server.storage.dialect import LARGEST_ID
+from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,

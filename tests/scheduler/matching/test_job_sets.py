@@ -12,8 +12,7 @@ import pytest
 from jobsight_papers.matching.workload import MatchingWorkload, matching_file
 from jobsight_scheduler.matching import match, read_problem
 from jobsight_scheduler.matching.check import faults
-from jobsight_scheduler.matching.classes import job_classes
-from jobsight_scheduler.matching.eligibility import Eligibility
+from jobsight_scheduler.matching.eligibility import Eligibility, job_classes
 from jobsight_scheduler.matching.exact_fit import ExactFit, UndecidedError
 from jobsight_scheduler.matching.job_sets import JobSets
 from jobsight_scheduler.matching.ladder import matches_of

@@ -18,7 +18,7 @@ from msgspec import to_builtins
 
 from jobsight_papers.matching.workload import MatchingWorkload, matching_file
 from jobsight_scheduler.matching import match, read_problem
-from jobsight_scheduler.matching.units import in_units
+from jobsight_scheduler.matching.eligibility import in_units
 
 Batch = dict[str, Any]
 

@@ -10,10 +10,8 @@ import pytest
 from jobsight_predictor.runtime.accuracy import accuracy_of_ratios
 from jobsight_predictor.runtime.success import MachineFailure
 from jobsight_scheduler.overbooking.accept import AcceptanceRule, decide
-from jobsight_scheduler.overbooking.booking import Booking, JobOffer
-from jobsight_scheduler.overbooking.kept_risk import STALE_H, KeptRisk
-from jobsight_scheduler.overbooking.plan import BookingPlan
-from jobsight_scheduler.overbooking.risk import FastRisk
+from jobsight_scheduler.overbooking.plan import Booking, BookingPlan, JobOffer
+from jobsight_scheduler.overbooking.risk import STALE_H, FastRisk, KeptRisk
 
 RULE = AcceptanceRule(rule="first-fit", pmax=0.4, guards=True, form="fast")
 ACCURACIES = [accuracy_of_ratios(np.random.default_rng(seed).beta(0.6, 1.2, 300)) for seed in range(5)]

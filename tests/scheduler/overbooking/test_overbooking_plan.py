@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from jobsight_predictor.runtime.accuracy import GRID, RuntimeAccuracy, accuracy_of_ratios
 from jobsight_predictor.runtime.success import MachineFailure, Recalibration
 from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, decide, decide_corrected
-from jobsight_scheduler.overbooking.booking import Booking, BookingPlace, JobOffer
-from jobsight_scheduler.overbooking.plan import BookingPlan, processors_of
+from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer, processors_of
 from jobsight_scheduler.overbooking.risk import ExactRisk, FastRisk
 
 HALF = accuracy_of_ratios(np.array([0.5, 1.0]), "half of the jobs run for half of their time")

@@ -18,10 +18,9 @@ from jobsight_papers.overbooking.runs import OverbookingCase, run_figures, run_o
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import SimpleAccuracy, TimeSliceAccuracy
 from jobsight_predictor.runtime.success import MachineFailure
-from jobsight_scheduler.overbooking.accept import AcceptanceRule
+from jobsight_scheduler.overbooking.accept import STRATEGIES, AcceptanceRule, OverbookingStrategy
 from jobsight_scheduler.overbooking.node_failures import FAILURE_MODELS, Downtimes
 from jobsight_scheduler.overbooking.simulation import OverbookingSimulation
-from jobsight_scheduler.overbooking.strategies import STRATEGIES, OverbookingStrategy
 from jobsight_scheduler.overbooking.workload_job import OfferedJob
 
 NEVER = MachineFailure(0.0, 1.0)

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import update
 
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.profiler.readings import columns_of
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.usage import by_fabric, fastest, link_speeds

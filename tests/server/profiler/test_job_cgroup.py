@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.config import ForecastConfig
+from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.profiler.readings import Boundaries
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.sampled import StoredRow, cgroup_cpu, job_cgroup

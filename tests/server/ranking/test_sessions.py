@@ -12,7 +12,7 @@ from sqlalchemy import select, text
 from jobsight_server.storage.owner_reports import report_owner
 from jobsight_server.systems.matching.from_agents import report_nodes
 from jobsight_server.systems.matching.reports import take_reports
-from jobsight_server.systems.matching.resource_report import ResourceReport
+from jobsight_server.systems.matching.resource_types import ResourceReport
 from jobsight_server.systems.matching.tables import resources
 from jobsight_server.systems.ranking.ask import ranks_of
 from jobsight_server.systems.ranking.board import MachineBoard

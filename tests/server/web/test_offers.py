@@ -17,11 +17,9 @@ from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.offers import tables as offers_tables
 from jobsight_server.systems.offers.calibration import read_calibration
 from jobsight_server.systems.offers.config import PlanConfig
-from jobsight_server.systems.offers.expiry import expire_all
-from jobsight_server.systems.offers.follow import follow_jobs
-from jobsight_server.systems.offers.places import nodes_of
+from jobsight_server.systems.offers.outcome import follow_jobs
 from jobsight_server.systems.offers.rehearse import rehearse_plans
-from jobsight_server.systems.offers.stored import STANDING
+from jobsight_server.systems.offers.stored import STANDING, expire_all, nodes_of
 
 from .test_one_answer import T0, run
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jobsight_scheduler.matching.answer import Unmatched
+from jobsight_scheduler.matching.check import Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Objective, Problem, Resource
 from jobsight_scheduler.matching.read import check_size, read_objectives
 from jobsight_scheduler.matching.records import InvalidProblemError, decoded, once, shown

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, Connection, Engine, delete, select, true, update
 
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.systems.matching.changes import begin_change, mark_removal
 from jobsight_server.systems.matching.resource_types import ResourceError
+from jobsight_server.systems.matching.store_matches import begin_change, mark_removal
 from jobsight_server.systems.matching.tables import holds, matches
 
 ENDED = "matches_ended"

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, select
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import nodes
 from jobsight_server.systems.matching.reports import take_reports
-from jobsight_server.systems.matching.resource_report import Capacities, CapacityReport, ResourceReport, Value
+from jobsight_server.systems.matching.resource_types import Capacities, CapacityReport, ResourceReport, Value
 
 SOURCE = "agents"
 

@@ -10,12 +10,12 @@ from sqlalchemy import Engine
 
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.periodic import BackgroundWork
-from jobsight_server.systems.matching.changes import begin_change
 from jobsight_server.systems.matching.end_matches import delete_ended, expire_matches, some_expired
 from jobsight_server.systems.matching.from_agents import Reliability, report_nodes
 from jobsight_server.systems.matching.rounds import MatchingRounds
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
+from jobsight_server.systems.matching.store_matches import begin_change
 
 _LOOK_AT_HOLDS_S = 5.0
 _LOOK_AT_NODES_S = 15.0

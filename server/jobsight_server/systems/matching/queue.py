@@ -7,13 +7,12 @@ from typing import Any
 
 from sqlalchemy import Engine, func, insert, select
 
-from jobsight_scheduler.matching.answer import Unmatched
+from jobsight_scheduler.matching.check import Unmatched
 from jobsight_server.record import Record
-from jobsight_server.systems.matching.changes import begin_change
 from jobsight_server.systems.matching.predicted import PredictedAmount
 from jobsight_server.systems.matching.resource_types import ResourceError
 from jobsight_server.systems.matching.service import Matcher
-from jobsight_server.systems.matching.store_matches import match_row
+from jobsight_server.systems.matching.store_matches import begin_change, match_row
 from jobsight_server.systems.matching.submissions import earlier
 from jobsight_server.systems.matching.tables import matches
 

@@ -12,10 +12,17 @@ from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from jobsight_server.record import Record
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.owner_reports import report_owner
-from jobsight_server.systems.matching.changes import begin_change
 from jobsight_server.systems.matching.edit import known_type, require_room, types_in
-from jobsight_server.systems.matching.resource_report import ResourceReport, Value, sent, state_row
-from jobsight_server.systems.matching.resource_types import ResourceError, ResourceType, check_name
+from jobsight_server.systems.matching.resource_types import (
+    ResourceError,
+    ResourceReport,
+    ResourceType,
+    Value,
+    check_name,
+    sent,
+    state_row,
+)
+from jobsight_server.systems.matching.store_matches import begin_change
 from jobsight_server.systems.matching.tables import resources
 
 REJECTED = "resource_reports_rejected"

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, bindparam, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobsight_scheduler.matching.answer import Match, Unmatched
+from jobsight_scheduler.matching.check import Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_scheduler.matching.rounds import WaitingJob
 from jobsight_server.periodic import Periodic

@@ -12,18 +12,11 @@ from msgspec.structs import asdict
 from sqlalchemy import Engine, insert
 
 from jobsight_scheduler.matching import match
-from jobsight_scheduler.matching.answer import Answer, Match, Unmatched
+from jobsight_scheduler.matching.check import Answer, Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Objective, Problem
 from jobsight_scheduler.matching.rounds import RoundAnswer, WaitingJob, match_round
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.systems.matching.answers import (
-    BatchAnswer,
-    EligibleResources,
-    MadeMatch,
-    TimeSpent,
-    eligible_resources,
-)
 from jobsight_server.systems.matching.batch import (
     CheckedBatch,
     problem_of,
@@ -37,7 +30,15 @@ from jobsight_server.systems.matching.end_matches import expire_matches
 from jobsight_server.systems.matching.resource_types import ResourceError
 from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.systems.matching.store_matches import Seen, add_holds, begin_storing, match_row, until_of
-from jobsight_server.systems.matching.submissions import Earlier, earlier
+from jobsight_server.systems.matching.submissions import (
+    BatchAnswer,
+    Earlier,
+    EligibleResources,
+    MadeMatch,
+    TimeSpent,
+    earlier,
+    eligible_resources,
+)
 from jobsight_server.systems.matching.tables import matches
 
 T = TypeVar("T")

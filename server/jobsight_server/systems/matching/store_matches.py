@@ -10,15 +10,12 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from jobsight_scheduler.matching.answer import Match
-from jobsight_scheduler.matching.check import faults
+from jobsight_scheduler.matching.check import Match, faults
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.problem import MatchJob, Problem
-from jobsight_server.storage.engine import write_many
+from jobsight_server.storage.engine import driver_sql, write_many
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.systems.matching.catalogue import Catalogue
-from jobsight_server.systems.matching.changes import Change, begin_change
-from jobsight_server.systems.matching.stored_resource import StoredResource
+from jobsight_server.systems.matching.catalogue import Catalogue, StoredResource
 
 MADE = "matches_made"
 CONFLICTS = "match_conflicts"
@@ -93,3 +90,35 @@ def match_row(job: MatchJob, document: str) -> dict[str, Any]:
         "priority": job.priority,
         "job": document,
     }
+
+
+# The row is made by the first change. PostgreSQL keeps it locked until the commit; SQLite has one writer anyway.
+_BEGIN = """
+INSERT INTO matching_state (id, version, removal_version, definition_version, next_match) VALUES (1, 1, 0, 0, 1 + ?)
+ON CONFLICT (id) DO UPDATE SET version = matching_state.version + 1, next_match = matching_state.next_match + ?
+RETURNING version, next_match
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """``version`` is what the rows that change are marked with; new matches are numbered from ``first_match``."""
+
+    version: int
+    first_match: int
+
+
+def begin_change(connection: Connection, matches: int = 0) -> Change:
+    """Starts a change within the caller's transaction, which all others wait for; ``matches`` numbers are reserved."""
+    found = connection.exec_driver_sql(driver_sql(connection, _BEGIN), (matches, matches)).one()
+    return Change(found[0], found[1] - matches)
+
+
+def mark_removal(connection: Connection) -> None:
+    """Has every process read all resources again: a deleted row has no version."""
+    connection.exec_driver_sql("UPDATE matching_state SET removal_version = version")
+
+
+def mark_definitions(connection: Connection) -> None:
+    """Has every process read types, policies and objectives again."""
+    connection.exec_driver_sql("UPDATE matching_state SET definition_version = version")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.runtime.success import MachineFailure
-from jobsight_scheduler.overbooking.accept import AcceptanceRule
-from jobsight_scheduler.overbooking.strategies import STRATEGIES
+from jobsight_scheduler.overbooking.accept import STRATEGIES, AcceptanceRule
 from jobsight_server.settings import Settings
-from jobsight_server.systems.offers.settings import OffersSettings, PlanStrategy, cluster_and_nodes
+from jobsight_server.storage.schema import nodes
+from jobsight_server.systems.offers.settings import MOST_NODES, OffersSettings, PlanStrategy, cluster_and_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,14 @@ def plan_config(settings: Settings) -> PlanConfig:
         kept=offers.kept,
         nodes=dict(map(cluster_and_nodes, offers.nodes)),
     )
+
+
+NodesFrom = Literal["setting", "agents"]
+
+
+def cluster_nodes(connection: Connection, config: PlanConfig, cluster: str) -> tuple[int, NodesFrom]:
+    """The number, by the settings or else that of nodes known from agents, and which of the two it is."""
+    if (known := config.nodes.get(cluster)) is not None:
+        return known, "setting"
+    found = connection.scalar(select(func.count()).select_from(nodes).where(nodes.c.cluster == cluster)) or 0
+    return min(found, MOST_NODES), "agents"

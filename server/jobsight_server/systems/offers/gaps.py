@@ -12,8 +12,8 @@ from jobsight_predictor.runtime.success import Correct, SuccessProbability, mach
 from jobsight_scheduler.overbooking.plan import BookingPlan
 from jobsight_server.record import Record, Share
 from jobsight_server.systems.offers.config import PlanConfig
-from jobsight_server.systems.offers.places import places_of, places_text
-from jobsight_server.systems.offers.risk import HOUR_S, stakes
+from jobsight_server.systems.offers.standing_plan import HOUR_S, stakes
+from jobsight_server.systems.offers.stored import places_of, places_text
 
 LISTED = 20
 """Gaps that are listed, those of most node-hours."""

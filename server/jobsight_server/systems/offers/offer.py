@@ -11,16 +11,20 @@ from sqlalchemy import Connection
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
 from jobsight_scheduler.overbooking.accept import OfferDecision, decide, decide_corrected
-from jobsight_scheduler.overbooking.booking import JobOffer
-from jobsight_server.requirements.stored import question_text
+from jobsight_scheduler.overbooking.plan import JobOffer
+from jobsight_server.forecasts.request import question_text
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.systems.offers.calibration import read_calibration, write_calibration
 from jobsight_server.systems.offers.config import PlanConfig
-from jobsight_server.systems.offers.expiry import expire_offers
-from jobsight_server.systems.offers.places import places_text
-from jobsight_server.systems.offers.risk import HOUR_S, stakes
-from jobsight_server.systems.offers.standing_plan import StandingPlans, accuracy_of_text, accuracy_text
-from jobsight_server.systems.offers.stored import REJECTIONS, add_offer, lock_plan, note_touched
+from jobsight_server.systems.offers.standing_plan import HOUR_S, StandingPlans, accuracy_of_text, accuracy_text, stakes
+from jobsight_server.systems.offers.stored import (
+    REJECTIONS,
+    add_offer,
+    expire_offers,
+    lock_plan,
+    note_touched,
+    places_text,
+)
 
 CELLS = 4_000_000
 """Nodes times planned jobs, up to which a plan is searched: some 150 MB."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Engine, Row, select
 
 from jobsight_server.errors import RefusedError
+from jobsight_server.storage.schema import jobs
 from jobsight_server.systems.offers.calibration import read_calibration, write_calibration
-from jobsight_server.systems.offers.expiry import REPORT_GRACE_S, expire_offers
-from jobsight_server.systems.offers.risk import HOUR_S
-from jobsight_server.systems.offers.stored import STANDING, change_offer, lock_plan, read_offer
+from jobsight_server.systems.offers.standing_plan import HOUR_S
+from jobsight_server.systems.offers.stored import (
+    REPORT_GRACE_S,
+    STANDING,
+    change_offer,
+    expire_offers,
+    lock_plan,
+    read_offer,
+)
 from jobsight_server.systems.offers.tables import offers
 
 Outcome = Literal["finished", "killed", "failed"]
@@ -116,3 +124,70 @@ def _too_late(row: Row[Any], wanted: str) -> OfferError:
     if row.state == "offered":
         return OfferError(f"id = {row.id}: this offer is not confirmed; confirm it before its job is {wanted}", 409)
     return OfferError(f"id = {row.id}: this offer is {row.state}; it cannot be {wanted}", 409)
+
+
+_SLACK_S = 60.0
+_SIGNALLED = 256  # TORQUE adds it to the number of the signal
+
+_REPORTED = (
+    select(
+        offers.c.id,
+        offers.c.state,
+        offers.c.requested_s,
+        offers.c.planned_end,
+        jobs.c.state.label("run_state"),
+        jobs.c.start,
+        jobs.c.end,
+        jobs.c.exit_status,
+    )
+    .join(jobs, (jobs.c.cluster == offers.c.cluster) & (jobs.c.job_id == offers.c.job_id))
+    .where(
+        offers.c.state.in_(("confirmed", "running")),
+        offers.c.job_id.is_not(None),
+        (jobs.c.state != "running") | offers.c.started.is_(None),
+        jobs.c.state != "queued",
+        jobs.c.start >= offers.c.offered_at - _SLACK_S,
+    )
+    .order_by(offers.c.id, jobs.c.start)
+)
+
+
+def follow_jobs(engine: Engine, now: float, stop: threading.Event | None = None) -> int:
+    """Reports starts and ends that the accounting logs have; returns how many."""
+    with engine.connect().execution_options(reading=True) as connection:
+        rows = {row.id: row for row in connection.execute(_REPORTED)}  # of several runs of a job, the last
+    done = 0
+    for row in rows.values():
+        if stop is not None and stop.is_set():
+            break
+        done += _report(engine, row, now)
+    return done
+
+
+def outcome_of(row: Row[*tuple[Any, ...]]) -> Outcome:
+    """What an ended run says: killed if the scheduler stopped it when its place was over, failed if for another reason.
+
+    A job that exits by itself has finished, whatever its exit status; so has one that used all of its requested time.
+    """
+    if row.run_state == "requeued":
+        return "failed"
+    if row.exit_status is None or 0 <= row.exit_status < _SIGNALLED:
+        return "finished"
+    if row.end - row.start >= row.requested_s - _SLACK_S:
+        return "finished"
+    return "killed" if row.end >= row.planned_end - _SLACK_S else "failed"
+
+
+def _report(engine: Engine, row: Row[*tuple[Any, ...]], now: float) -> bool:
+    try:
+        with engine.begin() as connection:
+            if row.run_state == "deleted":
+                cancel(connection, row.id, now)
+                return True
+            if row.state == "confirmed":
+                report_start(connection, row.id, row.start, now)
+            if row.run_state != "running":
+                report_end(connection, row.id, outcome_of(row), max(row.end, row.start), now)
+    except OfferError:  # reported otherwise in the meantime
+        return False
+    return True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from jobsight_server.periodic import BackgroundWork
 from jobsight_server.systems.offers.config import plan_config
-from jobsight_server.systems.offers.expiry import expire_all
-from jobsight_server.systems.offers.follow import follow_jobs
+from jobsight_server.systems.offers.outcome import follow_jobs
 from jobsight_server.systems.offers.rehearse import rehearse_plans
+from jobsight_server.systems.offers.stored import expire_all
 
 _LOOK_AT_PLAN_S = 5.0
 _REHEARSE_S = 600.0

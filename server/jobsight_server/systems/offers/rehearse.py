@@ -8,15 +8,14 @@ import threading
 from sqlalchemy import Engine, select
 
 from jobsight_predictor.runtime.success import Recalibration
+from jobsight_scheduler.overbooking.accept import HISTORIES, STRATEGIES
 from jobsight_scheduler.overbooking.node_failures import Downtimes
 from jobsight_scheduler.overbooking.simulation import OverbookingSimulation
-from jobsight_scheduler.overbooking.strategies import HISTORIES, STRATEGIES
 from jobsight_scheduler.overbooking.workload_job import DEADLINE_FACTOR, OfferedJob
 from jobsight_server.systems.offers.calibration import Calibration, read_calibration, write_calibration
-from jobsight_server.systems.offers.cluster_nodes import cluster_nodes
-from jobsight_server.systems.offers.config import PlanConfig
-from jobsight_server.systems.offers.finished_runs import as_offered
-from jobsight_server.systems.offers.risk import HOUR_S
+from jobsight_server.systems.offers.config import PlanConfig, cluster_nodes
+from jobsight_server.systems.offers.run_times import as_offered
+from jobsight_server.systems.offers.standing_plan import HOUR_S
 from jobsight_server.systems.offers.stored import lock_plan
 from jobsight_server.systems.offers.tables import plans
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, Row, insert, select, text, update
+from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, update
 
-from jobsight_server.storage.dialect import LARGEST_ID, lock_until_commit
-from jobsight_server.storage.engine import write_many
+from jobsight_server.storage.engine import LARGEST_ID, lock_until_commit, write_many
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.systems.offers.tables import offers
 
@@ -81,3 +80,87 @@ def change_offers(
         if state != "running":
             add_event_counts(connection, {(OUTCOMES, state): len(numbers)})
     return len(numbers)
+
+
+def places_text(nodes: Iterable[int]) -> str:
+    """
+    >>> places_text([12, 0, 1, 2, 3])
+    '0-3,12'
+    """
+    ranges: list[list[int]] = []
+    for node in sorted(nodes):
+        if ranges and ranges[-1][1] == node - 1:
+            ranges[-1][1] = node
+        else:
+            ranges.append([node, node])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def places_of(text: str) -> list[tuple[int, int]]:
+    """The ranges in the output of ``places_text``: first and last node of each.
+
+    >>> places_of("0-3,12")
+    [(0, 3), (12, 12)]
+    """
+    found = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found.append((int(first), int(last or first)))
+    return found
+
+
+def nodes_of(text: str) -> list[int]:
+    """
+    >>> nodes_of("0-3,12")
+    [0, 1, 2, 3, 12]
+    """
+    return [node for first, last in places_of(text) for node in range(first, last + 1)]
+
+
+REPORT_GRACE_S = 86400.0
+"""How long after its time is over the end of a job is awaited; accounting may lag behind."""
+
+_DELETED_AT_ONCE = 1000
+
+
+def expire_offers(connection: Connection, cluster: str, now: float) -> int:
+    """Ends the wait for a cluster's offers whose time is over; the caller has locked its plan. Returns their number."""
+    return sum(
+        change_offers(connection, cluster, _overdue(connection, cluster, before, now), after)
+        for before, after in _AFTER_ITS_TIME.items()
+    )
+
+
+def expire_all(engine: Engine, now: float, kept: int) -> int:
+    """The same on every cluster; deletes ended offers beyond ``kept``."""
+    overdue = select(offers.c.cluster).where(offers.c.state.in_(STANDING), offers.c.expires_at <= now).distinct()
+    with engine.connect().execution_options(reading=True) as connection:
+        clusters = connection.scalars(overdue).all()
+    expired = 0
+    for cluster in clusters:
+        with engine.begin() as connection:
+            lock_plan(connection, cluster)
+            expired += expire_offers(connection, cluster, now)
+    _delete_beyond(engine, kept)
+    return expired
+
+
+_AFTER_ITS_TIME: dict[OfferState, OfferState] = {"offered": "expired", "confirmed": "unknown", "running": "unknown"}
+
+
+def _overdue(connection: Connection, cluster: str, state: OfferState, now: float) -> list[int]:
+    query = select(offers.c.id).where(offers.c.state == state, offers.c.expires_at <= now, offers.c.cluster == cluster)
+    return list(connection.scalars(query))
+
+
+def _delete_beyond(engine: Engine, kept: int) -> None:
+    """Deletes the oldest ended offers, a thousand at a time."""
+    ended = offers.c.state.not_in(STANDING)
+    with engine.connect().execution_options(reading=True) as connection:
+        last = connection.scalar(select(offers.c.id).where(ended).order_by(offers.c.id.desc()).offset(kept).limit(1))
+        if last is None:
+            return
+        old = connection.scalars(select(offers.c.id).where(ended, offers.c.id <= last).order_by(offers.c.id)).all()
+    for begin in range(0, len(old), _DELETED_AT_ONCE):
+        with engine.begin() as connection:
+            connection.execute(delete(offers).where(offers.c.id.in_(old[begin : begin + _DELETED_AT_ONCE]), ended))

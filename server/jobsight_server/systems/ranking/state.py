@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, insert, select, update
 
-from jobsight_server.storage.dialect import lock_until_commit
+from jobsight_server.storage.engine import lock_until_commit
 from jobsight_server.systems.ranking.tables import reliability_state
 
 _ROW = 1

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 from jobsight_scheduler.policies import POLICIES
 from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_server.errors import UserError
-from jobsight_server.storage.dialect import LARGEST_ID
+from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.systems.simulations.form import UPLOAD, parameters_of, trace_of
 from jobsight_server.systems.simulations.parameters import JOBS, PLOTS
 from jobsight_server.systems.simulations.queries import (

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from flask import Blueprint
 
-from jobsight_server.systems.matching.pages import matches, objectives, policies, resource_types, resources
+from jobsight_server.systems.matching.pages import definitions, matches, resources
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.web.kit.context import AppContext
 
-ROUTES = (
-    *resources.ROUTES,
-    *matches.ROUTES,
-    *resource_types.ROUTES,
-    *policies.ROUTES,
-    *objectives.ROUTES,
-)
+ROUTES = (*resources.ROUTES, *matches.ROUTES, *definitions.ROUTES)
 
 
 def add_pages(pages: Blueprint) -> None:

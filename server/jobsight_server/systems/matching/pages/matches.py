@@ -12,12 +12,11 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.errors import UserError
 from jobsight_server.record import Record
-from jobsight_server.storage.dialect import LARGEST_ID
-from jobsight_server.systems.matching.answers import BatchAnswer
+from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.systems.matching.batch import read_chosen_objectives
 from jobsight_server.systems.matching.edit import put_objectives
 from jobsight_server.systems.matching.end_matches import release, renew
-from jobsight_server.systems.matching.pages.objectives import objectives
+from jobsight_server.systems.matching.pages.definitions import objectives
 from jobsight_server.systems.matching.pages.resource_forms import job_of, objective_fields, objective_of
 from jobsight_server.systems.matching.queries.matches import (
     STATES,
@@ -31,7 +30,7 @@ from jobsight_server.systems.matching.queue import SubmittedJobs, submit
 from jobsight_server.systems.matching.resource_types import ResourceError
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.store_matches import LONGEST_HOLD_S
-from jobsight_server.systems.matching.submissions import SubmissionKey
+from jobsight_server.systems.matching.submissions import BatchAnswer, SubmissionKey
 from jobsight_server.web.kit.context import context, part, require_same_origin
 from jobsight_server.web.kit.inputs import (
     PAGES_AT_MOST,

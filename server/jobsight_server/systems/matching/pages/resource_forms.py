@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from jobsight_server.errors import UserError
-from jobsight_server.systems.matching.resource_report import ResourceBody, Value
-from jobsight_server.systems.matching.resource_types import ResourceType
-from jobsight_server.systems.matching.stored_resource import ResourcePolicy
+from jobsight_server.systems.matching.catalogue import ResourcePolicy
+from jobsight_server.systems.matching.resource_types import ResourceBody, ResourceType, Value
 
 T = TypeVar("T")
 

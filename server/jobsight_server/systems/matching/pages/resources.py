@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 from flask import Blueprint, Response, redirect, request, url_for
@@ -13,10 +13,8 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.errors import UserError
 from jobsight_server.systems.matching.edit import delete_resource, put_policies, put_resource, put_type
-from jobsight_server.systems.matching.pages.holding_bars import holding_bar
-from jobsight_server.systems.matching.pages.policies import policies
+from jobsight_server.systems.matching.pages.definitions import policies, types
 from jobsight_server.systems.matching.pages.resource_forms import policies_of, resource_of, type_of
-from jobsight_server.systems.matching.pages.resource_types import types
 from jobsight_server.systems.matching.queries.resources import (
     Removed,
     ResourceDetail,
@@ -25,7 +23,7 @@ from jobsight_server.systems.matching.queries.resources import (
     resource_list,
 )
 from jobsight_server.systems.matching.reports import ReportsTaken, take_reports
-from jobsight_server.systems.matching.resource_report import ResourceBody, ResourceReport, sent
+from jobsight_server.systems.matching.resource_types import ResourceBody, ResourceReport, sent
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.web.kit.context import context, part, require_same_origin
 from jobsight_server.web.kit.inputs import (
@@ -210,3 +208,32 @@ def _page(form: dict[str, str], problem: str | None, status: int = 200) -> AnyRe
         form=form,
         problem=problem,
     )
+
+
+WIDTH = 100.0
+COLOURS = 8
+
+
+class HeldShare(NamedTuple):
+    """A part of the bar from ``x`` on; ``kind`` is its style."""
+
+    x: float
+    width: float
+    kind: str
+    title: str
+
+
+def holding_bar(resource: ResourceDetail, capacity: str) -> list[HeldShare]:
+    """What each match holds, then the measured use that no match explains; the rest of the bar is free."""
+    state = resource.capacities[capacity]
+    if state.total <= 0:
+        return []
+    found, x = [], 0.0
+    parts = [(hold.amounts.get(capacity, 0.0), f"line-{hold.match % COLOURS}", hold.job) for hold in resource.holds]
+    parts.append((max(0.0, state.used - state.held), "others", "used by others"))
+    for amount, kind, title in parts:
+        width = min(amount / state.total * WIDTH, WIDTH - x)
+        if width > 0:
+            found.append(HeldShare(x, width, kind, f"{title}: {amount:g}"))
+            x += width
+    return found

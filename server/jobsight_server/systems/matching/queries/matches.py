@@ -8,10 +8,8 @@ from typing import Any, Literal, get_args
 import msgspec
 from sqlalchemy import Connection, Row, func, select
 
-from jobsight_server.queries.paging import PAGE_SIZE, Page, pages_of
-from jobsight_server.record import Record
-from jobsight_server.systems.matching.answers import EligibleResources
-from jobsight_server.systems.matching.submissions import document_of
+from jobsight_server.record import PAGE_SIZE, Page, Record, pages_of
+from jobsight_server.systems.matching.submissions import EligibleResources, document_of
 from jobsight_server.systems.matching.tables import holds, matches
 
 MatchState = Literal["queued", "held", "released", "expired", "lost", "cancelled"]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobsight_server.queries.paging import pages_of
-from jobsight_server.record import Record
-from jobsight_server.systems.matching.catalogue import Catalogue
+from jobsight_server.record import Record, pages_of
+from jobsight_server.systems.matching.catalogue import Catalogue, ResourcePolicy
 from jobsight_server.systems.matching.resource_types import ResourceType
-from jobsight_server.systems.matching.stored_resource import ResourcePolicy
 
 HOLDS_LISTED = 100
 

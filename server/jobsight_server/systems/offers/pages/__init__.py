@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from jobsight_server.systems.offers.config import plan_config
-from jobsight_server.systems.offers.pages import offers, plan, risk
-from jobsight_server.systems.offers.seller import PlaceSeller
+from jobsight_server.systems.offers.pages import offers, plan
+from jobsight_server.systems.offers.standing_plan import PlaceSeller
 from jobsight_server.web.kit.context import AppContext
 
-ROUTES = (*plan.ROUTES, *risk.ROUTES, *offers.ROUTES)
+ROUTES = (*plan.ROUTES, *offers.RISK_ROUTES, *offers.ROUTES)
 add_pages = plan.add_pages
 
 

@@ -7,7 +7,7 @@ from werkzeug.wrappers import Response
 
 from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.systems.offers.queries import StoredPlan, plan_of, planned_clusters
-from jobsight_server.systems.offers.seller import PlaceSeller
+from jobsight_server.systems.offers.standing_plan import PlaceSeller
 from jobsight_server.web.kit.context import context, part
 from jobsight_server.web.kit.inputs import cluster_argument
 from jobsight_server.web.kit.pages import page
