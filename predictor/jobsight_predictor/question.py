@@ -1,4 +1,4 @@
-"""What is known of a job before it starts."""
+"""What is known of a job before it starts, and the groups of jobs that are alike in it."""
 
 from __future__ import annotations
 

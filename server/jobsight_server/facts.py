@@ -1,4 +1,4 @@
-"""Facts of jobs: numbers that are known at submission, such as ``input_bytes``, in the forms in which logs have them.
+"""Names of workflow tasks, and facts of jobs: numbers known at submission, such as ``input_bytes``, as logs have them.
 
 In a comment they are a word, ``jobsight:input_bytes=3.1e9,samples=12``. What is no such number is dropped and counted.
 """

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.advice.slurm_words import (
+from jobsight_server.advice.scheduler_words import (
     AMOUNT_AT_MOST,
     JobRequest,
     PbsRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobsight_predictor.question import Question
 from jobsight_server.advice.recommendation import Recommendation, sentence
-from jobsight_server.advice.slurm_words import JobRequest
+from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.advice.such_jobs import FinishedRun, such_jobs
 
 MIB = 2**20

@@ -1,4 +1,4 @@
-"""How likely a forecast is to be within 20 %, and stated probabilities corrected by how often they came true."""
+"""How likely a forecast is to be within 20 %: votes of groups weighted by their losses, corrected by what came true."""
 
 from __future__ import annotations
 

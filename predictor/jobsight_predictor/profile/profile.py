@@ -1,4 +1,4 @@
-"""Learns from finished jobs; forecasts what the next one will use."""
+"""Learns from finished jobs; forecasts what the next one will use, and says from what."""
 
 from __future__ import annotations
 

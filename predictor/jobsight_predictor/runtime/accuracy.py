@@ -1,4 +1,4 @@
-"""The distribution of run time / requested time of jobs alike, on a grid of 1 %.
+"""The distribution of run time / requested time of jobs alike, on a grid of 1 %, and what is learned of it.
 
 Source: Birkenheuer, Brinkmann and Karl, Risk Aware Overbooking for Commercial Grids (2010), Figures 2 and 3.
 """

@@ -1,4 +1,6 @@
-"""Probability of success of a job in a gap: PoS = P_available * P_executable * P_success."""
+"""Probability of success of a job in a gap: PoS = P_available * P_executable * P_success; nodes fail, promises are
+recalibrated by how they came true (Birkenheuer, Brinkmann and Karl 2010).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks matches against the records of the batch, whatever found them: gangs whole, no capacity exceeded."""
+"""Answers, and their check against the records of the batch: gangs whole, no capacity exceeded, whatever found them."""
 
 from __future__ import annotations
 

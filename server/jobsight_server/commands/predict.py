@@ -16,7 +16,7 @@ from sqlalchemy import Connection, select
 
 from jobsight_predictor.metrics import METRICS, Format
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, sentence
-from jobsight_server.advice.slurm_words import JobRequest
+from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.amounts import memory_bytes, memory_text, span_s, time_text
 from jobsight_server.command_line.arguments import LEARNING, add_settings, open_existing, settings_of
 from jobsight_server.errors import UserError

@@ -1,4 +1,4 @@
-"""Learns the events of jobs, one by one, into profiles, series and pending forecasts."""
+"""Learns the events of jobs, one by one, into profiles, series and pending forecasts, in rounds that are committed."""
 
 from __future__ import annotations
 

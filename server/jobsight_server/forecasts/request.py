@@ -1,4 +1,4 @@
-"""A request for forecasts: a job, its cluster, the metric, and what the values are per: a processor or the job."""
+"""Requests for forecasts: a job as the log, the API and a user name it, and how the site forecasts."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ from jobsight_server.seldom import Seldom
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.fence import Fence, take_over
-from jobsight_server.storage.late_batches import late_after
 from jobsight_server.storage.outage import driver_outage, outage
+from jobsight_server.storage.samples import late_after
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from jobsight_server.ingest.shifts import Amounts, Shift, added, amounts_at, as_
 from jobsight_server.ingest.submission import BatchOutcome, Submission
 from jobsight_server.ingest.writer_cache import CachedNode, WriterCache, write_nodes
 from jobsight_server.job_ids import job_key
-from jobsight_server.storage import late_batches
+from jobsight_server.storage import samples as late_batches
 from jobsight_server.storage.engine import driver_sql
 
 _SAMPLES = (

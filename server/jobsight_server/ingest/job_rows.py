@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobsight_server.ingest.wire import Batch, BatchJob
 from jobsight_server.job_ids import job_key
-from jobsight_server.storage.late_batches import JobColumns, dump_columns
+from jobsight_server.storage.samples import JobColumns, dump_columns
 
 INSERT = (
     "INSERT INTO job_samples (node_id, job_id, first_time, last_time, samples, peak_bytes, readings) "

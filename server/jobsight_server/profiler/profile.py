@@ -1,4 +1,7 @@
-"""A run's profile: a value for each metric, or the reason why there is none (docs/definitions.md, Measurement)."""
+"""A run's profile: a value for each metric, or the reason why there is none (docs/definitions.md, Measurement).
+
+Checked and stored as rows.
+"""
 
 from __future__ import annotations
 

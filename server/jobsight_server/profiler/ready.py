@@ -1,4 +1,4 @@
-"""Which finished runs can be profiled now: those whose samples have arrived, or have been waited for long enough."""
+"""Which finished runs can be profiled now, and their evidence: samples have arrived, or were waited for long enough."""
 
 from __future__ import annotations
 

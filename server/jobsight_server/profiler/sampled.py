@@ -1,4 +1,4 @@
-"""What is known about one node of a run, and what its readings give: sums over the nodes of the run."""
+"""What is known about one node of a run: readings of the node, and of the job's own cgroup; sums over its nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from jobsight_server.profiler.usage import (
     without,
 )
 from jobsight_server.storage.engine import fetch_by_keys
-from jobsight_server.storage.late_batches import load_columns
+from jobsight_server.storage.samples import load_columns
 
 _Use = TypeVar("_Use")
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, sentence
-from jobsight_server.advice.slurm_words import JobRequest
+from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import asked_for, question_of
 from jobsight_server.record import Record

@@ -1,4 +1,4 @@
-"""Answers how much memory a submitted job should ask for, and stores the answer."""
+"""Answers how much memory a submitted job should ask for, stores the answer, and learns what became of the job."""
 
 from __future__ import annotations
 

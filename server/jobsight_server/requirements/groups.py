@@ -1,4 +1,4 @@
-"""Groups of similar jobs with their outcomes: the basis of reasons and of the page."""
+"""Groups of similar jobs with their outcomes, and the estimators that learn from these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relearns the reported jobs after a change of settings."""
+"""Upkeep of requirements: those without feedback expire; a change of settings learns the reported jobs again."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from jobsight_server.savings.groups import (
     levels_of,
 )
 from jobsight_server.storage.engine import write_many
-from jobsight_server.storage.late_batches import memory_of_largest_nodes
+from jobsight_server.storage.samples import memory_of_largest_nodes
 from jobsight_server.storage.savings_to_do import DAY_S, day_of
 from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings, savings_groups, savings_to_do
 

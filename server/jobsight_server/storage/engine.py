@@ -1,4 +1,4 @@
-"""Database engines: the only place that knows how SQLite and PostgreSQL are opened."""
+"""SQLite and PostgreSQL: the only place that knows how they are opened and where they differ, and the fast queries."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
 from jobsight_server.advice.recommendation import Advice, advise
-from jobsight_server.advice.slurm_words import (
+from jobsight_server.advice.scheduler_words import (
     JobRequest,
     PbsRequest,
     RequestError,

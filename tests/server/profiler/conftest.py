@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, case, insert, select, update
 
-from jobsight_server.storage.late_batches import JobColumns, dump_columns
+from jobsight_server.storage.samples import JobColumns, dump_columns
 from jobsight_server.storage.schema import (
     batches,
     job_nodes,

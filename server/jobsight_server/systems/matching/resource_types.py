@@ -1,4 +1,4 @@
-"""Types of resources: which attributes and capacities their instances have."""
+"""Types of resources: which attributes and capacities their instances have; reports of instances, checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores matches with what they hold, each only if it still fits what is committed by then."""
+"""Stores matches with what they hold, each only if it still fits what is committed by then; versions of the state."""
 
 from __future__ import annotations
 

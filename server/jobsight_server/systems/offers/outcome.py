@@ -1,4 +1,4 @@
-"""What becomes of an offer: confirmed or cancelled by the scheduler, and how its job starts and ends."""
+"""What becomes of an offer: confirmed or cancelled by the scheduler; its job starts and ends, as reported or logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a cluster as its offers in the database make it, kept in each process and brought up to date."""
+"""The plan of a cluster as its offers in the database make it, kept in each process, and the risk of a place in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offers as rows, the lock under which a plan changes, and its version."""
+"""Offers as rows, the lock under which a plan changes, and its version; offers that expire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request works with: settings, engines, clock, and the process's caches of tokens and logins.
+"""What a request works with, and who may make it: by bearer token, or by the cookie that ``/login`` gives.
 
 Each placing system has a part of its own here, which the core does not know.
 """

@@ -1,4 +1,4 @@
-"""Offers: a job asks for a place in the plan; the scheduler confirms or cancels it, and reports start and end."""
+"""Offers and risks: a job asks for a place; the scheduler confirms or cancels it, and reports start and end."""
 
 from __future__ import annotations
 
